@@ -1,0 +1,76 @@
+# Every target sets itself up: the first one to run makes .venv (see tools/setup.sh), later ones find it ready.
+#   make verify ARGS=--quick      make replay FILE=…      make explore SPEC=replication ARGS="--brokers 2"
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+BIN := .venv/bin
+READY := .venv/.ready
+ARGS ?=
+SPEC ?= replication
+export PYTHON
+
+$(READY): pyproject.toml tools/setup.sh
+	@tools/setup.sh
+	@touch $@
+
+.PHONY: setup verify test deep bench explore simulate replay lint types docs format coverage clean distclean help
+
+setup: $(READY) ## make .venv with all that is needed, Java included
+
+verify: $(READY) ## the main job: explore, drive, simulate, judge, Spark, report (3 minutes; ARGS=--quick: 30 s)
+	@$(BIN)/tidegauge verify $(ARGS)
+
+test: $(READY) ## run the tests (ARGS="-k name" and other pytest options)
+	@$(BIN)/python -m pytest $(ARGS)
+
+deep: $(READY) ## run the long searches too
+	@$(BIN)/python -m pytest --deep $(ARGS)
+
+bench: $(READY) ## run every benchmark and print its table
+	@set -e; for file in benchmarks/*.py; do \
+	    name=$$(basename $$file .py); \
+	    [ "$$name" = __init__ ] && continue; \
+	    printf '\n== %s ==\n' "$$name"; \
+	    $(BIN)/python -m benchmarks.$$name; \
+	done
+
+explore: $(READY) ## explore a spec exhaustively (SPEC=replication, ARGS="--bug NAME")
+	@$(BIN)/tidegauge explore $(SPEC) $(ARGS)
+
+simulate: $(READY) ## run clusters under random faults and judge what their clients saw (ARGS="--seed 7 --seeds 100")
+	@$(BIN)/tidegauge simulate $(ARGS)
+
+replay: $(READY) ## replay a counterexample (FILE=model_tests/counterexamples/….json)
+	@test -n "$(FILE)" || { echo 'replay: which file? make replay FILE=model_tests/counterexamples/NAME.json' >&2; exit 2; }
+	@$(BIN)/tidegauge replay "$(FILE)" $(ARGS)
+
+lint: $(READY) ## ruff: rules and format
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+types: $(READY) ## mypy, strict
+	@$(BIN)/mypy
+
+docs: $(READY) ## run the code blocks of README.md and docs/
+	@$(BIN)/python -m pytest -q model_tests/docs
+
+format: $(READY) ## let ruff rewrite the code
+	@$(BIN)/ruff check --fix-only .
+	@$(BIN)/ruff format .
+
+coverage: $(READY) ## run the tests and write htmlcov/index.html
+	@$(BIN)/coverage run -m pytest $(ARGS)
+	@$(BIN)/coverage html
+	@$(BIN)/coverage report --skip-covered --sort=cover
+
+clean: ## remove what runs leave behind
+	@rm -rf report htmlcov build dist .coverage .coverage.* .hypothesis .mypy_cache .ruff_cache .pytest_cache \
+	    spark-warehouse metastore_db derby.log benchmarks/results
+	@find . -path ./.venv -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
+
+distclean: clean ## the same, and .venv
+	@rm -rf .venv *.egg-info
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
