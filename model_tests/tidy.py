@@ -1,0 +1,219 @@
+"""The rules of the house that a linter does not know; test_tidy.py holds the tree to them.
+
+A rule looks at one module and yields what is wrong with it, in words. Rules about code read the syntax tree, so a word in
+a comment or a docstring never trips one of them.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from pathlib import Path
+
+import attrs
+
+ROOT = Path(__file__).resolve().parent.parent
+ROOMS = ("spec", "impl", "linearizability", "spark_check", "model_tests", "tidegauge", "benchmarks", "tools")
+
+LONGEST_FILE = 600
+LONGEST_FUNCTION = 70
+LONGEST_LINE = 120
+
+WITNESSES = frozenset({"spec", "impl", "linearizability"})
+MAY_IMPORT = {
+    "spec": frozenset({"spec"}),
+    "impl": frozenset({"impl"}),
+    "linearizability": frozenset({"linearizability"}),
+    "spark_check": WITNESSES | {"spark_check"},
+    "tidegauge": WITNESSES | {"spark_check", "model_tests.harness", "tidegauge"},
+    "model_tests.harness": WITNESSES | {"model_tests"},
+    "model_tests": WITNESSES | {"model_tests", "spark_check", "tidegauge", "benchmarks"},
+}
+"""Who may import whom; the longest prefix of a module's name decides."""
+
+CORES = ("impl.partition", "impl.coordinators", "impl.controller")
+CLOCKS_AND_DICE = frozenset({"time", "random", "datetime", "secrets", "uuid"})
+OUTSIDE_WORLD = frozenset({"trio", "socket", "select", "subprocess", "threading", "asyncio", "os", "pathlib"})
+NO_NAMES = frozenset({"utils", "util", "helpers", "helper", "manager", "managers", "common", "misc"})
+UNFINISHED = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X)\b")
+
+
+@attrs.frozen
+class Module:
+    """A source file: its path from the root of the repository, and its text."""
+
+    path: str
+    source: str
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.source, self.path)
+
+    @property
+    def name(self) -> str:
+        return self.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+    def inside(self, *packages: str) -> bool:
+        return any(is_within(self.name, package) for package in packages)
+
+
+Rule = Callable[[Module], Iterator[str]]
+
+
+def is_within(name: str, package: str) -> bool:
+    return name == package or name.startswith(package + ".")
+
+
+def tree() -> Iterator[Module]:
+    """Every module of the repository."""
+    for room in ROOMS:
+        for path in sorted((ROOT / room).rglob("*.py")):
+            yield Module(path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8"))
+
+
+def imports(module: Module) -> Iterator[tuple[int, str]]:
+    """Every (line, dotted name) imported, `from a import b` as `a.b`, relative imports made absolute."""
+    package = module.name if module.path.endswith("__init__.py") else module.name.rpartition(".")[0]
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            parents = package.split(".")[: len(package.split(".")) - (node.level - 1)] if node.level else []
+            base = ".".join([*parents, *([node.module] if node.module else [])])
+            yield from ((node.lineno, f"{base}.{alias.name}") for alias in node.names)
+
+
+def imports_go_one_way(module: Module) -> Iterator[str]:
+    """tidegauge → {model_tests.harness, spark_check} → {spec, impl, linearizability}, and never back or across."""
+    ours = max((room for room in MAY_IMPORT if is_within(module.name, room)), key=len, default=None)
+    if ours is None:
+        return
+    for line, name in imports(module):
+        if name.split(".")[0] in ROOMS and not any(is_within(name, allowed) for allowed in MAY_IMPORT[ours]):
+            yield f"{module.path}:{line}: {ours} may not import {name}"
+
+
+def pure_rooms_have_no_clock_and_no_dice(module: Module) -> Iterator[str]:
+    """Randomness is a generator with a seed that the caller gave; time is the port's, or a number handed in."""
+    if not module.inside("spec", "linearizability", "impl") or module.inside("impl.ports"):
+        return
+    for line, name in imports(module):
+        if name.split(".")[0] in CLOCKS_AND_DICE and name not in {"random", "random.Random"}:
+            yield f"{module.path}:{line}: imports {name}"
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Attribute):
+            dotted = ast.unparse(node)
+            if re.fullmatch(
+                r"random\.(?!Random$)\w+|os\.urandom|(np|numpy)\.random\.(?!Generator$|default_rng$)\w+", dotted
+            ):
+                yield f"{module.path}:{node.lineno}: uses {dotted}"
+        if isinstance(node, ast.Call) and not node.args and not node.keywords:
+            called = ast.unparse(node.func)
+            if called in {
+                "Random",
+                "random.Random",
+                "default_rng",
+                "np.random.default_rng",
+                "numpy.random.default_rng",
+            }:
+                yield f"{module.path}:{node.lineno}: {called}() without a seed"
+
+
+def specs_and_cores_touch_nothing_outside(module: Module) -> Iterator[str]:
+    """A spec and a core are events in, effects out: no I/O, no tasks, no files, no printing."""
+    if not module.inside("spec", *CORES):
+        return
+    for line, name in imports(module):
+        if name.split(".")[0] in OUTSIDE_WORLD:
+            yield f"{module.path}:{line}: imports {name}"
+    for node in ast.walk(module.tree):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id in {"open", "print", "input"}
+        ):
+            yield f"{module.path}:{node.lineno}: calls {node.func.id}()"
+
+
+def production_code_knows_no_bug(module: Module) -> Iterator[str]:
+    """A historical bug is a subclass or a patch in the zoo; impl/ has no switch for it and not even its name."""
+    if not module.inside("impl"):
+        return
+    for line, name in imports(module):
+        if is_within(name, "spec.bugs") or is_within(name, "model_tests.bugs"):
+            yield f"{module.path}:{line}: imports {name} from the bug zoo"
+    for line, word in words_of_code(module):
+        parts = re.split(r"[_\W]+|(?<=[a-z0-9])(?=[A-Z])", word)
+        if word in zoo() or any(part.lower() in {"bug", "bugs", "buggy"} for part in parts):
+            yield f"{module.path}:{line}: names a bug: {word}"
+
+
+def words_of_code(module: Module) -> Iterator[tuple[int, str]]:
+    """(line, word) of every identifier, argument, attribute, keyword and literal text that is no docstring."""
+    prose = {id(node.value) for node in ast.walk(module.tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(module.tree):
+        match node:
+            case ast.Name(id=word) | ast.Attribute(attr=word) | ast.arg(arg=word) | ast.keyword(arg=str(word)):
+                yield node.lineno, word
+            case ast.FunctionDef(name=word) | ast.AsyncFunctionDef(name=word) | ast.ClassDef(name=word):
+                yield node.lineno, word
+            case ast.Constant(value=str(word)) if id(node) not in prose:
+                yield node.lineno, word
+
+
+def zoo(room: str = "spec/bugs") -> frozenset[str]:
+    """The names of the historical bugs of one zoo: its modules."""
+    return frozenset(path.stem for path in (ROOT / room).glob("*.py") if path.stem[0] != "_")
+
+
+def files_are_short(module: Module) -> Iterator[str]:
+    lines = module.source.count("\n")
+    if lines > LONGEST_FILE:
+        yield f"{module.path}: {lines} lines, more than {LONGEST_FILE}"
+
+
+def functions_are_short(module: Module) -> Iterator[str]:
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            lines = (node.end_lineno or node.lineno) - node.lineno + 1
+            if lines > LONGEST_FUNCTION:
+                yield f"{module.path}:{node.lineno}: {node.name} has {lines} lines, more than {LONGEST_FUNCTION}"
+
+
+def lines_are_short(module: Module) -> Iterator[str]:
+    for number, line in enumerate(module.source.splitlines(), 1):
+        if len(line) > LONGEST_LINE:
+            yield f"{module.path}:{number}: {len(line)} characters, more than {LONGEST_LINE}"
+
+
+def modules_are_named_after_what_they_do(module: Module) -> Iterator[str]:
+    for part in module.name.split("."):
+        if part in NO_NAMES:
+            yield f"{module.path}: {part!r} says nothing about what is in it"
+
+
+def modules_say_what_they_are(module: Module) -> Iterator[str]:
+    if module.source.strip() and not ast.get_docstring(module.tree):
+        yield f"{module.path}: no module docstring"
+
+
+def nothing_is_left_unfinished(module: Module) -> Iterator[str]:
+    for number, line in enumerate(module.source.splitlines(), 1):
+        if found := UNFINISHED.search(line):
+            yield f"{module.path}:{number}: {found.group()}"
+
+
+RULES: tuple[Rule, ...] = (
+    imports_go_one_way,
+    pure_rooms_have_no_clock_and_no_dice,
+    specs_and_cores_touch_nothing_outside,
+    production_code_knows_no_bug,
+    files_are_short,
+    functions_are_short,
+    lines_are_short,
+    modules_are_named_after_what_they_do,
+    modules_say_what_they_are,
+    nothing_is_left_unfinished,
+)
