@@ -1,7 +1,7 @@
 """The rules of the house that a linter does not know; test_tidy.py holds the tree to them.
 
-A rule looks at one module and yields what is wrong with it, in words. Rules about code read the syntax tree, so a word in
-a comment or a docstring never trips one of them.
+A rule looks at one module and yields what is wrong with it, in words. Rules about code read the syntax tree, so a word
+in a comment or a docstring never trips one of them.
 """
 
 from __future__ import annotations
