@@ -1,0 +1,63 @@
+"""The follower: fetches, appends, and cuts off what its leader does not have.
+
+A follower truncates nothing when it becomes one. It fetches from its log end offset with the epoch of its last record,
+and the leader answers with the end of the largest epoch that it has and that is not larger, if the logs have parted.
+The follower cuts its log there, or at the end of the largest epoch that *it* has and that is not larger than the
+answered one, whichever comes first, and fetches again: each round takes it one epoch nearer to where the logs agree
+(KIP-101, KIP-279, KIP-595). It never cuts to the high watermark.
+"""
+
+from __future__ import annotations
+
+from kio.schema.errors import ErrorCode
+
+from impl.partition.high_watermark import HighWatermark
+from impl.partition.messages import EpochEndOffset, FetchAnswer, FollowerFetch
+from impl.partition.registration import NO_LEADER
+
+
+class Follower(HighWatermark):
+    """What a replica does while another one leads."""
+
+    def fetch_request(self, broker_epoch: int) -> FollowerFetch | None:
+        """The next fetch from `leader`; None when there is nobody to fetch from."""
+        if self.leader in (NO_LEADER, self.broker_id):
+            return None
+        return FollowerFetch(
+            replica_id=self.broker_id,
+            broker_epoch=broker_epoch,
+            leader_epoch=self.leader_epoch,
+            fetch_offset=self.log_end_offset,
+            last_fetched_epoch=self.log.latest_epoch,
+        )
+
+    def receive_fetch_response(self, fetch: FollowerFetch, answer: FetchAnswer, now_ms: int) -> bool:
+        """Take the leader's answer to `fetch`; False when it was of no use (an error, or out of date)."""
+        if answer.error is not ErrorCode.none or not self.accepts_fetch_response(fetch):
+            return False
+        if answer.diverging_epoch is not None:
+            self.truncate(self.truncation_offset(answer.diverging_epoch))
+            return True
+        if answer.records:
+            self.log.append_as_follower(answer.records)
+        self.follow_high_watermark(answer.high_watermark)
+        return True
+
+    def accepts_fetch_response(self, fetch: FollowerFetch) -> bool:
+        """Whether the replica is still as it was when it sent `fetch` (KAFKA-18991)."""
+        return (
+            not self.is_leader and fetch.leader_epoch == self.leader_epoch and fetch.fetch_offset == self.log_end_offset
+        )
+
+    def truncation_offset(self, diverging: EpochEndOffset) -> int:
+        """The end of what both logs may have in common."""
+        epoch, own_end_offset = self.log.end_offset_for(diverging.epoch)
+        if epoch == diverging.epoch:
+            return min(own_end_offset, diverging.end_offset)
+        return own_end_offset
+
+    def truncate(self, offset: int) -> None:
+        """Cut the log at `offset`; a high watermark above it can no longer be vouched for."""
+        if offset < self.log_end_offset:
+            self.log.truncate_to(offset)
+        self.high_watermark = min(self.high_watermark, self.log_end_offset)

@@ -1,0 +1,170 @@
+"""The leader: appends, answers fetches, and says when an append is acknowledged.
+
+A follower's fetch is three things at once: a request for records, the news that it holds everything before the fetch
+offset, and, by the epoch of its last record, the proof that what it holds is a prefix of the leader's log (KIP-320,
+KIP-595). The leader therefore looks first whether the logs have parted, and believes the offset only when they have
+not.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from kio.schema.errors import ErrorCode
+
+from impl.partition.isr import InSyncReplicas
+from impl.partition.messages import (
+    Appended,
+    EpochEndOffset,
+    FetchAnswer,
+    FollowerFetch,
+    LogEndAdvanced,
+)
+
+ACKS_ALL: Final = -1
+Acks = Literal[0, 1, -1]
+
+
+class Leader(InSyncReplicas):
+    """What a replica does while it believes that it leads."""
+
+    def append(self, batches: bytes, acks: int, now_ms: int) -> Appended | ErrorCode:
+        """Append a producer's batches; with acks=all ask `append_outcome` whenever effects show progress."""
+        error = self.append_error(acks)
+        if error is not ErrorCode.none:
+            return error
+        base_offset = self.log_end_offset
+        self.log.append_as_leader(batches, self.leader_epoch, now_ms)
+        self._effects.append(LogEndAdvanced(self.log_end_offset))
+        self.advance_high_watermark()
+        return Appended(base_offset, self.log_end_offset, self.leader_epoch)
+
+    def append_error(self, acks: int) -> ErrorCode:
+        if not self.is_leader:
+            return ErrorCode.not_leader_or_follower
+        if acks == ACKS_ALL and len(self.isr) < self.effective_min_insync_replicas:
+            return ErrorCode.not_enough_replicas
+        return ErrorCode.none
+
+    def append_outcome(self, appended: Appended) -> ErrorCode | None:
+        """What acks=all gets now: none (committed), an error, or None while it has to wait.
+
+        NOT_LEADER_OR_FOLLOWER means that nobody can tell: the records may be committed by a later leader, or lost.
+        """
+        if not self.is_leader or self.leader_epoch != appended.leader_epoch:
+            return ErrorCode.not_leader_or_follower
+        if self.high_watermark < appended.end_offset:
+            return None
+        if len(self.isr) < self.effective_min_insync_replicas:
+            return ErrorCode.not_enough_replicas_after_append
+        return ErrorCode.none
+
+    def receive_fetch(self, fetch: FollowerFetch, max_bytes: int, now_ms: int) -> FetchAnswer:
+        """Answer a follower. A held fetch (long poll) is handed in again; an empty answer is a reason to hold it."""
+        error = self.fetch_error(fetch)
+        if error is not ErrorCode.none:
+            return self._refusal(error)
+        diverging_epoch = self.diverging_epoch(fetch)
+        if diverging_epoch is not None:
+            return FetchAnswer(
+                leader=self.leader,
+                leader_epoch=self.leader_epoch,
+                diverging_epoch=diverging_epoch,
+                high_watermark=self.high_watermark,
+                log_start_offset=self.log.log_start_offset,
+            )
+        self.update_follower(fetch, now_ms)
+        return self._records(fetch.fetch_offset, max_bytes, self.log_end_offset)
+
+    def fetch_error(self, fetch: FollowerFetch) -> ErrorCode:
+        """Only a follower of this very leader epoch may fetch (KIP-320)."""
+        if fetch.leader_epoch < self.leader_epoch:
+            return ErrorCode.fenced_leader_epoch
+        if fetch.leader_epoch > self.leader_epoch:
+            return ErrorCode.unknown_leader_epoch
+        if not self.is_leader or fetch.replica_id not in self.remote_replicas:
+            return ErrorCode.not_leader_or_follower
+        return ErrorCode.none
+
+    def diverging_epoch(self, fetch: FollowerFetch) -> EpochEndOffset | None:
+        """Where the follower's log parts from this one, judged by its last record; None when it is a prefix."""
+        epoch, end_offset = self.log.end_offset_for(fetch.last_fetched_epoch)
+        if epoch == fetch.last_fetched_epoch and end_offset >= fetch.fetch_offset:
+            return None
+        return EpochEndOffset(epoch, end_offset)
+
+    def update_follower(self, fetch: FollowerFetch, now_ms: int) -> None:
+        """The follower holds everything before its fetch offset: the HW may move, and it may join the ISR."""
+        remote = self.remote_replicas[fetch.replica_id]
+        if fetch.fetch_offset >= self.log_end_offset:
+            remote.last_caught_up_ms = now_ms
+        elif fetch.fetch_offset >= remote.leader_end_offset_at_last_fetch:
+            remote.last_caught_up_ms = max(remote.last_caught_up_ms, remote.last_fetch_ms)
+        remote.last_fetch_ms = now_ms
+        remote.leader_end_offset_at_last_fetch = self.log_end_offset
+        remote.log_end_offset = fetch.fetch_offset
+        remote.broker_epoch = fetch.broker_epoch
+        self.advance_high_watermark()
+        self.expand_isr(fetch.replica_id)
+
+    def read(self, offset: int, max_bytes: int, leader_epoch: int | None = None) -> FetchAnswer:
+        """Committed records for a consumer; `leader_epoch` is the one that it believes in, if it says (KIP-320)."""
+        error = self.read_error(offset, leader_epoch)
+        if error is not ErrorCode.none:
+            return self._refusal(error)
+        return self._records(offset, max_bytes, self.high_watermark)
+
+    def read_error(self, offset: int, leader_epoch: int | None) -> ErrorCode:
+        error = self.client_error(leader_epoch)
+        if error is not ErrorCode.none:
+            return error
+        if not self.log.log_start_offset <= offset <= self.log_end_offset:
+            return ErrorCode.offset_out_of_range
+        if offset >= self.high_watermark and not self.knows_high_watermark:
+            return ErrorCode.offset_not_available
+        return ErrorCode.none
+
+    def client_error(self, leader_epoch: int | None) -> ErrorCode:
+        """Whether a client that names this leader epoch may be served here at all."""
+        if leader_epoch is not None and leader_epoch < self.leader_epoch:
+            return ErrorCode.fenced_leader_epoch
+        if leader_epoch is not None and leader_epoch > self.leader_epoch:
+            return ErrorCode.unknown_leader_epoch
+        return ErrorCode.none if self.is_leader else ErrorCode.not_leader_or_follower
+
+    @property
+    def knows_high_watermark(self) -> bool:
+        """False in a new epoch until its high watermark covers what the former leaders may have committed (KIP-207).
+
+        Till then an end offset, or an empty answer at the end, would let a client see the log grow shorter.
+        """
+        return self.high_watermark >= self.epoch_start_offset
+
+    def latest_offset(self, leader_epoch: int | None = None) -> int | ErrorCode:
+        """The high watermark, for ListOffsets."""
+        error = self.client_error(leader_epoch)
+        if error is not ErrorCode.none:
+            return error
+        return self.high_watermark if self.knows_high_watermark else ErrorCode.offset_not_available
+
+    def earliest_offset(self, leader_epoch: int | None = None) -> int | ErrorCode:
+        """The log start offset, for ListOffsets."""
+        error = self.client_error(leader_epoch)
+        return self.log.log_start_offset if error is ErrorCode.none else error
+
+    def end_offset_for_leader_epoch(self, epoch: int, leader_epoch: int | None = None) -> EpochEndOffset | ErrorCode:
+        """Where `epoch` ends in this leader's log, for OffsetForLeaderEpoch."""
+        error = self.client_error(leader_epoch)
+        return EpochEndOffset(*self.log.end_offset_for(epoch)) if error is ErrorCode.none else error
+
+    def _records(self, offset: int, max_bytes: int, end_offset: int) -> FetchAnswer:
+        return FetchAnswer(
+            leader=self.leader,
+            leader_epoch=self.leader_epoch,
+            high_watermark=self.high_watermark,
+            log_start_offset=self.log.log_start_offset,
+            records=self.log.read(offset, max_bytes, end_offset) if offset < end_offset else b"",
+        )
+
+    def _refusal(self, error: ErrorCode) -> FetchAnswer:
+        return FetchAnswer(error, self.leader, self.leader_epoch)

@@ -1,0 +1,42 @@
+"""What a replica needs of its log. The storage room's Log satisfies it; the lockstep tests bring one in memory.
+
+The core never looks inside `batches`: one or more whole record batches, end to end.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class ReplicaLog(Protocol):
+    """An append-only sequence of records, each in the leader epoch in which it was appended."""
+
+    @property
+    def log_start_offset(self) -> int:
+        """Offset of the first record that is kept."""
+
+    @property
+    def log_end_offset(self) -> int:
+        """Offset that the next record will get (LEO)."""
+
+    @property
+    def latest_epoch(self) -> int:
+        """Leader epoch of the last record; -1 when there is none."""
+
+    def end_offset_for(self, epoch: int) -> tuple[int, int]:
+        """The largest epoch of the log that is <= `epoch`, and the offset at which it ends (KIP-101, KIP-279).
+
+        (-1, log start offset) when every record is of a later epoch.
+        """
+
+    def append_as_leader(self, batches: bytes, leader_epoch: int, now_ms: int) -> object:
+        """Give the batches their offsets and this leader epoch, and append them."""
+
+    def append_as_follower(self, batches: bytes) -> object:
+        """Append batches that carry their offsets and epochs; the first one must start at the LEO or span it."""
+
+    def read(self, offset: int, max_bytes: int, end_offset: int) -> bytes:
+        """Whole batches from the one that holds `offset`, below `end_offset`; the first however large it is."""
+
+    def truncate_to(self, offset: int) -> None:
+        """Remove every record at or above `offset`."""

@@ -1,0 +1,128 @@
+"""What goes into a replica's core and comes out of it: messages between brokers, results and effects."""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+import attrs
+from kio.schema.errors import ErrorCode
+
+from impl.partition.registration import PartitionRegistration
+
+UNKNOWN_BROKER_EPOCH: Final = -1
+UNKNOWN_OFFSET: Final = -1
+
+
+@attrs.frozen
+class PartitionConfig:
+    """The settings that a replica acts on, under Kafka's names."""
+
+    min_insync_replicas: int = 1
+    replica_lag_time_max_ms: int = 30_000
+
+
+@attrs.frozen
+class Appended:
+    """A batch is in the leader's log at offsets [base_offset, end_offset); acks=all waits for the high watermark."""
+
+    base_offset: int
+    end_offset: int
+    leader_epoch: int
+
+
+@attrs.frozen
+class FollowerFetch:
+    """A follower asks for records from its log end offset on; the last fetched epoch shows a divergence (KIP-595)."""
+
+    replica_id: int
+    broker_epoch: int
+    leader_epoch: int
+    fetch_offset: int
+    last_fetched_epoch: int
+
+
+@attrs.frozen
+class EpochEndOffset:
+    """Where a leader epoch ends in a log: the first offset that is not of it nor of an earlier one."""
+
+    epoch: int
+    end_offset: int
+
+
+@attrs.frozen
+class FetchAnswer:
+    """The leader's answer to a fetch: an error, or where the logs part, or records and the leader's high watermark."""
+
+    error: ErrorCode = ErrorCode.none
+    leader: int = -1
+    leader_epoch: int = -1
+    diverging_epoch: EpochEndOffset | None = None
+    high_watermark: int = UNKNOWN_OFFSET
+    log_start_offset: int = UNKNOWN_OFFSET
+    records: bytes = b""
+
+    @property
+    def has_news(self) -> bool:
+        """False for an empty answer, which a long poll holds back."""
+        return bool(self.records) or self.error is not ErrorCode.none or self.diverging_epoch is not None
+
+
+@attrs.frozen
+class AlterPartitionRequest:
+    """The leader asks the controller for a new ISR: pairs of broker id and broker epoch (KIP-497, KIP-903)."""
+
+    broker_id: int
+    broker_epoch: int
+    leader_epoch: int
+    partition_epoch: int
+    isr: tuple[tuple[int, int], ...]
+
+    @property
+    def members(self) -> frozenset[int]:
+        return frozenset(broker for broker, _ in self.isr)
+
+
+@attrs.frozen
+class AlterPartitionResponse:
+    """The controller's answer, with the registration as it now stands (None when it doesn't know the partition)."""
+
+    error: ErrorCode
+    controller_epoch: int
+    registration: PartitionRegistration | None = None
+
+
+@attrs.frozen
+class SendAlterPartition:
+    """A new ISR is proposed: send what `alter_partition_request` returns, again until it is answered."""
+
+
+@attrs.frozen
+class HighWatermarkAdvanced:
+    """The high watermark moved up: look again at waiting produce and fetch requests."""
+
+    high_watermark: int
+
+
+@attrs.frozen
+class LogEndAdvanced:
+    """The leader's log grew: look again at held fetches."""
+
+    log_end_offset: int
+
+
+@attrs.frozen
+class LeadershipChanged:
+    """A new leader epoch began: waiting requests of the former one are to be answered, fetchers to be re-aimed."""
+
+    leader: int
+    leader_epoch: int
+
+
+@attrs.frozen
+class IsrChanged:
+    """The committed ISR is now this one: look again at waiting produce requests."""
+
+    isr: frozenset[int]
+
+
+Effect: TypeAlias = SendAlterPartition | HighWatermarkAdvanced | LogEndAdvanced | LeadershipChanged | IsrChanged

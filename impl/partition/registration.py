@@ -1,0 +1,27 @@
+"""What the cluster has agreed about a partition: the controller decides it, brokers learn it from the metadata log."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+
+NO_LEADER: Final = -1
+
+
+@attrs.frozen
+class PartitionRegistration:
+    """A partition as the controller last committed it.
+
+    `leader_epoch` grows by one at each change of leader (to none, too), `partition_epoch` at each change at all.
+    `replicas` is in order of preference. `isr` is the committed ISR; `elr` (KIP-966) holds the replicas that left it
+    while it was smaller than min.insync.replicas and that are known to hold every committed record.
+    """
+
+    replicas: tuple[int, ...]
+    leader: int
+    leader_epoch: int
+    partition_epoch: int
+    isr: frozenset[int]
+    elr: frozenset[int] = frozenset()
+    last_known_leader: int = NO_LEADER
