@@ -1,7 +1,7 @@
 """Hypothesis profiles and the --deep switch, for every room.
 
-HYPOTHESIS_PROFILE chooses the profile: "ci" (the default) draws the same examples on every run, "nightly" draws new ones
-and many more. Tests marked `deep` are long exhaustive searches; they run only with --deep.
+HYPOTHESIS_PROFILE chooses the profile: "ci" (the default) draws the same examples on every run, "nightly" draws new
+ones and many more. Tests marked `deep` are long exhaustive searches; they run only with --deep.
 """
 
 from __future__ import annotations

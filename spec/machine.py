@@ -1,0 +1,101 @@
+"""What a specification is.
+
+A protocol is a *machine*: a set of initial states, the actions that may happen in a state, and a pure step from one
+state to the next. States and actions are frozen attrs classes, so they hash, compare and print; a step reads no clock,
+draws no random number and touches nothing outside its arguments. The same machine therefore serves four masters:
+
+* the explorer, which visits every reachable state,
+* the lockstep tests, which keep a state beside a running cluster,
+* random simulation,
+* trace validation, which asks whether a cluster's log of decisions is a behaviour of the machine.
+
+A machine's constants (brokers, records, how many crashes) are its fields: small ones explore, large ones simulate.
+A bug is a subclass that overrides one rule.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar, Generic, TypeVar
+
+import attrs
+
+S = TypeVar("S")
+
+Invariant = Callable[[S], bool]
+StepInvariant = Callable[[S, "Action", S], bool]
+
+
+@attrs.frozen
+class Action:
+    """Something that can happen; its fields say to whom and with what."""
+
+    @property
+    def name(self) -> str:
+        return type(self).__name__
+
+
+class NotEnabled(Exception):
+    """The action's guard is false in this state."""
+
+    def __init__(self, action: Action, guard: str) -> None:
+        super().__init__(f"{action} is not enabled: {guard}")
+        self.action = action
+        self.guard = guard
+
+
+class Machine(ABC, Generic[S]):
+    """A protocol as a state machine."""
+
+    action_types: ClassVar[tuple[type[Action], ...]] = ()
+    """Every class of action; coverage reports those that were never enabled."""
+
+    @property
+    def name(self) -> str:
+        return type(self).__name__
+
+    @abstractmethod
+    def initial(self) -> Iterable[S]:
+        """The states in which a behaviour may begin."""
+
+    @abstractmethod
+    def actions(self, state: S) -> Iterable[Action]:
+        """All that may happen now, in an order that depends on the state alone."""
+
+    @abstractmethod
+    def step(self, state: S, action: Action) -> S:
+        """The state after `action`; raises NotEnabled, naming the guard that failed."""
+
+    def successors(self, state: S) -> Iterable[tuple[Action, S]]:
+        """Actions with their results; a machine may override it to share work between the two."""
+        for action in self.actions(state):
+            yield action, self.step(state, action)
+
+    @property
+    def invariants(self) -> Mapping[str, Invariant[S]]:
+        """What holds in every state, under its name in the literature."""
+        return {}
+
+    @property
+    def step_invariants(self) -> Mapping[str, StepInvariant[S]]:
+        """What holds of every step (before, action, after)."""
+        return {}
+
+    @property
+    def sometimes(self) -> Mapping[str, Invariant[S]]:
+        """Goals: what a search that proves anything must have reached in at least one state."""
+        return {}
+
+    def explain(self, invariant: str, state: S) -> Mapping[str, Any]:
+        """The values that make `invariant` false in `state`, for a reader."""
+        return {}
+
+    @property
+    def interchangeable(self) -> int:
+        """How many brokers `permute` may rename among themselves; 0 if the machine declares no symmetry."""
+        return 0
+
+    def permute(self, state: S, permutation: tuple[int, ...]) -> S:
+        """`state` with broker i renamed to permutation[i]; machines that are symmetric in their brokers define it."""
+        raise NotImplementedError(f"{self.name} declares no symmetry")
