@@ -1,0 +1,394 @@
+"""What a history is: everything that the clients of a log saw, one row an operation.
+
+An operation is an invocation paired with its completion. `Operations` holds many of them, of one history or of a
+million, as a structure of numpy arrays; every rule of this package reads that. `History` builds one history row by
+row and `Operation` is a row by itself: for simulations, tests and whoever reads a witness. docs/history.md documents
+each column; `files.py` reads and writes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from enum import IntEnum
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+Ints = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.int8]
+Indices = npt.NDArray[np.int32]
+Flags = npt.NDArray[np.bool_]
+
+UNKNOWN = -1
+"""An offset, position or high watermark that nobody knows."""
+
+NEVER = int(np.iinfo(np.int64).max)
+"""The return time of an operation that never returned."""
+
+
+class Kind(IntEnum):
+    """What was asked of the partition; the last two are declarations about it."""
+
+    PRODUCE = 0
+    FETCH = 1
+    LIST_OFFSETS = 2
+    ELECTION = 3
+    SETTLED = 4
+
+
+class Outcome(IntEnum):
+    """ok: done; fail: certainly not done; info: nobody knows."""
+
+    OK = 0
+    FAIL = 1
+    INFO = 2
+
+
+class Isolation(IntEnum):
+    """Kafka's isolation levels, by their codes on the wire."""
+
+    READ_UNCOMMITTED = 0
+    READ_COMMITTED = 1
+
+
+@attrs.frozen
+class Operation:
+    """One operation. Times are nanoseconds since the history began; `returned` is None if it never did."""
+
+    index: int
+    process: int
+    kind: Kind
+    outcome: Outcome
+    topic: str
+    partition: int
+    call: int
+    returned: int | None = None
+    offset: int = UNKNOWN
+    values: tuple[int, ...] = ()
+    offsets: tuple[int, ...] | None = None
+    high_watermark: int | None = None
+    isolation: Isolation = Isolation.READ_UNCOMMITTED
+    acks: int = -1
+    meta: str | None = None
+    history: int = 0
+
+    def __attrs_post_init__(self) -> None:
+        if self.offsets is not None and len(self.offsets) != len(self.values):
+            raise ValueError(
+                f"operation {self.index} has {len(self.values)} values and {len(self.offsets)} offsets: "
+                "give one offset for each value, or none when they are contiguous from `offset`"
+            )
+        if self.returned is not None and self.returned < self.call:
+            raise ValueError(
+                f"operation {self.index} returned at {self.returned} before its call at {self.call}: "
+                "take both times from one monotonic clock"
+            )
+
+    @property
+    def placed(self) -> tuple[int, ...]:
+        """The offset of each value; UNKNOWN where nobody knows."""
+        if self.offsets is not None:
+            return self.offsets
+        if self.offset == UNKNOWN:
+            return (UNKNOWN,) * len(self.values)
+        return tuple(range(self.offset, self.offset + len(self.values)))
+
+    def __str__(self) -> str:
+        where = f"{self.topic}-{self.partition}"
+        until = "never returned" if self.returned is None else str(self.returned)
+        said = {
+            Kind.PRODUCE: f"produce {list(self.values)} to {where}",
+            Kind.FETCH: f"fetch from {where} at {self.offset} read {list(self.values)}",
+            Kind.LIST_OFFSETS: f"end offset of {where} is {self.offset}",
+            Kind.ELECTION: f"unclean election of {where} from {self.offset}",
+            Kind.SETTLED: f"{where} settled",
+        }[self.kind]
+        if self.kind is Kind.PRODUCE and self.outcome is Outcome.OK:
+            said += f" at {self.offset}, acks={'all' if self.acks == -1 else self.acks}"
+        if self.kind is Kind.FETCH and self.high_watermark is not None:
+            said += f", HW {self.high_watermark}"
+        outcome = "" if self.outcome is Outcome.OK else f" ({self.outcome.name.lower()})"
+        return f"#{self.index} p{self.process} [{self.call}, {until}] {said}{outcome}"
+
+
+@attrs.frozen(eq=False)
+class Operations:
+    """Operations as arrays of n rows, sorted by history and index; a history's rows are neighbours.
+
+    Row i holds values[starts[i] : starts[i + 1]]. `offsets` runs parallel to `values`, or is None when the values of
+    every row are contiguous from its `offset`. UNKNOWN stands for an absent offset or high watermark, NEVER for a
+    return that did not come. `topic` indexes `topics`.
+    """
+
+    history: Ints
+    index: Indices
+    process: Indices
+    kind: Codes
+    outcome: Codes
+    topic: Indices
+    partition: Indices
+    offset: Ints
+    starts: Ints
+    values: Ints
+    offsets: Ints | None
+    high_watermark: Ints
+    isolation: Codes
+    acks: Codes
+    call: Ints
+    returned: Ints
+    topics: tuple[str, ...]
+    meta: tuple[str | None, ...] | None = None
+
+    def __len__(self) -> int:
+        return len(self.history)
+
+    @property
+    def counts(self) -> Ints:
+        """How many values each row has."""
+        return np.diff(self.starts)
+
+    @property
+    def history_starts(self) -> Ints:
+        """The row at which each history begins, and n."""
+        if not len(self):
+            return np.zeros(1, np.int64)
+        first = np.flatnonzero(self.history[1:] != self.history[:-1]) + 1
+        return np.concatenate(([0], first, [len(self)])).astype(np.int64)
+
+    def record_offsets(self) -> Ints:
+        """The offset of each value, UNKNOWN where nobody knows."""
+        if self.offsets is not None:
+            return self.offsets
+        shift = self.offset - self.starts[:-1]
+        placed: Ints = np.repeat(shift, self.counts) + np.arange(len(self.values))
+        if (self.offset < 0).any():
+            placed[np.repeat(self.offset < 0, self.counts)] = UNKNOWN
+        return placed
+
+    def slice(self, start: int, stop: int) -> Operations:
+        """Rows start to stop, as views."""
+        low, high = int(self.starts[start]), int(self.starts[stop])
+        rows = {name: getattr(self, name)[start:stop] for name in _ROW_COLUMNS}
+        return Operations(
+            **rows,
+            starts=self.starts[start : stop + 1] - low,
+            values=self.values[low:high],
+            offsets=None if self.offsets is None else self.offsets[low:high],
+            topics=self.topics,
+            meta=None if self.meta is None else self.meta[start:stop],
+        )
+
+    def take(self, rows: Ints) -> Operations:
+        """The given rows, in the given order, as copies."""
+        counts = self.counts[rows]
+        starts = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+        records = np.repeat(self.starts[:-1][rows] - starts[:-1], counts) + np.arange(starts[-1])
+        return Operations(
+            **{name: getattr(self, name)[rows] for name in _ROW_COLUMNS},
+            starts=starts,
+            values=self.values[records],
+            offsets=None if self.offsets is None else self.offsets[records],
+            topics=self.topics,
+            meta=None if self.meta is None else tuple(self.meta[row] for row in rows),
+        )
+
+    def row(self, row: int) -> Operation:
+        """Row `row` as a person reads it."""
+        low, high = int(self.starts[row]), int(self.starts[row + 1])
+        returned, mark = int(self.returned[row]), int(self.high_watermark[row])
+        return Operation(
+            history=int(self.history[row]),
+            index=int(self.index[row]),
+            process=int(self.process[row]),
+            kind=Kind(int(self.kind[row])),
+            outcome=Outcome(int(self.outcome[row])),
+            topic=self.topics[int(self.topic[row])],
+            partition=int(self.partition[row]),
+            offset=int(self.offset[row]),
+            values=tuple(self.values[low:high].tolist()),
+            offsets=None if self.offsets is None else tuple(self.offsets[low:high].tolist()),
+            high_watermark=None if mark == UNKNOWN else mark,
+            isolation=Isolation(int(self.isolation[row])),
+            acks=int(self.acks[row]),
+            call=int(self.call[row]),
+            returned=None if returned == NEVER else returned,
+            meta=None if self.meta is None else self.meta[row],
+        )
+
+    def __iter__(self) -> Iterator[Operation]:
+        return (self.row(row) for row in range(len(self)))
+
+    @classmethod
+    def of(cls, rows: Iterable[Operation]) -> Operations:
+        """Arrays of `rows`, sorted by history and index."""
+        ordered = sorted(rows, key=lambda row: (row.history, row.index))
+        topics = tuple(sorted({row.topic for row in ordered}))
+        codes = {topic: code for code, topic in enumerate(topics)}
+        explicit = any(row.offsets is not None for row in ordered)
+        counts = [len(row.values) for row in ordered]
+
+        def ints(column: Iterable[int | None], absent: int = UNKNOWN) -> Ints:
+            return np.array([absent if item is None else item for item in column], np.int64)
+
+        return cls(
+            history=ints(row.history for row in ordered),
+            index=ints(row.index for row in ordered).astype(np.int32),
+            process=ints(row.process for row in ordered).astype(np.int32),
+            kind=ints(row.kind for row in ordered).astype(np.int8),
+            outcome=ints(row.outcome for row in ordered).astype(np.int8),
+            topic=ints(codes[row.topic] for row in ordered).astype(np.int32),
+            partition=ints(row.partition for row in ordered).astype(np.int32),
+            offset=ints(row.offset for row in ordered),
+            starts=np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
+            values=ints(value for row in ordered for value in row.values),
+            offsets=ints(offset for row in ordered for offset in row.placed) if explicit else None,
+            high_watermark=ints(row.high_watermark for row in ordered),
+            isolation=ints(row.isolation for row in ordered).astype(np.int8),
+            acks=ints(row.acks for row in ordered).astype(np.int8),
+            call=ints(row.call for row in ordered),
+            returned=ints((row.returned for row in ordered), NEVER),
+            topics=topics,
+            meta=tuple(row.meta for row in ordered) if any(row.meta is not None for row in ordered) else None,
+        )
+
+
+_ROW_COLUMNS = (
+    "history", "index", "process", "kind", "outcome", "topic", "partition", "offset",
+    "high_watermark", "isolation", "acks", "call", "returned",
+)  # fmt: skip
+
+
+def concatenate(parts: Sequence[Operations]) -> Operations:
+    """All rows of `parts`, in order; topics are matched by name."""
+    if len(parts) == 1:
+        return parts[0]
+    if not parts:
+        return Operations.of(())
+    topics = tuple(sorted({topic for part in parts for topic in part.topics}))
+    codes = {topic: code for code, topic in enumerate(topics)}
+    maps = [np.array([codes[topic] for topic in part.topics], np.int32) for part in parts]
+    columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _ROW_COLUMNS}
+    columns["topic"] = np.concatenate([names[part.topic] for names, part in zip(maps, parts, strict=True)])
+    explicit = any(part.offsets is not None for part in parts)
+    meta = [part.meta or (None,) * len(part) for part in parts]
+    return Operations(
+        **columns,
+        starts=np.concatenate(([0], np.cumsum(np.concatenate([part.counts for part in parts])))).astype(np.int64),
+        values=np.concatenate([part.values for part in parts]),
+        offsets=np.concatenate([part.record_offsets() for part in parts]) if explicit else None,
+        topics=topics,
+        meta=tuple(text for part in meta for text in part) if any(part.meta for part in parts) else None,
+    )
+
+
+class History:
+    """A history in the making: `invoke`, then `ok`, `fail` or `info`; what is never completed counts as unknown."""
+
+    def __init__(self, history: int = 0) -> None:
+        self.id = history
+        self._rows: list[Operation] = []
+        self._open: set[int] = set()
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def invoke(
+        self,
+        *,
+        process: int,
+        kind: Kind,
+        partition: int = 0,
+        call: int,
+        topic: str = "topic",
+        values: Sequence[int] = (),
+        position: int = UNKNOWN,
+        acks: int = -1,
+        isolation: Isolation = Isolation.READ_UNCOMMITTED,
+        meta: str | None = None,
+    ) -> int:
+        """An operation was called; returns its index, by which it is completed. `position`: where a fetch begins."""
+        index = len(self._rows)
+        row = Operation(
+            history=self.id, index=index, process=process, kind=kind, outcome=Outcome.INFO, topic=topic,
+            partition=partition, call=call, values=tuple(values), offset=position, acks=acks, isolation=isolation,
+            meta=meta,
+        )  # fmt: skip
+        self._rows.append(row)
+        self._open.add(index)
+        return index
+
+    def ok(
+        self,
+        index: int,
+        *,
+        returned: int,
+        offset: int | None = None,
+        values: Sequence[int] | None = None,
+        offsets: Sequence[int] | None = None,
+        high_watermark: int | None = None,
+        meta: str | None = None,
+    ) -> None:
+        """It succeeded. `offset`: base offset of a produce, answer of a list_offsets. `values`: what a fetch read."""
+        row = self._close(index)
+        self._rows[index] = attrs.evolve(
+            row,
+            outcome=Outcome.OK,
+            returned=returned,
+            offset=row.offset if offset is None else offset,
+            values=row.values if values is None else tuple(values),
+            offsets=None if offsets is None else tuple(offsets),
+            high_watermark=high_watermark,
+            meta=row.meta if meta is None else meta,
+        )
+
+    def fail(self, index: int, *, returned: int, meta: str | None = None) -> None:
+        """It certainly did not happen."""
+        row = self._close(index)
+        meta = row.meta if meta is None else meta
+        self._rows[index] = attrs.evolve(row, outcome=Outcome.FAIL, returned=returned, meta=meta)
+
+    def info(self, index: int, *, returned: int | None = None, meta: str | None = None) -> None:
+        """Nobody knows whether it happened, or when it will."""
+        row = self._close(index)
+        self._rows[index] = attrs.evolve(row, returned=returned, meta=row.meta if meta is None else meta)
+
+    def election(
+        self,
+        *,
+        offset: int,
+        call: int,
+        returned: int | None = None,
+        partition: int = 0,
+        topic: str = "topic",
+        meta: str | None = None,
+    ) -> None:
+        """Declare an unclean election: see "Unclean elections" in docs/history.md."""
+        self._declare(Kind.ELECTION, topic, partition, call, returned, offset, meta)
+
+    def settled(self, *, call: int, partition: int = 0, topic: str = "topic") -> None:
+        """Declare that faults are over and reads called from now on see the true end of the log."""
+        self._declare(Kind.SETTLED, topic, partition, call, None, UNKNOWN, None)
+
+    def _declare(
+        self, kind: Kind, topic: str, partition: int, call: int, returned: int | None, offset: int, meta: str | None
+    ) -> None:
+        row = Operation(
+            history=self.id, index=len(self._rows), process=UNKNOWN, kind=kind, outcome=Outcome.OK, topic=topic,
+            partition=partition, call=call, returned=returned, offset=offset, meta=meta,
+        )  # fmt: skip
+        self._rows.append(row)
+
+    def _close(self, index: int) -> Operation:
+        if index not in self._open:
+            raise ValueError(f"operation {index} is not open: complete each invocation once, by the index it returned")
+        self._open.remove(index)
+        return self._rows[index]
+
+    def rows(self) -> tuple[Operation, ...]:
+        """The operations so far, by index."""
+        return tuple(self._rows)
+
+    def operations(self) -> Operations:
+        """The history as arrays."""
+        return Operations.of(self._rows)
