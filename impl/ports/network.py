@@ -1,0 +1,88 @@
+"""The network port: byte streams by address, and TCP.
+
+A node gets a `Network` of its own and knows nothing else of the world outside: it connects to addresses and serves the
+streams that others open to its own. Everything above (frames, requests) is written against `trio.abc.Stream`, so the
+same broker runs over TCP and over `impl.ports.simulated_network`.
+
+Failures show as trio's stream errors and as OSError, whatever the host: `connect` raises OSError when nobody listens,
+`send_all` raises `trio.BrokenResourceError` when the connection is gone, `receive_some` returns b"" at its end.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Protocol, TypeAlias
+
+import attrs
+import trio
+
+StreamHandler: TypeAlias = Callable[[trio.abc.Stream], Awaitable[object]]
+
+
+@attrs.frozen(order=True)
+class Address:
+    """Where a node listens, as it is advertised to clients."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+class Listener(Protocol):
+    """A port on which a node accepts connections."""
+
+    @property
+    def address(self) -> Address:
+        """The address under which others reach this listener."""
+
+    async def serve(self, handler: StreamHandler) -> None:
+        """Run `handler` on each accepted stream in a task of its own, until cancelled."""
+
+    async def aclose(self) -> None:
+        """Stop listening. Connections that were accepted stay."""
+
+
+class Network(Protocol):
+    """One node's way to the others."""
+
+    async def connect(self, address: Address) -> trio.abc.Stream:
+        """Open a stream to `address`. Raises OSError when nobody answers there."""
+
+    async def listen(self, address: Address) -> Listener:
+        """Take connections at `address`; port 0 picks a free one. Raises OSError when it is taken."""
+
+
+class TcpListener:
+    """A listening TCP socket."""
+
+    def __init__(self, listener: trio.SocketListener, address: Address) -> None:
+        self._listener = listener
+        self.address = address
+
+    async def serve(self, handler: StreamHandler) -> None:
+        await trio.serve_listeners(handler, [self._listener])
+
+    async def aclose(self) -> None:
+        await self._listener.aclose()
+
+
+class TcpNetwork:
+    """TCP sockets of the operating system, without Nagle's delay."""
+
+    async def connect(self, address: Address) -> trio.abc.Stream:
+        stream = await trio.open_tcp_stream(address.host, address.port)
+        stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, True)
+        return stream
+
+    async def listen(self, address: Address) -> Listener:
+        listeners = await trio.open_tcp_listeners(address.port, host=address.host)
+        if not listeners:
+            raise OSError(errno.EADDRNOTAVAIL, f"cannot listen on {address}: the host has no address")
+        for spare in listeners[1:]:
+            await spare.aclose()
+        port = listeners[0].socket.getsockname()[1]
+        return TcpListener(listeners[0], Address(address.host, port))

@@ -1,0 +1,97 @@
+"""Frames: a 4-byte big-endian length, then as many bytes; everything on a Kafka connection is one.
+
+A reader keeps a small buffer, so that many small frames cost one read; a frame larger than the buffer is received into
+memory of its own size and handed out without another copy. It accepts no length beyond its limit, so that what a peer
+claims is never allocated before it is known to be allowed.
+"""
+
+from __future__ import annotations
+
+import struct
+
+import trio
+
+READ_SIZE = 64 << 10
+LENGTH = struct.Struct(">i")
+
+Payload = bytes | bytearray | memoryview
+
+
+class FrameTooLarge(Exception):
+    """The peer announced a frame beyond the limit, or of negative length."""
+
+    def __init__(self, size: int, limit: int) -> None:
+        super().__init__(f"a frame of {size} bytes: only 0 to {limit} are accepted (socket.request.max.bytes)")
+        self.size = size
+        self.limit = limit
+
+
+class ConnectionLost(Exception):
+    """The connection ended in the middle of a frame, or before the answer."""
+
+
+class FrameReader:
+    """Reads frames from a stream, one at a time."""
+
+    def __init__(self, stream: trio.abc.ReceiveStream, max_frame_bytes: int) -> None:
+        self._stream = stream
+        self._limit = max_frame_bytes
+        self._buffer: Payload = b""
+        self._position = 0
+
+    def buffered_frame(self) -> Payload | None:
+        """The next frame if it has already been received as a whole. Raises FrameTooLarge."""
+        size = self._announced_size()
+        if size is None or self._available - LENGTH.size < size:
+            return None
+        start = self._position + LENGTH.size
+        self._position = start + size
+        if start == LENGTH.size and self._position == len(self._buffer):
+            frame, self._buffer, self._position = memoryview(self._buffer)[start:], b"", 0
+            return frame
+        return self._buffer[start : self._position]
+
+    async def read_frame(self) -> Payload | None:
+        """The next frame without its length; None when the peer closed between frames.
+
+        Raises FrameTooLarge, ConnectionLost (closed inside a frame), and what the stream raises.
+        """
+        while (frame := self.buffered_frame()) is None:
+            size = self._announced_size()
+            if size is not None and size > READ_SIZE:
+                return await self._read_large(size)
+            data = await self._stream.receive_some()
+            if not data:
+                if self._available:
+                    raise ConnectionLost(f"the connection ended after {self._available} bytes of a frame")
+                return None
+            rest = self._buffer[self._position :]
+            self._buffer = bytes(rest) + data if rest else data
+            self._position = 0
+        return frame
+
+    @property
+    def _available(self) -> int:
+        return len(self._buffer) - self._position
+
+    def _announced_size(self) -> int | None:
+        if self._available < LENGTH.size:
+            return None
+        (size,) = LENGTH.unpack_from(self._buffer, self._position)
+        if not 0 <= size <= self._limit:
+            raise FrameTooLarge(size, self._limit)
+        return int(size)
+
+    async def _read_large(self, size: int) -> Payload:
+        received = self._buffer[self._position + LENGTH.size :]
+        frame = bytearray(size)
+        frame[: len(received)] = received
+        filled = len(received)
+        self._buffer, self._position = b"", 0
+        while filled < size:
+            data = await self._stream.receive_some(min(size - filled, 1 << 20))
+            if not data:
+                raise ConnectionLost(f"the connection ended after {filled} of the {size} bytes of a frame")
+            frame[filled : filled + len(data)] = data
+            filled += len(data)
+        return frame
