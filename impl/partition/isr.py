@@ -31,7 +31,7 @@ class InSyncReplicas(HighWatermark):
 
     def expand_isr(self, replica: int) -> bool:
         """Propose that `replica` joins, if it may; at most one proposal is open at a time."""
-        if self.pending_isr is not None or not self.may_join_isr(replica):
+        if replica in self.isr or self.pending_isr is not None or not self.may_join_isr(replica):
             return False
         self._propose(self.isr | {replica})
         return True
@@ -39,7 +39,7 @@ class InSyncReplicas(HighWatermark):
     def may_join_isr(self, replica: int) -> bool:
         """Whether the follower holds all that may be committed."""
         end = self.known_log_end_offset(replica)
-        return replica not in self.maximal_isr and end >= self.high_watermark and end >= self.epoch_start_offset
+        return end >= self.high_watermark and end >= self.epoch_start_offset
 
     def shrink_isr(self, now_ms: int) -> bool:
         """Propose to drop the followers that lag; True when something was proposed."""
@@ -58,7 +58,7 @@ class InSyncReplicas(HighWatermark):
             member
             for member in self.isr
             if member != self.broker_id
-            and self.remote_replicas[member].log_end_offset != self.log_end_offset
+            and self.remote_replicas[member].log_end_offset < self.log_end_offset
             and self.remote_replicas[member].last_caught_up_ms < limit
         )
 
@@ -85,26 +85,24 @@ class InSyncReplicas(HighWatermark):
         self, request: AlterPartitionRequest, response: AlterPartitionResponse
     ) -> None:
         """Take over what the controller committed; ignore what comes from an older controller or leader epoch."""
-        if not self.is_leader or request.leader_epoch != self.leader_epoch:
+        answers_proposal = (request.leader_epoch, request.partition_epoch) == (self.leader_epoch, self.partition_epoch)
+        if not answers_proposal or self.pending_isr is None or response.controller_epoch < self.controller_epoch:
             return
-        if response.controller_epoch < self.controller_epoch:
-            return
-        self.controller_epoch = response.controller_epoch
-        if response.error is ErrorCode.none and response.registration is not None:
-            self._commit_isr(response.registration)
-        elif response.error in REJECTED and request.partition_epoch == self.partition_epoch:
+        if response.error in REJECTED:
             self.pending_isr = None
-            self.advance_high_watermark()
+        elif response.error is ErrorCode.none and response.registration is not None:
+            self._commit_isr(response.registration, response.controller_epoch)
+        self.advance_high_watermark()
 
     def _propose(self, isr: frozenset[int]) -> None:
         self.pending_isr = isr
         self._effects.append(SendAlterPartition())
 
-    def _commit_isr(self, registration: PartitionRegistration) -> None:
+    def _commit_isr(self, registration: PartitionRegistration, controller_epoch: int) -> None:
         if registration.leader_epoch != self.leader_epoch or registration.partition_epoch <= self.partition_epoch:
             return
+        self.controller_epoch = controller_epoch
         self.partition_epoch = registration.partition_epoch
         self.isr = registration.isr
         self.pending_isr = None
         self._effects.append(IsrChanged(registration.isr))
-        self.advance_high_watermark()

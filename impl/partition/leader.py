@@ -104,8 +104,8 @@ class Leader(InSyncReplicas):
         remote.leader_end_offset_at_last_fetch = self.log_end_offset
         remote.log_end_offset = fetch.fetch_offset
         remote.broker_epoch = fetch.broker_epoch
-        self.advance_high_watermark()
         self.expand_isr(fetch.replica_id)
+        self.advance_high_watermark()
 
     def read(self, offset: int, max_bytes: int, leader_epoch: int | None = None) -> FetchAnswer:
         """Committed records for a consumer; `leader_epoch` is the one that it believes in, if it says (KIP-320)."""

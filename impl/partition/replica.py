@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from impl.partition.follower import Follower
 from impl.partition.leader import Leader
-from impl.partition.messages import IsrChanged, LeadershipChanged
+from impl.partition.messages import UNKNOWN_OFFSET, IsrChanged, LeadershipChanged
 from impl.partition.registration import PartitionRegistration
 from impl.partition.state import RemoteReplica
 
@@ -34,17 +34,20 @@ class PartitionReplica(Leader, Follower):
 
     def apply_metadata(self, registration: PartitionRegistration, controller_epoch: int, now_ms: int) -> bool:
         """Learn what the controller committed; False when the replica already knew as much or more."""
-        if registration.partition_epoch <= self.partition_epoch:
+        if registration.partition_epoch < self.partition_epoch or controller_epoch < self.controller_epoch:
+            return False
+        if (registration.partition_epoch, controller_epoch) == (self.partition_epoch, self.controller_epoch):
             return False
         begins_epoch = registration.leader_epoch > self.leader_epoch
         isr_changes = registration.isr != self.isr
-        self.controller_epoch = max(self.controller_epoch, controller_epoch)
+        self.controller_epoch = controller_epoch
         self.replicas = registration.replicas
         self.leader = registration.leader
         self.leader_epoch = registration.leader_epoch
+        if registration.partition_epoch > self.partition_epoch:
+            self.pending_isr = None
         self.partition_epoch = registration.partition_epoch
         self.isr = registration.isr
-        self.pending_isr = None
         if begins_epoch:
             self._begin_epoch(now_ms)
             self._effects.append(LeadershipChanged(self.leader, self.leader_epoch))
@@ -71,4 +74,5 @@ class PartitionReplica(Leader, Follower):
 
     def become_follower(self) -> None:
         """Nothing is truncated now: where the logs part is found by fetching."""
+        self.epoch_start_offset = UNKNOWN_OFFSET
         self.remote_replicas = {}
