@@ -36,7 +36,7 @@ class Action:
         return type(self).__name__
 
 
-class NotEnabled(Exception):
+class NotEnabled(Exception):  # noqa: N818 - a state of affairs, not an error
     """The action's guard is false in this state."""
 
     def __init__(self, action: Action, guard: str) -> None:

@@ -1,0 +1,275 @@
+"""How a replicated partition is governed: ISR changes, metadata, elections.
+
+Only the controller's word counts; a leader proposes, and a broker acts on what it last heard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import attrs
+
+from spec.replication_actions import (
+    BrokerAction,
+    ReplicationAction,
+    advance_high_watermark,
+    not_acting,
+    not_leading,
+    on_network,
+    propose_isr,
+    truncated,
+)
+from spec.replication_state import (
+    NONE,
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    Controller,
+    Error,
+    Perturbation,
+    RemoteReplica,
+    Replica,
+    State,
+    received,
+    sent,
+)
+
+if TYPE_CHECKING:
+    from spec.replication import Replication as Machine
+
+
+# --- ISR changes ---------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class ShrinkIsr(ReplicationAction):
+    """The leader proposes an ISR without followers that have lagged for too long."""
+
+    broker: int
+    lagging: tuple[int, ...]
+
+    @classmethod
+    def candidates(cls, machine: Machine, state: State) -> Iterable[ShrinkIsr]:
+        for broker, replica in enumerate(state.replicas):
+            if replica.leader == broker:
+                lagging = machine.lagging(replica, broker)
+                yield from (cls(broker, (follower,)) for follower in lagging)
+                if len(lagging) > 1:
+                    yield cls(broker, lagging)
+
+    def guard(self, machine: Machine, state: State) -> str:
+        if not machine.may_perturb(state, Perturbation.SHRINK):
+            return "no more ISR shrinks in this model"
+        if leading := not_leading(state, self.broker):
+            return leading
+        leader = state.replicas[self.broker]
+        if leader.pending_isr:
+            return f"broker {self.broker} waits for the outcome of an ISR change"
+        caught_up = sorted(set(self.lagging).difference(machine.lagging(leader, self.broker)))
+        return f"{caught_up} do not lag behind broker {self.broker}" if caught_up or not self.lagging else ""
+
+    def effect(self, machine: Machine, state: State) -> State:
+        isr = tuple(b for b in state.replicas[self.broker].isr if b not in self.lagging)
+        return propose_isr(machine, state.spend(Perturbation.SHRINK), self.broker, isr)
+
+
+@attrs.frozen
+class RetryAlterPartition(BrokerAction):
+    """A leader whose proposal or its answer was lost asks again."""
+
+    def guard(self, machine: Machine, state: State) -> str:
+        leader = state.replicas[self.broker]
+        if not leader.pending_isr:
+            return f"broker {self.broker} has proposed nothing"
+        if state.network.has_alter_of(self.broker):
+            return f"broker {self.broker} is still waiting for an answer"
+        return not_leading(state, self.broker)
+
+    def effect(self, machine: Machine, state: State) -> State:
+        return propose_isr(machine, state, self.broker, state.replicas[self.broker].pending_isr)
+
+
+@attrs.frozen
+class ReceiveAlterPartition(ReplicationAction):
+    """An ISR proposal reaches the controller, which writes it or refuses it."""
+
+    request: AlterPartitionRequest
+
+    @classmethod
+    def candidates(cls, machine: Machine, state: State) -> Iterable[ReceiveAlterPartition]:
+        return [cls(request) for request in state.network.alters]
+
+    def guard(self, machine: Machine, state: State) -> str:
+        return "" if self.request in state.network.alters else f"no such proposal is on its way: {self.request}"
+
+    def effect(self, machine: Machine, state: State) -> State:
+        request, controller = self.request, state.controller
+        error = machine.alter_partition_error(controller, request)
+        if not error:
+            isr = tuple(broker for broker, _ in request.isr)
+            departed = tuple(b for b in controller.isr if b not in isr)
+            elr = machine.elr_after(isr, tuple(sorted({*controller.elr, *departed})))
+            state = committed(state, attrs.evolve(controller, isr=isr, elr=elr))
+            controller = state.controller
+        response = AlterPartitionResponse(
+            request.leader,
+            request.leader_epoch,
+            error,
+            controller.isr,
+            controller.partition_epoch,
+            controller.epoch,
+        )
+        network = attrs.evolve(
+            state.network,
+            alters=received(state.network.alters, request),
+            alter_responses=sent(state.network.alter_responses, response),
+        )
+        return attrs.evolve(state, network=network)
+
+
+def committed(state: State, controller: Controller, *, unclean: bool = False) -> State:
+    """The controller writes a change of the partition: one partition epoch on, if anything but sessions changed."""
+    old = state.controller
+    if (controller.leader, controller.isr, controller.elr) != (old.leader, old.isr, old.elr):
+        controller = attrs.evolve(controller, partition_epoch=old.partition_epoch + 1)
+    history = state.history
+    if unclean:
+        history = attrs.evolve(history, superseded_epoch=controller.leader_epoch, unsettled=True)
+    return attrs.evolve(state, controller=controller, history=history)
+
+
+@attrs.frozen
+class ReceiveAlterPartitionResponse(ReplicationAction):
+    """The leader learns the outcome of its proposal; an ineligible replica makes it give the proposal up."""
+
+    response: AlterPartitionResponse
+
+    @classmethod
+    def candidates(cls, machine: Machine, state: State) -> Iterable[ReceiveAlterPartitionResponse]:
+        return [cls(response) for response in state.network.alter_responses]
+
+    def guard(self, machine: Machine, state: State) -> str:
+        if self.response not in state.network.alter_responses:
+            return f"no such answer is on its way: {self.response}"
+        return not_acting(state, self.response.leader)
+
+    def effect(self, machine: Machine, state: State) -> State:
+        response, broker = self.response, self.response.leader
+        state = on_network(state, alter_responses=received(state.network.alter_responses, response))
+        leader = state.replicas[broker]
+        current = leader.leader == broker and response.leader_epoch == leader.leader_epoch
+        if not current or not leader.pending_isr or response.controller_epoch < leader.controller_epoch:
+            return state
+        if response.error is Error.INELIGIBLE_REPLICA:
+            state = state.with_replica(broker, attrs.evolve(leader, pending_isr=()))
+        elif not response.error and response.partition_epoch > leader.partition_epoch:
+            leader = attrs.evolve(
+                leader,
+                isr=response.isr,
+                partition_epoch=response.partition_epoch,
+                controller_epoch=response.controller_epoch,
+                pending_isr=(),
+            )
+            state = state.with_replica(broker, leader)
+        return advance_high_watermark(machine, state, broker)
+
+
+# --- metadata and elections ----------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class ApplyMetadata(BrokerAction):
+    """A broker learns how the partition now stands and becomes its leader or a follower."""
+
+    def guard(self, machine: Machine, state: State) -> str:
+        replica, controller = state.replicas[self.broker], state.controller
+        if replica.broker_epoch != controller.sessions[self.broker].broker_epoch:
+            return f"broker {self.broker} has not registered"
+        if (replica.partition_epoch, replica.controller_epoch) == (controller.partition_epoch, controller.epoch):
+            return f"broker {self.broker} knows it all"
+        return not_acting(state, self.broker)
+
+    def effect(self, machine: Machine, state: State) -> State:
+        broker, controller = self.broker, state.controller
+        old = state.replicas[broker]
+        new = attrs.evolve(
+            old,
+            controller_epoch=controller.epoch,
+            leader=controller.leader,
+            leader_epoch=controller.leader_epoch,
+            partition_epoch=controller.partition_epoch,
+            isr=controller.isr,
+            pending_isr=old.pending_isr if old.partition_epoch == controller.partition_epoch else (),
+        )
+        if new.leader_epoch == old.leader_epoch:
+            state = state.with_replica(broker, new)
+        elif new.leader == broker:
+            state = become_leader(machine, state, broker, new)
+        else:
+            new = attrs.evolve(new, epoch_start_offset=NONE, remote=())
+            if new.leader != NONE:
+                new = truncated(new, machine.truncation_on_becoming_follower(new))
+            state = state.with_replica(broker, new)
+        return advance_high_watermark(machine, state, broker) if new.leader == broker else state
+
+
+def become_leader(machine: Machine, state: State, broker: int, replica: Replica) -> State:
+    """The new epoch begins at the log's end, with nothing known of followers; an unclean loss is settled."""
+    unknown = (RemoteReplica(),) * machine.brokers
+    replica = attrs.evolve(replica, epoch_start_offset=replica.log_end_offset, remote=unknown)
+    history = state.history
+    if history.unsettled and replica.leader_epoch >= history.superseded_epoch:
+        kept = 0
+        while kept < min(len(history.committed), len(replica.log)) and history.committed[kept] == replica.log[kept]:
+            kept += 1
+        gone = {r.value for r in history.committed[kept:]} | (
+            set(history.acknowledged) - {r.value for r in history.committed[:kept]}
+        )
+        history = attrs.evolve(
+            history,
+            committed=history.committed[:kept],
+            lost=tuple(sorted(gone.union(history.lost))),
+            unsettled=False,
+        )
+    return attrs.evolve(state.with_replica(broker, replica), history=history)
+
+
+@attrs.frozen
+class PreferredElection(ReplicationAction):
+    """The first of the replica list takes the leadership back."""
+
+    @classmethod
+    def candidates(cls, machine: Machine, state: State) -> Iterable[PreferredElection]:
+        return (cls(),)
+
+    def guard(self, machine: Machine, state: State) -> str:
+        controller = state.controller
+        if not machine.may_perturb(state, Perturbation.PREFERRED_ELECTION):
+            return "no more preferred elections in this model"
+        if controller.leader == 0:
+            return "the preferred replica leads"
+        eligible = 0 in controller.isr and not controller.sessions[0].fenced
+        return "" if eligible else "the preferred replica is not in sync"
+
+    def effect(self, machine: Machine, state: State) -> State:
+        return committed(state.spend(Perturbation.PREFERRED_ELECTION), machine.led_by(state.controller, 0))
+
+
+@attrs.frozen
+class UncleanElection(ReplicationAction):
+    """An operator accepts loss: a live replica from outside the ISR leads, since no other can."""
+
+    @classmethod
+    def candidates(cls, machine: Machine, state: State) -> Iterable[UncleanElection]:
+        return (cls(),)
+
+    def guard(self, machine: Machine, state: State) -> str:
+        if not machine.may_perturb(state, Perturbation.UNCLEAN_ELECTION):
+            return "no more unclean elections in this model"
+        if state.controller.leader != NONE:
+            return "the partition has a leader"
+        return "" if machine.elect(state.controller, unclean=True)[0] != NONE else "no broker is live"
+
+    def effect(self, machine: Machine, state: State) -> State:
+        controller, unclean = machine.with_leader(state.controller, unclean=True)
+        return committed(state.spend(Perturbation.UNCLEAN_ELECTION), controller, unclean=unclean)
