@@ -1,0 +1,216 @@
+"""A counterexample as a sequence diagram.
+
+One lane for the clients, the controller and each broker; one band per action. In a band the messages come first, as
+arrows from lane to lane (dashed where a message is sent, solid where it arrives), then how every lane stands after the
+action. What the action changed is marked; lanes in which nothing changed step back. Cut records stay visible, struck
+out, in the step that cut them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+
+from model_tests.harness.report.markup import Html, classes, element
+from model_tests.harness.report.model import (
+    Arrow,
+    ClientView,
+    ControllerView,
+    Counterexample,
+    Passage,
+    Record,
+    ReplicaView,
+    Step,
+)
+
+CLIENT = "client"
+CONTROLLER = "controller"
+HUES = 8
+"""Colours for leader epochs; they repeat after that many."""
+SHOWN_RECORDS = 10
+"""Records of a log that a lane has room for; older ones are counted."""
+
+
+def broker_lane(broker: int) -> str:
+    return f"broker {broker}"
+
+
+def sequence_diagram(counterexample: Counterexample) -> Html:
+    """The whole figure. Raises ValueError when an arrow names a lane that is not there."""
+    steps = counterexample.steps
+    lanes = lanes_of(steps)
+    bands = [band(0, lanes, None, steps[0])] if steps else []
+    bands += [band(number, lanes, before, after) for number, (before, after) in enumerate(pairwise(steps), 1)]
+    return element(
+        "div",
+        element("div", legend(steps), class_="legend"),
+        element("div", header(lanes), bands, class_="sequence", style=f"--lanes: {len(lanes)}"),
+        class_="diagram",
+    )
+
+
+def lanes_of(steps: tuple[Step, ...]) -> tuple[str, ...]:
+    brokers = max((len(step.replicas) for step in steps), default=0)
+    client = (CLIENT,) if any(step.client for step in steps) else ()
+    controller = (CONTROLLER,) if any(step.controller for step in steps) else ()
+    return (*client, *controller, *(broker_lane(broker) for broker in range(brokers)))
+
+
+def header(lanes: tuple[str, ...]) -> Html:
+    return element("div", element("div", "step"), [element("div", lane) for lane in lanes], class_="band lane-names")
+
+
+def legend(steps: tuple[Step, ...]) -> Iterator[Html]:
+    epochs = sorted({record.epoch for step in steps for replica in step.replicas for record in replica.log})
+    for epoch in epochs:
+        yield element("span", element("i", class_=f"record {hue(epoch)}"), f"leader epoch {epoch}")
+    yield element("span", element("i", class_="mark"), "high watermark: committed to its left")
+    yield element("span", element("i", class_="record cut"), "cut or lost in this step")
+    yield element("span", element("i", class_="record unflushed"), "not flushed")
+    yield element("span", element("i", class_="line sent"), "sent")
+    yield element("span", element("i", class_="line"), "delivered")
+    yield element("span", element("b", "value", class_="changed"), "changed in this step")
+
+
+def hue(epoch: int) -> str:
+    return f"e{epoch % HUES}"
+
+
+def band(number: int, lanes: tuple[str, ...], before: Step | None, after: Step) -> Html:
+    cards = [card(lane, before, after) for lane in lanes]
+    title = element(
+        "div", element("a", str(number), class_="number", href=f"#step-{number}"), element("b", after.action)
+    )
+    return element(
+        "section",
+        element("div", title, element("p", after.detail) if after.detail else None, class_="action"),
+        element("div", [arrow(lanes, each) for each in after.arrows], class_="arrows") if after.arrows else None,
+        element("div", cards, class_="cards"),
+        class_="band",
+        id=f"step-{number}",
+    )
+
+
+def arrow(lanes: tuple[str, ...], message: Arrow) -> Html:
+    for lane in (message.source, message.target):
+        if lane not in lanes:
+            raise ValueError(f"an arrow goes to or from {lane!r}, but the lanes are {', '.join(lanes)}")
+    source, target = lanes.index(message.source), lanes.index(message.target)
+    left, right = min(source, target), max(source, target)
+    # The grid has two columns a lane, so that lines between columns fall on the lanes' middles.
+    columns = (
+        f"grid-column: {2 * left + 2} / {2 * right + 2}" if left != right else f"grid-column: {2 * left + 1} / span 2"
+    )
+    direction = "here" if source == target else "right" if source < target else "left"
+    passage = "✕ lost: " if message.passage is Passage.LOST else ""
+    return element(
+        "div",
+        element("span", passage, message.label),
+        class_=classes("arrow", direction, message.passage.value),
+        style=columns,
+        data_message=message.message,
+    )
+
+
+def card(lane: str, before: Step | None, after: Step) -> Html:
+    if lane == CLIENT:
+        return client_card(before.client if before else after.client, after.client)
+    if lane == CONTROLLER:
+        return controller_card(before.controller if before else after.controller, after.controller)
+    broker = int(lane.removeprefix("broker "))
+    return replica_card((before or after).replicas[broker], after.replicas[broker])
+
+
+def framed(lane: str, same: bool, *children: Html | Iterator[Html] | list[Html]) -> Html:
+    return element("div", *children, class_=classes("card", lane, same and "same"))
+
+
+def fact(name: str, before: str | None, after: str | None) -> Html:
+    """A named value, marked where the step changed it; the old value is in its tooltip."""
+    if after is None:
+        return Html("")
+    changed = before != after
+    shown = element("b", after, class_="changed" if changed else None, title=f"was {before}" if changed else None)
+    return element("span", f"{name} ", shown, class_="fact")
+
+
+def ids(brokers: tuple[int, ...] | None) -> str | None:
+    return None if brokers is None else "{" + ", ".join(map(str, brokers)) + "}"
+
+
+def replica_card(before: ReplicaView, after: ReplicaView) -> Html:
+    role = element(
+        "b", after.role, class_=classes("role", after.role.split()[0], before.role != after.role and "changed")
+    )
+    isr, pending = ids(after.isr), ids(after.pending_isr)
+    facts = [
+        fact("LEO", str(before.log_end_offset), str(after.log_end_offset)),
+        fact("HW", str(before.high_watermark), str(after.high_watermark)),
+        fact("ISR", ids(before.isr), isr),
+        fact("proposed", ids(before.pending_isr), pending),
+    ]
+    epoch = fact("epoch", str(before.leader_epoch), str(after.leader_epoch))
+    return framed(
+        "replica",
+        before == after,
+        element("div", role, epoch, class_="row"),
+        log_strip(before, after),
+        element("div", facts, class_="row facts"),
+    )
+
+
+def log_strip(before: ReplicaView, after: ReplicaView) -> Html:
+    """The log as boxes: colour by leader epoch, a bar at the high watermark, cut records struck out."""
+    kept = common_prefix(before.log, after.log)
+    first = max(0, len(after.log) - SHOWN_RECORDS)
+    boxes: list[Html] = [element("span", f"{first} more …", class_="older")] if first else []
+    for offset in range(first, len(after.log) + 1):
+        if offset == after.high_watermark:
+            moved = before.high_watermark != after.high_watermark
+            boxes.append(element("i", class_=classes("mark", moved and "moved"), title=f"HW {offset}"))
+        if offset < len(after.log):
+            unflushed = after.flushed is not None and offset >= after.flushed
+            boxes.append(box(offset, after.log[offset], new=offset >= kept, unflushed=unflushed))
+    boxes += [box(kept + i, record, cut=True) for i, record in enumerate(before.log[kept:][:SHOWN_RECORDS])]
+    return element("div", boxes or element("span", "empty", class_="older"), class_="log")
+
+
+def common_prefix(before: tuple[Record, ...], after: tuple[Record, ...]) -> int:
+    same = 0
+    for old, new in zip(before, after, strict=False):
+        if old != new:
+            break
+        same += 1
+    return same
+
+
+def box(offset: int, record: Record, *, new: bool = False, unflushed: bool = False, cut: bool = False) -> Html:
+    names = classes("record", hue(record.epoch), new and "new", unflushed and "unflushed", cut and "cut")
+    return element("span", record.value, class_=names, title=f"offset {offset}, leader epoch {record.epoch}")
+
+
+def controller_card(before: ControllerView | None, after: ControllerView | None) -> Html:
+    if before is None or after is None:
+        return framed("controller", True)
+    facts = [
+        fact("leader", leader(before), leader(after)),
+        fact("epoch", str(before.leader_epoch), str(after.leader_epoch)),
+        fact("ISR", ids(before.isr), ids(after.isr)),
+        fact("ELR", ids(before.elr), ids(after.elr) if after.elr or before.elr else None),
+        fact("partition epoch", str(before.partition_epoch), str(after.partition_epoch)),
+        fact("fenced", ids(before.fenced), ids(after.fenced) if after.fenced or before.fenced else None),
+    ]
+    if after.controller_epoch != before.controller_epoch:
+        facts.append(fact("controller epoch", str(before.controller_epoch), str(after.controller_epoch)))
+    return framed("controller", before == after, element("div", facts, class_="row facts"))
+
+
+def leader(controller: ControllerView) -> str:
+    return "none" if controller.leader is None else str(controller.leader)
+
+
+def client_card(before: ClientView | None, after: ClientView | None) -> Html:
+    old: Mapping[str, str] = before.values if before else {}
+    new: Mapping[str, str] = after.values if after else {}
+    facts = [fact(value, old.get(value), state) for value, state in new.items()]
+    return framed("client", old == new, element("div", facts, class_="row facts"))

@@ -1,0 +1,231 @@
+"""The page: one HTML file that needs no network, readable in light and in dark, with or without script."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from importlib.resources import files
+from pathlib import Path
+
+from model_tests.harness.report.diagram import sequence_diagram
+from model_tests.harness.report.markup import Child, Html, classes, element
+from model_tests.harness.report.model import (
+    GOOD,
+    CampaignRun,
+    Catch,
+    Counterexample,
+    Coverage,
+    Explored,
+    Report,
+    Stage,
+    Verdict,
+)
+
+# The page may run its own styles and script and load nothing at all, whatever text finds its way into it.
+POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+)
+
+
+def write(report: Report, folder: Path) -> Path:
+    """Write `folder`/index.html, whole or not at all, and return its path. Raises OSError if it can't be written."""
+    folder.mkdir(parents=True, exist_ok=True)
+    unfinished = folder / "index.html.part"
+    unfinished.write_text(render(report), encoding="utf-8")
+    return unfinished.replace(folder / "index.html")
+
+
+def render(report: Report) -> str:
+    """The report as one HTML document."""
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", http_equiv="Content-Security-Policy", content=POLICY),
+        element("title", report.title),
+        element("style", Html(own_file("page.css"))),
+    )
+    sections = [
+        stages(report),
+        caught(report),
+        campaign(report.campaign) if report.campaign else None,
+        [exploration(each) for each in report.explored],
+    ]
+    body = element("body", header(report), element("main", sections), element("script", Html(own_file("page.js"))))
+    return f"<!doctype html>\n{element('html', head, body, lang='en')}\n"
+
+
+def own_file(name: str) -> str:
+    return (files(__package__) / name).read_text(encoding="utf-8")
+
+
+def header(report: Report) -> Html:
+    verdict = Verdict.HOLDS if report.holds else Verdict.VIOLATED
+    facts = {"seed": str(report.seed), **report.options, "version": report.version, "started": report.started}
+    if report.seconds is not None:
+        facts["took"] = duration(report.seconds)
+    return element(
+        "header",
+        element("div", element("h1", report.title), pill(verdict), class_="title"),
+        definitions(facts),
+        element("p", "The same again: ", element("code", report.reproduce)),
+    )
+
+
+def definitions(facts: Mapping[str, str]) -> Html:
+    pairs = [element("div", element("dt", name), element("dd", value)) for name, value in facts.items()]
+    return element("dl", pairs, class_="facts")
+
+
+def pill(verdict: Verdict) -> Html:
+    return element("span", verdict.value, class_=classes("pill", "good" if verdict in GOOD else "bad", verdict.value))
+
+
+def duration(seconds: float | None) -> str:
+    if seconds is None:
+        return ""
+    return f"{seconds:.1f} s" if seconds < 60 else f"{int(seconds) // 60} min {int(seconds) % 60} s"
+
+
+def section(title: str, *children: Child, anchor: str) -> Html:
+    return element("section", element("h2", title), *children, id=anchor, class_="part")
+
+
+def table(head: Iterable[str], rows: Iterable[Html], *, class_: str | None = None) -> Html:
+    names = element("thead", element("tr", [element("th", name, scope="col") for name in head]))
+    return element("div", element("table", names, element("tbody", rows)), class_=classes("scroll", class_))
+
+
+def row(*cells: Child, class_: str | None = None) -> Html:
+    return element("tr", [element("td", cell, class_=numeric(cell)) for cell in cells], class_=class_)
+
+
+def numeric(cell: Child) -> str | None:
+    return "number" if isinstance(cell, int | float) else None
+
+
+def stages(report: Report) -> Html:
+    def line(stage: Stage) -> Html:
+        return row(stage.name, stage.what, stage.result, pill(stage.verdict), duration(stage.seconds))
+
+    rows = [line(stage) for stage in report.stages]
+    return section("Verdicts", table(("part", "what was done", "result", "verdict", "time"), rows), anchor="verdicts")
+
+
+def caught(report: Report) -> Html | None:
+    """The bug that was switched on, where it was caught, and its counterexample."""
+    if not report.catches and report.counterexample is None:
+        return None
+
+    def line(catch: Catch) -> Html:
+        return row(catch.level, pill(catch.verdict), catch.how, duration(catch.seconds))
+
+    rows = [line(catch) for catch in report.catches]
+    return section(
+        f"The bug: {report.bug}" if report.bug else "Counterexample",
+        table(("level", "verdict", "how it showed", "time"), rows) if rows else None,
+        counterexample(report.counterexample) if report.counterexample else None,
+        anchor="bug",
+    )
+
+
+def counterexample(found: Counterexample) -> list[Html]:
+    values = [row(element("code", name), element("code", value)) for name, value in found.values.items()]
+    return [
+        element("h3", found.title),
+        element(
+            "p",
+            f"{len(found.steps) - 1} actions of {found.machine}, then ",
+            element("a", found.invariant, href="#violation"),
+            " is violated. Replay it: ",
+            element("code", found.replay),
+        ),
+        sequence_diagram(found),
+        element(
+            "div",
+            element("h3", f"{found.invariant} is violated"),
+            element("p", found.explanation),
+            table(("value", "after the last step"), values) if values else None,
+            class_="violation",
+            id="violation",
+        ),
+    ]
+
+
+def campaign(runs: tuple[CampaignRun, ...]) -> Html:
+    faults: Counter[str] = Counter()
+    for run in runs:
+        faults.update(run.faults)
+    disagree = sum(run.spark_verdict not in (None, run.verdict) for run in runs)
+    facts = {
+        "runs": f"{len(runs):,}",
+        "operations": f"{sum(run.operations for run in runs):,}",
+        "unknown outcomes": f"{sum(run.unknown for run in runs):,}",
+        "declared lost": f"{sum(run.declared_lost for run in runs):,}",
+        "violated": f"{sum(run.verdict not in GOOD for run in runs):,}",
+        "Spark disagrees": f"{disagree:,}" if any(run.spark_verdict for run in runs) else "not asked",
+        **{f"fault: {kind}": f"{count:,}" for kind, count in sorted(faults.items())},
+    }
+    head = ("seed", "options", "faults", "operations", "unknown", "lost", "verdict", "Spark", "anomalies")
+    only = element("label", element("input", type="checkbox", id="only-bad"), " only runs with anomalies", class_="js")
+    return section(
+        "Campaign",
+        definitions(facts),
+        only,
+        table(head, [campaign_row(run) for run in runs], class_="tall campaign"),
+        anchor="campaign",
+    )
+
+
+def campaign_row(run: CampaignRun) -> Html:
+    faults = ", ".join(f"{kind} {count}" for kind, count in run.faults.items() if count)
+    found = [element("p", element("b", anomaly.kind), f": {anomaly.witness}") for anomaly in run.anomalies]
+    kinds = Counter(anomaly.kind for anomaly in run.anomalies)
+    summary = ", ".join(f"{kind} × {count}" if count > 1 else kind for kind, count in kinds.items())
+    return row(
+        run.seed,
+        ", ".join(f"{name} {value}" for name, value in run.options.items()),
+        faults,
+        run.operations,
+        run.unknown,
+        run.declared_lost,
+        pill(run.verdict),
+        pill(run.spark_verdict) if run.spark_verdict else "",
+        element("details", element("summary", summary), found) if found else "",
+        class_="bad" if run.verdict not in GOOD else None,
+    )
+
+
+def exploration(explored: Explored) -> Html:
+    facts = {
+        "distinct states": f"{explored.distinct:,}",
+        "steps": f"{explored.generated:,}",
+        "depth": str(explored.depth),
+        "complete": "yes" if explored.complete else "no: stopped by a limit",
+        **explored.constants,
+    }
+    if explored.rate is not None:
+        facts["states a second"] = f"{explored.rate:,.0f}"
+    never = [each.action for each in explored.coverage if not each.enabled]
+    most = max((each.taken for each in explored.coverage), default=0)
+    goals = [row(goal, length) for goal, length in explored.reached.items()]
+    goals += [row(goal, "not reached", class_="bad") for goal in explored.unreached]
+    return section(
+        f"Exploration: {explored.machine}",
+        definitions(facts),
+        element("p", "Invariants: ", [[element("code", name), " "] for name in explored.invariants]),
+        element("p", f"Never enabled: {', '.join(never)}", class_="warning") if never else None,
+        table(
+            ("action", "share of steps", "states with it enabled", "steps", "steps to a new state"),
+            [coverage_row(each, most) for each in explored.coverage],
+        ),
+        table(("sometimes", "states in a shortest trace to it"), goals) if goals else None,
+        anchor=f"exploration-{explored.machine.lower()}",
+    )
+
+
+def coverage_row(each: Coverage, most: int) -> Html:
+    share = 100 * each.taken / most if most else 0
+    bar = element("span", element("i", style=f"width: {share:.1f}%"), class_="bar")
+    name = element("code", each.action)
+    return row(name, bar, each.enabled, each.taken, each.found, class_=None if each.enabled else "bad")
