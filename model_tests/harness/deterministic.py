@@ -1,0 +1,126 @@
+"""Running trio so that a seed decides everything, and driving it from code that is not async.
+
+trio picks the order of runnable tasks by chance. Hypothesis makes that repeatable inside its tests; `seed_scheduler`
+does the same outside them, and is the only place that knows trio's two private names for it. Time is virtual
+(`MockClock`): it moves when every task waits for it, and then at once.
+
+`GuestRun` hosts a trio program inside a synchronous one, such as a Hypothesis state machine. trio's guest mode hands us
+its scheduler as a queue of ticks; we run them only while a call is in progress, so between two calls the program is
+frozen: no task runs and no time passes. A call ends when every task of the program is waiting again.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, TypeVar
+
+import outcome
+import trio
+from trio._core import _run
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+T = TypeVar("T")
+Program = Callable[[], Awaitable[T]]
+
+MAX_TICKS = 100_000
+"""Scheduler ticks that one call of a guest run may take before it counts as running for ever."""
+
+
+class StillBusy(RuntimeError):  # noqa: N818 - a state of affairs
+    """The program didn't come to rest within the limit of ticks."""
+
+
+@contextmanager
+def seed_scheduler(seed: int) -> Iterator[None]:
+    """Within, trio schedules as `seed` says; afterwards as before."""
+    before = _run._ALLOW_DETERMINISTIC_SCHEDULING, _run._r
+    _run._ALLOW_DETERMINISTIC_SCHEDULING = True  # type: ignore[misc]
+    _run._r = random.Random(seed)
+    try:
+        yield
+    finally:
+        _run._ALLOW_DETERMINISTIC_SCHEDULING, _run._r = before  # type: ignore[misc]
+
+
+def run_deterministically(program: Callable[..., Awaitable[T]], *args: Any, seed: int) -> T:
+    """The result of `program(*args)` in virtual time, scheduled by `seed`; whatever it raises is raised."""
+    with seed_scheduler(seed):
+        return trio.run(program, *args, clock=MockClock(autojump_threshold=0))
+
+
+class GuestRun:
+    """A trio program that runs only while `call` does; a context manager.
+
+    Raises RuntimeError on entry when trio already runs in this thread.
+    """
+
+    def __init__(self, seed: int, max_ticks: int = MAX_TICKS) -> None:
+        self._scheduler = seed_scheduler(seed)
+        self._max_ticks = max_ticks
+        self._ticks: deque[Callable[[], object]] = deque()
+        self._asked: Callable[[], Awaitable[Any]] | None = None
+        self._answer: outcome.Outcome[Any] | None = None
+        self._ended: outcome.Outcome[None] | None = None
+        self._closing = False
+
+    def __enter__(self) -> GuestRun:
+        self._scheduler.__enter__()
+        trio.lowlevel.start_guest_run(
+            self._serve,
+            run_sync_soon_threadsafe=self._ticks.append,
+            run_sync_soon_not_threadsafe=self._ticks.append,
+            done_callback=self._done,
+            host_uses_signal_set_wakeup_fd=True,
+            clock=MockClock(autojump_threshold=0),
+        )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._closing = True
+        try:
+            self._pump(lambda: self._ended is not None)
+        finally:
+            self._scheduler.__exit__(kind, error, traceback)
+        if self._ended is not None and error is None:
+            self._ended.unwrap()
+
+    def call(self, program: Callable[..., Awaitable[T]], *args: Any) -> T:
+        """Run `program(*args)` and whatever it sets off, till all tasks wait; its result, or what it raised.
+
+        Raises StillBusy when the limit of ticks is reached, or when the run has ended.
+        """
+        if self._ended is not None:
+            raise StillBusy("the program has ended")
+        self._answer = None
+        self._asked = lambda: program(*args)
+        self._pump(lambda: self._answer is not None or self._ended is not None)
+        if self._answer is None:
+            raise StillBusy("the program ended while it was being called")
+        result: T = self._answer.unwrap()
+        return result
+
+    def _pump(self, finished: Callable[[], bool]) -> None:
+        for _ in range(self._max_ticks):
+            if finished():
+                return
+            self._ticks.popleft()()
+        raise StillBusy(f"the program did not come to rest within {self._max_ticks} ticks of the scheduler")
+
+    def _done(self, ended: outcome.Outcome[None]) -> None:
+        self._ended = ended
+
+    async def _serve(self) -> None:
+        """Between calls this task is the one that can run, so that no tick ever lets the clock jump."""
+        while not self._closing:
+            asked, self._asked = self._asked, None
+            if asked is not None:
+                answer = await outcome.acapture(asked)
+                await wait_all_tasks_blocked()
+                self._answer = answer
+            await trio.lowlevel.checkpoint()
