@@ -1,0 +1,150 @@
+"""What a prefix of the metadata log says: brokers, topics, partitions.
+
+The controller and every broker hold such an image and bring it up to date in the same way, record by record; so the
+controller that takes over after a failure knows exactly what its predecessor had decided. Nothing else changes an
+image.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+
+import attrs
+
+from impl.controller.records import (
+    BrokerRegistrationChangeRecord,
+    ConfigRecord,
+    ControllerEpochRecord,
+    MetadataRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RegisterBrokerRecord,
+    TopicRecord,
+)
+from impl.partition.registration import PartitionRegistration
+
+NO_CONTROLLER: Final = -1
+
+
+@attrs.frozen
+class BrokerRegistration:
+    """One incarnation of a broker; a fenced one neither leads nor joins an ISR."""
+
+    broker_id: int
+    broker_epoch: int
+    host: str
+    port: int
+    rack: str | None
+    fenced: bool
+
+
+@attrs.define
+class TopicImage:
+    """A topic: its settings, and its partitions by number."""
+
+    name: str
+    topic_id: str
+    configs: dict[str, str] = attrs.field(factory=dict)
+    partitions: dict[int, PartitionRegistration] = attrs.field(factory=dict)
+
+
+class ClusterImage:
+    """The cluster as of `offset` records of the metadata log."""
+
+    def __init__(self) -> None:
+        self.offset = 0
+        self.controller_id = NO_CONTROLLER
+        self.controller_epoch = -1
+        self.brokers: dict[int, BrokerRegistration] = {}
+        self.topics: dict[str, TopicImage] = {}
+
+    def replay(self, records: Iterable[MetadataRecord]) -> None:
+        """Apply the records that follow `offset`."""
+        for record in records:
+            self.apply(record)
+
+    def apply(self, record: MetadataRecord) -> None:
+        """Apply the record at `offset`."""
+        _APPLY[type(record)](self, record)
+        self.offset += 1
+
+    def partition(self, topic: str, partition: int) -> PartitionRegistration | None:
+        """The partition's registration; None when there is no such partition."""
+        image = self.topics.get(topic)
+        return None if image is None else image.partitions.get(partition)
+
+    def partitions(self) -> Iterator[tuple[str, int, PartitionRegistration]]:
+        """(topic, partition, registration) of every partition, in order of creation."""
+        for topic in self.topics.values():
+            for partition, registration in topic.partitions.items():
+                yield topic.name, partition, registration
+
+    def is_unfenced(self, broker_id: int) -> bool:
+        broker = self.brokers.get(broker_id)
+        return broker is not None and not broker.fenced
+
+    def unfenced_brokers(self) -> list[BrokerRegistration]:
+        """The brokers that can lead, in order of their ids."""
+        return [broker for _, broker in sorted(self.brokers.items()) if not broker.fenced]
+
+    def _controller_epoch(self, record: ControllerEpochRecord) -> None:
+        self.controller_id, self.controller_epoch = record.controller_id, record.controller_epoch
+
+    def _register_broker(self, record: RegisterBrokerRecord) -> None:
+        self.brokers[record.broker_id] = BrokerRegistration(
+            record.broker_id, record.broker_epoch, record.host, record.port, record.rack, record.fenced
+        )
+
+    def _broker_registration_change(self, record: BrokerRegistrationChangeRecord) -> None:
+        self.brokers[record.broker_id] = attrs.evolve(self.brokers[record.broker_id], fenced=record.fenced)
+
+    def _topic(self, record: TopicRecord) -> None:
+        self.topics[record.name] = TopicImage(record.name, record.topic_id)
+
+    def _config(self, record: ConfigRecord) -> None:
+        configs = self.topics[record.topic].configs
+        if record.value is None:
+            configs.pop(record.name, None)
+        else:
+            configs[record.name] = record.value
+
+    def _partition(self, record: PartitionRecord) -> None:
+        self.topics[record.topic].partitions[record.partition] = PartitionRegistration(
+            replicas=record.replicas,
+            leader=record.leader,
+            leader_epoch=record.leader_epoch,
+            partition_epoch=record.partition_epoch,
+            isr=frozenset(record.isr),
+            elr=frozenset(record.elr),
+            last_known_leader=record.last_known_leader,
+        )
+
+    def _partition_change(self, record: PartitionChangeRecord) -> None:
+        partitions = self.topics[record.topic].partitions
+        partitions[record.partition] = changed(partitions[record.partition], record)
+
+
+def changed(old: PartitionRegistration, record: PartitionChangeRecord) -> PartitionRegistration:
+    """The registration after the change; its epochs count the changes."""
+    new_leader = record.leader is not None
+    return PartitionRegistration(
+        replicas=old.replicas,
+        leader=old.leader if record.leader is None else record.leader,
+        leader_epoch=old.leader_epoch + new_leader,
+        partition_epoch=old.partition_epoch + 1,
+        isr=old.isr if record.isr is None else frozenset(record.isr),
+        elr=old.elr if record.elr is None else frozenset(record.elr),
+        last_known_leader=old.last_known_leader if record.last_known_leader is None else record.last_known_leader,
+    )
+
+
+_APPLY: Final[dict[type[Any], Callable[[ClusterImage, Any], None]]] = {
+    ControllerEpochRecord: ClusterImage._controller_epoch,
+    RegisterBrokerRecord: ClusterImage._register_broker,
+    BrokerRegistrationChangeRecord: ClusterImage._broker_registration_change,
+    TopicRecord: ClusterImage._topic,
+    ConfigRecord: ClusterImage._config,
+    PartitionRecord: ClusterImage._partition,
+    PartitionChangeRecord: ClusterImage._partition_change,
+}

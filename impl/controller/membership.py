@@ -1,0 +1,120 @@
+"""Brokers: registration, sessions, fencing.
+
+A broker registers once for each of its processes and gets a *broker epoch*, larger than any before. Whatever it sends
+later carries that epoch; what an earlier process of the same id sends is refused. It is *fenced*, that is, neither
+leads nor joins an ISR, until a heartbeat shows that it has the metadata up to its own registration.
+
+A membership is a session with a deadline, which each heartbeat puts off. When it lapses the broker is fenced: it leaves
+every ISR, and the partitions that it led get another leader. Its id stays in the replica lists, and the next heartbeat
+of the same process unfences it again. A *new* process may have lost the tail of its log, so its registration takes it
+out of every ISR and ELR until it has caught up (KIP-966).
+
+Two living processes with one id are the operator's mistake; the later one wins, the epoch fences the earlier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import attrs
+from kio.schema.errors import ErrorCode
+
+from impl.controller.elections import Elections
+from impl.controller.records import BrokerRegistrationChangeRecord, RegisterBrokerRecord
+from impl.partition.registration import PartitionRegistration
+
+
+@attrs.frozen
+class HeartbeatAnswer:
+    """What a broker learns from its heartbeat."""
+
+    error: ErrorCode
+    is_caught_up: bool = False
+    is_fenced: bool = True
+
+
+class Membership(Elections):
+    """The controller's part in who belongs to the cluster."""
+
+    def register_broker(self, broker_id: int, *, host: str, port: int, rack: str | None = None) -> int:
+        """A new process of `broker_id` joins: its broker epoch. It must heartbeat to be unfenced."""
+        broker_epoch = self.log.end_offset
+        self.sessions.pop(broker_id, None)
+        self._change_broker(
+            RegisterBrokerRecord(broker_id, broker_epoch, host, port, rack),
+            lambda topic, registration: self.on_unclean_registration(topic, registration, broker_id),
+        )
+        return broker_epoch
+
+    def on_unclean_registration(
+        self, topic: str, registration: PartitionRegistration, broker_id: int
+    ) -> PartitionRegistration:
+        """A new process may have lost its log's tail: neither in sync nor eligible before it has caught up."""
+        return self.without(topic, registration, broker_id, clean=False)
+
+    def heartbeat(self, broker_id: int, broker_epoch: int, metadata_offset: int, now_ms: int) -> HeartbeatAnswer:
+        """A broker is alive, and has applied the metadata log up to `metadata_offset` (the number of records).
+
+        BROKER_ID_NOT_REGISTERED or STALE_BROKER_EPOCH tell it that it has to register again.
+        """
+        error = self.broker_error(broker_id, broker_epoch)
+        if error is not ErrorCode.none:
+            return HeartbeatAnswer(error)
+        caught_up = metadata_offset > broker_epoch
+        fenced = self.image.brokers[broker_id].fenced
+        if fenced and caught_up:
+            self._unfence(broker_id)
+            fenced = False
+        if not fenced:
+            self.sessions[broker_id] = now_ms + self.config.broker_session_timeout_ms
+        return HeartbeatAnswer(ErrorCode.none, caught_up, fenced)
+
+    def broker_error(self, broker_id: int, broker_epoch: int) -> ErrorCode:
+        """Whether a request comes from the registered process of the broker."""
+        broker = self.image.brokers.get(broker_id)
+        if broker is None:
+            return ErrorCode.broker_id_not_registered
+        return ErrorCode.none if broker.broker_epoch == broker_epoch else ErrorCode.stale_broker_epoch
+
+    def expire_sessions(self, now_ms: int) -> list[int]:
+        """Fence the brokers whose deadline has passed; returns their ids."""
+        lapsed = [broker_id for broker_id, deadline in sorted(self.sessions.items()) if deadline <= now_ms]
+        for broker_id in lapsed:
+            self.lapse_session(broker_id)
+        return lapsed
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """When `expire_sessions` next has something to do; None while no broker has a session."""
+        return min(self.sessions.values(), default=None)
+
+    def lapse_session(self, broker_id: int) -> bool:
+        """Fence a broker: nothing has been heard of it for too long. False when it is fenced or unknown."""
+        self.sessions.pop(broker_id, None)
+        broker = self.image.brokers.get(broker_id)
+        if broker is None or broker.fenced:
+            return False
+        self._change_broker(
+            BrokerRegistrationChangeRecord(broker_id, broker.broker_epoch, fenced=True),
+            lambda topic, registration: self.without(topic, registration, broker_id, clean=True),
+        )
+        return True
+
+    def _unfence(self, broker_id: int) -> None:
+        broker = self.image.brokers[broker_id]
+        self._change_broker(
+            BrokerRegistrationChangeRecord(broker_id, broker.broker_epoch, fenced=False),
+            lambda topic, registration: registration,
+        )
+
+    def _change_broker(
+        self,
+        record: RegisterBrokerRecord | BrokerRegistrationChangeRecord,
+        change: Callable[[str, PartitionRegistration], PartitionRegistration],
+    ) -> None:
+        """One decision: the broker's new standing, and what it means for each of its partitions."""
+        self._write(record)
+        for topic, partition, old in list(self.image.partitions()):
+            if record.broker_id in old.replicas:
+                self._write_partition(topic, partition, old, self.with_leader(topic, change(topic, old)))
+        self._commit()

@@ -1,0 +1,139 @@
+"""The metadata log's records, under Kafka's names: everything that the cluster has decided, in order.
+
+On disk a record is a JSON object whose "type" is the class; `encode` and `decode` are each other's inverse.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final, TypeAlias
+
+import attrs
+
+from impl.partition.registration import NO_LEADER
+
+
+@attrs.frozen
+class ControllerEpochRecord:
+    """A controller became active; whatever an older epoch sends from now on is refused."""
+
+    controller_id: int
+    controller_epoch: int
+
+
+@attrs.frozen
+class RegisterBrokerRecord:
+    """A broker joined, or came back as a new process; it is fenced until it has caught up with the metadata."""
+
+    broker_id: int
+    broker_epoch: int
+    host: str
+    port: int
+    rack: str | None = None
+    fenced: bool = True
+
+
+@attrs.frozen
+class BrokerRegistrationChangeRecord:
+    """A registered broker was fenced (its session lapsed) or unfenced (it has caught up)."""
+
+    broker_id: int
+    broker_epoch: int
+    fenced: bool
+
+
+@attrs.frozen
+class TopicRecord:
+    """A topic was created."""
+
+    name: str
+    topic_id: str
+
+
+@attrs.frozen
+class ConfigRecord:
+    """A topic's setting, under Kafka's name; None puts the default back."""
+
+    topic: str
+    name: str
+    value: str | None
+
+
+@attrs.frozen
+class PartitionRecord:
+    """A partition was created."""
+
+    topic: str
+    partition: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    leader: int
+    leader_epoch: int = 0
+    partition_epoch: int = 0
+    elr: tuple[int, ...] = ()
+    last_known_leader: int = NO_LEADER
+
+
+@attrs.frozen
+class PartitionChangeRecord:
+    """What changed in a partition; None is unchanged.
+
+    Each such record raises the partition epoch by one, and one that names a leader (or -1) the leader epoch.
+    """
+
+    topic: str
+    partition: int
+    leader: int | None = None
+    isr: tuple[int, ...] | None = None
+    elr: tuple[int, ...] | None = None
+    last_known_leader: int | None = None
+
+
+MetadataRecord: TypeAlias = (
+    ControllerEpochRecord
+    | RegisterBrokerRecord
+    | BrokerRegistrationChangeRecord
+    | TopicRecord
+    | ConfigRecord
+    | PartitionRecord
+    | PartitionChangeRecord
+)
+
+RECORD_TYPES: Final[dict[str, type[Any]]] = {
+    kind.__name__: kind
+    for kind in (
+        ControllerEpochRecord,
+        RegisterBrokerRecord,
+        BrokerRegistrationChangeRecord,
+        TopicRecord,
+        ConfigRecord,
+        PartitionRecord,
+        PartitionChangeRecord,
+    )
+}
+
+
+class MetadataFormatError(ValueError):
+    """Bytes in the metadata log that are no metadata record."""
+
+
+def encode(record: MetadataRecord) -> bytes:
+    """One line of JSON; fields in the order of the class, so that equal records are equal bytes."""
+    fields = {field.name: getattr(record, field.name) for field in attrs.fields(type(record))}
+    return json.dumps({"type": type(record).__name__, **fields}, separators=(",", ":")).encode()
+
+
+def decode(value: bytes) -> MetadataRecord:
+    """The record that `encode` wrote. Raises MetadataFormatError, naming what is wrong."""
+    try:
+        fields = json.loads(value)
+        kind = RECORD_TYPES[fields.pop("type")]
+        record: MetadataRecord = kind(
+            **{name: tuple(item) if isinstance(item, list) else item for name, item in fields.items()}
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        known = ", ".join(RECORD_TYPES)
+        raise MetadataFormatError(
+            f"{value!r} is no metadata record ({error}): a JSON object whose type is one of {known} is"
+        ) from None
+    return record
