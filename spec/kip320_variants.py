@@ -225,7 +225,7 @@ class FencedKip101(Kip320):
 
 @attrs.frozen
 class UncleanElection(Kip320):
-    """While there is no leader, the controller may elect a replica from outside the ISR, which then is the ISR alone."""
+    """While nobody leads, the controller may elect a replica from outside the ISR, which then is the ISR alone."""
 
     def is_electable(self, state: State, replica: int) -> bool:
         return state.quorum.leader is None or replica in state.quorum.isr
