@@ -8,6 +8,7 @@ out, in the step that cut them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
@@ -78,17 +79,22 @@ def hue(epoch: int) -> str:
 
 def band(number: int, lanes: tuple[str, ...], before: Step | None, after: Step) -> Html:
     cards = [card(lane, before, after) for lane in lanes]
-    title = element(
-        "div", element("a", str(number), class_="number", href=f"#step-{number}"), element("b", after.action)
-    )
+    link = element("a", str(number), class_="number", href=f"#step-{number}")
+    told = element("div", element("b", breakable(after.action)), element("p", after.detail) if after.detail else None)
     return element(
         "section",
-        element("div", title, element("p", after.detail) if after.detail else None, class_="action"),
+        element("div", link, told, class_="action"),
         element("div", [arrow(lanes, each) for each in after.arrows], class_="arrows") if after.arrows else None,
         element("div", cards, class_="cards"),
         class_="band",
         id=f"step-{number}",
     )
+
+
+def breakable(name: str) -> list[Html | str]:
+    """CamelCase that may break between its words."""
+    words = re.split(r"(?<=[a-z])(?=[A-Z])", name)
+    return [words[0], *(part for word in words[1:] for part in (element("wbr"), word))]
 
 
 def arrow(lanes: tuple[str, ...], message: Arrow) -> Html:
@@ -114,15 +120,20 @@ def arrow(lanes: tuple[str, ...], message: Arrow) -> Html:
 
 def card(lane: str, before: Step | None, after: Step) -> Html:
     if lane == CLIENT:
-        return client_card(before.client if before else after.client, after.client)
+        return client_card(before.client if before else None, after.client)
     if lane == CONTROLLER:
-        return controller_card(before.controller if before else after.controller, after.controller)
+        return controller_card(before.controller if before else None, after.controller)
     broker = int(lane.removeprefix("broker "))
-    return replica_card((before or after).replicas[broker], after.replicas[broker])
+    return replica_card(before.replicas[broker] if before else None, after.replicas[broker])
 
 
-def framed(lane: str, same: bool, *children: Html | Iterator[Html] | list[Html]) -> Html:
+def framed(lane: str, same: bool, *children: Html | list[Html]) -> Html:
+    """A lane's state after a step; it steps back where the step left it alone."""
     return element("div", *children, class_=classes("card", lane, same and "same"))
+
+
+def nothing_here() -> Html:
+    return element("div", class_="card empty")
 
 
 def fact(name: str, before: str | None, after: str | None) -> Html:
@@ -138,7 +149,8 @@ def ids(brokers: tuple[int, ...] | None) -> str | None:
     return None if brokers is None else "{" + ", ".join(map(str, brokers)) + "}"
 
 
-def replica_card(before: ReplicaView, after: ReplicaView) -> Html:
+def replica_card(previous: ReplicaView | None, after: ReplicaView) -> Html:
+    before = previous or after
     role = element(
         "b", after.role, class_=classes("role", after.role.split()[0], before.role != after.role and "changed")
     )
@@ -149,14 +161,18 @@ def replica_card(before: ReplicaView, after: ReplicaView) -> Html:
         fact("ISR", ids(before.isr), isr),
         fact("proposed", ids(before.pending_isr), pending),
     ]
-    epoch = fact("epoch", str(before.leader_epoch), str(after.leader_epoch))
+    epoch = fact("epoch", epoch_number(before.leader_epoch), epoch_number(after.leader_epoch))
     return framed(
         "replica",
-        before == after,
+        previous == after,
         element("div", role, epoch, class_="row"),
         log_strip(before, after),
         element("div", facts, class_="row facts"),
     )
+
+
+def epoch_number(epoch: int) -> str:
+    return "–" if epoch < 0 else str(epoch)
 
 
 def log_strip(before: ReplicaView, after: ReplicaView) -> Html:
@@ -164,15 +180,17 @@ def log_strip(before: ReplicaView, after: ReplicaView) -> Html:
     kept = common_prefix(before.log, after.log)
     first = max(0, len(after.log) - SHOWN_RECORDS)
     boxes: list[Html] = [element("span", f"{first} more …", class_="older")] if first else []
+    if not before.log and not after.log:
+        boxes.append(element("span", "empty log", class_="older"))
     for offset in range(first, len(after.log) + 1):
-        if offset == after.high_watermark:
+        if offset == after.high_watermark and (before.log or after.log):
             moved = before.high_watermark != after.high_watermark
             boxes.append(element("i", class_=classes("mark", moved and "moved"), title=f"HW {offset}"))
         if offset < len(after.log):
             unflushed = after.flushed is not None and offset >= after.flushed
             boxes.append(box(offset, after.log[offset], new=offset >= kept, unflushed=unflushed))
     boxes += [box(kept + i, record, cut=True) for i, record in enumerate(before.log[kept:][:SHOWN_RECORDS])]
-    return element("div", boxes or element("span", "empty", class_="older"), class_="log")
+    return element("div", boxes, class_="log")
 
 
 def common_prefix(before: tuple[Record, ...], after: tuple[Record, ...]) -> int:
@@ -189,9 +207,10 @@ def box(offset: int, record: Record, *, new: bool = False, unflushed: bool = Fal
     return element("span", record.value, class_=names, title=f"offset {offset}, leader epoch {record.epoch}")
 
 
-def controller_card(before: ControllerView | None, after: ControllerView | None) -> Html:
-    if before is None or after is None:
-        return framed("controller", True)
+def controller_card(previous: ControllerView | None, after: ControllerView | None) -> Html:
+    if after is None:
+        return nothing_here()
+    before = previous or after
     facts = [
         fact("leader", leader(before), leader(after)),
         fact("epoch", str(before.leader_epoch), str(after.leader_epoch)),
@@ -202,7 +221,7 @@ def controller_card(before: ControllerView | None, after: ControllerView | None)
     ]
     if after.controller_epoch != before.controller_epoch:
         facts.append(fact("controller epoch", str(before.controller_epoch), str(after.controller_epoch)))
-    return framed("controller", before == after, element("div", facts, class_="row facts"))
+    return framed("controller", previous == after, element("div", facts, class_="row facts"))
 
 
 def leader(controller: ControllerView) -> str:
@@ -210,7 +229,8 @@ def leader(controller: ControllerView) -> str:
 
 
 def client_card(before: ClientView | None, after: ClientView | None) -> Html:
-    old: Mapping[str, str] = before.values if before else {}
-    new: Mapping[str, str] = after.values if after else {}
-    facts = [fact(value, old.get(value), state) for value, state in new.items()]
-    return framed("client", old == new, element("div", facts, class_="row facts"))
+    if after is None or not after.values:
+        return nothing_here()
+    old: Mapping[str, str] = before.values if before else after.values
+    facts = [fact(value, old.get(value), standing) for value, standing in after.values.items()]
+    return framed("client", before == after, element("div", facts, class_="row facts"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable
 
-EMPTY_ELEMENTS = frozenset({"meta", "br", "hr", "input"})
+EMPTY_ELEMENTS = frozenset({"meta", "br", "hr", "input", "wbr"})
 
 
 class Html(str):
