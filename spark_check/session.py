@@ -1,0 +1,84 @@
+"""A Spark session for one machine: no web UI, no noise, workers on the Python that started it, memory within bounds.
+
+A caller with a session of their own needs none of this: every function of this package takes the session it is given.
+On a cluster, install this package on the executors and have Spark's Python be the one it is installed in
+(`spark.pyspark.python`).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import tempfile
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from spark_check.java import java_home
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CORES = 2
+TRIES = 3
+"""How often Spark runs a task that failed; plain `local[2]` never tries again."""
+
+JVM_MEMORY = "640m"
+"""Heap of the JVM. It carries units and summaries, no operations, unless unclustered input has to be shuffled."""
+
+SETTINGS: Mapping[str, str] = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
+    "spark.python.worker.reuse": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.log.level": "ERROR",
+}
+
+
+class NoSpark(RuntimeError):  # noqa: N818 - a state of affairs, with the way out
+    """PySpark is not installed, or its JVM does not start."""
+
+
+def local_session(cores: int = CORES, memory: str = JVM_MEMORY, name: str = "tidegauge spark_check") -> SparkSession:
+    """The session that this process has, or a new one on this machine's `cores`.
+
+    Raises NoJava if there is no Java to start one with, NoSpark if pyspark is missing or does not start.
+    """
+    try:
+        from pyspark import SparkConf, SparkContext
+        from pyspark.java_gateway import launch_gateway
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise NoSpark(f"pyspark cannot be imported ({error}). Way out: pip install 'tidegauge[spark]'") from error
+    if SparkContext._active_spark_context is not None:
+        return SparkSession.builder.getOrCreate()
+    settings = {**SETTINGS, "spark.master": f"local[{cores},{TRIES}]", "spark.app.name": name}
+    conf = SparkConf().setAll([*settings.items(), ("spark.driver.memory", memory)])
+    _prepare_environment()
+    # What the JVM writes to stderr is noise unless it does not start, so it goes to a file that is read only then.
+    with tempfile.TemporaryFile() as said:
+        try:
+            gateway = launch_gateway(conf=conf, popen_kwargs={"stderr": said})  # type: ignore[no-untyped-call]
+            return SparkSession(SparkContext(conf=conf, gateway=gateway))
+        except Exception as error:
+            said.seek(0)
+            tail = said.read().decode(errors="replace").strip().splitlines()[-5:]
+            raise NoSpark(
+                f"Spark did not start on the Java in {os.environ['JAVA_HOME']}: {error}\n"
+                + "".join(f"  | {line}\n" for line in tail)
+                + "Way out: `python -m spark_check.java` says which Java is taken; JAVA_HOME chooses another"
+            ) from error
+
+
+def _prepare_environment() -> None:
+    """What the JVM reads when it starts and the workers when they are forked."""
+    os.environ["JAVA_HOME"] = str(java_home())
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    logging.getLogger("py4j").setLevel(logging.ERROR)
