@@ -1,0 +1,116 @@
+"""Judge histories: `check(operations)` gives a verdict for each history and a table of anomalies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import IntEnum
+
+import attrs
+import numpy as np
+import pyarrow as pa
+
+from linearizability.anomaly import Anomaly
+from linearizability.history import Codes, Ints, Operations
+from linearizability.judge import HOLE_STEPS, judge
+from linearizability.log import Level, screen
+
+
+class Verdict(IntEnum):
+    """The answer for one history."""
+
+    VALID = 0
+    VIOLATED = 1
+    UNKNOWN = 2
+
+
+VERDICT_SCHEMA = pa.schema(
+    [("history", pa.int64()), ("operations", pa.int64()), ("verdict", pa.int8()), ("anomalies", pa.int32())]
+)
+ANOMALY_SCHEMA = pa.schema(
+    [
+        ("history", pa.int64()),
+        ("anomaly", pa.string()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("operations", pa.list_(pa.int32())),
+        ("count", pa.int64()),
+        ("witness", pa.string()),
+    ]
+)
+
+
+@attrs.frozen(eq=False)
+class Verdicts:
+    """One verdict for each history, in the order of the operations, and what was found."""
+
+    histories: Ints
+    operations: Ints
+    verdicts: Codes
+    anomalies: tuple[Anomaly, ...]
+
+    @property
+    def valid(self) -> bool:
+        """Every history is."""
+        return not self.verdicts.any()
+
+    def of(self, history: int) -> Verdict:
+        """The verdict for `history`; KeyError if it was not judged."""
+        at = np.flatnonzero(self.histories == history)
+        if not len(at):
+            raise KeyError(f"history {history} is not among the {len(self.histories)} judged")
+        return Verdict(int(self.verdicts[at[0]]))
+
+    def table(self) -> pa.Table:
+        """One row a history, in VERDICT_SCHEMA."""
+        counts = np.zeros(len(self.histories), np.int32)
+        if self.anomalies:
+            order = np.argsort(self.histories, kind="stable")
+            ids = np.array([anomaly.history for anomaly in self.anomalies])
+            np.add.at(counts, order[np.searchsorted(self.histories, ids, sorter=order)], 1)
+        columns = [self.histories, self.operations, self.verdicts, counts]
+        return pa.Table.from_arrays([pa.array(column) for column in columns], schema=VERDICT_SCHEMA)
+
+    def anomaly_table(self) -> pa.Table:
+        """One row an anomaly, in ANOMALY_SCHEMA."""
+        rows = [
+            {
+                "history": one.history,
+                "anomaly": one.name.value,
+                "topic": one.topic,
+                "partition": one.partition,
+                "operations": list(one.operations),
+                "count": one.count,
+                "witness": one.witness,
+            }
+            for one in self.anomalies
+        ]
+        return pa.Table.from_pylist(rows, schema=ANOMALY_SCHEMA)
+
+
+def check(operations: Operations, level: Level = Level.KAFKA, hole_steps: int = HOLE_STEPS) -> Verdicts:
+    """Judge every history in `operations`, which are well formed and sorted by history and index.
+
+    All partitions are screened in one array pass; those that it flags are judged one by one.
+    """
+    suspects = screen(operations, level)
+    anomalies: list[Anomaly] = []
+    for rows in suspects.rows:
+        anomalies.extend(judge(list(operations.take(rows)), level, hole_steps))
+    starts = operations.history_starts
+    histories = operations.history[starts[:-1]] if len(operations) else np.zeros(0, np.int64)
+    return Verdicts(histories, np.diff(starts), _verdicts(histories, anomalies), tuple(anomalies))
+
+
+def _verdicts(histories: Ints, anomalies: Iterable[Anomaly]) -> Codes:
+    found: dict[int, Verdict] = {}
+    for one in anomalies:
+        if one.name.violates:
+            found[one.history] = Verdict.VIOLATED
+        else:
+            found.setdefault(one.history, Verdict.UNKNOWN)
+    verdicts = np.zeros(len(histories), np.int8)
+    if found:
+        ids = np.array(sorted(found), np.int64)
+        order = np.argsort(histories, kind="stable")
+        verdicts[order[np.searchsorted(histories, ids, sorter=order)]] = [found[int(key)] for key in ids]
+    return verdicts

@@ -1,0 +1,59 @@
+"""What a process polled: without gaps, in order, from where it asked or from where it had been."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from linearizability.anomaly import Name
+from linearizability.evidence import Evidence
+from linearizability.history import UNKNOWN, Operation
+from linearizability.witness import Finding, finding
+
+
+def find_poll_anomalies(evidence: Evidence) -> Iterator[Finding]:
+    """Skips and steps back, within one fetch (internal) and from a fetch to the next."""
+    for row in evidence.fetches:
+        for before, after in pairwise(row.placed):
+            if after <= before:
+                reason = f"offset {after} comes after {before} in one fetch"
+                yield finding(Name.INT_NONMONOTONIC_POLL, reason, row)
+            elif after > before + 1:
+                yield _skip(evidence, Name.INT_POLL_SKIP, row, before + 1, after)
+    ends: dict[int, tuple[int, Operation]] = {}
+    for row in evidence.fetches:
+        previous = ends.get(row.process)
+        if row.values:
+            yield from _between(evidence, row, previous)
+            ends[row.process] = (row.placed[-1] + 1, row)
+        elif row.offset != UNKNOWN:
+            ends[row.process] = (row.offset, row)
+
+
+def _between(evidence: Evidence, row: Operation, previous: tuple[int, Operation] | None) -> Iterator[Finding]:
+    first = row.placed[0]
+    if row.offset != UNKNOWN:
+        expected, earlier = row.offset, None
+    elif previous is not None:
+        expected, earlier = previous
+    else:
+        return
+    shown = (row,) if earlier is None else (earlier, row)
+    if first < expected:
+        # A consumer whose position was lost goes back to where the log now ends.
+        if earlier is None or not evidence.excused(earlier, row, first):
+            reason = f"it read offset {first} where {expected} came next"
+            yield finding(Name.NONMONOTONIC_POLL, reason, *shown)
+    elif first > expected:
+        yield _skip(evidence, Name.POLL_SKIP, row, expected, first, *shown[:-1])
+
+
+def _skip(evidence: Evidence, name: Name, row: Operation, start: int, stop: int, *earlier: Operation) -> Finding:
+    """A gap is a skip if somebody knows a record in it, and else a hole in the log."""
+    for offset in range(start, min(stop, start + len(evidence.holders) + 1)):
+        held = evidence.holders.get(offset)
+        if held:
+            value, knows = held[0]
+            return finding(name, f"it skipped offset {offset}, where the value {value} is", *earlier, row, knows)
+    reason = f"it skipped offsets {start} to {stop - 1}, of which nobody knows anything"
+    return finding(Name.OFFSET_HOLE, reason, *earlier, row)

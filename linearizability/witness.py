@@ -1,0 +1,23 @@
+"""What proves an anomaly: the operations, and the reason in words."""
+
+from __future__ import annotations
+
+import attrs
+
+from linearizability.anomaly import Name
+from linearizability.history import Operation
+
+
+@attrs.frozen
+class Finding:
+    """One occurrence of an anomaly."""
+
+    name: Name
+    operations: tuple[Operation, ...]
+    witness: str
+
+
+def finding(name: Name, reason: str, *operations: Operation) -> Finding:
+    """A finding whose witness shows the operations in the order given, then the reason."""
+    shown = "; ".join(str(row) for row in operations)
+    return Finding(name, operations, f"{reason}. {shown}")
