@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 import attrs
@@ -163,9 +163,12 @@ def words_of_code(module: Module) -> Iterator[tuple[int, str]]:
                 yield node.lineno, word
 
 
-def zoo(room: str = "spec/bugs") -> frozenset[str]:
-    """The names of the historical bugs of one zoo: its modules."""
-    return frozenset(path.stem for path in (ROOT / room).glob("*.py") if path.stem[0] != "_")
+@cache
+def zoo() -> frozenset[str]:
+    """The names of the historical bugs: the modules of spec/bugs that define one."""
+    return frozenset(
+        path.stem for path in (ROOT / "spec" / "bugs").glob("*.py") if "\nBUG = " in path.read_text("utf-8")
+    )
 
 
 def files_are_short(module: Module) -> Iterator[str]:

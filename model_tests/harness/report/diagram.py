@@ -79,7 +79,7 @@ def hue(epoch: int) -> str:
 
 def band(number: int, lanes: tuple[str, ...], before: Step | None, after: Step) -> Html:
     cards = [card(lane, before, after) for lane in lanes]
-    link = element("a", str(number), class_="number", href=f"#step-{number}")
+    link = element("a", str(number), class_="step-number", href=f"#step-{number}")
     told = element("div", element("b", breakable(after.action)), element("p", after.detail) if after.detail else None)
     return element(
         "section",
