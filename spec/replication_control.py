@@ -114,6 +114,7 @@ class ReceiveAlterPartition(ReplicationAction):
         response = AlterPartitionResponse(
             request.leader,
             request.leader_epoch,
+            request.partition_epoch,
             error,
             controller.isr,
             controller.partition_epoch,
@@ -158,6 +159,7 @@ class ReceiveAlterPartitionResponse(ReplicationAction):
         state = on_network(state, alter_responses=received(state.network.alter_responses, response))
         leader = state.replicas[broker]
         current = leader.leader == broker and response.leader_epoch == leader.leader_epoch
+        current = current and response.proposed_on == leader.partition_epoch
         if not current or not leader.pending_isr or response.controller_epoch < leader.controller_epoch:
             return state
         if response.error is Error.INELIGIBLE_REPLICA:

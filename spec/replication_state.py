@@ -105,6 +105,8 @@ class AlterPartitionResponse:
 
     leader: int
     leader_epoch: int
+    proposed_on: int
+    """The partition epoch that the proposal was made on: which of a leader's proposals is answered."""
     error: Error
     isr: tuple[int, ...]
     partition_epoch: int

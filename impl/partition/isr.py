@@ -14,16 +14,11 @@ that has restarted since, and may have lost its log's tail (KIP-903).
 
 from __future__ import annotations
 
-from typing import Final
-
 from kio.schema.errors import ErrorCode
 
 from impl.partition.high_watermark import HighWatermark
 from impl.partition.messages import AlterPartitionRequest, AlterPartitionResponse, IsrChanged, SendAlterPartition
 from impl.partition.registration import PartitionRegistration
-
-REJECTED: Final = frozenset({ErrorCode.ineligible_replica, ErrorCode.operation_not_attempted})
-"""The controller did not make the change and never will: the proposal is void."""
 
 
 class InSyncReplicas(HighWatermark):
@@ -84,11 +79,17 @@ class InSyncReplicas(HighWatermark):
     def receive_alter_partition_response(
         self, request: AlterPartitionRequest, response: AlterPartitionResponse
     ) -> None:
-        """Take over what the controller committed; ignore what comes from an older controller or leader epoch."""
-        answers_proposal = (request.leader_epoch, request.partition_epoch) == (self.leader_epoch, self.partition_epoch)
-        if not answers_proposal or self.pending_isr is None or response.controller_epoch < self.controller_epoch:
+        """Take over what the controller committed, or give up what it refused for good.
+
+        An answer to any other proposal than the open one, or from an older controller, says nothing. A proposal that was
+        refused because it is out of date stays open until the metadata tell what has happened.
+        """
+        answered = (request.leader_epoch, request.partition_epoch, request.members)
+        if answered != (self.leader_epoch, self.partition_epoch, self.pending_isr):
             return
-        if response.error in REJECTED:
+        if response.controller_epoch < self.controller_epoch:
+            return
+        if response.error is ErrorCode.ineligible_replica:
             self.pending_isr = None
         elif response.error is ErrorCode.none and response.registration is not None:
             self._commit_isr(response.registration, response.controller_epoch)
@@ -99,7 +100,7 @@ class InSyncReplicas(HighWatermark):
         self._effects.append(SendAlterPartition())
 
     def _commit_isr(self, registration: PartitionRegistration, controller_epoch: int) -> None:
-        if registration.leader_epoch != self.leader_epoch or registration.partition_epoch <= self.partition_epoch:
+        if registration.partition_epoch <= self.partition_epoch:
             return
         self.controller_epoch = controller_epoch
         self.partition_epoch = registration.partition_epoch
