@@ -20,6 +20,7 @@ from typing import Any, Generic, TypeVar
 
 import attrs
 
+from spec.changes import plain
 from spec.coverage import ActionCoverage, Counts, never_enabled, unreached
 from spec.machine import Action, Machine
 from spec.progress import UNLIMITED, Clock, Cut, Limits, OnProgress, Progress, Stop
@@ -106,6 +107,27 @@ def explore(
         return search.run()
 
 
+class AsymmetryError(Exception):
+    """A machine that declares its brokers interchangeable, and treats them unlike."""
+
+
+def check_symmetry(machine: Machine[S], *, limits: Limits = UNLIMITED) -> int:
+    """Search with and without symmetry, and hold the orbits' sizes against the number of states, which is returned.
+
+    A limit on depth keeps the comparison exact; any other raises ValueError. Raises AsymmetryError when they differ.
+    """
+    if attrs.evolve(limits, depth=None) != UNLIMITED:
+        raise ValueError(f"{limits} may cut the two searches at different places: only a limit on depth compares")
+    whole = explore(machine, limits=limits, stop=Stop.NEVER)
+    reduced = explore(machine, limits=limits, stop=Stop.NEVER, symmetry=True)
+    if reduced.orbits != whole.distinct:
+        raise AsymmetryError(
+            f"{machine.name} has {whole.distinct} states, but its {reduced.distinct} orbits hold {reduced.orbits}: "
+            "it treats brokers unlike, so explore it without symmetry"
+        )
+    return whole.distinct
+
+
 class _Finished(Exception):  # noqa: N818 - how a search ends, not an error
     """Unwinds the search; says why."""
 
@@ -141,6 +163,7 @@ class _Search(Generic[S]):
         self.step_invariants = list(machine.step_invariants.items())
         self.pending = dict(machine.sometimes)
         self.capacity = limits.states or sys.maxsize
+        self.expanding = 0
         self.started = clock() if clock else 0.0
 
     def run(self) -> Exploration[S]:
@@ -175,7 +198,12 @@ class _Search(Generic[S]):
             self.bounds.append(end)
             if len(self.bounds) - 1 == self.limits.depth:
                 raise _Finished(Cut.DEPTH)
-            self.expand(start, end)
+            try:
+                self.expand(start, end)
+            except Exception as error:
+                if not isinstance(error, _Finished):
+                    self.tell_where(error)
+                raise
 
     def expand(self, start: int, end: int) -> None:
         """Take every step out of one level."""
@@ -185,7 +213,7 @@ class _Search(Generic[S]):
             if not index % _INTERVAL:
                 self.pause(index)
             state = states[index]
-            action = None
+            self.expanding, action = index, None
             for action, after in successors(state):
                 tally = counts[type(action)]
                 tally.taken += 1
@@ -260,6 +288,11 @@ class _Search(Generic[S]):
     def step_between(self, before: S, after: S) -> Step[S]:
         action = next(action for action, state in self.machine.successors(before) if state == after)
         return Step(action, after)
+
+    def tell_where(self, error: Exception) -> None:
+        """A rule or an invariant that raises is a mistake in the machine: say how to get there."""
+        actions = ", ".join(map(plain, self.trace(self.expanding).actions)) or "none"
+        error.add_note(f"while {self.machine.name} took steps from the state after these actions: {actions}")
 
     def levels(self) -> tuple[int, ...]:
         sizes = [end - start for start, end in pairwise([*self.bounds, len(self.states)])]

@@ -48,14 +48,19 @@ class Orbits(Generic[S]):
         self._permute = machine.permute
         self._renamings = tuple(permutations(range(machine.interchangeable)))[1:]
         self._number = Numbering()
+        self._known: dict[Key, tuple[Key, int]] = {}
         self._fields = _fields_of(type(next(iter(machine.initial()))))
 
     def of(self, state: S) -> tuple[Key, int]:
         """The orbit's name and the number of states in it."""
-        permute, key = self._permute, self._key
-        keys = {key(state)}
-        keys.update([key(permute(state, renaming)) for renaming in self._renamings])
-        return min(keys), len(keys)
+        own = self._key(state)
+        found = self._known.get(own)
+        if found is None:
+            permute, key = self._permute, self._key
+            keys = {own, *[key(permute(state, renaming)) for renaming in self._renamings]}
+            # Most steps lead to a state met before, and mostly to the very same one: renaming it again is saved.
+            found = self._known[own] = min(keys), len(keys)
+        return found
 
     def _key(self, state: S) -> Key:
         number = self._number
