@@ -45,9 +45,7 @@ class Follower(HighWatermark):
 
     def accepts_fetch_response(self, fetch: FollowerFetch) -> bool:
         """Whether the replica is still as it was when it sent `fetch` (KAFKA-18991)."""
-        return (
-            not self.is_leader and fetch.leader_epoch == self.leader_epoch and fetch.fetch_offset == self.log_end_offset
-        )
+        return fetch.leader_epoch == self.leader_epoch and fetch.fetch_offset == self.log_end_offset
 
     def truncation_offset(self, diverging: EpochEndOffset) -> int:
         """The end of what both logs may have in common."""

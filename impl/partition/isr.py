@@ -81,8 +81,8 @@ class InSyncReplicas(HighWatermark):
     ) -> None:
         """Take over what the controller committed, or give up what it refused for good.
 
-        An answer to any other proposal than the open one, or from an older controller, says nothing. A proposal that was
-        refused because it is out of date stays open until the metadata tell what has happened.
+        An answer to any other proposal than the open one, or from an older controller, says nothing. A proposal that
+        was refused because it is out of date stays open until the metadata tell what has happened.
         """
         answered = (request.leader_epoch, request.partition_epoch, request.members)
         if answered != (self.leader_epoch, self.partition_epoch, self.pending_isr):

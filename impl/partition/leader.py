@@ -77,12 +77,13 @@ class Leader(InSyncReplicas):
         return self._records(fetch.fetch_offset, max_bytes, self.log_end_offset)
 
     def fetch_error(self, fetch: FollowerFetch) -> ErrorCode:
-        """Only a follower of this very leader epoch may fetch (KIP-320)."""
+        """Only a follower of this very leader epoch may fetch (KIP-320), and only the latest of its processes."""
         if fetch.leader_epoch < self.leader_epoch:
             return ErrorCode.fenced_leader_epoch
         if fetch.leader_epoch > self.leader_epoch:
             return ErrorCode.unknown_leader_epoch
-        if not self.is_leader or fetch.replica_id not in self.remote_replicas:
+        remote = self.remote_replicas.get(fetch.replica_id)
+        if not self.is_leader or remote is None or fetch.broker_epoch < remote.broker_epoch:
             return ErrorCode.not_leader_or_follower
         return ErrorCode.none
 
