@@ -109,21 +109,23 @@ class Replication(Machine[State]):
     unclean_leader_election: bool = False
     acks: tuple[Acks, ...] = (Acks.ALL,)
     long_polls: bool = False
+    initial_leader: int = 0
+    initial_isr: tuple[int, ...] = ()
     bounds: Bounds = Bounds()
 
     # --- the machine -------------------------------------------------------------------------------------------
 
     def initial(self) -> Iterable[State]:
-        """A partition just created: broker 0 leads in epoch 0, all replicas are in sync and know it."""
-        everyone = tuple(range(self.brokers))
-        remote = (RemoteReplica(),) * self.brokers
-        follower = Replica(
-            broker_epoch=0, controller_epoch=0, leader=0, leader_epoch=0, partition_epoch=0, isr=everyone
-        )
-        leader = attrs.evolve(follower, epoch_start_offset=0, remote=remote)
+        """An empty partition in epoch 0, of which every broker knows."""
+        isr = self.initial_isr or tuple(range(self.brokers))
+        lead = self.initial_leader
+        if lead not in isr or not 0 <= lead < self.brokers:
+            raise ValueError(f"initial_leader={lead} is not in the initial ISR {isr}")
+        follower = Replica(broker_epoch=0, controller_epoch=0, leader=lead, leader_epoch=0, partition_epoch=0, isr=isr)
+        leader = attrs.evolve(follower, epoch_start_offset=0, remote=(RemoteReplica(),) * self.brokers)
+        replicas = tuple(leader if broker == lead else follower for broker in range(self.brokers))
         sessions = (Session(),) * self.brokers
-        controller = Controller(0, sessions, leader=0, leader_epoch=0, partition_epoch=0, isr=everyone)
-        yield State((leader,) + (follower,) * (self.brokers - 1), controller)
+        yield State(replicas, Controller(0, sessions, leader=lead, leader_epoch=0, partition_epoch=0, isr=isr))
 
     def actions(self, state: State) -> Iterable[ReplicationAction]:
         for kind in self.action_types:

@@ -1,0 +1,40 @@
+"""The bug zoo: each a historical bug of Kafka's replication, as the one rule that was wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from spec.bugs import (
+    high_watermark_by_majority,
+    isr_write_without_epoch_fence,
+    kafka_1211,
+    kafka_6361,
+    kafka_6880,
+    kafka_7128,
+    kafka_13916,
+    kafka_14139,
+    kafka_18991,
+    last_replica_standing,
+    minimal_isr,
+)
+from spec.bugs.bug import Bug
+
+BUGS: Mapping[str, Bug] = {
+    module.BUG.name: module.BUG
+    for module in (
+        kafka_1211,
+        kafka_6361,
+        kafka_6880,
+        kafka_7128,
+        kafka_18991,
+        kafka_13916,
+        kafka_14139,
+        minimal_isr,
+        last_replica_standing,
+        high_watermark_by_majority,
+        isr_write_without_epoch_fence,
+    )
+}
+"""By name, oldest mechanism first."""
+
+__all__ = ["BUGS", "Bug"]
