@@ -3,8 +3,8 @@
 Theory of operation
 -------------------
 Everything durable in a broker goes through `Disk` and `File`. The port is synchronous (a file-system call does not
-yield to other tasks) and narrow: files grow at the end, are read at any position, are cut, and are synced. What a caller
-may rely on is what POSIX promises and no more:
+yield to other tasks) and narrow: files grow at the end, are read at any position, are cut, and are synced. What a
+caller may rely on is what POSIX promises and no more:
 
 * bytes are on stable storage after `File.sync` returned, and may be lost or torn before;
 * the *name* of a file is on stable storage after `Disk.sync_directory` of its directory returned; creating, renaming or

@@ -1,0 +1,156 @@
+"""The small text files beside the logs, in Kafka's formats, and how they are replaced.
+
+Theory of operation
+-------------------
+Four checkpoints are a version line, a count line and one entry a line: `leader-epoch-checkpoint` (epoch, start
+offset) in a partition's directory; `replication-offset-checkpoint` (high watermarks),
+`recovery-point-offset-checkpoint` and `log-start-offset-checkpoint` (topic, partition, offset) in the log directory.
+`partition.metadata` and `meta.properties` are key-value lines. Decoders return None for text that is damaged: each of
+these files can be rebuilt or done without, and the caller knows how. Encoders and decoders are pure;
+`write_atomically` does the I/O.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+from uuid import UUID
+
+from impl.ports.disk import Disk
+from impl.storage.leader_epoch_cache import EpochEntry
+
+LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
+HIGH_WATERMARK_CHECKPOINT = "replication-offset-checkpoint"
+RECOVERY_POINT_CHECKPOINT = "recovery-point-offset-checkpoint"
+LOG_START_OFFSET_CHECKPOINT = "log-start-offset-checkpoint"
+PARTITION_METADATA = "partition.metadata"
+META_PROPERTIES = "meta.properties"
+
+_VERSION = "0"
+
+TopicPartition = tuple[str, int]
+Offsets = Mapping[TopicPartition, int]
+
+
+def write_atomically(disk: Disk, directory: str, name: str, text: str) -> None:
+    """Replace a file so that a crash shows either the old text or the new, and the new once this returned."""
+    path = f"{directory}/{name}"
+    temporary = f"{path}.tmp"
+    file = disk.open(temporary, create=True)
+    try:
+        file.truncate(0)
+        file.append(text.encode())
+        file.sync()
+    finally:
+        file.close()
+    disk.rename(temporary, path)
+    disk.sync_directory(directory)
+
+
+def read_text(disk: Disk, directory: str, name: str) -> str | None:
+    """The text of a file; None when there is none, or it is not text."""
+    path = f"{directory}/{name}"
+    if not disk.exists(path):
+        return None
+    file = disk.open(path)
+    try:
+        return file.read(0, file.size).decode()
+    except UnicodeDecodeError:
+        return None
+    finally:
+        file.close()
+
+
+def encode_entries(entries: Iterable[str]) -> str:
+    """A checkpoint's text: version, count, entries."""
+    lines = list(entries)
+    return "\n".join([_VERSION, str(len(lines)), *lines]) + "\n"
+
+
+def decode_entries(text: str, fields: int) -> list[list[str]] | None:
+    """A checkpoint's entries, each of so many fields; None when the text is damaged."""
+    lines = text.splitlines()
+    if len(lines) < 2 or lines[0] != _VERSION or lines[1] != str(len(lines) - 2):
+        return None
+    entries = [line.split(" ") for line in lines[2:]]
+    return entries if all(len(entry) == fields for entry in entries) else None
+
+
+def encode_leader_epochs(entries: Iterable[EpochEntry]) -> str:
+    return encode_entries(f"{epoch} {start_offset}" for epoch, start_offset in entries)
+
+
+def decode_leader_epochs(text: str) -> list[EpochEntry] | None:
+    """The entries, strictly increasing in epoch and offset; None when the text is damaged."""
+    rows = decode_entries(text, 2)
+    if rows is None:
+        return None
+    try:
+        entries = [EpochEntry(int(epoch), int(start_offset)) for epoch, start_offset in rows]
+    except ValueError:
+        return None
+    increasing = all(a.epoch < b.epoch and a.start_offset < b.start_offset for a, b in pairwise(entries))
+    return entries if increasing and all(min(entry) >= 0 for entry in entries) else None
+
+
+def encode_offsets(offsets: Offsets) -> str:
+    return encode_entries(f"{topic} {partition} {offset}" for (topic, partition), offset in sorted(offsets.items()))
+
+
+def decode_offsets(text: str) -> dict[TopicPartition, int] | None:
+    """Offsets by partition; None when the text is damaged."""
+    rows = decode_entries(text, 3)
+    if rows is None:
+        return None
+    try:
+        return {(topic, int(partition)): int(offset) for topic, partition, offset in rows}
+    except ValueError:
+        return None
+
+
+def read_offsets(disk: Disk, directory: str, name: str) -> dict[TopicPartition, int]:
+    """Offsets by partition from a checkpoint; none when the file is missing or damaged."""
+    text = read_text(disk, directory, name)
+    return (decode_offsets(text) if text is not None else None) or {}
+
+
+def encode_uuid(value: UUID) -> str:
+    """Kafka's way to print a UUID: base64 with '-' and '_', without padding."""
+    return base64.urlsafe_b64encode(value.bytes).rstrip(b"=").decode()
+
+
+def decode_uuid(text: str) -> UUID | None:
+    """The UUID printed so; None when it is not one."""
+    try:
+        return UUID(bytes=base64.urlsafe_b64decode(text + "=="))
+    except ValueError:
+        return None
+
+
+def encode_partition_metadata(topic_id: UUID) -> str:
+    return f"version: {_VERSION}\ntopic_id: {encode_uuid(topic_id)}\n"
+
+
+def decode_partition_metadata(text: str) -> UUID | None:
+    """The topic's id; None when the text is damaged."""
+    fields = _decode_pairs(text, ":")
+    if fields.get("version") != _VERSION:
+        return None
+    return decode_uuid(fields.get("topic_id", ""))
+
+
+def encode_meta_properties(cluster_id: str, node_id: int, directory_id: UUID) -> str:
+    """`meta.properties` version 1 (KIP-631, KIP-858): to which cluster, node and directory the files belong."""
+    pairs = {"cluster.id": cluster_id, "directory.id": encode_uuid(directory_id), "node.id": node_id, "version": 1}
+    return "".join(f"{name}={value}\n" for name, value in pairs.items())
+
+
+def decode_meta_properties(text: str) -> dict[str, str]:
+    """The properties by name; comments are skipped."""
+    return _decode_pairs(text, "=")
+
+
+def _decode_pairs(text: str, separator: str) -> dict[str, str]:
+    pairs = (line.partition(separator) for line in text.splitlines() if line.strip() and not line.startswith("#"))
+    return {name.strip(): value.strip() for name, _, value in pairs}

@@ -1,0 +1,146 @@
+"""A segment's sparse indexes: offset to position, and timestamp to offset.
+
+Theory of operation
+-------------------
+About once in `index.interval.bytes` of log, the offset index gets an entry (last offset of a batch - base offset,
+int32; position of that batch, int32), and the time index, if timestamps have grown, (largest timestamp so far, int64;
+offset of that record's batch - base offset, int32). Both are therefore sorted, a look-up is a binary search for the
+last entry that is not beyond the target, and the log is walked from there.
+
+An index only ever saves work: it is derived from the log and can be rebuilt from it. So entries gather in memory and
+go to the file when the segment is closed; a file that does not hold what an index can hold is not believed (`decode`
+gives None).
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+from array import array
+from bisect import bisect_left, bisect_right
+from operator import lt
+
+_OFFSET_ENTRY = struct.Struct(">ii")
+_TIME_ENTRY = struct.Struct(">qi")
+
+
+class OffsetIndex:
+    """Relative offsets of batches' last records, and the positions of those batches."""
+
+    ENTRY_SIZE = _OFFSET_ENTRY.size
+
+    def __init__(self) -> None:
+        self._offsets = array("i")
+        self._positions = array("i")
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    @property
+    def entries(self) -> list[tuple[int, int]]:
+        """(relative offset, position), oldest first."""
+        return list(zip(self._offsets, self._positions, strict=True))
+
+    @property
+    def last(self) -> tuple[int, int] | None:
+        """The newest entry."""
+        return (self._offsets[-1], self._positions[-1]) if self._offsets else None
+
+    def append(self, relative_offset: int, position: int) -> None:
+        """Add an entry beyond all others."""
+        assert not self._offsets or (relative_offset > self._offsets[-1] and position > self._positions[-1]), (
+            f"index entry ({relative_offset}, {position}) is not beyond the last one"
+        )
+        self._offsets.append(relative_offset)
+        self._positions.append(position)
+
+    def entry_before(self, relative_offset: int) -> tuple[int, int] | None:
+        """The last entry (relative offset, position) up to an offset: walking from there meets the offset's batch."""
+        found = bisect_right(self._offsets, relative_offset) - 1
+        return (self._offsets[found], self._positions[found]) if found >= 0 else None
+
+    def last_start(self, end_relative_offset: int, end_position: int) -> int:
+        """Position of the last indexed batch that starts by `end_position` and lies below the offset as a whole."""
+        by_offset = bisect_left(self._offsets, end_relative_offset)
+        found = bisect_right(self._positions, end_position, 0, by_offset) - 1
+        return self._positions[found] if found >= 0 else 0
+
+    def truncate(self, relative_offset: int) -> None:
+        """Drop the entries for this offset and beyond."""
+        keep = bisect_left(self._offsets, relative_offset)
+        del self._offsets[keep:], self._positions[keep:]
+
+    def encode(self) -> bytes:
+        return b"".join(map(_OFFSET_ENTRY.pack, self._offsets, self._positions))
+
+    @classmethod
+    def decode(cls, data: bytes, log_size: int) -> OffsetIndex | None:
+        """The index in a file; None unless entries are whole, increasing, and inside a log of `log_size` bytes."""
+        if len(data) % _OFFSET_ENTRY.size:
+            return None
+        numbers = array("i", data)
+        if sys.byteorder == "little":
+            numbers.byteswap()
+        index = cls()
+        index._offsets, index._positions = numbers[0::2], numbers[1::2]
+        for column in (index._offsets, index._positions):
+            if column and (column[0] < 0 or not all(map(lt, column, column[1:]))):
+                return None
+        return index if not index._positions or index._positions[-1] < log_size else None
+
+
+class TimeIndex:
+    """Largest timestamps so far, and the relative offsets of the batches that brought them."""
+
+    ENTRY_SIZE = _TIME_ENTRY.size
+
+    def __init__(self) -> None:
+        self._timestamps = array("q")
+        self._offsets = array("i")
+
+    def __len__(self) -> int:
+        return len(self._timestamps)
+
+    @property
+    def entries(self) -> list[tuple[int, int]]:
+        """(timestamp, relative offset), oldest first."""
+        return list(zip(self._timestamps, self._offsets, strict=True))
+
+    @property
+    def last(self) -> tuple[int, int] | None:
+        """The entry with the largest timestamp."""
+        return (self._timestamps[-1], self._offsets[-1]) if self._timestamps else None
+
+    def maybe_append(self, timestamp: int, relative_offset: int) -> None:
+        """Add an entry if its timestamp is larger than all others."""
+        if not self._timestamps or (timestamp > self._timestamps[-1] and relative_offset > self._offsets[-1]):
+            self._timestamps.append(timestamp)
+            self._offsets.append(relative_offset)
+
+    def offset_before(self, timestamp: int) -> int:
+        """A relative offset before which every timestamp is smaller than `timestamp`."""
+        found = bisect_left(self._timestamps, timestamp) - 1
+        return self._offsets[found] if found >= 0 else 0
+
+    def truncate(self, relative_offset: int) -> None:
+        """Drop the entries for this offset and beyond."""
+        keep = bisect_left(self._offsets, relative_offset)
+        del self._timestamps[keep:], self._offsets[keep:]
+
+    def encode(self) -> bytes:
+        return b"".join(map(_TIME_ENTRY.pack, self._timestamps, self._offsets))
+
+    @classmethod
+    def decode(cls, data: bytes) -> TimeIndex | None:
+        """The index in a file; None unless entries are whole and increasing."""
+        if len(data) % _TIME_ENTRY.size:
+            return None
+        index = cls()
+        last_timestamp, last_offset = -(1 << 63), -1
+        for timestamp, offset in _TIME_ENTRY.iter_unpack(data):
+            if timestamp <= last_timestamp or offset <= last_offset:
+                return None
+            index._timestamps.append(timestamp)
+            index._offsets.append(offset)
+            last_timestamp, last_offset = timestamp, offset
+        return index

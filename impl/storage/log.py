@@ -1,0 +1,554 @@
+"""One partition's log: segments, the leader epochs in them, and what of it is on stable storage.
+
+Theory of operation
+-------------------
+A log is the records [log start offset, log end offset), in segments of consecutive offsets; only the last one grows.
+The leader appends with offsets and epoch of its own making, a follower appends what its leader sent, byte for byte.
+Both check every batch first, so a log never holds one that is not intact unless the disk damages it.
+
+An append reaches the operating system at once and stable storage with `flush`, which moves the recovery point
+(`flushed_end_offset`). What a crash does is in `recovery`: the log keeps some prefix that ends at or after the
+recovery point. Truncating makes the log shorter on stable storage before it returns; otherwise a record that was cut
+could come back after a crash, as if it had never been gone.
+
+A disk that fails raises OSError. An append that failed has left nothing behind. After a failed sync nobody knows what
+is on the disk (see `ports.disk`), so the log refuses every later change with `FailedLogError`; reading goes on. Bytes
+from a peer that are no proper batches raise `wire.records.RecordError`, an offset outside the log
+`OffsetOutOfRangeError`; both carry the Kafka error code to answer with, and nothing has changed.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from enum import Enum
+from typing import ClassVar, NamedTuple
+
+from kio.schema.errors import ErrorCode
+
+from impl.ports.disk import Buffer, Disk
+from impl.storage import checkpoints
+from impl.storage.config import LogConfig
+from impl.storage.leader_epoch_cache import UNDEFINED_EPOCH, EpochEndOffset, LeaderEpochCache
+from impl.storage.recovery import Recovery, recover_segments
+from impl.storage.segment import MAX_RELATIVE_OFFSET, AppendedBatch, Segment
+from impl.wire.records import (
+    NO_TIMESTAMP,
+    PREFIX_SIZE,
+    BatchHeader,
+    InvalidRecordError,
+    RecordError,
+    assign,
+    check_produced,
+    checked_headers,
+    leader_prefix,
+)
+from impl.wire.records_payload import decode_records
+
+DELETED_SUFFIX = "-delete"
+
+
+class OffsetOutOfRangeError(Exception):
+    """An offset that the log does not hold."""
+
+    error_code: ClassVar[ErrorCode] = ErrorCode.offset_out_of_range
+
+    def __init__(self, offset: int, log_start_offset: int, log_end_offset: int) -> None:
+        super().__init__(f"offset {offset} is outside the log, which holds [{log_start_offset}, {log_end_offset})")
+
+
+class BatchTooLargeError(RecordError):
+    """A batch of more than `max.message.bytes`."""
+
+    error_code: ClassVar[ErrorCode] = ErrorCode.message_too_large
+
+
+class BatchListTooLargeError(RecordError):
+    """Batches that do not fit into one segment."""
+
+    error_code: ClassVar[ErrorCode] = ErrorCode.record_list_too_large
+
+
+class FailedLogError(OSError):
+    """The log's disk has failed before; the log can only be read until it is opened again."""
+
+
+class Origin(Enum):
+    """Who made the batches that a leader appends."""
+
+    CLIENT = "client"
+    BROKER = "broker"
+    """A coordinator or the controller: may write control batches, of any size that a segment takes."""
+
+
+class AppendInfo(NamedTuple):
+    """What an append put where."""
+
+    base_offset: int
+    last_offset: int
+    max_timestamp: int
+    """ms since 1970, -1 when no record has one."""
+    size: int
+    """Bytes."""
+
+
+class TimestampOffset(NamedTuple):
+    """A record found by its timestamp."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+class Log:
+    """One partition's log. Not for use by several threads."""
+
+    def __init__(
+        self, disk: Disk, directory: str, config: LogConfig, segments: list[Segment], epochs: LeaderEpochCache
+    ) -> None:
+        """Use `open`."""
+        self.directory = directory
+        self.config = config
+        self.epochs = epochs
+        self.recovery = Recovery()
+        """What opening the log had to mend."""
+        self._disk = disk
+        self._segments = segments
+        self._bases = [segment.base_offset for segment in segments]
+        self._active = segments[-1]
+        self._log_start_offset = segments[0].base_offset
+        self._flushed_end_offset = self._log_start_offset
+        self._unflushed_since_ms: int | None = None
+        self._names_unsynced = False
+        self._epochs_unwritten = False
+        self._failure: OSError | None = None
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        directory: str,
+        config: LogConfig,
+        now_ms: int,
+        *,
+        recovery_point: int = 0,
+        log_start_offset: int = 0,
+        clean_shutdown: bool = False,
+    ) -> Log:
+        """The log in a directory, which is made if it is missing; afterwards all of it is on stable storage.
+
+        `recovery_point` and `log_start_offset` are the checkpointed ones. `clean_shutdown` says that `close` was the
+        last thing that happened to the log: then nothing is scanned.
+        """
+        if not disk.exists(directory):
+            disk.make_directory(directory)
+            disk.sync_directory(directory.rpartition("/")[0] or ".")
+        text = checkpoints.read_text(disk, directory, checkpoints.LEADER_EPOCH_CHECKPOINT)
+        entries = checkpoints.decode_leader_epochs(text) if text is not None else None
+        epochs = LeaderEpochCache(entries or ())
+        segments, recovery = recover_segments(
+            disk,
+            directory,
+            config,
+            now_ms,
+            recovery_point=recovery_point,
+            clean_shutdown=clean_shutdown,
+            epochs=epochs,
+        )
+        is_new = not segments
+        if is_new:
+            segments = [Segment(disk, directory, log_start_offset, config.index_interval_bytes, now_ms)]
+        log = cls(disk, directory, config, segments, epochs)
+        log.recovery = recovery
+        log._log_start_offset = min(max(log_start_offset, segments[0].base_offset), log.log_end_offset)
+        if entries is None:
+            log._find_epochs()
+        log._trim_epochs(force=entries is None)
+        if not clean_shutdown or recovery.scanned_segments or is_new:
+            log._names_unsynced = True
+            log._sync_from(min(recovery_point, log.log_end_offset))
+        log._flushed_end_offset = log.log_end_offset
+        return log
+
+    def _find_epochs(self) -> None:
+        """Read every batch's epoch: the checkpoint is missing or damaged."""
+        self.epochs.clear()
+        for segment in self._segments:
+            for header in segment.headers():
+                if header.partition_leader_epoch > self.latest_epoch:
+                    self.epochs.assign(header.partition_leader_epoch, max(header.base_offset, segment.base_offset))
+
+    def _trim_epochs(self, *, force: bool = False) -> None:
+        """Forget epochs outside the log."""
+        cut = self.epochs.truncate_from_end(self.log_end_offset)
+        if self.epochs.truncate_from_start(self._log_start_offset) or cut or force:
+            self._epochs_unwritten = True
+
+    # Where the log is
+
+    @property
+    def log_start_offset(self) -> int:
+        """Offset of the first record that is kept."""
+        return self._log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        """Offset that the next record will get (LEO)."""
+        return self._active.next_offset
+
+    @property
+    def flushed_end_offset(self) -> int:
+        """Recovery point: every record below it is on stable storage."""
+        return self._flushed_end_offset
+
+    @property
+    def latest_epoch(self) -> int:
+        """Leader epoch of the last record, -1 when there is none."""
+        epoch = self.epochs.latest_epoch
+        return UNDEFINED_EPOCH if epoch is None else epoch
+
+    @property
+    def size(self) -> int:
+        """Bytes of all segments' records."""
+        return sum(segment.size for segment in self._segments)
+
+    @property
+    def segment_base_offsets(self) -> Sequence[int]:
+        """First offset of each segment, the active one last."""
+        return tuple(self._bases)
+
+    def end_offset_for(self, epoch: int) -> EpochEndOffset:
+        """The largest epoch of the log that is not larger than `epoch`, and the offset after its last record (KIP-279).
+
+        (-1, log start offset) when every record is of a later epoch.
+        """
+        floor = self.epochs.floor_epoch(epoch)
+        if floor is None:
+            return EpochEndOffset(UNDEFINED_EPOCH, self._log_start_offset)
+        return self.epochs.end_offset_for(floor, self.log_end_offset)
+
+    # Appending
+
+    def append_as_leader(
+        self, batches: Buffer, leader_epoch: int, now_ms: int, *, origin: Origin = Origin.CLIENT
+    ) -> AppendInfo:
+        """Give the batches the next offsets and this leader epoch, and append them; the caller's bytes are not changed.
+
+        Raises RecordError when they are not intact or break a rule for producers, OSError when the disk does not take
+        them.
+        """
+        headers = checked_headers(batches)
+        for header in headers:
+            if origin is Origin.CLIENT:
+                check_produced(header)
+                if header.size > self.config.max_message_bytes:
+                    raise BatchTooLargeError(
+                        f"a batch of {header.size} bytes: max.message.bytes is {self.config.max_message_bytes}"
+                    )
+        if len(batches) > self.config.segment_bytes:
+            raise BatchListTooLargeError(f"{len(batches)} bytes: segment.bytes is {self.config.segment_bytes}")
+        base_offset = next_offset = self.log_end_offset
+        if len(headers) == 1:
+            prefix = leader_prefix(base_offset, headers[0].batch_length, leader_epoch)
+            parts: tuple[Buffer, ...] = (prefix, memoryview(batches)[PREFIX_SIZE:])
+            next_offset += headers[0].last_offset_delta + 1
+            assigned = [AppendedBatch(next_offset - 1, headers[0].size, headers[0].max_timestamp)]
+        else:
+            parts = (copy := bytearray(batches),)
+            assigned, position = [], 0
+            for header in headers:
+                assign(copy, position, next_offset, leader_epoch)
+                next_offset += header.last_offset_delta + 1
+                position += header.size
+                assigned.append(AppendedBatch(next_offset - 1, header.size, header.max_timestamp))
+        return self._append(parts, assigned, [(leader_epoch, base_offset)], now_ms)
+
+    def append_as_follower(self, batches: Buffer, now_ms: int | None = None) -> AppendInfo:
+        """Append batches as the leader sent them, with their offsets and epochs.
+
+        The first has to begin at the log end offset (or to span it, in an empty log that starts inside a batch) and
+        each other where the one before it ends. Raises RecordError when they do not, or are not intact; OSError from
+        the disk.
+        """
+        headers = checked_headers(batches)
+        self._check_contiguous(headers)
+        info = AppendInfo(self.log_end_offset, self.log_end_offset - 1, NO_TIMESTAMP, 0)
+        for first, last, position, size in self._segment_loads(headers):
+            load = headers[first:last]
+            part = batches if size == len(batches) else memoryview(batches)[position : position + size]
+            assigned = [AppendedBatch(header.last_offset, header.size, header.max_timestamp) for header in load]
+            starts = [(header.partition_leader_epoch, header.base_offset) for header in load]
+            done = self._append((part,), assigned, starts, now_ms)
+            info = AppendInfo(
+                info.base_offset, done.last_offset, max(info.max_timestamp, done.max_timestamp), info.size + done.size
+            )
+        return info
+
+    def _check_contiguous(self, headers: Sequence[BatchHeader]) -> None:
+        expected, epoch = self.log_end_offset, self.latest_epoch
+        for number, header in enumerate(headers):
+            spans = number == 0 and self.size == 0 and header.base_offset < expected <= header.last_offset
+            if header.base_offset != expected and not spans:
+                raise InvalidRecordError(f"a batch at offset {header.base_offset}: the log continues at {expected}")
+            if header.partition_leader_epoch < epoch:
+                raise InvalidRecordError(
+                    f"leader epoch {header.partition_leader_epoch} at offset {header.base_offset} after epoch {epoch}"
+                )
+            expected, epoch = header.next_offset, header.partition_leader_epoch
+
+    def _segment_loads(self, headers: Sequence[BatchHeader]) -> list[tuple[int, int, int, int]]:
+        """(first batch, end, position, bytes) of runs of batches, each of which goes into one segment."""
+        loads: list[tuple[int, int, int, int]] = []
+        first, start, position, room = 0, 0, 0, max(0, self.config.segment_bytes - self._active.size)
+        for number, header in enumerate(headers):
+            if position + header.size - start > room and number > first:
+                loads.append((first, number, start, position - start))
+                first, start, room = number, position, self.config.segment_bytes
+            position += header.size
+        if headers:
+            loads.append((first, len(headers), start, position - start))
+        return loads
+
+    def _append(
+        self,
+        parts: Sequence[Buffer],
+        batches: Sequence[AppendedBatch],
+        epoch_starts: Sequence[tuple[int, int]],
+        now_ms: int | None,
+    ) -> AppendInfo:
+        self._check_not_failed()
+        base_offset = self.log_end_offset
+        if not batches:
+            return AppendInfo(base_offset, base_offset - 1, NO_TIMESTAMP, 0)
+        size = sum(batch.size for batch in batches)
+        max_timestamp = max(batch.max_timestamp for batch in batches)
+        last_offset = batches[-1].last_offset
+        if self._must_roll(size, last_offset, max_timestamp, now_ms):
+            self.roll(now_ms)
+        try:
+            self._active.append(parts, batches)
+        except OSError as error:
+            if self._active.is_torn:
+                self._failure = error
+            raise
+        if epoch_starts[-1][0] != self.latest_epoch:
+            self._assign_epochs(epoch_starts)
+        if now_ms is not None and self._unflushed_since_ms is None:
+            self._unflushed_since_ms = now_ms
+        if last_offset + 1 - self._flushed_end_offset >= self.config.flush_messages:
+            self.flush()
+        elif now_ms is not None:
+            self.flush_if_due(now_ms)
+        return AppendInfo(base_offset, last_offset, max_timestamp, size)
+
+    def _assign_epochs(self, epoch_starts: Sequence[tuple[int, int]]) -> None:
+        for epoch, start_offset in epoch_starts:
+            if epoch > self.latest_epoch:
+                self._epochs_unwritten |= self.epochs.assign(epoch, max(start_offset, self._log_start_offset))
+
+    def _must_roll(self, size: int, last_offset: int, timestamp: int, now_ms: int | None) -> bool:
+        active = self._active
+        return active.size > 0 and (
+            active.size + size > self.config.segment_bytes
+            or last_offset - active.base_offset > MAX_RELATIVE_OFFSET
+            or active.index_bytes >= self.config.segment_index_bytes
+            or active.waited_ms(now_ms, timestamp) > self.config.segment_ms
+        )
+
+    def roll(self, now_ms: int | None) -> None:
+        """Close the active segment and begin a new one at the log end offset."""
+        segment = Segment(
+            self._disk, self.directory, self.log_end_offset, self.config.index_interval_bytes, now_ms or 0
+        )
+        self._active.write_indexes()
+        self._segments.append(segment)
+        self._bases.append(segment.base_offset)
+        self._active = segment
+        self._names_unsynced = True
+
+    # Reading
+
+    def read(self, offset: int, max_bytes: int, end_offset: int | None = None) -> bytes:
+        """Whole batches from the one that holds `offset`, all below `end_offset` (None: the log end offset).
+
+        At most `max_bytes`, but the first batch comes however large it is; empty when `offset` is not below the end.
+        Ends with a segment. Raises OffsetOutOfRangeError outside [log start offset, log end offset].
+        """
+        log_end_offset = self._active.next_offset
+        if not self._log_start_offset <= offset <= log_end_offset:
+            raise OffsetOutOfRangeError(offset, self._log_start_offset, log_end_offset)
+        end = log_end_offset if end_offset is None else min(end_offset, log_end_offset)
+        if offset >= end:
+            return b""
+        segment = self._active if offset >= self._active.base_offset else self._segments[self._segment_number(offset)]
+        return segment.read(offset, max_bytes, end)
+
+    def _segment_number(self, offset: int) -> int:
+        return max(0, bisect_right(self._bases, offset) - 1)
+
+    def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
+        """The first record at or after a timestamp (ms since 1970), for ListOffsets; None when there is none."""
+        for segment in self._segments:
+            for header in segment.headers_reaching(timestamp):
+                for record in decode_records(segment.read_batch(header)):
+                    if record.timestamp >= timestamp and record.offset >= self._log_start_offset:
+                        return TimestampOffset(record.timestamp, record.offset, header.partition_leader_epoch)
+        return None
+
+    # Shortening
+
+    def truncate_to(self, offset: int) -> int:
+        """Cut every batch that reaches to `offset` or beyond, durably; returns the new log end offset.
+
+        That is below `offset` when it lay inside a batch. An offset below the log start empties the log and starts it
+        there.
+        """
+        self._check_not_failed()
+        if offset >= self.log_end_offset:
+            return self.log_end_offset
+        if offset < self._log_start_offset:
+            self.truncate_fully_and_start_at(offset)
+            return offset
+        self._flushed_end_offset = min(self._flushed_end_offset, offset)
+        self._remove_segments(self._segment_number(offset) + 1, len(self._segments))
+        self._active = self._segments[-1]
+        if offset < self._active.next_offset:
+            self._active.truncate(offset)
+        self._log_start_offset = min(self._log_start_offset, self.log_end_offset)
+        self._trim_epochs()
+        self._sync_from(self._flushed_end_offset)
+        return self.log_end_offset
+
+    def truncate_fully_and_start_at(self, offset: int, now_ms: int = 0) -> None:
+        """Remove every record; the next one gets `offset`. Durable when it returns."""
+        self._check_not_failed()
+        self._remove_segments(0, len(self._segments))
+        self._log_start_offset = offset
+        self._active = Segment(self._disk, self.directory, offset, self.config.index_interval_bytes, now_ms)
+        self._segments, self._bases = [self._active], [offset]
+        self._names_unsynced = True
+        self._epochs_unwritten |= self.epochs.clear()
+        self._sync_from(offset)
+
+    def delete_records_before(self, offset: int) -> int:
+        """Move the log start offset up (DeleteRecords), never down; returns it. `retention` frees the space.
+
+        Raises OffsetOutOfRangeError beyond the log end offset; that only records below the high watermark go is the
+        caller's to see to.
+        """
+        self._check_not_failed()
+        if not 0 <= offset <= self.log_end_offset:
+            raise OffsetOutOfRangeError(offset, self._log_start_offset, self.log_end_offset)
+        if offset > self._log_start_offset:
+            self._log_start_offset = offset
+            self._trim_epochs()
+        return self._log_start_offset
+
+    def retention(self, now_ms: int, high_watermark: int | None = None) -> int:
+        """Remove old segments as `retention.ms`, `retention.bytes` and the log start offset ask; returns how many.
+
+        Whole segments, oldest first, never the active one nor one with records at or above the high watermark.
+        """
+        self._check_not_failed()
+        limit = self.log_end_offset if high_watermark is None else high_watermark
+        excess = self.size - self.config.retention_bytes if self.config.retention_bytes >= 0 else 0
+        count = 0
+        for segment in self._segments[:-1]:
+            expired = 0 <= self.config.retention_ms < now_ms - segment.max_timestamp
+            oversized = excess - segment.size >= 0 < excess
+            started_later = segment.next_offset <= self._log_start_offset
+            if segment.next_offset > limit or not (expired or oversized or started_later):
+                break
+            excess -= segment.size
+            count += 1
+        if count:
+            self._log_start_offset = max(self._log_start_offset, self._segments[count - 1].next_offset)
+            self._remove_segments(0, count)
+            self._trim_epochs()
+            self._flushed_end_offset = max(self._flushed_end_offset, self._log_start_offset)
+        return count
+
+    def _remove_segments(self, first: int, end: int) -> None:
+        # A cut goes from the end backwards and retention from the start, so that a crash half-way leaves no hole.
+        removed = self._segments[first:end]
+        for segment in removed if first == 0 and end < len(self._segments) else reversed(removed):
+            segment.remove()
+            self._names_unsynced = True
+        del self._segments[first:end], self._bases[first:end]
+
+    # Durability
+
+    def flush(self) -> int:
+        """Bring every record to stable storage; returns the recovery point, which is the log end offset then.
+
+        Raises OSError when the disk cannot; from then on the log can only be read.
+        """
+        self._check_not_failed()
+        if self._flushed_end_offset < self.log_end_offset or self._names_unsynced or self._epochs_unwritten:
+            self._sync_from(self._flushed_end_offset)
+        return self._flushed_end_offset
+
+    def flush_if_due(self, now_ms: int) -> bool:
+        """Flush when a record has waited for `flush.ms`; True when it did."""
+        if self._flushed_end_offset == self.log_end_offset:
+            return False
+        if self._unflushed_since_ms is None:
+            self._unflushed_since_ms = now_ms
+        if now_ms - self._unflushed_since_ms < self.config.flush_ms:
+            return False
+        self.flush()
+        return True
+
+    def _sync_from(self, offset: int) -> None:
+        """Sync the segments that reach beyond `offset`, their names and the epochs; then all of the log is durable."""
+        try:
+            for segment in self._segments[self._segment_number(offset) :]:
+                segment.sync(closed=segment is not self._active)
+            if self._epochs_unwritten:
+                text = checkpoints.encode_leader_epochs(self.epochs.entries)
+                checkpoints.write_atomically(self._disk, self.directory, checkpoints.LEADER_EPOCH_CHECKPOINT, text)
+            elif self._names_unsynced:
+                self._disk.sync_directory(self.directory)
+        except OSError as error:
+            self._failure = error
+            raise
+        self._names_unsynced = self._epochs_unwritten = False
+        self._flushed_end_offset = self.log_end_offset
+        self._unflushed_since_ms = None
+
+    def _check_not_failed(self) -> None:
+        if self._failure is not None:
+            raise FailedLogError(
+                f"{self.directory} can only be read since its disk failed ({self._failure}): mend the disk and restart"
+            )
+
+    def close(self) -> None:
+        """Flush, write the indexes and let go of the files: a clean shutdown."""
+        self.flush()
+        for segment in self._segments:
+            segment.write_indexes(sync=True)
+        self._disk.sync_directory(self.directory)
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Let go of the files as they are, as a crash does."""
+        for segment in self._segments:
+            segment.close()
+
+    def delete(self) -> None:
+        """Remove the partition's directory. A crash half-way leaves it under a name that ends in `-delete`."""
+        self.abandon()
+        parent = self.directory.rpartition("/")[0] or "."
+        doomed = f"{self.directory}{DELETED_SUFFIX}"
+        if self._disk.exists(doomed):
+            remove_directory(self._disk, doomed)
+        self._disk.rename(self.directory, doomed)
+        self._disk.sync_directory(parent)
+        remove_directory(self._disk, doomed)
+
+
+def remove_directory(disk: Disk, path: str) -> None:
+    """Remove a directory and the files in it."""
+    for name in disk.list_directory(path):
+        disk.remove(f"{path}/{name}")
+    disk.remove_directory(path)

@@ -1,0 +1,402 @@
+"""One segment of a log: a `.log` file with its two indexes, named by the offset of the first record.
+
+A segment grows at its end while it is the log's last; then it is closed and only read. Its indexes live in memory
+while it grows, and those of a closed one are read back from their files when first used. Nothing here knows of other
+segments, of leader epochs or of when to sync: that is `Log`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from impl.ports.disk import Buffer, Disk, File
+from impl.storage.index import OffsetIndex, TimeIndex
+from impl.storage.leader_epoch_cache import UNDEFINED_EPOCH, LeaderEpochCache
+from impl.wire.records import (
+    HEADER_SIZE,
+    LENGTH_OVERHEAD,
+    NO_TIMESTAMP,
+    BatchExtent,
+    BatchHeader,
+    RecordError,
+    checked_header,
+)
+
+LOG_SUFFIX = ".log"
+INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+
+MAX_RELATIVE_OFFSET = (1 << 31) - 1
+_SCAN_BYTES = 1 << 20
+_WALK_BYTES = 8 << 10
+_MAX_KNOWN_POSITIONS = 64
+_EXTENT = struct.Struct(">qi11xi")
+
+
+def file_name(base_offset: int, suffix: str) -> str:
+    """Kafka's name: the base offset in 20 digits."""
+    return f"{base_offset:020d}{suffix}"
+
+
+def intact_batches(file: File) -> Iterator[tuple[int, BatchHeader]]:
+    """(position, header) of the batches of a file, checksums included; ends at the first that is not intact."""
+    end = file.size
+    buffer, start, position = b"", 0, 0
+    while position + HEADER_SIZE <= end:
+        if position + HEADER_SIZE > start + len(buffer):
+            buffer, start = file.read(position, _SCAN_BYTES), position
+        size = _EXTENT.unpack_from(buffer, position - start)[1] + LENGTH_OVERHEAD
+        if size < HEADER_SIZE or position + size > end:
+            return
+        if position + size > start + len(buffer):
+            buffer, start = file.read(position, max(size, _SCAN_BYTES)), position
+        try:
+            header = checked_header(buffer, position - start)
+        except RecordError:
+            return
+        yield position, header
+        position += size
+
+
+class CorruptLogError(Exception):
+    """A log file whose structure is damaged below what recovery had found intact."""
+
+    def __init__(self, path: str, position: int) -> None:
+        super().__init__(
+            f"{path} holds no record batch at position {position}: the disk has damaged it. "
+            "Remove the partition's directory while its broker is down; it is then fetched again from the leader"
+        )
+
+
+class AppendedBatch(NamedTuple):
+    """What a segment has to know of a batch to index it."""
+
+    last_offset: int
+    size: int
+    max_timestamp: int
+
+
+class Segment:
+    """The records [base_offset, next_offset) in the first `size` bytes of a file."""
+
+    def __init__(
+        self, disk: Disk, directory: str, base_offset: int, index_interval_bytes: int, created_ms: int
+    ) -> None:
+        """Opens the file, or creates it; what it holds already is taken in by `recover` or `load`."""
+        self.base_offset = base_offset
+        self.next_offset = base_offset
+        self.created_ms = created_ms
+        self.first_timestamp = NO_TIMESTAMP
+        self._disk = disk
+        self._directory = directory
+        self._index_interval_bytes = index_interval_bytes
+        self._file = disk.open(self.path(LOG_SUFFIX), create=True)
+        self.size = self._file.size
+        self._indexes_loaded = True
+        self._indexes_on_disk = False
+        self._reset()
+
+    def _reset(self) -> None:
+        self._index = OffsetIndex()
+        self._time_index = TimeIndex()
+        self._max_timestamp = NO_TIMESTAMP
+        self._offset_of_max_timestamp = self.base_offset
+        self._bytes_since_index_entry = 0
+        self._known_positions: dict[int, int] = {}
+
+    def path(self, suffix: str) -> str:
+        """Of one of the segment's three files."""
+        return f"{self._directory}/{file_name(self.base_offset, suffix)}"
+
+    @property
+    def max_timestamp(self) -> int:
+        """Largest timestamp of its records, -1 when there is none."""
+        self._load_indexes()
+        return self._max_timestamp
+
+    @property
+    def index_bytes(self) -> int:
+        """Size of the larger of the two indexes."""
+        self._load_indexes()
+        return max(len(self._index) * OffsetIndex.ENTRY_SIZE, len(self._time_index) * TimeIndex.ENTRY_SIZE)
+
+    # Taking in what is on disk
+
+    def recover(self, epochs: LeaderEpochCache) -> int:
+        """Cut the file at the first batch that is not intact, and index anew; returns the bytes cut (not synced).
+
+        The leader epochs found are assigned in `epochs`.
+        """
+        self._reset()
+        self._indexes_loaded = True
+        self._indexes_on_disk = False
+        self.next_offset, end, epoch = self.base_offset, 0, UNDEFINED_EPOCH
+        for position, header in intact_batches(self._file):
+            overlaps = header.base_offset < self.next_offset and position > 0
+            if overlaps or header.last_offset < self.next_offset:
+                break
+            if header.partition_leader_epoch > epoch:
+                epoch = header.partition_leader_epoch
+                epochs.assign(epoch, max(header.base_offset, self.base_offset))
+            self._take_in(AppendedBatch(header.last_offset, header.size, header.max_timestamp), position)
+            end = position + header.size
+        cut = self.size - end
+        if cut:
+            self._file.truncate(end)
+            self.size = end
+        return cut
+
+    def load_closed(self, next_offset: int, *, check_end: bool) -> bool:
+        """Take in a segment that ought to be whole; False when it is seen not to end at `next_offset`."""
+        self.next_offset = next_offset
+        self._indexes_loaded = False
+        if not check_end:
+            return True
+        found = self.base_offset
+        try:
+            for extent in self._extents(self._indexed_position(MAX_RELATIVE_OFFSET)):
+                found = extent.next_offset
+        except CorruptLogError:
+            return False
+        return found == next_offset
+
+    def load_active(self) -> bool:
+        """Take in a segment after a clean shutdown; False when it does not end with a batch, so `recover` is due."""
+        self._indexes_loaded = False
+        self._load_indexes()
+        position = self._indexed_position(self._time_index.last[1] if self._time_index.last else 0)
+        try:
+            for header in self._headers(position):
+                self.next_offset = header.next_offset
+                if header.max_timestamp > self._max_timestamp:
+                    self._max_timestamp, self._offset_of_max_timestamp = header.max_timestamp, header.last_offset
+        except (CorruptLogError, RecordError):
+            return False
+        return True
+
+    def _load_indexes(self) -> None:
+        if self._indexes_loaded:
+            return
+        self._indexes_loaded = True
+        index, time_index = self._decoded_indexes()
+        if index is None or time_index is None:
+            self._rebuild_indexes()
+            return
+        self._index, self._time_index = index, time_index
+        self._indexes_on_disk = True
+        if time_index.last is not None:
+            self._max_timestamp = time_index.last[0]
+            self._offset_of_max_timestamp = self.base_offset + time_index.last[1]
+
+    def _decoded_indexes(self) -> tuple[OffsetIndex | None, TimeIndex | None]:
+        contents = []
+        for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+            if not self._disk.exists(self.path(suffix)):
+                return None, None
+            file = self._disk.open(self.path(suffix))
+            contents.append(file.read(0, file.size))
+            file.close()
+        return OffsetIndex.decode(contents[0], self.size), TimeIndex.decode(contents[1])
+
+    def _rebuild_indexes(self) -> None:
+        next_offset = self.next_offset
+        self._reset()
+        self._indexes_on_disk = False
+        for position, header in intact_batches(self._file):
+            self._take_in(AppendedBatch(header.last_offset, header.size, header.max_timestamp), position)
+        self.next_offset = max(next_offset, self.next_offset)
+
+    # Growing and shrinking
+
+    @property
+    def is_torn(self) -> bool:
+        """Whether part of an append that failed could not be cut off again."""
+        return self._file.size != self.size
+
+    def append(self, parts: Sequence[Buffer], batches: Sequence[AppendedBatch]) -> None:
+        """Write the parts, which make up the batches, at the end.
+
+        Raises OSError; nothing was appended unless `is_torn`.
+        """
+        position = self.size
+        try:
+            self._file.append(*parts)
+        except OSError:
+            with suppress(OSError):
+                self._file.truncate(position)
+            raise
+        self._known_positions[self.next_offset] = position
+        for batch in batches:
+            self._take_in(batch, position)
+            position += batch.size
+        self.size = position
+        self._indexes_on_disk = False
+        if len(self._known_positions) > _MAX_KNOWN_POSITIONS:
+            self._known_positions.clear()
+
+    def _take_in(self, batch: AppendedBatch, position: int) -> None:
+        last_offset, size, max_timestamp = batch
+        if max_timestamp > self._max_timestamp:
+            self._max_timestamp, self._offset_of_max_timestamp = max_timestamp, last_offset
+        if self._bytes_since_index_entry > self._index_interval_bytes:
+            self._index.append(last_offset - self.base_offset, position)
+            self._index_max_timestamp()
+            self._bytes_since_index_entry = 0
+        self._bytes_since_index_entry += size
+        self.next_offset = last_offset + 1
+
+    def _index_max_timestamp(self) -> None:
+        if self._max_timestamp != NO_TIMESTAMP:
+            self._time_index.maybe_append(self._max_timestamp, self._offset_of_max_timestamp - self.base_offset)
+
+    def truncate(self, offset: int) -> None:
+        """Cut the batch that holds `offset` and all after it (not synced)."""
+        self._load_indexes()
+        position = self._position_of(offset)
+        header = BatchHeader.parse(self._file.read(position, HEADER_SIZE))
+        self._file.truncate(position)
+        self.size = position
+        self.next_offset = max(header.base_offset, self.base_offset)
+        relative_offset = self.next_offset - self.base_offset
+        self._index.truncate(relative_offset)
+        self._time_index.truncate(relative_offset)
+        self._known_positions.clear()
+        self._indexes_on_disk = False
+        self._bytes_since_index_entry = position - (self._index.last[1] if self._index.last else 0)
+        self._find_max_timestamp()
+
+    def _find_max_timestamp(self) -> None:
+        last = self._time_index.last
+        self._max_timestamp, relative_offset = last if last else (NO_TIMESTAMP, 0)
+        self._offset_of_max_timestamp = self.base_offset + relative_offset
+        for header in self._headers(self._indexed_position(relative_offset)):
+            if header.max_timestamp > self._max_timestamp:
+                self._max_timestamp, self._offset_of_max_timestamp = header.max_timestamp, header.last_offset
+
+    def waited_ms(self, now_ms: int | None, timestamp: int) -> int:
+        """How long the segment has been filling, by its records' timestamps or else by the clock; for `segment.ms`."""
+        if self.size == 0:
+            return 0
+        if self.first_timestamp == NO_TIMESTAMP:
+            self.first_timestamp = BatchHeader.parse(self._file.read(0, HEADER_SIZE)).max_timestamp
+        if NO_TIMESTAMP not in (self.first_timestamp, timestamp):
+            return timestamp - self.first_timestamp
+        return now_ms - self.created_ms if now_ms is not None else 0
+
+    # Reading
+
+    def read(self, offset: int, max_bytes: int, end_offset: int) -> bytes:
+        """Whole batches below `end_offset`, from the one that holds `offset`; at least that one, however large."""
+        start = self._position_of(offset)
+        return self._file.read(start, self._end_position(start, max_bytes, end_offset) - start)
+
+    def _position_of(self, offset: int) -> int:
+        known = self._known_positions.get(offset)
+        if known is not None:
+            return known
+        position = self._indexed_position(offset - self.base_offset)
+        for extent in self._extents(position):
+            if extent.next_offset > offset:
+                return extent.position
+        raise CorruptLogError(self.path(LOG_SUFFIX), self.size)
+
+    def _end_position(self, start: int, max_bytes: int, end_offset: int) -> int:
+        limit = start + max_bytes
+        if limit >= self.size and end_offset >= self.next_offset:
+            return self.size
+        self._load_indexes()
+        end = start
+        for extent in self._extents(max(start, self._index.last_start(end_offset - self.base_offset, limit))):
+            if extent.next_offset > end_offset or (extent.position + extent.size > limit and extent.position > start):
+                end = extent.position
+                self._known_positions[extent.base_offset] = end
+                break
+            end = extent.position + extent.size
+        return end
+
+    def _indexed_position(self, relative_offset: int) -> int:
+        """Where to begin to walk; an index that does not fit the log is found out here, and rebuilt."""
+        self._load_indexes()
+        entry = self._index.entry_before(relative_offset)
+        if entry is None:
+            return 0
+        header = self._file.read(entry[1], HEADER_SIZE)
+        if len(header) == HEADER_SIZE and BatchHeader.parse(header).last_offset == self.base_offset + entry[0]:
+            return entry[1]
+        self._rebuild_indexes()
+        entry = self._index.entry_before(relative_offset)
+        return entry[1] if entry else 0
+
+    def _extents(self, position: int) -> Iterator[BatchExtent]:
+        """The batches from `position` to the end, by their headers alone. Raises CorruptLogError."""
+        buffer, start, end = b"", position, self.size
+        while position < end:
+            if position + HEADER_SIZE > start + len(buffer):
+                buffer, start = self._file.read(position, _WALK_BYTES), position
+                if len(buffer) < HEADER_SIZE:
+                    raise CorruptLogError(self.path(LOG_SUFFIX), position)
+            base_offset, length, last_offset_delta = _EXTENT.unpack_from(buffer, position - start)
+            size = length + LENGTH_OVERHEAD
+            if size < HEADER_SIZE or position + size > end:
+                raise CorruptLogError(self.path(LOG_SUFFIX), position)
+            yield BatchExtent(position, size, base_offset, base_offset + last_offset_delta + 1)
+            position += size
+
+    def headers(self) -> Iterator[BatchHeader]:
+        """Headers of all batches. Raises CorruptLogError."""
+        return self._headers(0)
+
+    def headers_reaching(self, timestamp: int) -> Iterator[BatchHeader]:
+        """Headers of the batches with a timestamp at or after `timestamp`."""
+        if self.size == 0 or self.max_timestamp < timestamp:
+            return
+        position = self._indexed_position(self._time_index.offset_before(timestamp))
+        for header in self._headers(position):
+            if header.max_timestamp >= timestamp:
+                yield header
+
+    def _headers(self, position: int) -> Iterator[BatchHeader]:
+        for extent in self._extents(position):
+            yield BatchHeader.parse(self._file.read(extent.position, HEADER_SIZE))
+
+    def read_batch(self, header: BatchHeader) -> bytes:
+        """The batch of a header that came from this segment."""
+        return self._file.read(self._position_of(header.last_offset), header.size)
+
+    # Files
+
+    def sync(self, *, closed: bool) -> None:
+        """Return once the log, and if the segment is `closed` its indexes, are on stable storage."""
+        self._file.sync()
+        if closed:
+            self.write_indexes(sync=True)
+
+    def write_indexes(self, *, sync: bool = False) -> None:
+        """Write the indexes to their files, unless they are there."""
+        if self._indexes_on_disk or not self._indexes_loaded:
+            return
+        self._index_max_timestamp()
+        for suffix, content in ((INDEX_SUFFIX, self._index.encode()), (TIME_INDEX_SUFFIX, self._time_index.encode())):
+            file = self._disk.open(self.path(suffix), create=True)
+            try:
+                file.truncate(0)
+                file.append(content)
+                if sync:
+                    file.sync()
+            finally:
+                file.close()
+        self._indexes_on_disk = sync
+
+    def close(self) -> None:
+        """Let go of the file, without syncing."""
+        self._file.close()
+
+    def remove(self) -> None:
+        """Remove the segment's files (durable once the directory is synced); the log last, for it makes the segment."""
+        self._file.close()
+        for suffix in (TIME_INDEX_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX):
+            if self._disk.exists(self.path(suffix)):
+                self._disk.remove(self.path(suffix))
