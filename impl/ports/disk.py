@@ -77,7 +77,7 @@ class Disk(Protocol):
         """Remove a file."""
 
     def make_directory(self, path: str) -> None:
-        """Create a directory and those above it; one that exists is fine."""
+        """Create a directory and those above it, durably; one that exists is fine."""
 
     def remove_directory(self, path: str) -> None:
         """Remove an empty directory."""
@@ -232,7 +232,12 @@ class RealDisk:
         os.remove(path)
 
     def make_directory(self, path: str) -> None:
-        os.makedirs(path, exist_ok=True)
+        if os.path.isdir(path):
+            return
+        parent = os.path.dirname(os.path.abspath(path))
+        self.make_directory(parent)
+        os.mkdir(path)
+        self.sync_directory(parent)
 
     def remove_directory(self, path: str) -> None:
         os.rmdir(path)

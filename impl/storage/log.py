@@ -140,9 +140,7 @@ class Log:
         `recovery_point` and `log_start_offset` are the checkpointed ones. `clean_shutdown` says that `close` was the
         last thing that happened to the log: then nothing is scanned.
         """
-        if not disk.exists(directory):
-            disk.make_directory(directory)
-            disk.sync_directory(directory.rpartition("/")[0] or ".")
+        disk.make_directory(directory)
         text = checkpoints.read_text(disk, directory, checkpoints.LEADER_EPOCH_CHECKPOINT)
         entries = checkpoints.decode_leader_epochs(text) if text is not None else None
         epochs = LeaderEpochCache(entries or ())
