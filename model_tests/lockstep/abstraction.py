@@ -1,0 +1,130 @@
+"""How the implementation's objects look to the specification.
+
+One function for each class: what the spec says of it is picked out, what the spec does not know (times, callbacks,
+topic names) is left out. Broker epochs are offsets of the metadata log in the implementation and count incarnations in
+the specification; `Epochs` is the dictionary between the two.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kio.schema.errors import ErrorCode
+
+from impl.controller import controller as core
+from impl.partition import messages
+from impl.partition.registration import PartitionRegistration
+from impl.partition.replica import PartitionReplica
+from model_tests.lockstep import memory_log
+from spec import replication_state as spec
+
+UNKNOWN_REMOTE: Final = spec.RemoteReplica()
+
+
+class Epochs:
+    """Each broker's incarnations, by the broker epoch that the implementation gave them."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[int, int], int] = {}
+        self._counts: dict[int, int] = {}
+
+    def register(self, broker: int, broker_epoch: int) -> None:
+        """A new incarnation; the first of each broker is number 0."""
+        number = self._counts.get(broker, 0)
+        self._numbers[broker, broker_epoch] = number
+        self._counts[broker] = number + 1
+
+    def number(self, broker: int, broker_epoch: int) -> int:
+        """The specification's broker epoch; -1 for -1."""
+        return spec.NONE if broker_epoch == messages.UNKNOWN_BROKER_EPOCH else self._numbers[broker, broker_epoch]
+
+
+def error(code: ErrorCode) -> spec.Error:
+    """Raises ValueError for an error that the specification never answers with."""
+    return spec.Error(code.value)
+
+
+def ids(brokers: frozenset[int] | None) -> tuple[int, ...]:
+    return tuple(sorted(brokers)) if brokers else ()
+
+
+def fetch_request(fetch: messages.FollowerFetch, leader: int, epochs: Epochs) -> spec.FetchRequest:
+    return spec.FetchRequest(
+        follower=fetch.replica_id,
+        leader=leader,
+        leader_epoch=fetch.leader_epoch,
+        offset=fetch.fetch_offset,
+        last_fetched_epoch=fetch.last_fetched_epoch,
+        broker_epoch=epochs.number(fetch.replica_id, fetch.broker_epoch),
+    )
+
+
+def fetch_response(request: spec.FetchRequest, answer: messages.FetchAnswer) -> spec.FetchResponse:
+    if answer.error is not ErrorCode.none:
+        return spec.FetchResponse(request, error(answer.error))
+    diverging = answer.diverging_epoch
+    return spec.FetchResponse(
+        request,
+        records=memory_log.decode(answer.records),
+        high_watermark=answer.high_watermark,
+        diverging_epoch=spec.NONE if diverging is None else diverging.epoch,
+        diverging_end_offset=spec.NONE if diverging is None else diverging.end_offset,
+    )
+
+
+def alter_partition_request(request: messages.AlterPartitionRequest, epochs: Epochs) -> spec.AlterPartitionRequest:
+    return spec.AlterPartitionRequest(
+        leader=request.broker_id,
+        broker_epoch=epochs.number(request.broker_id, request.broker_epoch),
+        leader_epoch=request.leader_epoch,
+        partition_epoch=request.partition_epoch,
+        isr=tuple((broker, epochs.number(broker, broker_epoch)) for broker, broker_epoch in request.isr),
+    )
+
+
+def alter_partition_response(
+    request: messages.AlterPartitionRequest, response: messages.AlterPartitionResponse
+) -> spec.AlterPartitionResponse:
+    registration = response.registration
+    assert registration is not None, "the harness's partition always exists"
+    return spec.AlterPartitionResponse(
+        leader=request.broker_id,
+        leader_epoch=request.leader_epoch,
+        proposed_on=request.partition_epoch,
+        error=error(response.error),
+        isr=ids(registration.isr),
+        partition_epoch=registration.partition_epoch,
+        controller_epoch=response.controller_epoch,
+    )
+
+
+def remote_replicas(replica: PartitionReplica, brokers: int, epochs: Epochs) -> tuple[spec.RemoteReplica, ...]:
+    """What a leader knows of each broker, nothing of itself; () for a replica that does not lead."""
+    if not replica.remote_replicas:
+        return ()
+    known = replica.remote_replicas
+    return tuple(
+        UNKNOWN_REMOTE
+        if broker not in known or known[broker].log_end_offset == messages.UNKNOWN_OFFSET
+        else spec.RemoteReplica(known[broker].log_end_offset, epochs.number(broker, known[broker].broker_epoch))
+        for broker in range(brokers)
+    )
+
+
+def controller(
+    active: core.Controller, registration: PartitionRegistration, brokers: int, epochs: Epochs
+) -> spec.Controller:
+    registered = active.image.brokers
+    return spec.Controller(
+        epoch=active.controller_epoch,
+        sessions=tuple(
+            spec.Session(epochs.number(broker, registered[broker].broker_epoch), registered[broker].fenced)
+            for broker in range(brokers)
+        ),
+        leader=registration.leader,
+        leader_epoch=registration.leader_epoch,
+        partition_epoch=registration.partition_epoch,
+        isr=ids(registration.isr),
+        elr=ids(registration.elr),
+        last_known_leader=registration.last_known_leader,
+    )

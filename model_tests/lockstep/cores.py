@@ -1,0 +1,215 @@
+"""The deterministic cores beside the specification: no tasks, no disk, no sockets, hence a hundred thousand steps.
+
+Every broker is a `PartitionReplica` over a log in memory; the controller is a `Controller` over a metadata log in
+memory. The harness is their shell: it holds each message until the action that delivers it, decides when a session
+lapses and what a crash leaves on the disk, and notes which appends were acknowledged. `steps` has the actions;
+`Cores.abstraction` shows all of it as a state of the specification.
+
+The specification's `spent` and most of its `history` are the prover's own and have no counterpart here. What has one is
+`history.acknowledged`: `acknowledged` collects it from what the cores tell producers.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+from kio.schema.errors import ErrorCode
+
+from impl.controller.controller import Controller
+from impl.controller.image import ClusterImage
+from impl.controller.metadata_log import InMemoryMetadataLog
+from impl.controller.records import ConfigRecord, MetadataRecord, PartitionRecord, RegisterBrokerRecord, TopicRecord
+from impl.controller.state import DEFAULT_CONTROLLER_ID, ControllerConfig
+from impl.partition import messages
+from impl.partition.registration import PartitionRegistration
+from impl.partition.replica import PartitionReplica
+from model_tests.lockstep import abstraction
+from model_tests.lockstep.memory_log import MemoryLog
+from spec import replication_state as spec
+from spec.replication import Replication
+
+TOPIC: Final = "records"
+PARTITION: Final = 0
+NOT_REGISTERED: Final = -1
+
+
+@attrs.frozen
+class Roles:
+    """The classes that play the replica and the controller; a bug of the zoo brings its own."""
+
+    replica: type[PartitionReplica] = PartitionReplica
+    controller: type[Controller] = Controller
+
+
+CORRECT: Final = Roles()
+"""As they are in production."""
+
+
+@attrs.define
+class Broker:
+    """One broker's process and disk."""
+
+    log: MemoryLog
+    image: ClusterImage = attrs.field(factory=ClusterImage)
+    replica: PartitionReplica | None = None
+    broker_epoch: int = NOT_REGISTERED
+    checkpoint: int = 0
+    paused: bool = False
+    outstanding: dict[spec.FetchRequest, messages.FollowerFetch] = attrs.field(factory=dict)
+    seen: spec.Replica | None = None
+    """The abstraction as last taken; dropped whenever the broker is touched."""
+
+
+class Cores:
+    """Brokers, controller and the messages between them, made to stand where the machine's initial state stands."""
+
+    def __init__(self, machine: Replication, roles: Roles = Roles()) -> None:
+        self.machine = machine
+        self.roles = roles
+        self.now_ms = 0
+        self.config = messages.PartitionConfig(machine.min_insync_replicas)
+        self.epochs = abstraction.Epochs()
+        self.metadata_log = InMemoryMetadataLog(self._founding_records())
+        self.controller = self.activate_controller()
+        self.brokers = [Broker(MemoryLog()) for _ in range(machine.brokers)]
+        self.fetches: dict[spec.FetchRequest, messages.FollowerFetch] = {}
+        self.fetch_responses: dict[spec.FetchResponse, messages.FetchAnswer] = {}
+        self.alters: dict[spec.AlterPartitionRequest, messages.AlterPartitionRequest] = {}
+        self.alter_responses: dict[
+            spec.AlterPartitionResponse, tuple[messages.AlterPartitionRequest, messages.AlterPartitionResponse]
+        ] = {}
+        self.next_value = 0
+        self.unanswered: dict[int, tuple[int, messages.Appended]] = {}
+        """Value -> (broker, where it is), for appends with acks=all."""
+        self.answered: dict[int, tuple[int, ErrorCode]] = {}
+        """Value -> (leader epoch, outcome) of those that were answered."""
+        for number, broker in enumerate(self.brokers):
+            broker.broker_epoch = self.controller.image.brokers[number].broker_epoch
+            self.epochs.register(number, broker.broker_epoch)
+            self.start_replica(number)
+            self.apply_metadata(number)
+
+    def replica(self, broker: int) -> PartitionReplica:
+        """A running broker's replica, which is about to change."""
+        replica = self.brokers[broker].replica
+        assert replica is not None, f"broker {broker} is down"
+        self.brokers[broker].seen = None
+        return replica
+
+    @property
+    def registration(self) -> PartitionRegistration:
+        registration = self.controller.image.partition(TOPIC, PARTITION)
+        assert registration is not None
+        return registration
+
+    # --- the world as the specification sees it --------------------------------------------------------------------
+
+    def abstraction(self, state: spec.State) -> spec.State:
+        """All of it as a state of the specification; `state` lends what only the prover has."""
+        return spec.State(
+            replicas=tuple(self._abstract_replica(broker) for broker in range(len(self.brokers))),
+            controller=abstraction.controller(self.controller, self.registration, len(self.brokers), self.epochs),
+            network=spec.Network(
+                tuple(sorted(self.fetches)),
+                tuple(sorted(self.fetch_responses)),
+                tuple(sorted(self.alters)),
+                tuple(sorted(self.alter_responses)),
+            ),
+            history=attrs.evolve(state.history, acknowledged=self.acknowledged(state)),
+            spent=state.spent,
+        )
+
+    def acknowledged(self, state: spec.State) -> tuple[int, ...]:
+        """The values that were answered without an error.
+
+        The specification keeps no account of leaders that an unclean election has overtaken, so neither is taken here.
+        """
+        superseded, noted = state.history.superseded_epoch, state.history.acknowledged
+        return tuple(
+            sorted(
+                value
+                for value, (leader_epoch, outcome) in self.answered.items()
+                if outcome is ErrorCode.none and (leader_epoch >= superseded or value in noted)
+            )
+        )
+
+    def _abstract_replica(self, number: int) -> spec.Replica:
+        broker = self.brokers[number]
+        if broker.seen is None:
+            broker.seen = self._look_at_replica(number, broker)
+        return broker.seen
+
+    def _look_at_replica(self, number: int, broker: Broker) -> spec.Replica:
+        replica = broker.replica
+        if replica is None:
+            return spec.Replica(
+                running=False,
+                log=broker.log.records,
+                flushed=broker.log.flushed_end_offset,
+                checkpoint=broker.checkpoint,
+            )
+        return spec.Replica(
+            paused=broker.paused,
+            broker_epoch=self.epochs.number(number, broker.broker_epoch),
+            log=broker.log.records,
+            flushed=broker.log.flushed_end_offset,
+            high_watermark=replica.high_watermark,
+            checkpoint=broker.checkpoint,
+            controller_epoch=replica.controller_epoch,
+            leader=replica.leader,
+            leader_epoch=replica.leader_epoch,
+            partition_epoch=replica.partition_epoch,
+            isr=abstraction.ids(replica.isr),
+            epoch_start_offset=replica.epoch_start_offset,
+            remote=abstraction.remote_replicas(replica, len(self.brokers), self.epochs),
+            pending_isr=abstraction.ids(replica.pending_isr),
+            outstanding=tuple(sorted(broker.outstanding)),
+        )
+
+    # --- the shell's part ------------------------------------------------------------------------------------------
+
+    def _founding_records(self) -> list[MetadataRecord]:
+        machine = self.machine
+        everyone = tuple(range(machine.brokers))
+        return [
+            *(RegisterBrokerRecord(broker, broker, f"broker-{broker}", 9092, fenced=False) for broker in everyone),
+            TopicRecord(TOPIC, TOPIC),
+            ConfigRecord(TOPIC, "min.insync.replicas", str(machine.min_insync_replicas)),
+            ConfigRecord(TOPIC, "unclean.leader.election.enable", str(machine.unclean_leader_election).lower()),
+            PartitionRecord(TOPIC, PARTITION, everyone, machine.initial_isr or everyone, machine.initial_leader),
+        ]
+
+    def activate_controller(self) -> Controller:
+        return self.roles.controller.activate(
+            self.metadata_log, now_ms=self.now_ms, node_id=DEFAULT_CONTROLLER_ID, config=ControllerConfig()
+        )
+
+    def start_replica(self, number: int) -> None:
+        broker = self.brokers[number]
+        broker.replica = self.roles.replica(number, broker.log, self.config, broker.checkpoint)
+
+    def apply_metadata(self, number: int) -> None:
+        image = self.brokers[number].image
+        image.replay(self.controller.records_since(image.offset))
+        registration = image.partition(TOPIC, PARTITION)
+        assert registration is not None
+        self.replica(number).apply_metadata(registration, image.controller_epoch, self.now_ms)
+        self.carry_out_effects(number)
+
+    def carry_out_effects(self, number: int) -> None:
+        """Send what the replica wants sent, and look again at appends that wait for it."""
+        replica = self.replica(number)
+        for effect in replica.take_effects():
+            if isinstance(effect, messages.SendAlterPartition):
+                self.send_alter_partition(number)
+        for value, (broker, appended) in list(self.unanswered.items()):
+            outcome = replica.append_outcome(appended) if broker == number else None
+            if outcome is not None:
+                del self.unanswered[value]
+                self.answered[value] = (appended.leader_epoch, outcome)
+
+    def send_alter_partition(self, number: int) -> None:
+        request = self.replica(number).alter_partition_request(self.brokers[number].broker_epoch)
+        assert request is not None
+        self.alters[abstraction.alter_partition_request(request, self.epochs)] = request
