@@ -28,10 +28,11 @@ class Filling(Enum):
 
 @attrs.frozen
 class Hole:
-    """Offsets [start, stop) that nobody is known to hold."""
+    """Offsets [start, stop) that nobody is known to hold; a batch there ends by `limit`, where a known record is."""
 
     start: int
     stop: int
+    limit: int
 
 
 @attrs.frozen(slots=False)
@@ -76,13 +77,13 @@ def find_holes(evidence: Evidence, end: int) -> Iterator[Hole]:
     """The runs of offsets from the log start to `end` without a known record."""
     at = evidence.log_start
     for offset in sorted(evidence.holders):
-        if offset >= end:
-            break
         if offset > at:
-            yield Hole(at, offset)
+            yield Hole(at, min(offset, end), offset)
         at = max(at, offset + 1)
+        if at >= end:
+            return
     if at < end:
-        yield Hole(at, end)
+        yield Hole(at, end, NEVER)
 
 
 def fill(evidence: Evidence, limit: int) -> tuple[Filling, Hole | None]:
@@ -118,7 +119,7 @@ class _Search:
     def choices(self, hole: Hole, used: tuple[int, ...]) -> Iterator[tuple[int, tuple[int, ...]]]:
         """Ways to fill the first offsets of `hole`: how many, and the unknown batches of each size used so far."""
         deadline = self.deadlines.beyond(hole.start)
-        room = hole.stop - hole.start
+        room = hole.limit - hole.start
         for size in {len(row.values) for row in self.pinned.get(hole.start, ()) if row.call <= deadline}:
             if size <= room:
                 yield size, used
@@ -134,7 +135,7 @@ class _Search:
         steps = 0
         while stack:
             number, at, used = stack.pop()
-            if at == holes[number].stop:
+            if at >= holes[number].stop:
                 number += 1
                 if number == len(holes):
                     return Filling.FILLED, None
@@ -146,6 +147,6 @@ class _Search:
             steps += 1
             if steps > self.limit:
                 return Filling.UNDECIDED, None
-            hole = Hole(at, holes[number].stop)
+            hole = attrs.evolve(holes[number], start=at)
             stack.extend((number, at + size, after) for size, after in self.choices(hole, used))
-        return Filling.IMPOSSIBLE, Hole(deepest[1], holes[deepest[0]].stop)
+        return Filling.IMPOSSIBLE, attrs.evolve(holes[deepest[0]], start=deepest[1])

@@ -1,0 +1,77 @@
+"""The fast checker gives the verdict of the general search, on small random histories, at both levels."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+
+import attrs
+import pytest
+
+from linearizability.check import Verdict, check
+from linearizability.history import NEVER, Kind, Operation, Operations
+from linearizability.judge import judge
+from linearizability.log import Level, screen
+from linearizability.model import LogModel, calls
+from linearizability.search import Answer, search
+from model_tests.linearizability.random_histories import spoiled, valid
+
+BATCH = 500
+
+
+def histories(seed: int, count: int) -> list[list[Operation]]:
+    """A third valid, two thirds spoiled; some with a declaration that the partition has settled."""
+    made = []
+    for number in range(count):
+        random = Random(f"{seed}/{number}")
+        rows = valid(random, most=random.choice((4, 6, 8)), longest_batch=random.choice((1, 1, 3)))
+        if number % 3:
+            rows = spoiled(random, rows)
+        if random.random() < 0.3:
+            settled = Operation(
+                index=len(rows), process=-1, kind=Kind.SETTLED, outcome=rows[0].outcome, topic="t", partition=0,
+                call=random.randint(0, 15),
+            )  # fmt: skip
+            rows.append(settled)
+        made.append([attrs.evolve(row, history=number) for row in rows])
+    return made
+
+
+def searched(rows: list[Operation], level: Level) -> Answer:
+    settled = [row.call for row in rows if row.kind is Kind.SETTLED]
+    atomic = all(len(row.values) == 1 for row in rows if row.kind is Kind.PRODUCE)
+    model = LogModel(level=level, settled=settled[0] if settled else NEVER, atomic=atomic)
+    return search(model, calls(rows, atomic)).answer
+
+
+def compare(seed: int, count: int, level: Level) -> Counter[Answer]:
+    """Judge `count` histories both ways, in one table; returns how often each answer came."""
+    made = histories(seed, count)
+    operations = Operations.of(row for rows in made for row in rows)
+    verdicts = check(operations, level)
+    flagged = {int(operations.history[rows[0]]) for rows in screen(operations, level).rows}
+    answers: Counter[Answer] = Counter()
+    for number, rows in enumerate(made):
+        answer = searched(rows, level)
+        answers[answer] += 1
+        expected = Verdict.VALID if answer is Answer.OK else Verdict.VIOLATED
+        shown = "\n".join(map(str, rows))
+        assert verdicts.of(number) is expected, f"{seed}/{number}, {level}: the search says {answer}\n{shown}"
+        closer = bool(judge(rows, level))
+        assert closer <= (number in flagged), f"{seed}/{number}, {level}: the screening missed it\n{shown}"
+    return answers
+
+
+@pytest.mark.parametrize("level", list(Level))
+@pytest.mark.parametrize("seed", range(4))
+def test_the_fast_checker_agrees_with_the_general_search(seed: int, level: Level) -> None:
+    answers = compare(seed, BATCH, level)
+    assert answers[Answer.OK] > BATCH / 5
+    assert answers[Answer.ILLEGAL] > BATCH / 15
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("level", list(Level))
+def test_the_fast_checker_agrees_with_the_general_search_on_a_hundred_thousand(level: Level) -> None:
+    for seed in range(100, 300):
+        compare(seed, BATCH, level)
