@@ -11,9 +11,10 @@ step with its action, the state it led to and, for the reader alone, what change
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
-from typing import Any, TypeVar, get_args, get_type_hints
+from types import NoneType, UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import attrs
 
@@ -53,7 +54,8 @@ class Codec:
 
     def __init__(self, machine: Machine[Any]) -> None:
         self._machine = machine
-        self._classes: dict[str, type[Any]] = {}
+        self._hints: dict[type[Any], dict[str, Any]] = {}
+        """The annotations of each class's fields, by name."""
         for kind in machine.action_types:
             self._learn(kind)
         for state in machine.initial():
@@ -81,43 +83,66 @@ class Codec:
         return value
 
     def _object(self, data: Mapping[str, Any]) -> Any:
-        kind = self._class(data["@"])
-        fields = {name: self.decode(value) for name, value in data.items() if name != "@"}
-        wanted = {field.name for field in attrs.fields(kind)} if attrs.has(kind) else set()
-        if fields.keys() != wanted:
-            raise TraceFormatError(
-                f"{kind.__name__} has the fields {sorted(wanted)}, but the line gives {sorted(fields)}"
-            )
-        return kind(**fields)
+        kind = self._class(data["@"], attrs.has)
+        values = {name: self.decode(value) for name, value in data.items() if name != "@"}
+        hints = self._hints[kind]
+        if values.keys() != hints.keys():
+            raise TraceFormatError(f"{kind.__name__} has the fields {list(hints)}, but the line gives {list(values)}")
+        for name, value in values.items():
+            if not fits(value, hints[name]):
+                raise TraceFormatError(f"{kind.__name__}.{name} can't be {value!r}")
+        return kind(**values)
 
     def _member(self, name: Any) -> Any:
         kind, _, member = str(name).partition(".")
-        found = self._class(kind)
-        if not issubclass(found, Enum) or member not in found.__members__:
-            raise TraceFormatError(f"{name!r} names no member of an enum of {self._machine.name}")
+        found = self._class(kind, lambda known: issubclass(known, Enum))
+        if member not in found.__members__:
+            raise TraceFormatError(f"{name!r} names no member of {kind}; it has {', '.join(found.__members__)}")
         return found[member]
 
-    def _class(self, name: Any) -> type[Any]:
-        if name not in self._classes:
-            known = ", ".join(sorted(self._classes))
-            raise TraceFormatError(f"{name!r} is no class of {self._machine.name}; it has {known}")
-        return self._classes[name]
+    def _class(self, name: Any, suits: Callable[[type[Any]], bool]) -> Any:
+        known = [kind for kind in self._hints if suits(kind)]
+        found = next((kind for kind in known if kind.__name__ == name), None)
+        if found is None:
+            names = ", ".join(sorted(kind.__name__ for kind in known))
+            raise TraceFormatError(f"{name!r} is no class of {self._machine.name}; it has {names or 'none'}")
+        return found
 
-    def _learn(self, kind: type[Any]) -> None:
-        known = self._classes.setdefault(kind.__name__, kind)
-        if known is not kind:
-            raise TypeError(f"{self._machine.name} is made of two classes called {kind.__name__}: rename one")
-        if attrs.has(kind):
-            for hint in get_type_hints(kind).values():
-                self._learn_hint(hint)
+    def _learn(self, hint: Any) -> None:
+        """Note the classes that `hint`, an annotation, speaks of, and those that their fields speak of."""
+        if not isinstance(hint, type) or get_args(hint):
+            for argument in get_args(hint):
+                self._learn(argument)
+        elif hint not in self._hints and (attrs.has(hint) or issubclass(hint, Enum)):
+            if any(known.__name__ == hint.__name__ for known in self._hints):
+                raise TypeError(f"{self._machine.name} is made of two classes called {hint.__name__}: rename one")
+            hints: dict[str, Any] = {}
+            self._hints[hint] = hints
+            if attrs.has(hint):
+                every = get_type_hints(hint)
+                hints |= {field.name: every[field.name] for field in attrs.fields(hint)}
+                for inner in hints.values():
+                    self._learn(inner)
 
-    def _learn_hint(self, hint: Any) -> None:
-        if isinstance(hint, type) and (attrs.has(hint) or issubclass(hint, Enum)):
-            if hint.__name__ not in self._classes:
-                self._learn(hint)
-            return
-        for argument in get_args(hint):
-            self._learn_hint(argument)
+
+def fits(value: Any, hint: Any) -> bool:
+    """Whether `value` is what the annotation `hint` promises, all the way down."""
+    origin, arguments = get_origin(hint) or hint, get_args(hint)
+    if hint is Any:
+        return True
+    if origin in (Union, UnionType):
+        return any(fits(value, argument) for argument in arguments)
+    if origin is tuple:
+        if not isinstance(value, tuple):
+            return False
+        if len(arguments) == 2 and arguments[1] is Ellipsis:
+            return all(fits(item, arguments[0]) for item in value)
+        return not arguments or (len(value) == len(arguments) and all(map(fits, value, arguments)))
+    if origin is frozenset:
+        return isinstance(value, frozenset) and all(fits(item, hint) for item in value for hint in arguments)
+    if hint is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, NoneType if hint is None else origin)
 
 
 def constants(machine: Machine[Any]) -> dict[str, Any]:

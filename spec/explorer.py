@@ -27,6 +27,19 @@ from spec.progress import UNLIMITED, Clock, Cut, Limits, OnProgress, Progress, S
 from spec.symmetry import Orbits
 from spec.traces import Step, Trace, Violation
 
+__all__ = [
+    "AsymmetryError",
+    "Clock",
+    "Cut",
+    "Exploration",
+    "Limits",
+    "OnProgress",
+    "Progress",
+    "Stop",
+    "check_symmetry",
+    "explore",
+]
+
 S = TypeVar("S")
 
 _NO_PARENT = -1

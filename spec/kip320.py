@@ -155,6 +155,18 @@ class Kip320(Machine[State]):
     def invariants(self) -> Mapping[str, Invariant[State]]:
         return {"WeakIsr": weak_isr, "StrongIsr": strong_isr}
 
+    def type_ok(self, state: State) -> bool:
+        """TypeOk: every constant's bound is kept. Not among the invariants, for it costs as much as the other two."""
+        everyone, epochs = frozenset(range(self.replicas)), range(NO_EPOCH, self.max_leader_epoch + 1)
+        held: tuple[Replica | LeaderAndIsr, ...] = (*state.replicas, *state.requests, state.quorum)
+        return (
+            all(update.leader is None or update.leader in everyone for update in held)
+            and all(update.leader_epoch in epochs and update.isr <= everyone for update in held)
+            and all(replica.hw <= replica.end_offset <= self.log_size for replica in state.replicas)
+            and 0 <= state.next_record_id <= self.max_records
+            and [request.leader_epoch for request in state.requests] == [*range(state.quorum.leader_epoch + 1)]
+        )
+
     def explain(self, invariant: str, state: State) -> Mapping[str, Any]:
         """The presumed leader and the member of its ISR that disagree below the leader's HW, with their logs."""
         for leader, own in enumerate(state.replicas):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
+from typing import ClassVar
 
 import attrs
 
@@ -53,7 +54,7 @@ class Smash(Action):
 class DieHard(Machine[Table]):
     """The two-jug puzzle: with 3 and 5 litres, measure 4. Sixteen states; the shortest solution has seven."""
 
-    action_types = (Fill, Empty, Pour, Smash)
+    action_types: ClassVar[tuple[type[Action], ...]] = (Fill, Empty, Pour, Smash)
     capacities: tuple[int, ...] = (3, 5)
 
     def initial(self) -> Iterable[Table]:
@@ -128,7 +129,7 @@ class Calm(Action):
 class Ceremony(Machine[Badges]):
     """Badges are handed out one by one; the set of them must never shrink and the mood must not flip at the fourth."""
 
-    action_types = (Award, Calm)
+    action_types: ClassVar[tuple[type[Action], ...]] = (Award, Calm)
     badges: tuple[str, ...] = ("gold", "silver", "tin", "brass")
 
     def initial(self) -> Iterable[Badges]:

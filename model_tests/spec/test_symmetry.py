@@ -1,0 +1,66 @@
+"""Symmetry keeps one state per orbit, loses nothing, and is itself checked by counting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import attrs
+import pytest
+
+from model_tests.spec.toys import Ceremony, DieHard, Fill, Table
+from spec.explorer import AsymmetryError, check_symmetry, explore
+from spec.kip320 import Kip320
+from spec.kip320_variants import HighWatermarkByMajority
+from spec.machine import Action
+from spec.progress import Limits, Stop
+from spec.traces import replay
+
+
+def test_orbit_sizes_sum_to_the_unreduced_count() -> None:
+    machine = DieHard((3, 3, 5))
+    with pytest.raises(AsymmetryError, match=r"its \d+ orbits hold"):
+        check_symmetry(machine)  # the third jug is another size: renaming it leads outside the machine's states
+    assert check_symmetry(DieHard((3, 3))) == explore(DieHard((3, 3)), stop=Stop.NEVER).distinct
+
+
+def test_equal_jugs_are_explored_once() -> None:
+    reduced = explore(DieHard((2, 2, 2)), stop=Stop.NEVER, symmetry=True)
+    assert reduced.orbits == explore(DieHard((2, 2, 2)), stop=Stop.NEVER).distinct == 8  # each full or empty
+    assert reduced.distinct == 4  # none, one, two or three full
+
+
+def test_a_favourite_among_the_brokers_is_found_out() -> None:
+    @attrs.frozen
+    class FirstOnly(DieHard):
+        def actions(self, state: Table) -> Iterator[Action]:
+            return (action for action in super().actions(state) if action != Fill(1))
+
+    with pytest.raises(AsymmetryError, match="treats brokers unlike"):
+        check_symmetry(FirstOnly((3, 3)))
+
+
+def test_a_trace_found_under_symmetry_is_a_real_behaviour() -> None:
+    machine = HighWatermarkByMajority()
+    (fell,) = explore(machine, symmetry=True).violations
+    again = replay(machine, fell.trace.actions)
+    assert again.violation == fell
+    assert not again.skipped
+    assert len(fell.trace) == len(explore(machine).violations[0].trace)
+
+
+def test_kip320_treats_its_replicas_alike() -> None:
+    assert check_symmetry(Kip320(replicas=2, max_leader_epoch=2)) > 1000
+
+
+def test_only_a_limit_on_depth_compares() -> None:
+    limits = Limits(depth=8)
+    assert check_symmetry(Kip320(), limits=limits) == explore(Kip320(), limits=limits).distinct
+    with pytest.raises(ValueError, match="only a limit on depth"):
+        check_symmetry(Kip320(), limits=Limits(states=10))
+
+
+def test_symmetry_must_be_declared() -> None:
+    with pytest.raises(ValueError, match="Ceremony declares no interchangeable brokers"):
+        explore(Ceremony(), symmetry=True)
+    with pytest.raises(NotImplementedError, match="Ceremony declares no symmetry"):
+        Ceremony().permute(next(iter(Ceremony().initial())), (1, 0))

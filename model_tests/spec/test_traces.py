@@ -1,0 +1,120 @@
+"""Replay, minimising, and what a step changed."""
+
+from __future__ import annotations
+
+import pytest
+
+from model_tests.spec.toys import Award, Badges, Calm, Ceremony, DieHard, Empty, Fill, Jug, Mood, Pour, Table
+from spec.changes import ABSENT, Change, changes, narrate, plain
+from spec.explorer import explore
+from spec.kip320 import Kip320
+from spec.kip320_variants import ExpandWithoutHighWatermark
+from spec.simulation import walks
+from spec.traces import Trace, minimise, replay
+
+SOLUTION = (Fill(1), Pour(1, 0), Empty(0), Pour(1, 0), Fill(1), Pour(1, 0))
+
+
+def test_replay_skips_what_is_not_enabled() -> None:
+    again = replay(DieHard(), (Empty(0), Fill(1), Fill(1), Pour(1, 0)))
+    assert again.trace.actions == (Fill(1), Pour(1, 0))
+    assert again.skipped == (Empty(0), Fill(1))
+    assert again.violation is None
+    assert again.trace.last == Table((Jug(3, 3), Jug(2, 5)))
+
+
+def test_replay_stops_at_the_violation() -> None:
+    again = replay(DieHard(), (*SOLUTION, Fill(0)))
+    assert again.trace.actions == SOLUTION
+    assert again.violation is not None
+    assert again.violation.invariant == "NotFour"
+
+
+def test_replay_can_look_for_one_invariant_only() -> None:
+    again = replay(DieHard(), (*SOLUTION, Empty(0)), invariant="Another")
+    assert again.violation is None
+    assert again.trace.actions == (*SOLUTION, Empty(0))
+
+
+def test_replay_stops_at_a_broken_step() -> None:
+    again = replay(Ceremony(), map(Award, ("tin", "gold", "brass", "silver")))
+    assert again.violation is not None
+    assert again.violation.invariant == "NoThirdInARow"
+    assert len(again.trace) == 4
+
+
+def test_replay_starts_where_it_is_told() -> None:
+    start = Table((Jug(3, 3), Jug(0, 5)))
+    assert replay(DieHard(), (Pour(0, 1),), initial=start).trace.states == (start, Table((Jug(0, 3), Jug(3, 5))))
+
+
+def test_a_detour_is_cut_out() -> None:
+    detour = (Fill(0), Empty(0), Fill(0), Pour(0, 1), Empty(1), *SOLUTION)
+    long = replay(DieHard(), detour).violation
+    assert long is not None
+    assert len(long.trace) == len(detour) + 1
+    assert minimise(DieHard(), long).trace.actions == SOLUTION
+
+
+def test_no_action_of_a_minimised_trace_can_be_dropped() -> None:
+    machine = ExpandWithoutHighWatermark()
+    shortest = len(explore(machine).violations[0].trace)
+    found = [walk.violation for walk in walks(machine, seed=3, count=200, length=80) if walk.violation is not None]
+    assert len(found) >= 5
+    for fell in found[:5]:
+        small = minimise(machine, fell)
+        assert small.invariant == fell.invariant
+        assert shortest <= len(small.trace) <= len(fell.trace)
+        actions = small.trace.actions
+        for index in range(len(actions)):
+            rest = actions[:index] + actions[index + 1 :]
+            assert replay(machine, rest, invariant=fell.invariant).violation is None
+
+
+def test_what_does_not_fail_can_not_be_minimised() -> None:
+    (fell,) = explore(ExpandWithoutHighWatermark()).violations
+    with pytest.raises(ValueError, match="does not violate WeakIsr on Kip320"):
+        minimise(Kip320(), fell)
+
+
+def test_a_trace_knows_its_states_and_transitions() -> None:
+    trace = replay(DieHard(), SOLUTION[:2]).trace
+    assert len(trace) == len(trace.states) == 3
+    assert [before for before, _, _ in trace.transitions()] == list(trace.states[:-1])
+    assert [after for _, _, after in trace.transitions()] == list(trace.states[1:])
+    assert Trace(trace.initial).last == trace.initial
+
+
+def test_changes_are_the_innermost_differences() -> None:
+    before, after = replay(DieHard(), (Fill(0), Pour(0, 1))).trace.states[1:]
+    assert list(changes(before, after)) == [Change("jugs[0].litres", 3, 0), Change("jugs[1].litres", 0, 3)]
+    assert list(changes(before, before)) == []
+
+
+def test_changes_show_what_was_added_and_taken_away() -> None:
+    one, two = Table((Jug(1, 3),)), Table((Jug(1, 3), Jug(2, 5)))
+    assert list(changes(one, two)) == [Change("jugs[1]", ABSENT, Jug(2, 5))]
+    assert str(next(changes(two, one))) == "jugs[1]: Jug(litres=2, capacity=5) → –"
+
+
+def test_sets_enums_and_none_are_written_plainly() -> None:
+    before = Badges(frozenset({"tin", "gold"}), Mood.CALM, None)
+    after = Badges(frozenset({"gold", "silver", "tin"}), Mood.BUSY, 2)
+    assert list(map(str, changes(before, after))) == [
+        "held: {gold, tin} → {gold, silver, tin}",
+        "mood: CALM → BUSY",
+        "lead: None → 2",
+    ]
+    assert plain((frozenset({(2, "b"), (1, "a")}), Calm())) == "[{[1, a], [2, b]}, Calm(mood=CALM)]"
+    assert plain(frozenset({1, "a", None})) == "{1, None, a}"
+
+
+def test_a_trace_can_be_told() -> None:
+    assert list(narrate(replay(DieHard(), (Fill(0), Pour(0, 1))).trace)) == [
+        "1. Table(jugs=[Jug(litres=0, capacity=3), Jug(litres=0, capacity=5)])",
+        "2. Fill(jug=0)",
+        "     jugs[0].litres: 0 → 3",
+        "3. Pour(source=0, target=1)",
+        "     jugs[0].litres: 3 → 0",
+        "     jugs[1].litres: 0 → 3",
+    ]
