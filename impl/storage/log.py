@@ -20,7 +20,7 @@ from a peer that are no proper batches raise `wire.records.RecordError`, an offs
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import ClassVar, NamedTuple
 
@@ -122,6 +122,7 @@ class Log:
         self._names_unsynced = False
         self._epochs_unwritten = False
         self._failure: OSError | None = None
+        self._before_recovery_point_falls: Callable[[int], None] | None = None
 
     @classmethod
     def open(
@@ -134,6 +135,7 @@ class Log:
         recovery_point: int = 0,
         log_start_offset: int = 0,
         clean_shutdown: bool = False,
+        before_recovery_point_falls: Callable[[int], None] | None = None,
     ) -> Log:
         """The log in a directory, which is made if it is missing; afterwards all of it is on stable storage.
 
@@ -158,13 +160,16 @@ class Log:
             segments = [Segment(disk, directory, log_start_offset, config.index_interval_bytes, now_ms)]
         log = cls(disk, directory, config, segments, epochs)
         log.recovery = recovery
+        log._before_recovery_point_falls = before_recovery_point_falls
         log._log_start_offset = min(max(log_start_offset, segments[0].base_offset), log.log_end_offset)
         if entries is None:
             log._find_epochs()
         log._trim_epochs(force=entries is None)
         if not clean_shutdown or recovery.scanned_segments or is_new:
             log._names_unsynced = True
-            log._sync_from(min(recovery_point, log.log_end_offset))
+            log._flushed_end_offset = recovery_point
+            log._lower_recovery_point(log.log_end_offset)
+            log._sync_from(log._flushed_end_offset)
         log._flushed_end_offset = log.log_end_offset
         return log
 
@@ -407,8 +412,10 @@ class Log:
         if offset < self._log_start_offset:
             self.truncate_fully_and_start_at(offset)
             return offset
-        self._flushed_end_offset = min(self._flushed_end_offset, offset)
-        self._remove_segments(self._segment_number(offset) + 1, len(self._segments))
+        number = self._segment_number(offset)
+        offset = self._segments[number].batch_start(offset)
+        self._lower_recovery_point(offset)
+        self._remove_segments(number + 1, len(self._segments))
         self._active = self._segments[-1]
         if offset < self._active.next_offset:
             self._active.truncate(offset)
@@ -420,6 +427,7 @@ class Log:
     def truncate_fully_and_start_at(self, offset: int, now_ms: int = 0) -> None:
         """Remove every record; the next one gets `offset`. Durable when it returns."""
         self._check_not_failed()
+        self._lower_recovery_point(min(offset, self._log_start_offset))
         self._remove_segments(0, len(self._segments))
         self._log_start_offset = offset
         self._active = Segment(self._disk, self.directory, offset, self.config.index_interval_bytes, now_ms)
@@ -427,6 +435,12 @@ class Log:
         self._names_unsynced = True
         self._epochs_unwritten |= self.epochs.clear()
         self._sync_from(offset)
+
+    def _lower_recovery_point(self, offset: int) -> None:
+        if offset < self._flushed_end_offset:
+            if self._before_recovery_point_falls is not None:
+                self._before_recovery_point_falls(offset)
+            self._flushed_end_offset = offset
 
     def delete_records_before(self, offset: int) -> int:
         """Move the log start offset up (DeleteRecords), never down; returns it. `retention` frees the space.

@@ -252,14 +252,20 @@ class Segment:
         if self._max_timestamp != NO_TIMESTAMP:
             self._time_index.maybe_append(self._max_timestamp, self._offset_of_max_timestamp - self.base_offset)
 
+    def batch_start(self, offset: int) -> int:
+        """First offset of the batch that holds `offset`, as far as it lies in this segment; the end, beyond that."""
+        if offset >= self.next_offset:
+            return self.next_offset
+        header = BatchHeader.parse(self._file.read(self._position_of(offset), HEADER_SIZE))
+        return max(header.base_offset, self.base_offset)
+
     def truncate(self, offset: int) -> None:
         """Cut the batch that holds `offset` and all after it (not synced)."""
         self._load_indexes()
-        position = self._position_of(offset)
-        header = BatchHeader.parse(self._file.read(position, HEADER_SIZE))
+        position, start = self._position_of(offset), self.batch_start(offset)
         self._file.truncate(position)
         self.size = position
-        self.next_offset = max(header.base_offset, self.base_offset)
+        self.next_offset = start
         relative_offset = self.next_offset - self.base_offset
         self._index.truncate(relative_offset)
         self._time_index.truncate(relative_offset)
