@@ -27,6 +27,7 @@ A historical bug (`spec.bugs`) is a subclass that overrides one of these rules.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import Any, ClassVar
 
 import attrs
@@ -68,8 +69,10 @@ class Bounds:
     unclean_elections: int = 0
     controller_failovers: int = 0
 
-    def of(self, kind: Perturbation) -> int:
-        return attrs.astuple(self)[kind]  # type: ignore[no-any-return]
+    @cached_property
+    def by_kind(self) -> tuple[int, ...]:
+        """The bounds in the order of `Perturbation`."""
+        return attrs.astuple(self)
 
 
 @attrs.frozen
@@ -160,7 +163,7 @@ class Replication(Machine[State]):
         return replication_properties.explain(invariant, state)
 
     def may_perturb(self, state: State, kind: Perturbation) -> bool:
-        return state.spent[kind] < self.bounds.of(kind)
+        return state.spent[kind] < self.bounds.by_kind[kind]
 
     # --- rules of the leader -----------------------------------------------------------------------------------
 

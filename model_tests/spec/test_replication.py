@@ -1,0 +1,336 @@
+"""The replication machine, rule by rule, and exhaustively in small models."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+
+from spec.explorer import Limits, explore
+from spec.machine import Action, NotEnabled
+from spec.replication import Bounds, Replication
+from spec.replication_actions import Append, HoldFetch, ReceiveFetch, ReceiveFetchResponse, SendFetch
+from spec.replication_control import (
+    ApplyMetadata,
+    PreferredElection,
+    ReceiveAlterPartition,
+    ReceiveAlterPartitionResponse,
+    RetryAlterPartition,
+    ShrinkIsr,
+    UncleanElection,
+)
+from spec.replication_faults import (
+    CheckpointHighWatermark,
+    ControllerFailover,
+    Crash,
+    Disconnect,
+    DisconnectController,
+    Flush,
+    LapseSession,
+    Pause,
+    Register,
+    Restart,
+    Resume,
+    Unfence,
+)
+from spec.replication_state import NONE, Acks, Error, FetchRequest, Perturbation, State
+
+PLENTY = Bounds(*(9,) * len(Perturbation))
+
+
+class Walk:
+    """A behaviour told step by step; every state on the way satisfies every invariant."""
+
+    def __init__(self, machine: Replication) -> None:
+        self.machine = machine
+        self.state: State = next(iter(machine.initial()))
+
+    def do(self, *actions: Action) -> Walk:
+        for action in actions:
+            before, self.state = self.state, self.machine.step(self.state, action)
+            fell = [name for name, holds in self.machine.invariants.items() if not holds(self.state)]
+            steps = self.machine.step_invariants.items()
+            fell += [name for name, holds in steps if not holds(before, action, self.state)]
+            assert not fell, f"{fell} after {action}"
+        return self
+
+    def ask(self, *followers: int) -> Walk:
+        return self.do(*(SendFetch(follower) for follower in followers))
+
+    def asked(self, follower: int) -> FetchRequest:
+        return next(m for m in self.state.network.fetches if m.follower == follower)
+
+    def arrive(self, follower: int) -> Walk:
+        return self.do(ReceiveFetch(self.asked(follower)))
+
+    def answer(self, follower: int) -> Walk:
+        responses = self.state.network.fetch_responses
+        return self.do(*(ReceiveFetchResponse(m) for m in responses if m.request.follower == follower))
+
+    def fetch(self, *followers: int) -> Walk:
+        """A whole fetch by each follower: request, answer, and what the follower makes of it."""
+        for follower in followers:
+            self.ask(follower).arrive(follower).answer(follower)
+        return self
+
+    def decide(self) -> Walk:
+        """The controller decides on what leaders have proposed."""
+        return self.do(*(ReceiveAlterPartition(m) for m in self.state.network.alters))
+
+    def hear(self) -> Walk:
+        """Leaders hear of the controller's decisions."""
+        return self.do(*(ReceiveAlterPartitionResponse(m) for m in self.state.network.alter_responses))
+
+    def hw(self, broker: int) -> int:
+        return self.state.replicas[broker].high_watermark
+
+    def values(self, broker: int) -> list[int]:
+        return [record.value for record in self.state.replicas[broker].log]
+
+    def decisions(self) -> list[Error]:
+        return [m.error for m in self.state.network.alter_responses]
+
+    def enabled(self, action: Action) -> bool:
+        try:
+            self.machine.step(self.state, action)
+        except NotEnabled:
+            return False
+        return True
+
+
+@pytest.fixture
+def three() -> Walk:
+    return Walk(Replication(brokers=3, max_records=9, min_insync_replicas=2, bounds=PLENTY, acks=tuple(Acks)))
+
+
+# --- high watermark --------------------------------------------------------------------------------------------
+
+
+def test_a_record_is_committed_when_every_member_of_the_isr_has_fetched_past_it(three: Walk) -> None:
+    three.do(Append(0)).fetch(1, 2).fetch(1)
+    assert three.hw(0) == 0
+    three.fetch(2)
+    assert three.hw(0) == 1
+    assert three.state.history.acknowledged == (0,)
+
+
+def test_a_follower_learns_the_high_watermark_with_the_answer_to_its_next_fetch(three: Walk) -> None:
+    three.do(Append(0)).fetch(1, 2).fetch(1, 2)
+    assert (three.hw(1), three.hw(2)) == (0, 1)
+    three.fetch(1)
+    assert three.hw(1) == 1
+
+
+def test_a_new_leader_does_not_move_the_high_watermark_before_the_isr_has_fetched_in_its_epoch(three: Walk) -> None:
+    three.do(Append(0)).fetch(1, 2).do(LapseSession(0), ApplyMetadata(1))
+    assert three.state.replicas[1].isr == (1, 2)
+    assert three.hw(1) == 0
+    three.do(ApplyMetadata(2)).fetch(2)
+    assert three.hw(1) == 1
+
+
+def test_a_leader_with_too_small_an_isr_commits_nothing_and_refuses_acks_all(three: Walk) -> None:
+    three.do(Append(0, Acks.LEADER), ShrinkIsr(0, (1, 2))).decide().hear()
+    assert three.state.controller.isr == (0,)
+    assert three.state.controller.elr == (1, 2)
+    assert three.hw(0) == 0
+    assert not three.enabled(Append(0, Acks.ALL))
+    assert three.enabled(Append(0, Acks.LEADER))
+
+
+def test_a_long_poll_takes_note_of_the_follower_and_is_answered_later(three: Walk) -> None:
+    three.do(Append(0)).fetch(1, 2).ask(1, 2)
+    three.do(HoldFetch(three.asked(1)), HoldFetch(three.asked(2)))
+    assert three.hw(0) == 1
+    three.do(Append(0)).arrive(1)
+    (answer,) = three.state.network.fetch_responses
+    assert [record.value for record in answer.records] == [1]
+
+
+# --- fencing and truncation --------------------------------------------------------------------------------------
+
+
+def test_a_fetch_of_an_older_epoch_is_refused(three: Walk) -> None:
+    three.ask(2).do(LapseSession(0), ApplyMetadata(0)).arrive(2)
+    assert [m.error for m in three.state.network.fetch_responses] == [Error.FENCED_LEADER_EPOCH]
+
+
+def test_a_fetch_of_a_newer_epoch_is_refused(three: Walk) -> None:
+    three.do(LapseSession(0), ApplyMetadata(2)).ask(2).arrive(2)
+    assert [m.error for m in three.state.network.fetch_responses] == [Error.UNKNOWN_LEADER_EPOCH]
+
+
+def test_a_follower_cuts_the_tail_that_the_leader_lacks_and_nothing_else(three: Walk) -> None:
+    three.do(Append(0)).fetch(1, 2).do(Append(0), Append(0))
+    three.do(LapseSession(0), ApplyMetadata(1), ApplyMetadata(2), Append(1), ApplyMetadata(0)).fetch(0)
+    assert three.values(0) == [0]
+    three.fetch(0)
+    assert three.values(0) == three.values(1) == [0, 3]
+
+
+def test_an_answer_of_an_earlier_epoch_is_dropped(three: Walk) -> None:
+    three.do(Append(0)).ask(2).arrive(2).do(LapseSession(0), ApplyMetadata(2)).answer(2)
+    assert three.values(2) == []
+
+
+def test_a_duplicate_of_a_fetch_is_handled_twice_and_answered_once(three: Walk) -> None:
+    three.do(Append(0)).ask(1)
+    request = three.asked(1)
+    three.do(ReceiveFetch(request, duplicate=True)).answer(1).do(ReceiveFetch(request))
+    assert three.state.network.fetch_responses == ()
+    assert three.values(1) == [0]
+
+
+# --- ISR changes -------------------------------------------------------------------------------------------------
+
+
+def shrunk(walk: Walk) -> Walk:
+    """Broker 2 has fallen behind and out of the ISR; 0 and 1 have committed a record that it lacks."""
+    return walk.do(Append(0)).fetch(1).fetch(1).do(ShrinkIsr(0, (2,))).decide().hear()
+
+
+def test_the_isr_has_shrunk_when_the_controller_has_written_it_and_the_leader_has_heard(three: Walk) -> None:
+    three.do(Append(0)).fetch(1).fetch(1).do(ShrinkIsr(0, (2,))).decide()
+    assert three.state.controller.isr == (0, 1)
+    assert three.hw(0) == 0
+    three.hear()
+    assert three.hw(0) == 1
+
+
+def test_a_follower_that_has_caught_up_joins_and_is_waited_for_before_that_is_confirmed(three: Walk) -> None:
+    shrunk(three).fetch(2).fetch(2)
+    assert three.state.replicas[0].maximal_isr == (0, 1, 2)
+    three.do(Append(0)).fetch(1).fetch(1)
+    assert three.hw(0) == 1
+    three.decide().hear().fetch(2).fetch(2)
+    assert three.hw(0) == 2
+
+
+def test_an_isr_change_is_conditional_on_the_partition_epoch(three: Walk) -> None:
+    three.do(Append(0), ShrinkIsr(0, (1,)), LapseSession(2)).decide()
+    assert three.decisions() == [Error.INVALID_UPDATE_VERSION]
+    assert three.state.controller.isr == (0, 1)
+
+
+def test_a_deposed_leader_can_not_change_the_isr(three: Walk) -> None:
+    three.do(Append(0), ShrinkIsr(0, (1,)), LapseSession(0)).decide()
+    assert three.decisions() == [Error.FENCED_LEADER_EPOCH]
+
+
+def test_a_fenced_broker_is_refused_and_its_leader_gives_the_proposal_up(three: Walk) -> None:
+    shrunk(three).do(LapseSession(2)).fetch(2).fetch(2).decide()
+    assert three.decisions() == [Error.INELIGIBLE_REPLICA]
+    three.hear()
+    assert three.state.replicas[0].pending_isr == ()
+
+
+def test_a_proposal_that_was_written_is_not_written_twice(three: Walk) -> None:
+    three.do(Append(0), ShrinkIsr(0, (2,))).decide().do(DisconnectController(0), RetryAlterPartition(0)).decide()
+    assert three.decisions() == [Error.INVALID_UPDATE_VERSION]
+    three.hear()
+    assert three.state.replicas[0].pending_isr == (0, 1)
+    three.do(ApplyMetadata(0))
+    assert not three.state.replicas[0].pending_isr
+    assert three.state.replicas[0].isr == (0, 1)
+
+
+def test_an_answer_of_an_older_controller_is_refused(three: Walk) -> None:
+    three.do(Append(0), ShrinkIsr(0, (2,))).decide().do(ControllerFailover())
+    three.do(ApplyMetadata(0), Append(0)).fetch(1).do(ShrinkIsr(0, (1,)))
+    assert three.state.replicas[0].pending_isr == (0,)
+    three.hear()
+    assert three.state.replicas[0].pending_isr == (0,)
+
+
+# --- elections and membership ------------------------------------------------------------------------------------
+
+
+def test_the_first_live_member_of_the_isr_in_replica_order_leads(three: Walk) -> None:
+    three.do(LapseSession(0))
+    assert (three.state.controller.leader, three.state.controller.leader_epoch) == (1, 1)
+
+
+def test_preferred_election_gives_the_first_replica_its_partition_back(three: Walk) -> None:
+    three.do(LapseSession(0), ApplyMetadata(1), ApplyMetadata(0), Unfence(0)).fetch(0).decide()
+    assert three.state.controller.isr == (0, 1, 2)
+    three.do(PreferredElection())
+    assert three.state.controller.leader == 0
+
+
+def test_a_partition_without_live_members_is_offline_until_one_returns(three: Walk) -> None:
+    three.do(LapseSession(0), LapseSession(1), LapseSession(2))
+    controller = three.state.controller
+    assert (controller.leader, controller.isr, controller.elr) == (NONE, (), (1, 2))
+    three.do(Unfence(0))
+    assert three.state.controller.leader == NONE
+    three.do(Unfence(2))
+    assert (three.state.controller.leader, set(three.state.controller.isr)) == (2, {2})
+
+
+def test_an_unclean_election_loses_exactly_what_the_new_leader_lacked(three: Walk) -> None:
+    shrunk(three).do(LapseSession(2), LapseSession(1), LapseSession(0), Unfence(2))
+    assert three.state.controller.leader == NONE
+    three.do(UncleanElection(), ApplyMetadata(2))
+    assert three.state.controller.leader == 2
+    assert three.state.history.lost == (0,)
+    assert not three.state.history.committed
+
+
+def test_a_crash_takes_the_unflushed_tail_and_the_broker_out_of_the_isr(three: Walk) -> None:
+    three.do(Append(0)).fetch(1).do(Flush(1), Append(0)).fetch(1).do(Crash(1, 1), Restart(1))
+    assert three.state.controller.isr == (0, 1, 2)
+    three.do(Register(1))
+    assert three.state.controller.isr == (0, 2)
+    assert three.state.controller.sessions[1].broker_epoch == 1
+    assert not three.enabled(Unfence(1))
+    assert three.enabled(ApplyMetadata(1))
+
+
+def test_the_high_watermark_restarts_from_its_checkpoint_but_never_beyond_the_log(three: Walk) -> None:
+    three.do(Append(0)).fetch(1, 2).fetch(1, 2).do(CheckpointHighWatermark(0), Crash(0, 0), Restart(0))
+    assert three.hw(0) == 0
+    three.do(CheckpointHighWatermark(2), Flush(2), Crash(2, 1), Restart(2))
+    assert three.hw(2) == 1
+
+
+def test_a_paused_broker_does_nothing_and_knows_nothing_of_it(three: Walk) -> None:
+    three.do(Pause(0), LapseSession(0))
+    assert not three.enabled(Append(0))
+    three.do(Resume(0))
+    assert three.enabled(Append(0))
+
+
+def test_a_broken_connection_loses_the_fetch_and_its_answer(three: Walk) -> None:
+    three.do(SendFetch(1), Disconnect(1, 0))
+    assert three.state.network.fetches == ()
+    assert three.enabled(SendFetch(1))
+
+
+def test_a_guard_that_fails_says_why(three: Walk) -> None:
+    with pytest.raises(NotEnabled, match="broker 1 does not think it leads"):
+        three.do(Append(1))
+
+
+# --- small models, exhaustively ----------------------------------------------------------------------------------
+
+SMALL = {
+    "shrink and lapse": Replication(brokers=2, max_records=1, bounds=Bounds(shrinks=1, lapses=1)),
+    "crash": Replication(brokers=2, max_records=1, bounds=Bounds(shrinks=0, lapses=0, crashes=1)),
+    "three replicas": Replication(brokers=3, max_records=1, bounds=Bounds(shrinks=0, lapses=0)),
+    "duplicates and long polls": Replication(
+        brokers=2, max_records=2, long_polls=True, bounds=Bounds(shrinks=0, lapses=0, duplicates=1, disconnects=1)
+    ),
+    "unclean election": Replication(
+        brokers=2, max_records=1, unclean_leader_election=True, bounds=Bounds(shrinks=0, lapses=2)
+    ),
+}
+
+
+@pytest.mark.parametrize("machine", SMALL.values(), ids=SMALL)
+def test_every_reachable_state_satisfies_every_invariant(machine: Replication) -> None:
+    exploration = explore(machine, limits=Limits(states=40_000))
+    assert exploration.holds, exploration.violations[0]
+
+
+def test_the_initial_leader_must_be_in_the_initial_isr() -> None:
+    with pytest.raises(ValueError, match="initial_leader=2"):
+        explore(attrs.evolve(Replication(), initial_leader=2, initial_isr=(0, 1)))
