@@ -279,7 +279,7 @@ def test_a_crash_takes_the_unflushed_tail_and_the_broker_out_of_the_isr(three: W
     three.do(Append(0)).fetch(1).do(Flush(1), Append(0)).fetch(1).do(Crash(1, 1), Restart(1))
     assert three.state.controller.isr == (0, 1, 2)
     three.do(Register(1))
-    assert three.state.controller.isr == (0, 2)
+    assert set(three.state.controller.isr) == {0, 2}
     assert three.state.controller.sessions[1].broker_epoch == 1
     assert not three.enabled(Unfence(1))
     assert three.enabled(ApplyMetadata(1))
