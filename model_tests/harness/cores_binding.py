@@ -1,0 +1,12 @@
+"""The deterministic cores as one side of a lockstep: no trio, no disk, no sockets."""
+
+from __future__ import annotations
+
+from model_tests.harness.lockstep_machine import Bind
+from model_tests.lockstep.cores import CORRECT, Roles
+from model_tests.lockstep.steps import DrivenCores
+
+
+def bind_cores(roles: Roles = CORRECT) -> Bind:
+    """What makes the binding for a machine, with the classes that play replica and controller."""
+    return lambda machine: DrivenCores(machine, roles)

@@ -1,0 +1,219 @@
+"""Counterexample files: a short list of actions on which something goes wrong, for ever replayable.
+
+A file is JSON that a person can read and edit, one action a line:
+
+    {
+      "format": "tidegauge counterexample 1",
+      "machine": {"name": "Replication", "constants": {…}},
+      "bug": "kafka_18991",
+      "expected": {"kind": "invariant", "name": "ConsistentRead"},
+      "found": {"by": "explorer", "seed": null},
+      "replay": "tidegauge replay model_tests/counterexamples/kafka_18991.json",
+      "actions": [
+        {"@": "Append", "broker": 0, "acks": {"enum": "Acks.ALL"}}, …
+      ]
+    }
+
+The machine is the correct one; `bug` names the entry of the zoo with which it goes wrong, null when it is the
+implementation itself that does. `expected` is the invariant that falls on the specification, or the field in which the
+implementation differs from it. Values are written as in `spec.codec`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from spec.bugs import BUGS
+from spec.codec import Codec, TraceFormatError, constants, encode
+from spec.machine import Action
+from spec.replication import Bounds, Replication
+from spec.replication_state import Acks
+
+FORMAT = "tidegauge counterexample 1"
+FOLDER = Path(__file__).resolve().parent.parent / "counterexamples"
+"""Where the saved ones live; each is a test."""
+
+_FIELDS = {"format", "machine", "bug", "expected", "found", "replay", "actions"}
+
+
+class CounterexampleError(ValueError):
+    """A file that is not a counterexample, or not one of ours; says what is wrong with which part."""
+
+
+class Failure(Enum):
+    """How something goes wrong."""
+
+    INVARIANT = "invariant"
+    DIFFERENCE = "difference"
+
+
+@attrs.frozen
+class Expected:
+    """What goes wrong: the invariant that falls, or the path of the field that differs."""
+
+    kind: Failure
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.name} falls" if self.kind is Failure.INVARIANT else f"{self.name} differs"
+
+
+@attrs.frozen
+class Found:
+    """Who found it: the explorer, a lockstep, the simulation; with the seed, if it had one."""
+
+    by: str
+    seed: int | None = None
+
+
+@attrs.frozen
+class Counterexample:
+    """A list of actions from the machine's initial state, and what comes of it."""
+
+    machine: Replication
+    """The correct machine: it knows no bug."""
+    bug: str | None
+    actions: tuple[Action, ...]
+    expected: Expected
+    found: Found
+
+    def buggy_machine(self) -> Replication:
+        """The same model with the bug; the correct one when there is none."""
+        if self.bug is None:
+            return self.machine
+        return BUGS[self.bug].buggy(**attrs.asdict(self.machine, recurse=False))
+
+
+def replay_line(path: Path) -> str:
+    """The command that replays the file at `path`."""
+    resolved = path.resolve()
+    root = FOLDER.parent.parent
+    return f"tidegauge replay {resolved.relative_to(root) if resolved.is_relative_to(root) else resolved}"
+
+
+def save(counterexample: Counterexample, path: Path) -> str:
+    """Write the file, whole or not at all; returns the line that replays it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(path.name + ".partial")
+    partial.write_text(dumps(counterexample, replay_line(path)), encoding="utf-8")
+    partial.replace(path)
+    return replay_line(path)
+
+
+def dumps(counterexample: Counterexample, replay: str) -> str:
+    """The text of the file."""
+    expected, found = counterexample.expected, counterexample.found
+    head: dict[str, Any] = {
+        "format": FORMAT,
+        "machine": {"name": "Replication", "constants": constants(counterexample.machine)},
+        "bug": counterexample.bug,
+        "expected": {"kind": expected.kind.value, "name": expected.name},
+        "found": {"by": found.by, "seed": found.seed},
+        "replay": replay,
+    }
+    lines = [f"  {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}," for key, value in head.items()]
+    actions = ",\n".join(f"    {json.dumps(encode(action))}" for action in counterexample.actions)
+    body = f'  "actions": [\n{actions}\n  ]' if actions else '  "actions": []'
+    return "\n".join(["{", *lines, body, "}"]) + "\n"
+
+
+def load(path: Path) -> Counterexample:
+    """Read a file. Raises CounterexampleError with the path and what is wrong there."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise CounterexampleError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise CounterexampleError(f"{path}: is not a text file in UTF-8") from None
+    except json.JSONDecodeError as error:
+        raise CounterexampleError(
+            f"{path}: is not JSON: line {error.lineno}, column {error.colno}: {error.msg}"
+        ) from None
+    try:
+        return _counterexample(data)
+    except (CounterexampleError, TraceFormatError) as error:
+        raise CounterexampleError(f"{path}: {error}") from None
+
+
+def _counterexample(data: Any) -> Counterexample:
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise CounterexampleError(f'is not a counterexample: "format" must be {FORMAT!r}')
+    if data.keys() != _FIELDS:
+        missing, unknown = sorted(_FIELDS - data.keys()), sorted(data.keys() - _FIELDS)
+        raise CounterexampleError(f"has the wrong fields: missing {missing}, unknown {unknown}")
+    machine = _machine(data["machine"])
+    bug = data["bug"]
+    if bug is not None and bug not in BUGS:
+        raise CounterexampleError(f'"bug" is {bug!r}, but the zoo has {", ".join(BUGS)}')
+    if not isinstance(data["actions"], list):
+        raise CounterexampleError('"actions" must be a list')
+    return Counterexample(
+        machine, bug, tuple(_actions(machine, data["actions"])), _expected(data["expected"]), _found(data["found"])
+    )
+
+
+def _actions(machine: Replication, data: Sequence[Any]) -> list[Action]:
+    codec = Codec(machine)
+    actions: list[Action] = []
+    for number, item in enumerate(data, start=1):
+        try:
+            actions.append(codec.action(item))
+        except (TraceFormatError, TypeError) as error:
+            raise CounterexampleError(f"action {number}: {error}") from None
+    return actions
+
+
+def _expected(data: Any) -> Expected:
+    try:
+        return Expected(Failure(data["kind"]), str(data["name"]))
+    except (KeyError, TypeError, ValueError):
+        kinds = " or ".join(repr(kind.value) for kind in Failure)
+        raise CounterexampleError(f'"expected" must give "kind" ({kinds}) and "name", not {data!r}') from None
+
+
+def _found(data: Any) -> Found:
+    if not isinstance(data, dict) or not isinstance(data.get("by"), str):
+        raise CounterexampleError(f'"found" must give "by" and "seed", not {data!r}')
+    return Found(data["by"], data.get("seed"))
+
+
+def _machine(data: Any) -> Replication:
+    if not isinstance(data, dict) or data.get("name") != "Replication" or not isinstance(data.get("constants"), dict):
+        raise CounterexampleError(f'"machine" must be Replication with its constants, not {data!r}')
+    known = {field.name for field in attrs.fields(Replication)}
+    if unknown := sorted(data["constants"].keys() - known):
+        raise CounterexampleError(f"the machine has no constants {unknown}; it has {sorted(known)}")
+    return Replication(**{name: _constant(name, value) for name, value in data["constants"].items()})
+
+
+def _constant(name: str, data: Any) -> Any:
+    if name == "bounds":
+        return _bounds(data)
+    if name == "acks":
+        wanted = {f"Acks.{member.name}": member for member in Acks}
+        try:
+            return tuple(wanted[item["enum"]] for item in data)
+        except (KeyError, TypeError):
+            raise CounterexampleError(f"the constant acks must be a list of {sorted(wanted)}, not {data!r}") from None
+    if name == "initial_isr":
+        if not isinstance(data, list) or not all(type(broker) is int for broker in data):
+            raise CounterexampleError(f"the constant initial_isr must be a list of broker ids, not {data!r}")
+        return tuple(data)
+    kind = bool if name in ("unclean_leader_election", "long_polls") else int
+    if type(data) is not kind or data < 0:
+        raise CounterexampleError(f"the constant {name} must be a {kind.__name__} of at least 0, not {data!r}")
+    return data
+
+
+def _bounds(data: Any) -> Bounds:
+    known = {field.name for field in attrs.fields(Bounds)}
+    values: Mapping[str, Any] = {k: v for k, v in data.items() if k != "@"} if isinstance(data, dict) else {}
+    if not values or not values.keys() <= known or not all(type(value) is int for value in values.values()):
+        raise CounterexampleError(f"the constant bounds must give whole numbers for {sorted(known)}, not {data!r}")
+    return Bounds(**values)

@@ -1,0 +1,155 @@
+"""Lockstep: the specification and an implementation take the same steps, and are compared after each.
+
+Theory of operation
+-------------------
+A `Binding` makes some implementation (bare cores, a trio cluster) perform actions of `spec.replication`, and reads its
+state back as a state of the specification. `Lockstep` keeps a specification state beside it. An action that isn't
+enabled in the specification is skipped on both sides, so any list of actions means something and any sub-list of it as
+well; an enabled one is performed on both, and then every field must agree. What is compared is everything that the protocol
+knows: replicas, controller, messages on their way; not the specification's own book-keeping for its invariants
+(`history`, `spent`).
+
+Comparing states finds a bug at the step where it acts, long before an invariant falls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+import attrs
+
+from spec import replication_actions as protocol
+from spec import replication_control as control
+from spec import replication_faults as faults
+from spec.changes import Change, changes, plain
+from spec.machine import Action, NotEnabled
+from spec.replication import Replication
+from spec.replication_state import History, Perturbation, State
+
+NO_HISTORY = History()
+NOTHING_SPENT = (0,) * len(Perturbation)
+
+
+class Binding(Protocol):
+    """An implementation that can be told what to do next, one action of the specification at a time."""
+
+    def perform(self, action: Action, before: State) -> None:
+        """Do what the specification does in `action`, which is enabled in its state `before`."""
+
+    def abstraction(self) -> State:
+        """The implementation's state in the specification's terms; `history` and `spent` are left empty."""
+
+    def close(self) -> None:
+        """Stop, and give everything back."""
+
+
+class Difference(AssertionError):
+    """The implementation's state is not the specification's after an action."""
+
+    def __init__(self, action: Action | None, found: tuple[Change, ...]) -> None:
+        self.action = action
+        self.changes = found
+        after = f"after {plain(action)}" if action is not None else "in the initial state"
+        lines = "".join(
+            f"\n  {change.path}: specification {plain(change.before)}, implementation {plain(change.after)}"
+            for change in found
+        )
+        super().__init__(f"the implementation differs {after}:{lines}")
+
+    @property
+    def path(self) -> str:
+        """Where the first difference is."""
+        return self.changes[0].path
+
+
+def compared(state: State) -> State:
+    """What both sides must agree on."""
+    return attrs.evolve(state, history=NO_HISTORY, spent=NOTHING_SPENT)
+
+
+class Lockstep:
+    """A specification state, an implementation, and the actions that both have taken."""
+
+    def __init__(self, machine: Replication, binding: Binding) -> None:
+        """Raises Difference when they differ to begin with."""
+        self.machine = machine
+        self.binding = binding
+        self.state = next(iter(machine.initial()))
+        self.actions: list[Action] = []
+        self._compare(None)
+
+    def perform(self, action: Action) -> bool:
+        """Take `action` on both sides and compare; False if it is not enabled. Raises Difference."""
+        try:
+            after = self.machine.step(self.state, action)
+        except NotEnabled:
+            return False
+        self.actions.append(action)
+        before, self.state = self.state, after
+        self._perform(action, before)
+        return True
+
+    def _perform(self, action: Action, before: State) -> None:
+        """The implementation's side of `action`, and the comparison."""
+        try:
+            self.binding.perform(action, before)
+        except Exception as error:
+            raise Difference(action, (Change("error", "none", f"{type(error).__name__}: {error}"),)) from error
+        self._compare(action)
+
+    def is_enabled(self, action: protocol.ReplicationAction) -> bool:
+        return not action.guard(self.machine, self.state)
+
+    def _compare(self, action: Action | None) -> None:
+        expected, actual = compared(self.state), self.binding.abstraction()
+        if actual != expected:
+            raise Difference(action, tuple(changes(expected, actual)))
+
+
+def calm_round(lockstep: Lockstep) -> Iterator[Action]:
+    """All that heals happens, every follower fetches and all messages arrive: what a quiet second does to a cluster.
+
+    Yields the actions to perform, each chosen in the state that the former ones led to.
+    """
+    for broker in range(lockstep.machine.brokers):
+        for heal in (faults.Resume, faults.Restart, faults.Register, control.ApplyMetadata, faults.Unfence):
+            yield heal(broker)
+    yield from arrivals(lockstep)
+    for broker in range(lockstep.machine.brokers):
+        yield control.ApplyMetadata(broker)
+        yield control.RetryAlterPartition(broker)
+    yield from fetch_round(lockstep)
+
+
+def fetch_round(lockstep: Lockstep) -> Iterator[Action]:
+    """Every follower fetches once and all messages arrive; who is fenced or knows old metadata stays so."""
+    for broker in range(lockstep.machine.brokers):
+        yield protocol.SendFetch(broker)
+    yield from arrivals(lockstep)
+
+
+def one_fetch(lockstep: Lockstep, follower: int) -> Iterator[Action]:
+    """One follower fetches and gets its answer."""
+    yield protocol.SendFetch(follower)
+    for fetch in [m for m in lockstep.state.network.fetches if m.follower == follower]:
+        yield protocol.ReceiveFetch(fetch, lockstep.machine.max_records)
+    for response in [m for m in lockstep.state.network.fetch_responses if m.request.follower == follower]:
+        yield protocol.ReceiveFetchResponse(response)
+
+
+def arrivals(lockstep: Lockstep) -> Iterator[Action]:
+    """Every message that is on its way arrives, and so do the answers to it."""
+    while action := next(_deliverable(lockstep), None):
+        yield action
+
+
+def _deliverable(lockstep: Lockstep) -> Iterator[Action]:
+    network, everything = lockstep.state.network, lockstep.machine.max_records
+    candidates: Iterable[protocol.ReplicationAction] = (
+        *(control.ReceiveAlterPartition(m) for m in network.alters),
+        *(control.ReceiveAlterPartitionResponse(m) for m in network.alter_responses),
+        *(protocol.ReceiveFetch(m, everything) for m in network.fetches),
+        *(protocol.ReceiveFetchResponse(m) for m in network.fetch_responses),
+    )
+    return (action for action in candidates if lockstep.is_enabled(action))
