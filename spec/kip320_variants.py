@@ -250,3 +250,23 @@ class CountedAsByTlc(Kip320):
     def _is_doubly_due(self, state: State, action: LeaderShrinkIsr) -> bool:
         lags = state.replicas[action.follower].end_offset < state.replicas[action.leader].end_offset
         return lags and not self.follows(state, action.leader, action.follower)
+
+
+OLDER: tuple[type[Kip320], ...] = (TruncateToHighWatermark, Kip101, Kip279, Kip320FirstTry)
+"""What came before KIP-320, and its first attempt."""
+
+ONE_RULE_CHANGED: tuple[type[Kip320], ...] = (
+    WithoutTruncationFence,
+    WithoutFetchFence,
+    WithoutEpochInHighWatermark,
+    HighWatermarkByMajority,
+    ExpandWithoutHighWatermark,
+    ExpandWithoutEpochStart,
+    ExpandWithoutEpoch,
+    IsrWriteWithoutEpoch,
+    WithoutTruncation,
+    FencedTruncateToHighWatermark,
+    FencedKip101,
+    UncleanElection,
+)
+"""KIP-320 less one rule, or with another in its place."""

@@ -193,7 +193,7 @@ class Replication(Machine[State]):
             end -= 1
         return (log[end - 1].epoch, end) if end else (NONE, 0)
 
-    def high_watermark(self, leader: Replica, broker: int) -> int:
+    def next_high_watermark(self, leader: Replica, broker: int) -> int:
         """The least end offset over the maximal ISR; it stays while the ISR is too small or a member unheard of."""
         if len(leader.isr) < self.min_insync_replicas:
             return leader.high_watermark

@@ -105,7 +105,7 @@ class Append(ReplicationAction):
 def advance_high_watermark(machine: Machine, state: State, broker: int) -> State:
     """The leader moves its high watermark as far as the rule lets it; what passes below is promised to clients."""
     leader = state.replicas[broker]
-    high_watermark = machine.high_watermark(leader, broker)
+    high_watermark = machine.next_high_watermark(leader, broker)
     if high_watermark == leader.high_watermark:
         return state
     leader = attrs.evolve(leader, high_watermark=high_watermark)

@@ -13,7 +13,7 @@ from spec.replication_state import Replica
 class HighWatermarkByMajority(Replication):
     """What most of the ISR has counts as committed."""
 
-    def high_watermark(self, leader: Replica, broker: int) -> int:
+    def next_high_watermark(self, leader: Replica, broker: int) -> int:
         ends = sorted(leader.log_end_offset if b == broker else leader.remote[b].end_offset for b in leader.maximal_isr)
         return max(leader.high_watermark, ends[(len(ends) - 1) // 2])
 

@@ -13,8 +13,8 @@ from spec.replication_state import Replica
 class HighWatermarkOverMinimalIsr(Replication):
     """The high watermark over the ISR as last confirmed, instead of the maximal one (KIP-497)."""
 
-    def high_watermark(self, leader: Replica, broker: int) -> int:
-        return super().high_watermark(attrs.evolve(leader, pending_isr=()), broker)
+    def next_high_watermark(self, leader: Replica, broker: int) -> int:
+        return super().next_high_watermark(attrs.evolve(leader, pending_isr=()), broker)
 
 
 BUG = Bug(
