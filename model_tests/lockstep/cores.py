@@ -107,6 +107,10 @@ class Cores:
 
     def abstraction(self, state: spec.State) -> spec.State:
         """All of it as a state of the specification; `state` lends what only the prover has."""
+        history = state.history
+        acknowledged = self.acknowledged(history)
+        if acknowledged != history.acknowledged:
+            history = attrs.evolve(history, acknowledged=acknowledged)
         return spec.State(
             replicas=tuple(self._abstract_replica(broker) for broker in range(len(self.brokers))),
             controller=abstraction.controller(self.controller, self.registration, len(self.brokers), self.epochs),
@@ -116,16 +120,16 @@ class Cores:
                 tuple(sorted(self.alters)),
                 tuple(sorted(self.alter_responses)),
             ),
-            history=attrs.evolve(state.history, acknowledged=self.acknowledged(state)),
+            history=history,
             spent=state.spent,
         )
 
-    def acknowledged(self, state: spec.State) -> tuple[int, ...]:
+    def acknowledged(self, history: spec.History) -> tuple[int, ...]:
         """The values that were answered without an error.
 
         The specification keeps no account of leaders that an unclean election has overtaken, so neither is taken here.
         """
-        superseded, noted = state.history.superseded_epoch, state.history.acknowledged
+        superseded, noted = history.superseded_epoch, history.acknowledged
         return tuple(
             sorted(
                 value

@@ -21,13 +21,6 @@ from spec import replication_faults as faults
 from spec import replication_state as spec
 from spec.machine import Action
 
-
-def perform(cores: Cores, action: Action) -> None:
-    """Do what the action says; it is enabled in the specification."""
-    cores.now_ms += 1
-    PERFORM[type(action)](cores, action)
-
-
 # --- produce and fetch ---------------------------------------------------------------------------------------------
 
 
@@ -231,3 +224,9 @@ PERFORM: Final[Mapping[type[Action], Callable[[Cores, Any], None]]] = {
     faults.Disconnect: disconnect,
     faults.DisconnectController: disconnect_controller,
 }
+
+
+def perform(cores: Cores, action: Action) -> None:
+    """Do what the action says; it is enabled in the specification."""
+    cores.now_ms += 1
+    PERFORM[type(action)](cores, action)

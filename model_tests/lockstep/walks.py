@@ -7,19 +7,18 @@ learns the metadata. Faults alone never let a cluster commit anything worth losi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from random import Random
 from typing import Any, Final
 
 import attrs
 
+from model_tests.harness.lockstep import calm_round
 from model_tests.lockstep.cores import CORRECT, Roles
-from model_tests.lockstep.lockstep import Failure, Lockstep, LockstepError
-from spec import replication_actions as protocol
-from spec import replication_control as control
-from spec import replication_faults as faults
+from model_tests.lockstep.lockstep import CoresLockstep, Outcome, failure_of
 from spec.machine import Action
 from spec.replication import Replication
+from spec.replication_actions import ReplicationAction
 
 _WEIGHTS: Final = (0, 1, 1, 4)
 _CALM_ROUNDS: Final = (0.0, 0.02, 0.1)
@@ -32,7 +31,7 @@ class Walk:
 
     number: int
     steps: int
-    failure: Failure | None
+    failure: Outcome | None
 
 
 def walk(
@@ -47,19 +46,21 @@ def walk(
     rng = Random(f"{seed}/{number}")  # a string is hashed the same way in every process
     weights = {kind: rng.choice(_WEIGHTS) for kind in machine.action_types}
     calm = rng.choice(_CALM_ROUNDS)
-    pair = Lockstep(machine, roles)
-    try:
-        while len(pair.actions) < length:
-            if rng.random() < calm:
-                calm_round(pair)
-                continue
-            action = _draw(rng, weights, pair)
-            if action is None:
-                break
-            pair.take(action)
-    except LockstepError as failed:
-        return Walk(number, len(pair.actions), failed.failure)
-    return Walk(number, len(pair.actions), None)
+    pair = CoresLockstep(machine, roles)
+    failure = failure_of(pair, _choices(rng, weights, calm, pair, length))
+    return Walk(number, len(pair.actions), failure)
+
+
+def _choices(rng: Random, weights: dict[Any, int], calm: float, pair: CoresLockstep, length: int) -> Iterator[Action]:
+    """What the walk does next, each chosen in the state that the former ones led to."""
+    while len(pair.actions) < length:
+        if rng.random() < calm:
+            yield from calm_round(pair)
+            continue
+        action = _draw(rng, weights, pair)
+        if action is None:
+            return
+        yield action
 
 
 def walks(
@@ -89,45 +90,14 @@ def walks_to_find(
     return None
 
 
-def _draw(rng: Random, weights: dict[Any, int], pair: Lockstep) -> Action | None:
+def _draw(rng: Random, weights: dict[Any, int], pair: CoresLockstep) -> Action | None:
     """A kind of action by weight, then one of that kind that is enabled; kinds of weight zero come last."""
     kinds = sorted(
         weights, key=lambda kind: rng.random() ** (1 / weights[kind]) if weights[kind] else -1.0, reverse=True
     )
     for kind in kinds:
-        candidates: Iterable[Action] = kind.candidates(pair.machine, pair.state)
+        candidates: Iterable[ReplicationAction] = kind.candidates(pair.machine, pair.state)
         enabled = [action for action in candidates if pair.is_enabled(action)]
         if enabled:
             return rng.choice(enabled)
     return None
-
-
-def calm_round(pair: Lockstep) -> None:
-    """What is on its way arrives, brokers come back and learn the metadata, followers fetch."""
-    for healed in (faults.Restart, faults.Resume, faults.Register):
-        _each_broker(pair, healed)
-    _each_broker(pair, control.ApplyMetadata)
-    _deliver(pair)
-    _each_broker(pair, control.RetryAlterPartition)
-    _deliver(pair)
-    _each_broker(pair, faults.Unfence)
-    _each_broker(pair, control.ApplyMetadata)
-    _each_broker(pair, protocol.SendFetch)
-    _deliver(pair)
-
-
-def _each_broker(pair: Lockstep, kind: Callable[[int], Action]) -> None:
-    for broker in range(pair.machine.brokers):
-        pair.take(kind(broker))
-
-
-def _deliver(pair: Lockstep) -> None:
-    """Requests first, then the answers to them; what can't be received now stays where it is."""
-    for fetch in pair.state.network.fetches:
-        pair.take(protocol.ReceiveFetch(fetch))
-    for answer in pair.state.network.fetch_responses:
-        pair.take(protocol.ReceiveFetchResponse(answer))
-    for proposal in pair.state.network.alters:
-        pair.take(control.ReceiveAlterPartition(proposal))
-    for outcome in pair.state.network.alter_responses:
-        pair.take(control.ReceiveAlterPartitionResponse(outcome))
