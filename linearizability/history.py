@@ -282,6 +282,16 @@ def concatenate(parts: Sequence[Operations]) -> Operations:
     )
 
 
+def blocks(operations: Operations, size: int) -> Iterator[tuple[int, int]]:
+    """(start, stop) of runs of whole histories, of about `size` operations each."""
+    bounds = operations.history_starts
+    start = 0
+    while start < len(operations):
+        stop = int(bounds[np.searchsorted(bounds, min(start + size, len(operations)), side="left")])
+        yield start, stop
+        start = stop
+
+
 class History:
     """A history in the making: `invoke`, then `ok`, `fail` or `info`; what is never completed counts as unknown."""
 

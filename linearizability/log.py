@@ -28,7 +28,7 @@ from enum import Enum
 import attrs
 import numpy as np
 
-from linearizability.history import NEVER, UNKNOWN, Flags, Ints, Kind, Operations, Outcome
+from linearizability.history import NEVER, UNKNOWN, Flags, Ints, Kind, Operations, Outcome, blocks
 
 BLOCK = 1 << 17
 """Operations screened at a time: their tables stay in a core's cache."""
@@ -61,16 +61,6 @@ def screen(operations: Operations, level: Level = Level.KAFKA) -> Suspects:
         block = _Block(operations if stop - start == len(operations) else operations.slice(start, stop), level)
         suspects.extend(rows + start for rows in block.suspects())
     return Suspects(tuple(suspects))
-
-
-def blocks(operations: Operations, size: int) -> Iterator[tuple[int, int]]:
-    """(start, stop) of runs of whole histories, of about `size` operations each."""
-    bounds = operations.history_starts
-    start = 0
-    while start < len(operations):
-        stop = int(bounds[np.searchsorted(bounds, min(start + size, len(operations)), side="left")])
-        yield start, stop
-        start = stop
 
 
 def partitions(operations: Operations) -> tuple[Ints, int]:

@@ -1,0 +1,174 @@
+"""Histories in Parquet.
+
+A file is written beside its place and moved there when it is complete, so a
+reader never finds half of one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+
+import attrs
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from linearizability.arrow import SCHEMA, TOPICS, HistoryError, from_arrow, to_arrow
+from linearizability.history import Ints, Operations, blocks, concatenate
+from linearizability.malformed import MalformedRow, sieve, split
+
+ROW_GROUP = 1 << 19
+"""Operations in a row group, but a history is never cut."""
+_DELTA = ("history", "index", "process", "topic", "partition", "offset", "high_watermark", "call", "return")
+
+
+def read(path: str | Path, row_groups: Sequence[int] | None = None) -> Operations:
+    """The operations of a Parquet file, or of some of its row groups. Raises HistoryError."""
+    table, topics, _ = _load(path, row_groups)
+    return from_arrow(table, str(path), topics)
+
+
+def read_sound(path: str | Path, row_groups: Sequence[int] | None = None) -> tuple[Operations, list[MalformedRow]]:
+    """The histories that can be judged, and the rows for which the others can't; rows are numbered from 0 in the file.
+
+    Raises HistoryError for what is wrong with the table as a whole: a missing column, a wrong type, a damaged file.
+    """
+    table, topics, numbers = _load(path, row_groups)
+    table, unreadable, kept = sieve(table, str(path))
+    operations, malformed = split(from_arrow(table, str(path), topics), str(path))
+    malformed = [attrs.evolve(row, row=int(kept[row.row])) for row in malformed]
+    bad = sorted([*unreadable, *malformed], key=lambda row: row.row)
+    return operations, [attrs.evolve(row, row=int(numbers[row.row])) for row in bad]
+
+
+def _load(path: str | Path, row_groups: Sequence[int] | None) -> tuple[pa.Table, tuple[str, ...] | None, Ints]:
+    """The table, the names of its topics if the file has them, and the number in the file of each row."""
+    with _opened(path) as file:
+        topics = _topics(file.schema_arrow, str(path))
+        columns = [name for name in SCHEMA.names if name in file.schema_arrow.names]
+        groups = range(file.num_row_groups) if row_groups is None else row_groups
+        sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
+        first = np.concatenate(([0], np.cumsum(sizes)))
+        numbers = [np.arange(first[group], first[group + 1]) for group in groups]
+        try:
+            table = file.read_row_groups(list(groups), columns=columns, use_threads=False)
+        except (pa.ArrowException, OSError) as error:
+            raise HistoryError(f"{path}: the file is damaged ({error}); write it again") from error
+    return table, topics, np.concatenate(numbers).astype(np.int64) if numbers else np.zeros(0, np.int64)
+
+
+def read_in_parts(path: str | Path, operations: int = ROW_GROUP) -> Iterator[Operations]:
+    """The operations of a Parquet file in parts of whole histories, each of about `operations` rows."""
+    with _opened(path) as file:
+        groups = file.num_row_groups
+    held: list[Operations] = []
+    for group in range(groups):
+        held.append(read(path, [group]))
+        if sum(map(len, held)) < operations and group + 1 < groups:
+            continue
+        part = concatenate(held)
+        # The last history of a part may go on in the next row group.
+        cut = len(part) if group + 1 == groups else int(part.history_starts[-2]) if len(part) else 0
+        if cut:
+            yield part.slice(0, cut)
+        held = [part.slice(cut, len(part))]
+
+
+def _opened(path: str | Path) -> pq.ParquetFile:
+    try:
+        return pq.ParquetFile(path)
+    except FileNotFoundError:
+        raise HistoryError(f"{path}: there is no such file; check the path") from None
+    except (pa.ArrowException, OSError) as error:
+        raise HistoryError(f"{path}: not a readable Parquet file ({error}); write it again") from error
+
+
+def _topics(schema: pa.Schema, source: str) -> tuple[str, ...] | None:
+    stored = (schema.metadata or {}).get(TOPICS)
+    if stored is None:
+        return None
+    try:
+        names = json.loads(stored)
+    except ValueError:
+        names = None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise HistoryError(f"{source}: the metadata {TOPICS.decode()} is not a JSON list of topic names; write it so")
+    return tuple(names)
+
+
+class HistoryWriter:
+    """Writes a Parquet file of histories, as they come, in row groups that end where a history ends.
+
+    Each `write` brings whole histories. The file is at `path` once the writer is closed without an error.
+    """
+
+    def __init__(self, path: str | Path, row_group: int = ROW_GROUP) -> None:
+        self.path = Path(path)
+        self.partial = self.path.with_name(self.path.name + ".partial")
+        self.row_group = row_group
+        self.topics: list[str] = []
+        self._codes: dict[str, int] = {}
+        self._held: list[Operations] = []
+        self._writer = pq.ParquetWriter(
+            self.partial,
+            SCHEMA,
+            compression="zstd",
+            use_dictionary=["kind", "outcome", "isolation", "acks", "meta"],
+            column_encoding=dict.fromkeys(_DELTA, "DELTA_BINARY_PACKED"),
+        )
+
+    def __enter__(self) -> HistoryWriter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abandon()
+
+    def write(self, operations: Operations) -> None:
+        """Append whole histories."""
+        recoded = self._recoded(operations)
+        for start, stop in blocks(recoded, self.row_group):
+            self._held.append(recoded.slice(start, stop))
+            if sum(map(len, self._held)) >= self.row_group:
+                self._flush()
+
+    def close(self) -> None:
+        """Write what is left and put the file in its place."""
+        self._flush()
+        self._writer.add_key_value_metadata({TOPICS.decode(): json.dumps(self.topics)})
+        self._writer.close()
+        self.partial.replace(self.path)
+
+    def abandon(self) -> None:
+        """Leave nothing behind."""
+        self._writer.close()
+        self.partial.unlink(missing_ok=True)
+
+    def _recoded(self, operations: Operations) -> Operations:
+        """The operations with this file's topic codes."""
+        for topic in operations.topics:
+            if topic not in self._codes:
+                self._codes[topic] = len(self.topics)
+                self.topics.append(topic)
+        codes = np.array([self._codes[topic] for topic in operations.topics], np.int32)
+        if (codes == np.arange(len(codes))).all():
+            return operations
+        return attrs.evolve(operations, topic=codes[operations.topic])
+
+    def _flush(self) -> None:
+        held = [part for part in self._held if len(part)]
+        self._held = []
+        if held:
+            table = pa.concat_tables(to_arrow(part).replace_schema_metadata(None) for part in held)
+            self._writer.write_table(table, row_group_size=len(table))
+
+
+def write(path: str | Path, operations: Operations, row_group: int = ROW_GROUP) -> None:
+    """Write `operations`, sorted by history, as a Parquet file."""
+    with HistoryWriter(path, row_group) as writer:
+        writer.write(operations)

@@ -1,0 +1,148 @@
+"""What a row must be before it can be judged, and the rows that are not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import attrs
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from linearizability.arrow import NULLABLE, REQUIRED, require_columns
+from linearizability.history import NEVER, UNKNOWN, Flags, Ints, Isolation, Kind, Operations, Outcome
+
+
+@attrs.frozen
+class MalformedRow:
+    """A row that can't be judged: where it came from, its history, and what is wrong with it."""
+
+    source: str
+    row: int
+    history: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.source}, row {self.row} (history {self.history}): {self.reason}"
+
+
+def find(operations: Operations, source: str = "memory", first_row: int = 0) -> list[MalformedRow]:
+    """Every malformed row with its first fault, in order of row; empty for a table that can be judged."""
+    reasons: dict[int, str] = {}
+    for wrong, reason in _faults(operations):
+        for row in np.flatnonzero(wrong).tolist():
+            reasons.setdefault(row, _filled(reason, operations, row))
+    return [
+        MalformedRow(source, first_row + row, int(operations.history[row]), reason)
+        for row, reason in sorted(reasons.items())
+    ]
+
+
+def split(operations: Operations, source: str = "memory", first_row: int = 0) -> tuple[Operations, list[MalformedRow]]:
+    """The rows of histories that can be judged, and the malformed rows.
+
+    A history with a malformed row is left out as a whole: without the row its verdict would mean nothing.
+    """
+    bad = find(operations, source, first_row)
+    if not bad:
+        return operations, bad
+    spoiled = np.array(sorted({row.history for row in bad}), np.int64)
+    return operations.take(np.flatnonzero(~np.isin(operations.history, spoiled))), bad
+
+
+def sieve(table: pa.Table, source: str = "memory") -> tuple[pa.Table, list[MalformedRow], Ints]:
+    """The rows of an Arrow table that are not even operations, the rest without their histories, and its row numbers.
+
+    Such rows have a null where none may be, or not one offset for each value.
+    """
+    require_columns(table, source)
+    reasons: dict[int, str] = {}
+    for name in REQUIRED:
+        if name not in NULLABLE and table.column(name).null_count:
+            nulls = np.flatnonzero(pc.is_null(table.column(name)).to_numpy())
+            for row in nulls.tolist():
+                reasons.setdefault(row, f"{name} is null; every operation needs one")
+    if "offsets" in table.column_names and table.column("offsets").null_count < len(table):
+        counts, places = (pc.list_value_length(table.column(name)) for name in ("values", "offsets"))
+        differs = pc.fill_null(pc.not_equal(pc.fill_null(counts, 0), places), False).to_numpy()
+        for row in np.flatnonzero(differs).tolist():
+            reasons.setdefault(
+                row,
+                f"{counts[row]} values and {places[row]} offsets; give one offset for each value, "
+                "or null when they are contiguous from offset",
+            )
+    everything = np.arange(len(table))
+    if not reasons:
+        return table, [], everything
+    history = pc.fill_null(table.column("history"), -1).to_numpy()
+    bad = [MalformedRow(source, row, int(history[row]), reason) for row, reason in sorted(reasons.items())]
+    kept = everything[~np.isin(history, [row.history for row in bad])]
+    return table.take(kept), bad, kept
+
+
+def _filled(reason: str, ops: Operations, row: int) -> str:
+    names = ("index", "kind", "outcome", "isolation", "acks", "offset", "high_watermark", "call", "returned", "process")
+    facts: dict[str, object] = {name: int(getattr(ops, name)[row]) for name in (*names, "partition")}
+    facts["count"] = int(ops.counts[row])
+    return reason.format(**facts)
+
+
+def _faults(ops: Operations) -> Iterator[tuple[Flags, str]]:
+    """Each rule that a row may break, and how to say so."""
+    if not len(ops):
+        return
+    ok = ops.outcome == Outcome.OK
+    produce, fetch = ops.kind == Kind.PRODUCE, ops.kind == Kind.FETCH
+    yield _outside(ops.kind, Kind), "kind is {kind}: use " + _codes(Kind)
+    yield _outside(ops.outcome, Outcome), "outcome is {outcome}: use " + _codes(Outcome)
+    yield _outside(ops.isolation, Isolation), "isolation is {isolation}: use " + _codes(Isolation)
+    yield (ops.acks < -1) | (ops.acks > 1), "acks is {acks}: use -1 (all), 0 or 1"
+    yield ops.partition < 0, "partition is {partition}: number partitions from 0"
+    yield ops.call < 0, "called at {call}: count nanoseconds from the start of the history"
+    yield ops.returned < ops.call, "returned at {returned}, before its call at {call}: use one monotonic clock"
+    yield ok & (ops.kind <= Kind.LIST_OFFSETS) & (ops.returned == NEVER), "it is ok but has no return: make it info"
+    yield ops.offset < UNKNOWN, "offset is {offset}: use null where nobody knows it"
+    yield ops.high_watermark < UNKNOWN, "high_watermark is {high_watermark}: use null where nobody knows it"
+    yield produce & (ops.counts == 0), "a produce without values: list what was sent"
+    yield ~produce & ~fetch & (ops.counts > 0), "{count} values on an operation that has none: leave values empty"
+    yield fetch & ~ok & (ops.counts > 0), "{count} values on a fetch that is not ok: leave values empty"
+    answered = produce & ok & (ops.acks != 0)
+    yield answered & (ops.offset == UNKNOWN), "an acknowledged produce without its offset: give it, or make it info"
+    needs = ((ops.kind == Kind.LIST_OFFSETS) & ok) | (ops.kind == Kind.ELECTION)
+    yield needs & (ops.offset == UNKNOWN), "no offset: a list_offsets needs its answer, an election the new log end"
+    yield _offsets_absent(ops, fetch & ok), "values without offsets: give offsets, or the position in offset"
+    yield from _order(ops)
+
+
+def _order(ops: Operations) -> Iterator[tuple[Flags, str]]:
+    """Faults between one row and the one before it."""
+    wrong = np.zeros(len(ops), np.bool_)
+    wrong[1:] = (ops.history[1:] == ops.history[:-1]) & (ops.index[1:] <= ops.index[:-1])
+    yield wrong, "index {index} does not follow the row before it: indices are unique, rows sorted by history and index"
+    starts = ops.history_starts
+    heads = ops.history[starts[:-1]]
+    again = np.zeros(len(ops), np.bool_)
+    if (heads[1:] <= heads[:-1]).any():
+        _, first = np.unique(heads, return_index=True)
+        repeated = np.ones(len(heads), np.bool_)
+        repeated[first] = False
+        again[starts[:-1][repeated]] = True
+    yield again, "its history began earlier in the table: sort the rows by history and index"
+
+
+def _offsets_absent(ops: Operations, rows: Flags) -> Flags:
+    """Rows with a value whose offset nobody knows."""
+    if ops.offsets is None:
+        return rows & (ops.counts > 0) & (ops.offset == UNKNOWN)
+    unknown: Ints = np.concatenate(([0], np.cumsum(ops.offsets < 0)))
+    absent: Flags = rows & (unknown[ops.starts[1:]] > unknown[ops.starts[:-1]])
+    return absent
+
+
+def _outside(codes: np.ndarray[tuple[int, ...], np.dtype[np.int8]], names: type[Kind | Outcome | Isolation]) -> Flags:
+    wrong: Flags = (codes < 0) | (codes >= len(names))
+    return wrong
+
+
+def _codes(names: type[Kind | Outcome | Isolation]) -> str:
+    return ", ".join(f"{int(one)} ({one.name.lower()})" for one in names)
