@@ -5,9 +5,8 @@ Theory of operation
 A `Binding` makes some implementation (bare cores, a trio cluster) perform actions of `spec.replication`, and reads its
 state back as a state of the specification. `Lockstep` keeps a specification state beside it. An action that isn't
 enabled in the specification is skipped on both sides, so any list of actions means something and any sub-list of it as
-well; an enabled one is performed on both, and then every field must agree. What is compared is everything that the protocol
-knows: replicas, controller, messages on their way; not the specification's own book-keeping for its invariants
-(`history`, `spent`).
+well; an enabled one is performed on both, and then every field must agree: replicas, controller, messages on their way, and
+which producers were answered. Only the specification's own book-keeping for its invariants has no counterpart.
 
 Comparing states finds a bug at the step where it acts, long before an invariant falls.
 """
@@ -17,18 +16,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
-import attrs
-
 from spec import replication_actions as protocol
 from spec import replication_control as control
 from spec import replication_faults as faults
 from spec.changes import Change, changes, plain
 from spec.machine import Action, NotEnabled
 from spec.replication import Replication
-from spec.replication_state import History, Perturbation, State
-
-NO_HISTORY = History()
-NOTHING_SPENT = (0,) * len(Perturbation)
+from spec.replication_state import State
 
 
 class Binding(Protocol):
@@ -37,8 +31,8 @@ class Binding(Protocol):
     def perform(self, action: Action, before: State) -> None:
         """Do what the specification does in `action`, which is enabled in its state `before`."""
 
-    def abstraction(self) -> State:
-        """The implementation's state in the specification's terms; `history` and `spent` are left empty."""
+    def abstraction(self, state: State) -> State:
+        """The implementation's state in the specification's terms; `state` lends what only the prover has."""
 
     def close(self) -> None:
         """Stop, and give everything back."""
@@ -63,11 +57,6 @@ class Difference(AssertionError):
         return self.changes[0].path
 
 
-def compared(state: State) -> State:
-    """What both sides must agree on."""
-    return attrs.evolve(state, history=NO_HISTORY, spent=NOTHING_SPENT)
-
-
 class Lockstep:
     """A specification state, an implementation, and the actions that both have taken."""
 
@@ -87,24 +76,20 @@ class Lockstep:
             return False
         self.actions.append(action)
         before, self.state = self.state, after
-        self._perform(action, before)
-        return True
-
-    def _perform(self, action: Action, before: State) -> None:
-        """The implementation's side of `action`, and the comparison."""
         try:
             self.binding.perform(action, before)
         except Exception as error:
             raise Difference(action, (Change("error", "none", f"{type(error).__name__}: {error}"),)) from error
         self._compare(action)
+        return True
 
     def is_enabled(self, action: protocol.ReplicationAction) -> bool:
         return not action.guard(self.machine, self.state)
 
     def _compare(self, action: Action | None) -> None:
-        expected, actual = compared(self.state), self.binding.abstraction()
-        if actual != expected:
-            raise Difference(action, tuple(changes(expected, actual)))
+        actual = self.binding.abstraction(self.state)
+        if actual != self.state:
+            raise Difference(action, tuple(changes(self.state, actual)))
 
 
 def calm_round(lockstep: Lockstep) -> Iterator[Action]:
