@@ -10,10 +10,10 @@ from collections.abc import Iterable
 
 import attrs
 
-from model_tests.harness.cores_binding import CoresBinding
 from model_tests.harness.counterexamples import Expected, Failure
 from model_tests.harness.lockstep import Difference, Lockstep
 from model_tests.lockstep.cores import CORRECT, Roles
+from model_tests.lockstep.steps import DrivenCores
 from spec.changes import plain
 from spec.machine import Action
 from spec.replication import Replication
@@ -34,7 +34,7 @@ class CoresLockstep(Lockstep):
     """The machine's state, the cores, and the actions that brought both here."""
 
     def __init__(self, machine: Replication, roles: Roles = CORRECT) -> None:
-        super().__init__(machine, CoresBinding(machine, roles))
+        super().__init__(machine, DrivenCores(machine, roles))
 
     def perform(self, action: Action) -> bool:
         """Take `action` on both sides and check; False if it is not enabled. Raises Difference or InvariantFell."""

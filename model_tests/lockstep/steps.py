@@ -226,7 +226,13 @@ PERFORM: Final[Mapping[type[Action], Callable[[Cores, Any], None]]] = {
 }
 
 
-def perform(cores: Cores, action: Action) -> None:
-    """Do what the action says; it is enabled in the specification."""
-    cores.now_ms += 1
-    PERFORM[type(action)](cores, action)
+class DrivenCores(Cores):
+    """Cores that perform actions: what `model_tests.harness.lockstep` calls a binding."""
+
+    def perform(self, action: Action, before: spec.State) -> None:
+        """Do what the action says; it is enabled in the specification."""
+        self.now_ms += 1
+        PERFORM[type(action)](self, action)
+
+    def close(self) -> None:
+        """There is nothing to give back."""

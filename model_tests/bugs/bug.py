@@ -1,0 +1,26 @@
+"""What a bug of the zoo is in the implementation: the class with one rule as it once was.
+
+Its name, mechanism, reference and the invariants that fall are its twin's, in `spec.bugs`; a test holds the two
+together.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from model_tests.lockstep.cores import Roles
+from spec.bugs import BUGS as SPEC_BUGS
+from spec.bugs import Bug as SpecBug
+
+
+@attrs.frozen
+class CoreBug:
+    """One entry of the zoo: `roles` are the core classes with the bug in them."""
+
+    name: str
+    roles: Roles
+
+    @property
+    def twin(self) -> SpecBug:
+        """The same bug in the specification."""
+        return SPEC_BUGS[self.name]
