@@ -1,0 +1,202 @@
+"""Our explorer and TLC agree on the published KIP-320 model: states, levels, steps and shortest counterexamples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from itertools import product
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from model_tests.spec import published
+from model_tests.spec.published import Falls, Space
+from spec import kip320_variants as variants
+from spec.explorer import Exploration, Stop, explore
+from spec.kip320 import Kip320, leader_in_isr
+from spec.kip320_actions import BecomeFollower, FollowerFetch, LeaderExpandIsr, LeaderWrite
+from spec.kip320_state import State
+from spec.machine import Action, Invariant, NotEnabled
+from spec.simulation import walk
+from spec.traces import replay
+
+QUICK = 10
+"""Counterexamples of up to so many states are found at once, whatever the size."""
+
+
+def sized(case: Space | Falls) -> str:
+    return f"{case.variant.__name__}-{','.join(map(str, case.size))}"
+
+
+@cache
+def explored(machine: Kip320) -> Exploration[State]:
+    """Up to the last invariant's fall; the whole space if one holds. Several tests look at the same."""
+    return explore(machine, stop=Stop.EACH)
+
+
+def check_space(space: Space) -> None:
+    found = explore(space.machine(), symmetry=True) if space.symmetric else explored(space.machine())
+    assert found.complete
+    assert (found.distinct, found.depth) == (space.distinct, space.depth)
+    if space.generated is not None:
+        assert found.generated + found.levels[0] == space.generated
+
+
+def check_falls(case: Falls) -> None:
+    found = explored(case.machine())
+    assert (length(found, "WeakIsr"), length(found, "StrongIsr")) == (case.weak_isr, case.strong_isr)
+    for fell in found.violations:
+        again = replay(case.machine(), fell.trace.actions, invariant=fell.invariant).violation
+        assert again is not None
+        assert again.trace == fell.trace
+
+
+def length(found: Exploration[State], invariant: str) -> int | None:
+    fell = found.violation(invariant)
+    return None if fell is None else len(fell.trace)
+
+
+def test_level_sizes_are_those_of_tlc() -> None:
+    found = explored(Kip320())
+    assert found.levels == published.LEVELS_2_2_1
+    assert found.generated + found.levels[0] == 102_220
+    assert found.holds
+    assert not found.never_enabled
+
+
+@pytest.mark.parametrize("space", published.SMALL_SPACES, ids=sized)
+def test_state_counts_are_those_of_tlc(space: Space) -> None:
+    check_space(space)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("space", published.LARGE_SPACES, ids=sized)
+def test_large_state_counts_are_those_of_tlc(space: Space) -> None:
+    check_space(space)
+
+
+@pytest.mark.parametrize("case", published.ONE_EPOCH_CHANGE, ids=sized)
+def test_shortest_counterexamples_are_those_of_tlc(case: Falls) -> None:
+    check_falls(case)
+
+
+def is_quick(case: Falls) -> bool:
+    return case.weak_isr is not None and case.strong_isr is not None and max(case.weak_isr, case.strong_isr) <= QUICK
+
+
+@pytest.mark.parametrize("case", [case for case in published.TWO_EPOCH_CHANGES if is_quick(case)], ids=sized)
+def test_short_counterexamples_over_two_epoch_changes_are_those_of_tlc(case: Falls) -> None:
+    check_falls(case)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("case", [case for case in published.TWO_EPOCH_CHANGES if not is_quick(case)], ids=sized)
+def test_long_counterexamples_over_two_epoch_changes_are_those_of_tlc(case: Falls) -> None:
+    check_falls(case)
+
+
+def test_symmetric_replicas_lose_no_state() -> None:
+    found = explore(Kip320(), symmetry=True)
+    assert found.orbits == 39_619
+    assert found.depth == 22
+    assert found.distinct < 39_619 / 5
+
+
+def test_every_variant_is_in_the_tables() -> None:
+    named = {case.variant for case in published.ONE_EPOCH_CHANGE}
+    assert named == {Kip320, *variants.OLDER, *variants.ONE_RULE_CHANGED}
+
+
+def test_types_are_kept() -> None:
+    @attrs.frozen
+    class Typed(Kip320):
+        @property
+        def invariants(self) -> Mapping[str, Invariant[State]]:
+            return {"TypeOk": self.type_ok}
+
+    assert explore(Typed()).holds
+    (initial,) = Typed().initial()
+    spoilt = attrs.evolve(initial.replicas[1], hw=1)
+    assert not Typed().type_ok(initial.with_replica(1, spoilt))
+
+
+def test_leader_in_isr_is_false_as_published_until_there_is_a_leader() -> None:
+    @attrs.frozen
+    class AsPublished(Kip320):
+        @property
+        def invariants(self) -> Mapping[str, Invariant[State]]:
+            return {"LeaderInIsr": leader_in_isr}
+
+    @attrs.frozen
+    class Mended(Kip320):
+        @property
+        def invariants(self) -> Mapping[str, Invariant[State]]:
+            return {"LeaderInIsr": lambda state: state.quorum.leader is None or leader_in_isr(state)}
+
+    assert len(explore(AsPublished()).violations[0].trace) == 1
+    assert explore(Mended()).holds
+
+
+def test_a_violation_shows_the_logs_that_disagree() -> None:
+    found = explore(variants.HighWatermarkByMajority(), stop=Stop.EACH)
+    for invariant in ("WeakIsr", "StrongIsr"):
+        fell = found.violation(invariant)
+        assert fell is not None
+        leader, member = fell.values["leader"], fell.values["member"]
+        state = fell.trace.last
+        isr = state.replicas[leader].isr if invariant == "WeakIsr" else state.quorum.isr
+        assert member in isr
+        assert fell.values["log"] == state.replicas[leader].log
+        assert fell.values["log"][: fell.values["hw"]] != fell.values["member's log"][: fell.values["hw"]]
+    assert Kip320().explain("WeakIsr", next(iter(Kip320().initial()))) == {}
+
+
+MACHINES = (
+    Kip320(max_leader_epoch=3),
+    variants.Kip279(max_leader_epoch=2),
+    variants.Kip320FirstTry(max_leader_epoch=2),
+    variants.IsrWriteWithoutEpoch(max_leader_epoch=2),
+    variants.WithoutFetchFence(max_leader_epoch=2),
+    variants.ExpandWithoutEpoch(max_leader_epoch=2),
+    variants.UncleanElection(max_leader_epoch=2),
+)
+
+
+def every_action(machine: Kip320) -> Iterator[Action]:
+    """Each kind of action with each choice of its fields, whether or not it makes sense."""
+    for kind in machine.action_types:
+        ranges = {"leader_epoch": range(machine.max_leader_epoch + 1)}
+        fields: list[Any] = [ranges.get(field.name, range(machine.replicas)) for field in attrs.fields(kind)]
+        yield from (kind(*values) for values in product(*fields))
+
+
+@given(st.sampled_from(MACHINES), st.integers(0, 10_000))
+def test_no_enabled_action_is_overlooked(machine: Kip320, seed: int) -> None:
+    state = walk(machine, seed, length=seed % 40).trace.last
+    listed = dict(machine.successors(state))
+    assert list(listed) == list(machine.actions(state))
+    for action in every_action(machine):
+        if action in listed:
+            assert machine.step(state, action) == listed[action]
+        else:
+            with pytest.raises(NotEnabled):
+                machine.step(state, action)
+
+
+@pytest.mark.parametrize(
+    ("action", "guard"),
+    [
+        (LeaderWrite(0), "the replica presumes leadership"),
+        (BecomeFollower(1, 0), "the request has been sent"),
+        (LeaderExpandIsr(0, 1), "the replica is the true leader"),
+        (FollowerFetch(1, 0), "the leader and the follower agree on leader and epoch"),
+    ],
+)
+def test_a_refused_step_names_the_guard(action: Action, guard: str) -> None:
+    (initial,) = Kip320().initial()
+    with pytest.raises(NotEnabled, match=guard) as caught:
+        Kip320().step(initial, action)
+    assert caught.value.action == action
