@@ -80,241 +80,279 @@ def partitions(operations: Operations) -> tuple[Ints, int]:
 
 
 class _Block:
-    """One screening. Arrays are per row unless said otherwise; `flags` is per partition."""
+    """One screening. Index arrays pick the rows of a kind: `where` with a random mask costs ten times more."""
 
     def __init__(self, operations: Operations, level: Level) -> None:
-        self.ops = operations
+        ops = self.ops = operations
         self.level = level
-        self.group, self.groups = partitions(operations)
+        self.group, self.groups = partitions(ops)
         self.flags: Flags = np.zeros(self.groups, np.bool_)
-        self.counts = operations.counts
-        ok = operations.outcome == Outcome.OK
-        self.produce: Flags = operations.kind == Kind.PRODUCE
-        self.fetch: Flags = (operations.kind == Kind.FETCH) & ok
-        self.list: Flags = (operations.kind == Kind.LIST_OFFSETS) & ok
-        answered = self.produce & ok & (operations.offset >= 0)
-        self.strong: Flags = answered & (operations.acks == -1)
-        self.weak: Flags = answered & (operations.acks != -1)
+        self.counts = np.diff(ops.starts)
+        ok = ops.outcome == Outcome.OK
+        produce = ops.kind == Kind.PRODUCE
+        answered = produce & ok & (ops.offset >= 0)
+        self.produces = np.flatnonzero(produce)
+        self.fetches = np.flatnonzero((ops.kind == Kind.FETCH) & ok)
+        self.lists = np.flatnonzero((ops.kind == Kind.LIST_OFFSETS) & ok)
+        self.strong = np.flatnonzero(answered & (ops.acks == -1))
+        self.weak = np.flatnonzero(answered & (ops.acks != -1))
+        self.failed = np.flatnonzero(produce & (ops.outcome == Outcome.FAIL))
+        self.unknown = np.flatnonzero(produce & ~answered & (ops.outcome != Outcome.FAIL))
 
     def suspects(self) -> Iterator[Ints]:
         """The rows of each flagged partition."""
         self.place()
-        self.claims()
-        self.tables()
-        self.bounds()
-        self.holes()
+        self.claim()
+        self.lay_out()
+        self.bound()
+        self.hold()
         if not self.flags.any():
             return
         rows = np.flatnonzero(self.flags[self.group])
-        order = np.argsort(self.group[rows], kind="stable")
-        rows = rows[order]
-        cuts = np.flatnonzero(np.diff(self.group[rows])) + 1
-        yield from np.split(rows, cuts)
+        rows = rows[np.argsort(self.group[rows], kind="stable")]
+        yield from np.split(rows, np.flatnonzero(np.diff(self.group[rows])) + 1)
 
     def flag(self, rows: Ints, wrong: Flags) -> None:
         """Flag the partitions of those `rows` for which `wrong` holds."""
         if wrong.any():
             self.flags[self.group[rows[wrong]]] = True
 
+    def records(self, rows: Ints) -> tuple[Ints, Ints]:
+        """The records of `rows`: where they are in `values`, and the row of each."""
+        first = self.ops.starts[rows]
+        counts = self.counts[rows]
+        if not len(rows) or counts.max() == 1 == counts.min():
+            return first, rows
+        filled = np.flatnonzero(counts)
+        return _runs(first[filled], counts[filled]), _spread(rows[filled], counts[filled])
+
     def place(self) -> None:
         """Find each produced batch's base offset: what was answered, or where a fetch saw it; check that they agree."""
         ops = self.ops
-        of_record = np.repeat(np.arange(len(ops)), self.counts)
-        offsets = ops.record_offsets()
-        wrote = np.flatnonzero(self.produce[of_record])
-        read = np.flatnonzero(self.fetch[of_record])
-        writer = of_record[wrote]
-        reader = of_record[read]
-        self._gaps(offsets, wrote, writer, read, reader)
-        slot, found, size = _value_slots(self.group, writer, ops.values[wrote], reader, ops.values[read])
-        owner = np.full(size, -1, np.int64)
-        owner[slot] = np.arange(len(wrote))
-        self.flag(writer, owner[slot] != np.arange(len(wrote)))
-        record = np.where(found >= 0, owner[found], -1) if size else np.full(len(read), -1)
-        self.flag(reader, record < 0)
-        seen = record >= 0
-        if not seen.all():
-            read, reader, record = read[seen], reader[seen], record[seen]
+        wrote, writer = self.records(self.produces)
+        read, reader = self.records(self.fetches)
+        if ops.offsets is None:
+            seen_at = ops.offset[reader] + (read - ops.starts[reader])
+        else:
+            seen_at = ops.offsets[read]
+            self._gaps(wrote, writer, read, reader)
+        slot, found, size = _value_slots(self.group[writer], ops.values[wrote], self.group[reader], ops.values[read])
+        number = np.arange(len(wrote))
+        owner = np.full(size + 1, -1, np.int64)
+        owner[slot] = number
+        self.flag(writer, owner[slot] != number)
+        record = owner[found]
+        if len(record) and record.min() < 0:
+            self.flag(reader, record < 0)
+            known = np.flatnonzero(record >= 0)
+            reader, record, seen_at = reader[known], record[known], seen_at[known]
         batch = writer[record]
-        base = offsets[read] - (wrote[record] - ops.starts[batch])
-        placed = np.where(self.strong, ops.offset, UNKNOWN)
+        base = seen_at - (wrote[record] - ops.starts[batch])
+        placed = np.full(len(ops), UNKNOWN, np.int64)
+        placed[self.strong] = ops.offset[self.strong]
         placed[batch] = base
         self.flag(reader, (placed[batch] != base) | (base < 0))
-        moved = placed != ops.offset
-        every = np.arange(len(ops))
-        self.flag(every, self.strong & moved)
-        self.flag(every, self.weak & moved & (placed != UNKNOWN))
-        self.flag(every, (placed != UNKNOWN) & (ops.outcome == Outcome.FAIL))
+        self.flag(self.strong, placed[self.strong] != ops.offset[self.strong])
+        weakly = placed[self.weak]
+        self.flag(self.weak, (weakly != UNKNOWN) & (weakly != ops.offset[self.weak]))
+        self.flag(self.failed, placed[self.failed] != UNKNOWN)
         self.placed: Ints = placed
-        self.first = _first(offsets, ops.starts)
-        self.last = _last(offsets, ops.starts)
+        self.held = np.flatnonzero(placed >= 0)
 
-    def _gaps(self, offsets: Ints, wrote: Ints, writer: Ints, read: Ints, reader: Ints) -> None:
+    def _gaps(self, wrote: Ints, writer: Ints, read: Ints, reader: Ints) -> None:
         """Flag batches and fetches with gaps, and fetches that do not begin where they should."""
-        if self.ops.offsets is None:
-            return
-        acked = (self.strong | self.weak)[writer]
+        offsets = self.ops.record_offsets()
+        acked = np.isin(writer, np.concatenate((self.strong, self.weak)))
         for records, rows in ((wrote[acked], writer[acked]), (read, reader)):
             same = rows[1:] == rows[:-1]
             self.flag(rows[1:], same & (np.diff(offsets[records]) != 1))
-        begins = self.fetch & (self.counts > 0)
-        rows = np.flatnonzero(begins)
+        rows = self.fetches[self.counts[self.fetches] > 0]
         first = offsets[self.ops.starts[rows]]
         expected = self.ops.offset[rows]
         self.flag(rows, (expected != UNKNOWN) & (first != expected))
-        if (expected == UNKNOWN).any():
-            self._polls(rows, first)
+        if (self.ops.offset[self.fetches] == UNKNOWN).any():
+            self._polls()
 
-    def _polls(self, rows: Ints, first: Ints) -> None:
+    def _polls(self) -> None:
         """A fetch without a position goes on where the process's last one ended."""
-        last = self.ops.record_offsets()[self.ops.starts[rows + 1] - 1]
-        order = np.lexsort((self.ops.index[rows], self.ops.process[rows], self.group[rows]))
-        rows, first, last = rows[order], first[order], last[order]
-        follows = (self.group[rows[1:]] == self.group[rows[:-1]]) & (
-            self.ops.process[rows[1:]] == self.ops.process[rows[:-1]]
-        )
-        goes_on = self.ops.offset[rows[1:]] == UNKNOWN
-        self.flag(rows[1:], follows & goes_on & (first[1:] != last[:-1] + 1))
-
-    def claims(self) -> None:
-        """At least `least`, at most `most`; `low` is the smallest offset that the row mentions."""
         ops = self.ops
-        mark = np.where(self.fetch, ops.high_watermark, UNKNOWN)
-        has = self.counts > 0
-        least = np.where(self.strong, ops.offset + self.counts, UNKNOWN)
-        least = np.where(self.fetch, np.where(has, self.last + 1, UNKNOWN), least)
-        self.flag(np.arange(len(ops)), (mark != UNKNOWN) & (least > mark))
-        least = np.maximum(least, mark)
-        self.least: Ints = np.where(self.list, ops.offset, least)
-        most = np.where(self.placed != UNKNOWN, self.placed, NEVER)
-        short = np.where(self.list, ops.offset, NEVER)
-        exact = np.where(mark != UNKNOWN, mark, np.where(has, NEVER, np.where(ops.offset < 0, NEVER, ops.offset)))
-        short = np.where(self.fetch, exact, short)
+        rows = self.fetches[(self.counts[self.fetches] > 0) | (ops.offset[self.fetches] != UNKNOWN)]
+        rows = rows[np.lexsort((ops.index[rows], ops.process[rows], self.group[rows]))]
+        offsets = ops.record_offsets()
+        filled = self.counts[rows] > 0
+        first, end = ops.offset[rows], ops.offset[rows]
+        first[filled] = offsets[ops.starts[rows[filled]]]
+        end[filled] = offsets[ops.starts[rows[filled] + 1] - 1] + 1
+        follows = (self.group[rows[1:]] == self.group[rows[:-1]]) & (ops.process[rows[1:]] == ops.process[rows[:-1]])
+        self.flag(rows[1:], follows & (ops.offset[rows[1:]] == UNKNOWN) & (first[1:] != end[:-1]))
+
+    def claim(self) -> None:
+        """Collect "at least" as `least` of the rows `knowing`, "at most" as `most` of the rows `bounded`."""
+        ops = self.ops
+        fetches, lists, strong = self.fetches, self.lists, self.strong
+        counts, position, mark = self.counts[fetches], ops.offset[fetches], ops.high_watermark[fetches]
+        # No value: the end is 0, which says nothing.
+        end = (position + counts) * (counts > 0)
+        if ops.offsets is not None:
+            filled = np.flatnonzero(counts)
+            end[filled] = ops.offsets[ops.starts[fetches[filled] + 1] - 1] + 1
+        self.flag(fetches, (mark >= 0) & (end > mark))
+        self.knowing = np.concatenate((strong, fetches, lists))
+        self.least = np.concatenate(
+            (ops.offset[strong] + self.counts[strong], np.maximum(end, mark), ops.offset[lists])
+        )
+        begin = position
+        if len(begin) and (begin.min() < 0 or ops.offsets is not None or (mark < begin).any()):
+            begin = _begin(ops, fetches, counts)
+        self.low_end = np.full(self.groups, NEVER, np.int64)
+        np.minimum.at(self.low_end, self.group[fetches], begin)
+        for rows in (strong, lists):
+            np.minimum.at(self.low_end, self.group[rows], ops.offset[rows])
+        np.minimum.at(self.low_end, self.group[self.held], self.placed[self.held])
+        self.bounded, self.most = self.held, self.placed[self.held]
+        if self.level is Level.STRICT or (ops.kind == Kind.SETTLED).any():
+            self._short_reads(mark, counts)
+
+    def _short_reads(self, mark: Ints, counts: Ints) -> None:
+        """Add what reads say about how short the log was, where that counts."""
+        ops = self.ops
+        short = np.where(mark >= 0, mark, np.where(counts > 0, UNKNOWN, ops.offset[self.fetches]))
+        rows = np.concatenate((self.fetches, self.lists))
+        most = np.concatenate((short, ops.offset[self.lists]))
+        counted = most >= 0
         if self.level is Level.KAFKA:
-            short = np.where(ops.call >= self._settled()[self.group], short, NEVER)
-        self.most: Ints = np.minimum(most, short)
-        written = np.where(self.strong, np.minimum(ops.offset, most), most)
-        begin = np.where(has, self.first, NEVER)
-        begin = np.where(ops.offset >= 0, np.minimum(begin, ops.offset), begin)
-        begin = np.where(mark >= 0, np.minimum(begin, mark), begin)
-        self.low: Ints = np.where(self.fetch, begin, np.where(self.list, ops.offset, written))
+            counted &= ops.call[rows] >= self._settled()[self.group[rows]]
+        self.bounded = np.concatenate((self.bounded, rows[counted]))
+        self.most = np.concatenate((self.most, most[counted]))
 
     def _settled(self) -> Ints:
         """Per partition, the call of its last declaration that it has settled."""
-        since = np.full(self.groups, NEVER, np.int64)
         rows = np.flatnonzero(self.ops.kind == Kind.SETTLED)
-        if len(rows):
-            since[self.group[rows]] = -1
-            np.maximum.at(since, self.group[rows], self.ops.call[rows])
+        since = np.full(self.groups, NEVER, np.int64)
+        since[self.group[rows]] = -1
+        np.maximum.at(since, self.group[rows], self.ops.call[rows])
         return since
 
-    def tables(self) -> None:
+    def lay_out(self) -> None:
         """Give each partition a run of slots, one an offset from its log start to its end, and two to spare."""
-        ops, group = self.ops, self.group
-        self.low_end = np.full(self.groups, NEVER, np.int64)
-        np.minimum.at(self.low_end, group, self.low)
+        group, held = self.group, self.held
         high = np.full(self.groups, -1, np.int64)
-        top = np.maximum(self.least, np.where(self.placed >= 0, self.placed + self.counts, UNKNOWN))
-        np.maximum.at(high, group, top)
+        np.maximum.at(high, group[self.knowing], self.least)
+        np.maximum.at(high, group[held], self.placed[held] + self.counts[held])
         empty = (high < 0) | (self.low_end == NEVER)
         self.low_end[empty] = 0
         high[empty] = 0
         span = np.maximum(high - self.low_end, 0)
-        written = np.where(self.produce & (ops.outcome != Outcome.FAIL), self.counts, 0)
-        records = np.bincount(group, weights=written, minlength=self.groups).astype(np.int64)
+        written = np.bincount(_spread(group[self.produces], self.counts[self.produces]), minlength=self.groups)
         # An offset below the end is held by a record that was produced, so a longer log than that cannot be explained.
-        wild = span > records
-        self.flags |= wild
-        span[wild] = 0
-        self.judged: Flags = ~wild[group]
+        wild = span > written
+        if wild.any():
+            self.flags |= wild
+            span[wild] = 0
+            self._leave_out(wild)
         self.high = self.low_end + span
         self.base = np.concatenate(([0], np.cumsum(span + 2)))
-        self.shift: Ints = (self.base[:-1] - self.low_end)[group]
+        self.shift: Ints = self.base[:-1] - self.low_end
 
-    def bounds(self) -> None:
+    def _leave_out(self, wild: Flags) -> None:
+        """Say no more about partitions that are flagged already and would need too long a table."""
+        kept = ~wild[self.group[self.knowing]]
+        self.knowing, self.least = self.knowing[kept], self.least[kept]
+        kept = ~wild[self.group[self.bounded]]
+        self.bounded, self.most = self.bounded[kept], self.most[kept]
+        self.held = self.held[~wild[self.group[self.held]]]
+        self.weak = self.weak[~wild[self.group[self.weak]]]
+
+    def bound(self) -> None:
         """Rule 2: one suffix minimum over lengths."""
-        ops = self.ops
-        finite = ops.returned != NEVER
-        horizon = int(max(ops.call.max(), np.where(finite, ops.returned, 0).max())) + 2
+        call, returned = self.ops.call, self.ops.returned[self.knowing]
+        horizon = int(max(call.max(), returned.max() if len(returned) else 0)) + 2
         if horizon * (self.groups + 1) >= 1 << 62:
-            call, returned, horizon = _ranks(ops.call, ops.returned)
-        else:
-            call, returned = ops.call, ops.returned
-        lift = self.group * horizon
-        claims = np.flatnonzero((self.least >= 0) & finite & self.judged)
-        reached = np.full(int(self.base[-1]) + 1, NEVER, np.int64)
+            call, returned, horizon = _ranks(call, returned)
+        self.times, self.horizon = call, horizon
         # Each partition's times lie above those of the one before it, so that the minimum does not leak between them.
-        np.minimum.at(reached, self.least[claims] + self.shift[claims], returned[claims] + lift[claims])
+        reached = np.full(int(self.base[-1]) + 1, NEVER, np.int64)
+        group = self.group[self.knowing]
+        least = np.maximum(self.least, self.low_end[group])
+        np.minimum.at(reached, least + self.shift[group], returned + group * horizon)
         self.reached = np.minimum.accumulate(reached[::-1])[::-1]
-        bounded = np.flatnonzero((self.most != NEVER) & self.judged)
-        most = np.minimum(self.most[bounded], self.high[self.group[bounded]])
-        late = self.reached[most + 1 + self.shift[bounded]] < call[bounded] + lift[bounded]
-        self.flag(bounded, late)
-        self.call_time: Ints = call + lift
+        group = self.group[self.bounded]
+        most = np.minimum(self.most, self.high[group])
+        self.flag(self.bounded, self.reached[most + 1 + self.shift[group]] < self.called(self.bounded))
 
-    def holes(self) -> None:
+    def called(self, rows: Ints) -> Ints:
+        """When `rows` were called, on the time scale of `reached`."""
+        return self.times[rows] + self.group[rows] * self.horizon
+
+    def hold(self) -> None:
         """Rules 1 and 3: one record an offset; an offset without one needs an unknown produce."""
         holder = np.full(int(self.base[-1]) + 1, -1, np.int64)
         ends = self.base[1:]
         holder[ends - 1] = holder[ends - 2] = holder[-1] = -2
-        rows = np.flatnonzero((self.placed >= 0) & self.judged)
-        slots, rows = _spread(self.placed[rows] + self.shift[rows], self.counts[rows], rows)
+        slots, rows = self._slots(self.held, self.placed[self.held])
         holder[slots] = rows
         self.flag(rows, holder[slots] != rows)
         if (holder == -1).any():
             self._fill(holder)
 
+    def _slots(self, rows: Ints, offset: Ints) -> tuple[Ints, Ints]:
+        """The slots of the records of batches that begin at `offset`, and the row of each."""
+        counts = self.counts[rows]
+        return _runs(offset + self.shift[self.group[rows]], counts), _spread(rows, counts)
+
     def _fill(self, holder: Ints) -> None:
-        weak = np.flatnonzero(self.weak & (self.placed < 0) & self.judged)
-        weak = weak[self.ops.offset[weak] + self.counts[weak] <= self.high[self.group[weak]]]
-        weak = weak[self.ops.offset[weak] >= self.low_end[self.group[weak]]]
-        slots, rows = _spread(self.ops.offset[weak] + self.shift[weak], self.counts[weak], weak)
-        fits = (holder[slots] == -1) & (self.call_time[rows] <= self.reached[slots + 1])
+        ops = self.ops
+        weak = self.weak[self.placed[self.weak] < 0]
+        weak = weak[ops.offset[weak] + self.counts[weak] <= self.high[self.group[weak]]]
+        weak = weak[ops.offset[weak] >= self.low_end[self.group[weak]]]
+        slots, rows = self._slots(weak, ops.offset[weak])
+        fits = (holder[slots] == -1) & (self.called(rows) <= self.reached[slots + 1])
         holder[slots[fits]] = rows[fits]
         # A batch that fills only a part of its place is for the closer look.
-        filled = np.bincount(rows[fits & (holder[slots] == rows)], minlength=len(self.ops))[weak]
+        filled = np.bincount(rows[fits & (holder[slots] == rows)], minlength=len(ops))[weak]
         self.flag(weak, (self.counts[weak] > 1) & (filled != self.counts[weak]))
         hole = np.flatnonzero(holder == -1)
-        if not len(hole):
-            return
         where = np.searchsorted(self.base, hole, side="right") - 1
-        unknown = self.produce & (self.ops.outcome != Outcome.FAIL) & ~self.strong & ~self.weak & (self.placed < 0)
-        rows = np.flatnonzero(unknown)
+        rows = self.unknown[self.placed[self.unknown] < 0]
         holed = np.zeros(self.groups, np.bool_)
         holed[where] = True
         self.flag(rows, holed[self.group[rows]] & (self.counts[rows] > 1))
-        rows = rows[np.lexsort((self.call_time[rows], self.group[rows]))]
-        first = np.searchsorted(self.group[rows], where)
-        rank = np.arange(len(hole)) - np.searchsorted(where, where)
-        pick = first + rank
-        within = pick < len(rows)
-        chosen = rows[np.minimum(pick, len(rows) - 1)] if len(rows) else np.zeros(len(hole), np.int64)
-        fits = within & (self.group[chosen] == where) & (self.call_time[chosen] <= self.reached[hole + 1])
+        rows = rows[np.argsort(self.called(rows), kind="stable")]
+        pick = np.searchsorted(self.group[rows], where) + np.arange(len(hole)) - np.searchsorted(where, where)
+        chosen = np.append(rows, 0)[np.minimum(pick, len(rows))]
+        fits = (pick < len(rows)) & (self.group[chosen] == where) & (self.called(chosen) <= self.reached[hole + 1])
         self.flags[where[~fits]] = True
 
 
-def _first(offsets: Ints, starts: Ints) -> Ints:
-    """The offset of each row's first value; UNKNOWN for a row without values."""
-    if not len(offsets):
-        return np.full(len(starts) - 1, UNKNOWN, np.int64)
-    picked: Ints = offsets[np.minimum(starts[:-1], len(offsets) - 1)]
-    return np.where(starts[1:] > starts[:-1], picked, UNKNOWN)
+def _begin(ops: Operations, fetches: Ints, counts: Ints) -> Ints:
+    """The smallest offset that each fetch mentions; NEVER for one that mentions none."""
+    asked, mark = ops.offset[fetches], ops.high_watermark[fetches]
+    begin = np.where(asked >= 0, asked, NEVER)
+    begin = np.minimum(begin, np.where(mark >= 0, mark, NEVER))
+    filled = np.flatnonzero(counts)
+    begin[filled] = np.minimum(begin[filled], ops.record_offsets()[ops.starts[fetches[filled]]])
+    return begin
 
 
-def _last(offsets: Ints, starts: Ints) -> Ints:
-    """The offset of each row's last value; UNKNOWN for a row without values."""
-    if not len(offsets):
-        return np.full(len(starts) - 1, UNKNOWN, np.int64)
-    return np.where(starts[1:] > starts[:-1], offsets[starts[1:] - 1], UNKNOWN)
+def _spread(items: Ints, counts: Ints) -> Ints:
+    """Each item as often as it counts."""
+    if not len(items) or counts.max() == 1 == counts.min():
+        return items
+    return _sums(items - np.concatenate(([0], items[:-1])), counts, np.zeros(int(counts.sum()), np.int64))
 
 
-def _spread(slot: Ints, counts: Ints, rows: Ints) -> tuple[Ints, Ints]:
-    """The slots of all records of batches that begin at `slot`, and their rows."""
-    if not len(rows) or counts.max() == 1 == counts.min():
-        return slot, rows
-    starts = np.cumsum(counts) - counts
-    within = np.arange(int(counts.sum())) - np.repeat(starts, counts)
-    return np.repeat(slot, counts) + within, np.repeat(rows, counts)
+def _runs(first: Ints, counts: Ints) -> Ints:
+    """first, first + 1, … as long as each counts."""
+    if not len(first) or counts.max() == 1 == counts.min():
+        return first
+    ends = first + counts - 1
+    return _sums(first - np.concatenate(([0], ends[:-1])), counts, np.ones(int(counts.sum()), np.int64))
+
+
+def _sums(jumps: Ints, counts: Ints, steps: Ints) -> Ints:
+    """The running sum of `steps`, with a jump where each run begins; every count is at least 1."""
+    steps[np.cumsum(counts) - counts] = jumps
+    return np.cumsum(steps)
 
 
 def _ranks(call: Ints, returned: Ints) -> tuple[Ints, Ints, int]:
@@ -323,24 +361,28 @@ def _ranks(call: Ints, returned: Ints) -> tuple[Ints, Ints, int]:
     return rank[: len(call)], rank[len(call) :], len(times) + 2
 
 
-def _value_slots(group: Ints, writer: Ints, wrote: Ints, reader: Ints, read: Ints) -> tuple[Ints, Ints, int]:
-    """A slot for each (partition, value) written; for each one read its slot, or −1; the number of slots."""
-    if not len(wrote):
-        return np.zeros(0, np.int64), np.full(len(read), -1, np.int64), 0
-    groups = int(group.max()) + 1
+def _value_slots(writer: Ints, wrote: Ints, reader: Ints, read: Ints) -> tuple[Ints, Ints, int]:
+    """A slot for each (partition, value) written, the slot of each one read, and n; slot n is that of values unwritten.
+
+    `writer` and `reader` are the partitions of the values `wrote` and `read`.
+    """
+    groups = int(max(writer.max() if len(writer) else 0, reader.max() if len(reader) else 0)) + 1
     low = np.full(groups, NEVER, np.int64)
     high = np.full(groups, -NEVER, np.int64)
-    np.minimum.at(low, group[writer], wrote)
-    np.maximum.at(high, group[writer], wrote)
-    with np.errstate(over="ignore"):
-        span = np.where(high >= low, high - low + 1, 0)
+    np.minimum.at(low, writer, wrote)
+    np.maximum.at(high, writer, wrote)
+    span = np.where(high >= low, high.astype(np.float64) - low, -1.0) + 1.0
     # Values that are dense in their partition, as counters are, index the table themselves.
-    if (span >= 0).all() and float(span.sum(dtype=np.float64)) <= 8 * len(wrote) + 1024:
-        base = np.cumsum(span) - span
-        inside = (read >= low[group[reader]]) & (read <= high[group[reader]])
-        found = np.where(inside, read - low[group[reader]] + base[group[reader]], -1)
-        return wrote - low[group[writer]] + base[group[writer]], found, int(span.sum())
-    return _sorted_slots(group[writer], wrote, group[reader], read)
+    if span.sum() > 8 * len(wrote) + 1024:
+        return _sorted_slots(writer, wrote, reader, read)
+    length = span.astype(np.int64)
+    size = int(length.sum())
+    shift = np.cumsum(length) - length - low
+    found = read + shift[reader]
+    outside = (read < low[reader]) | (read > high[reader])
+    if outside.any():
+        found[outside] = size
+    return wrote + shift[writer], found, size
 
 
 def _sorted_slots(writer: Ints, wrote: Ints, reader: Ints, read: Ints) -> tuple[Ints, Ints, int]:
@@ -352,4 +394,4 @@ def _sorted_slots(writer: Ints, wrote: Ints, reader: Ints, read: Ints) -> tuple[
     want = reader * len(values) + at
     found = np.searchsorted(keys, want)
     known &= (found < len(keys)) & (keys[np.minimum(found, len(keys) - 1)] == want)
-    return slot, np.where(known, found, -1), len(keys)
+    return slot, np.where(known, found, len(keys)), len(keys)

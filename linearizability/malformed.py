@@ -133,9 +133,10 @@ def _order(ops: Operations) -> Iterator[tuple[Flags, str]]:
 def _offsets_absent(ops: Operations, rows: Flags) -> Flags:
     """Rows with a value whose offset nobody knows."""
     if ops.offsets is None:
-        return rows & (ops.counts > 0) & (ops.offset == UNKNOWN)
+        absent: Flags = rows & (ops.counts > 0) & (ops.offset == UNKNOWN)
+        return absent
     unknown: Ints = np.concatenate(([0], np.cumsum(ops.offsets < 0)))
-    absent: Flags = rows & (unknown[ops.starts[1:]] > unknown[ops.starts[:-1]])
+    absent = rows & (unknown[ops.starts[1:]] > unknown[ops.starts[:-1]])
     return absent
 
 
