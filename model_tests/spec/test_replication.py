@@ -5,8 +5,9 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from spec.explorer import Limits, explore
+from spec.explorer import explore
 from spec.machine import Action, NotEnabled
+from spec.models import MODELS, QUICK
 from spec.replication import Bounds, Replication
 from spec.replication_actions import Append, HoldFetch, ReceiveFetch, ReceiveFetchResponse, SendFetch
 from spec.replication_control import (
@@ -312,23 +313,26 @@ def test_a_guard_that_fails_says_why(three: Walk) -> None:
 
 # --- small models, exhaustively ----------------------------------------------------------------------------------
 
-SMALL = {
-    "shrink and lapse": Replication(brokers=2, max_records=1, bounds=Bounds(shrinks=1, lapses=1)),
-    "crash": Replication(brokers=2, max_records=1, bounds=Bounds(shrinks=0, lapses=0, crashes=1)),
-    "three replicas": Replication(brokers=3, max_records=1, bounds=Bounds(shrinks=0, lapses=0)),
-    "duplicates and long polls": Replication(
-        brokers=2, max_records=2, long_polls=True, bounds=Bounds(shrinks=0, lapses=0, duplicates=1, disconnects=1)
-    ),
-    "unclean election": Replication(
-        brokers=2, max_records=1, unclean_leader_election=True, bounds=Bounds(shrinks=0, lapses=2)
-    ),
-}
 
-
-@pytest.mark.parametrize("machine", SMALL.values(), ids=SMALL)
-def test_every_reachable_state_satisfies_every_invariant(machine: Replication) -> None:
-    exploration = explore(machine, limits=Limits(states=40_000))
+@pytest.mark.parametrize("name", [*QUICK, "acks"])
+def test_every_reachable_state_satisfies_every_invariant(name: str) -> None:
+    exploration = explore(MODELS[name].machine)
+    assert exploration.complete
     assert exploration.holds, exploration.violations[0]
+    assert not exploration.unreached
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("name", MODELS)
+def test_every_model_holds_and_reaches_its_goals(name: str) -> None:
+    exploration = explore(MODELS[name].machine)
+    assert exploration.holds, exploration.violations[0]
+    assert not exploration.unreached
+
+
+def test_the_models_together_turn_every_perturbation_on() -> None:
+    bounds = [model.machine.bounds.by_kind for model in MODELS.values()]
+    assert all(any(allowed) for allowed in zip(*bounds, strict=True))
 
 
 def test_the_initial_leader_must_be_in_the_initial_isr() -> None:

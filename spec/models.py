@@ -1,0 +1,100 @@
+"""The models that are explored: the machines of this room with constants small enough to visit every state.
+
+No single model has every perturbation at once; each turns some on, so that it is finished in seconds and that together
+they cover every action. `QUICK` is a tenth of the work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from spec.replication import Bounds, Replication
+from spec.replication_state import Acks
+
+
+@attrs.frozen
+class Model:
+    """A machine with constants, and why these."""
+
+    name: str
+    machine: Replication
+    shows: str
+
+
+def _calm(**perturbations: int) -> Bounds:
+    return Bounds(**{"shrinks": 0, "lapses": 0, **perturbations})
+
+
+_ALL = (
+    Model(
+        "isr",
+        Replication(brokers=2, max_records=2, bounds=_calm(shrinks=1, lapses=1)),
+        "an ISR that shrinks and grows while the leader changes; logs that part and are mended",
+    ),
+    Model(
+        "elections",
+        Replication(brokers=3, max_records=1, bounds=_calm(lapses=1)),
+        "three replicas and an election: whom the new leader must wait for",
+    ),
+    Model(
+        "shrink",
+        Replication(brokers=3, max_records=1, bounds=_calm(shrinks=1)),
+        "three replicas, of which one or two fall out of the ISR and come back",
+    ),
+    Model(
+        "preferred",
+        Replication(brokers=2, max_records=1, bounds=_calm(shrinks=1, lapses=1, preferred_elections=1)),
+        "leadership that goes to and fro",
+    ),
+    Model(
+        "lapse",
+        Replication(brokers=2, max_records=1, bounds=_calm(shrinks=1, lapses=1)),
+        "a session that lapses while the ISR changes",
+    ),
+    Model(
+        "crash",
+        Replication(brokers=2, max_records=1, bounds=_calm(crashes=1)),
+        "an unflushed tail that is lost, and the new incarnation's way back",
+    ),
+    Model(
+        "crash-and-shrink",
+        Replication(brokers=2, max_records=1, bounds=_calm(shrinks=1, crashes=1)),
+        "a crash while the ISR changes (KIP-903)",
+    ),
+    Model(
+        "unclean",
+        Replication(
+            brokers=2, max_records=2, min_insync_replicas=1, unclean_leader_election=True, bounds=_calm(lapses=1)
+        ),
+        "a topic that prefers availability",
+    ),
+    Model(
+        "unclean-by-hand",
+        Replication(brokers=2, max_records=1, bounds=_calm(shrinks=1, lapses=1, unclean_elections=1)),
+        "an operator who accepts loss: what goes is what was declared",
+    ),
+    Model(
+        "network",
+        Replication(
+            brokers=2, max_records=1, long_polls=True, bounds=_calm(shrinks=1, disconnects=1, duplicates=1, pauses=1)
+        ),
+        "duplicates, broken connections, long polls and pauses",
+    ),
+    Model(
+        "controller",
+        Replication(brokers=2, max_records=1, bounds=_calm(shrinks=1, controller_failovers=1)),
+        "a new controller while an ISR change is under way",
+    ),
+    Model(
+        "acks",
+        Replication(brokers=2, max_records=2, min_insync_replicas=2, acks=tuple(Acks), bounds=_calm(shrinks=1)),
+        "acks 0, 1 and all beside each other, with an ISR that gets too small",
+    ),
+)
+
+MODELS: Mapping[str, Model] = {model.name: model for model in _ALL}
+
+QUICK = ("crash", "unclean", "network", "controller")
+"""A few seconds, most of the actions."""
