@@ -1,0 +1,61 @@
+"""`python -m spark_check HISTORIES… --out DIR`: judge files of histories, by the million."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+
+from linearizability.log import Level
+from spark_check.errors import CannotRun
+from spark_check.java import NoJava
+from spark_check.job import open_job
+from spark_check.session import CORES, JVM_MEMORY, NoSpark, local_session
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """0: all histories hold; 1: some are violated; 2: the job could not run, or rows or histories cannot be judged."""
+    options = _parser().parse_args(arguments)
+    try:
+        job = open_job(options.histories, options.out, level=Level(options.level), resume=options.resume)
+        summary = job.finished
+        if summary is None:
+            print(f"{len(job.plan.units)} units, {job.plan.rows:,} operations, starting Spark", file=sys.stderr)
+            summary = job.run(local_session(options.cores, options.memory), _show_progress)
+    except (CannotRun, NoJava, NoSpark) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    if options.json:
+        print(json.dumps(summary.to_json()))
+    else:
+        for line in summary.lines():
+            print(line)
+    return summary.exit_status
+
+
+def _show_progress(done: int, units: int) -> None:
+    """A line that is written over on a terminal; a line now and then elsewhere."""
+    if sys.stderr.isatty():
+        print(f"\rjudged {done} of {units} units", end="\n" if done == units else "", file=sys.stderr, flush=True)
+    elif done == units:
+        print(f"judged {done} of {units} units", file=sys.stderr)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m spark_check", description="Judge files of histories with Spark.")
+    parser.add_argument("histories", nargs="+", metavar="HISTORIES", help="Parquet or JSON lines files, or folders")
+    parser.add_argument("--out", required=True, metavar="DIR", help="where the tables go: a new or empty folder")
+    levels = [level.value for level in Level]
+    parser.add_argument(
+        "--level", choices=levels, default=Level.KAFKA.value, help="what a short answer to a read proves"
+    )
+    parser.add_argument("--json", action="store_true", help="print the summary as one JSON object")
+    parser.add_argument("--resume", action="store_true", help="go on with the job that was begun in DIR")
+    parser.add_argument("--cores", type=int, default=CORES, metavar="N", help="workers (default: %(default)s)")
+    parser.add_argument("--memory", default=JVM_MEMORY, metavar="SIZE", help="heap of the JVM (default: %(default)s)")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,115 @@
+"""An independent count of the input: which histories there are, and how many rows each has.
+
+It reads the one column `history`, row group by row group, and knows nothing of plans, units or ownership. `reconcile`
+holds the verdicts against it, so that a history that was judged twice, in part or not at all is found by its number.
+Needs 16 bytes a history on the driver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import attrs
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from linearizability.history import Ints
+from spark_check.errors import NotReconciled
+from spark_check.footers import KEY
+
+_MERGE_AT = 4_000_000
+"""Counts that may pile up before they are added together."""
+
+
+@attrs.frozen(eq=False)
+class Census:
+    """Row counts by history id, ids ascending; `nameless` rows have no history id."""
+
+    ids: Ints
+    counts: Ints
+    nameless: int = 0
+
+    @property
+    def rows(self) -> int:
+        return int(self.counts.sum()) + self.nameless
+
+
+def census(files: Iterable[str]) -> Census:
+    """Count the rows of every history in Parquet `files`."""
+    return add(_row_groups(files))
+
+
+def count(column: pa.ChunkedArray) -> Census:
+    """The rows of every history in a column of history ids."""
+    present = column.drop_null().cast(pa.int64()).to_numpy()
+    return _sum(present, np.ones(len(present), np.int64), column.null_count)
+
+
+def add(parts: Iterable[Census]) -> Census:
+    """All counts together."""
+    waiting: list[Census] = []
+    size = 0
+    for part in parts:
+        waiting.append(part)
+        size += len(part.ids)
+        if size > _MERGE_AT:
+            waiting = [_merge(waiting)]
+            # What is distinct cannot shrink further: leave room for as much again before the next merge.
+            size = -len(waiting[0].ids)
+    return _merge(waiting)
+
+
+def _row_groups(files: Iterable[str]) -> Iterator[Census]:
+    for file in files:
+        with pq.ParquetFile(file) as opened:
+            for group in range(opened.num_row_groups):
+                yield count(opened.read_row_group(group, columns=[KEY]).column(0))
+
+
+def _merge(parts: list[Census]) -> Census:
+    none = np.zeros(0, np.int64)
+    ids = np.concatenate([none, *(part.ids for part in parts)])
+    counts = np.concatenate([none, *(part.counts for part in parts)])
+    return _sum(ids, counts, sum(part.nameless for part in parts))
+
+
+def _sum(ids: Ints, counts: Ints, nameless: int) -> Census:
+    if len(ids) and (ids[1:] < ids[:-1]).any():
+        order = np.argsort(ids, kind="stable")
+        ids, counts = ids[order], counts[order]
+    first = np.flatnonzero(np.concatenate(([True], ids[1:] != ids[:-1]))[: len(ids)])
+    return Census(ids[first], np.add.reduceat(counts, first) if len(first) else counts[:0], nameless)
+
+
+def reconcile(found: Census, ids: Ints, counts: Ints, nameless: int) -> None:
+    """Raise NotReconciled unless the verdict rows (`ids`, with the rows that each accounts for) are exactly the input.
+
+    `ids` come as they stand in the verdict table, doubles included; `nameless` rows were kept aside.
+    """
+    order = np.argsort(ids, kind="stable")
+    ids, counts = ids[order], counts[order]
+    wrong: list[str] = []
+    double = ids[1:][ids[1:] == ids[:-1]]
+    if len(double):
+        wrong.append(f"{len(double):,} histories have more than one verdict, history {double[0]} for one")
+    missing = np.setdiff1d(found.ids, ids)
+    if len(missing):
+        wrong.append(f"{len(missing):,} histories of the input have no verdict, history {missing[0]} for one")
+    extra = np.setdiff1d(ids, found.ids)
+    if len(extra):
+        wrong.append(f"{len(extra):,} verdicts are about histories that the input does not have, {extra[0]} for one")
+    if not wrong and (counts != found.counts).any():
+        at = int(np.flatnonzero(counts != found.counts)[0])
+        wrong.append(
+            f"history {ids[at]} has {found.counts[at]:,} rows in the input and {counts[at]:,} in its verdict "
+            f"({int((counts != found.counts).sum()):,} histories differ)"
+        )
+    if nameless != found.nameless:
+        wrong.append(f"{found.nameless:,} rows of the input have no history id, {nameless:,} were kept aside")
+    if wrong:
+        raise NotReconciled(
+            f"the verdicts do not account for the input ({len(found.ids):,} histories, {found.rows:,} rows): "
+            f"{'; '.join(wrong)}. Do not trust them. Way out: if a file changed while the job ran, run it again into "
+            "another folder; if none did, this is a defect: please report it"
+        )

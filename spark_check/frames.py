@@ -1,0 +1,45 @@
+"""The same judgement for those who work in Spark: DataFrames of verdicts, anomalies and malformed rows."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from atexit import register
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from linearizability.log import Level
+from spark_check.job import open_job
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class Tables(NamedTuple):
+    """`verdicts`: one row a history; `anomalies`: one row each; `malformed`: one row for each row kept aside."""
+
+    verdicts: DataFrame
+    anomalies: DataFrame
+    malformed: DataFrame
+
+
+def check_histories(
+    spark: SparkSession, paths: Iterable[str | Path], *, out: str | Path | None = None, level: Level = Level.KAFKA
+) -> Tables:
+    """Judge all histories in `paths` (files and folders), now; the tables are read back from `out`.
+
+    Without `out` they are kept in a temporary folder until the process ends. On a cluster, `paths` and `out` must be
+    folders that all executors share. Raises CannotRun.
+    """
+    if out is None:
+        kept = tempfile.mkdtemp(prefix="spark_check-")
+        register(shutil.rmtree, kept, ignore_errors=True)
+        out = Path(kept, "tables")
+    open_job(paths, out, level=level).run(spark)
+    return read_tables(spark, out)
+
+
+def read_tables(spark: SparkSession, out: str | Path) -> Tables:
+    """The tables that a job wrote to `out`."""
+    return Tables(*(spark.read.parquet(str(Path(out).resolve() / name)) for name in Tables._fields))

@@ -1,0 +1,240 @@
+"""The job: files in, tables of verdicts out. Spark hands out the units; workers read, judge and write their own.
+
+No operation ever passes through the JVM, except unclustered ones, which are shuffled there as Arrow streams.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from linearizability.log import Level
+from spark_check.census import census, reconcile
+from spark_check.errors import BadInput, CannotRun, NotReconciled
+from spark_check.footers import find_files, pieces_of
+from spark_check.judging import judge
+from spark_check.output import SUMMARY, TABLES, Commit, begin, commit, commits, committed, examine, write_atomically
+from spark_check.planner import LARGEST, TARGET, Plan, Unit, plan
+from spark_check.reading import Part, join_bucket, read_unit, split_by_bucket
+from spark_check.summary import Summary, summarize
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Progress = Callable[[int, int], None]
+"""Called with the units done and the units in all."""
+
+POLL = 0.5
+"""Seconds between two looks at how many units are done."""
+
+
+@attrs.frozen
+class Failed:
+    """A unit that cannot be judged, however often it is tried: the input is not what it should be."""
+
+    message: str
+
+
+@attrs.frozen
+class Work:
+    """What a worker needs to know besides its unit. Travels to the workers, and calls no Spark."""
+
+    out: Path
+    level: Level
+
+    def do(self, unit: Unit) -> Commit | Failed:
+        """Read, judge and write one unit."""
+        return self._finish(unit, lambda: list(read_unit(unit)))
+
+    def split(self, task: tuple[Unit, Sequence[int]]) -> Iterator[tuple[int, bytes | Failed]]:
+        """The rows of one piece of unclustered input, by bucket."""
+        unit, wanted = task
+        whole = attrs.evolve(unit, bucket=0, buckets=1)
+        try:
+            for part in read_unit(whole):
+                yield from split_by_bucket(part, unit.buckets, wanted)
+        except BadInput as error:
+            yield from ((bucket, Failed(str(error))) for bucket in wanted)
+
+    def join(self, unit: Unit, streams: Iterable[bytes | Failed]) -> Commit | Failed:
+        """Judge and write one bucket."""
+        held: list[bytes] = []
+        for stream in streams:
+            if isinstance(stream, Failed):
+                return stream
+            held.append(stream)
+        return self._finish(unit, lambda: join_bucket(held))
+
+    def _finish(self, unit: Unit, read: Callable[[], list[Part]]) -> Commit | Failed:
+        pa.set_cpu_count(1)  # Spark has a worker for each core already
+        began = time.perf_counter()
+        try:
+            parts = read()
+            judged = judge(parts, self.level)
+        except BadInput as error:
+            return Failed(str(error))
+        nameless = sum(part.table.column("history").null_count for part in parts)
+        return commit(self.out, unit, judged, nameless, time.perf_counter() - began)
+
+
+@attrs.frozen
+class Job:
+    """What is to be judged, and where to: made by `open_job`, which finds fault before any time is spent."""
+
+    files: tuple[Path, ...]
+    plan: Plan
+    work: Work
+    manifest: dict[str, Any]
+
+    @property
+    def finished(self) -> Summary | None:
+        """The summary, if the job is complete already."""
+        place = self.work.out / SUMMARY
+        return Summary.from_json(json.loads(place.read_text())) if place.exists() else None
+
+    def run(self, spark: SparkSession, progress: Progress | None = None) -> Summary:
+        """Judge what is not judged yet. Raises BadInput, BadOutput, NotReconciled, or CannotRun if Spark itself fails."""
+        began = time.perf_counter()
+        finished = self.finished
+        if finished is not None:
+            return finished
+        out, units = self.work.out, self.plan.units
+        begin(out, self.manifest)
+        done = commits(out)
+        todo = [unit for unit in units if unit.name not in done]
+        with _watched(out, len(units), progress):
+            results = _judge_all(spark, todo, self.work)
+        for result in results:
+            if isinstance(result, Failed):
+                raise BadInput(result.message)
+            done[result.unit] = result
+        _reconcile(out, [str(file) for file in self.files], self.plan, done)
+        summary = summarize(
+            [done[unit.name] for unit in units],
+            out=str(out),
+            level=self.work.level.value,
+            files=len(self.files),
+            resumed=len(units) - len(todo),
+            notes=self.plan.notes,
+            seconds=time.perf_counter() - began,
+        )
+        _complete(out, summary)
+        return summary
+
+
+def open_job(
+    paths: Iterable[str | Path],
+    out: str | Path,
+    *,
+    level: Level = Level.KAFKA,
+    resume: bool = False,
+    target: int = TARGET,
+    largest: int = LARGEST,
+) -> Job:
+    """Plan the judging of all histories in `paths`; raises BadInput and BadOutput, and writes nothing.
+
+    `target` and `largest` are the operations that a unit should and may hold.
+    """
+    out = Path(out).resolve()
+    files = find_files(paths)
+    planned = plan(pieces_of(files), target, largest)
+    inputs = [[str(file), file.stat().st_size, file.stat().st_mtime_ns] for file in files]
+    manifest = {"files": inputs, "level": level.value, "unit sizes": [target, largest]}
+    examine(out, manifest, resume)
+    return Job(files, planned, Work(out, level), manifest)
+
+
+def _judge_all(spark: SparkSession, units: Sequence[Unit], work: Work) -> list[Commit | Failed]:
+    results: list[Commit | Failed] = []
+    try:
+        single = [unit for unit in units if unit.buckets == 1]
+        if single:
+            results += spark.sparkContext.parallelize(single, len(single)).map(work.do).collect()
+        for shared in _by_pieces(unit for unit in units if unit.buckets > 1):
+            results += _judge_buckets(spark, shared, work)
+    except Exception as error:
+        raise CannotRun(
+            f"Spark gave up: {str(error).strip().splitlines()[0]}. What is done is kept: --resume goes on from there"
+        ) from error
+    return results
+
+
+def _by_pieces(units: Iterable[Unit]) -> Iterator[list[Unit]]:
+    """Buckets of the same pieces, together."""
+    found: dict[tuple[int | None, int | None], list[Unit]] = {}
+    for unit in units:
+        found.setdefault((unit.first, unit.last), []).append(unit)
+    yield from found.values()
+
+
+def _judge_buckets(spark: SparkSession, units: Sequence[Unit], work: Work) -> list[Commit | Failed]:
+    """Shuffle the operations by bucket, then judge each bucket."""
+    whole = units[0]
+    by_bucket = {unit.bucket: attrs.evolve(unit, pieces=(), borrowed=()) for unit in units}
+    wanted = tuple(sorted(by_bucket))
+    own = [attrs.evolve(whole, bucket=0, pieces=(piece,), borrowed=()) for piece in whole.pieces]
+    borrowed = [attrs.evolve(whole, bucket=0, pieces=(), borrowed=(piece,)) for piece in whole.borrowed]
+    tasks = [(task, wanted) for task in own + borrowed]
+
+    def judge_bucket(bucket: int, pairs: Iterable[tuple[int, bytes | Failed]]) -> Iterator[Commit | Failed]:
+        if bucket in by_bucket:
+            yield work.join(by_bucket[bucket], (stream for _, stream in pairs))
+
+    streams = spark.sparkContext.parallelize(tasks, len(tasks)).flatMap(work.split)
+    return streams.partitionBy(whole.buckets, int).mapPartitionsWithIndex(judge_bucket).collect()
+
+
+@contextmanager
+def _watched(out: Path, units: int, progress: Progress | None) -> Iterator[None]:
+    """Meanwhile say now and then how many units have their commit."""
+    if progress is None:
+        yield
+        return
+    over = Event()
+
+    def watch() -> None:
+        while not over.wait(POLL):
+            progress(committed(out), units)
+
+    watcher = Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join()
+        progress(committed(out), units)
+
+
+def _reconcile(out: Path, files: Sequence[str], planned: Plan, done: dict[str, Commit]) -> None:
+    """Hold the tables, as they stand on disk, against an independent count of the input and against the footers."""
+    found = census(files)
+    if found.rows != planned.rows:
+        raise NotReconciled(f"the footers promise {planned.rows:,} rows and the files hold {found.rows:,}: one changed")
+    written = [out / "verdicts" / f"{unit.name}.parquet" for unit in planned.units]
+    tables = [pq.read_table(file, columns=["history", "operations"]) for file in written if file.exists()]
+    none = [np.zeros(0, np.int64)]
+    ids = np.concatenate(none + [table.column("history").to_numpy() for table in tables])
+    counts = np.concatenate(none + [table.column("operations").to_numpy() for table in tables])
+    reconcile(found, ids, counts, sum(done[unit.name].nameless for unit in planned.units))
+
+
+def _complete(out: Path, summary: Summary) -> None:
+    """Give each table at least one file, so that Spark finds its schema, and write the summary last of all."""
+    for name, schema in TABLES.items():
+        if not any((out / name).glob("*.parquet")):
+            empty = schema.empty_table()
+            write_atomically(out / name / "none.parquet", partial(pq.write_table, empty))
+    text: dict[str, Any] = summary.to_json()
+    write_atomically(out / SUMMARY, lambda place: place.write_text(json.dumps(text, indent=1)))

@@ -1,0 +1,190 @@
+"""From rows to verdicts: what a worker does with the parts of one unit. Pure: tables in, tables out."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+import pyarrow as pa
+
+from linearizability.anomaly import Anomaly
+from linearizability.arrow import HistoryError, from_arrow
+from linearizability.check import Verdict, Verdicts, check
+from linearizability.history import Flags, Ints, Operations, concatenate
+from linearizability.log import Level
+from linearizability.malformed import MalformedRow, find, sieve
+from spark_check.census import Census, add, count
+from spark_check.errors import BadInput
+from spark_check.footers import KEY
+from spark_check.reading import Part
+
+MALFORMED = "malformed"
+"""The verdict of a history that has malformed rows: it is not judged, since without them a verdict means nothing."""
+
+NAMES = (*(verdict.name.lower() for verdict in Verdict), MALFORMED)
+"""Verdicts in words; the first three by the codes of the checker."""
+
+VERDICT_SCHEMA = pa.schema(
+    [
+        pa.field("history", pa.int64(), nullable=False),
+        pa.field("operations", pa.int64(), nullable=False),
+        pa.field("malformed", pa.int64(), nullable=False),
+        pa.field("verdict", pa.string(), nullable=False),
+        pa.field("anomalies", pa.int32(), nullable=False),
+    ]
+)
+"""One row a history. `operations`: its rows in the input; `malformed`: how many of them were kept aside."""
+
+MALFORMED_SCHEMA = pa.schema(
+    [
+        pa.field("file", pa.string(), nullable=False),
+        pa.field("row_group", pa.int32(), nullable=False),
+        pa.field("row", pa.int64(), nullable=False),
+        pa.field("history", pa.int64()),
+        pa.field("reason", pa.string(), nullable=False),
+        pa.field("content", pa.string(), nullable=False),
+    ]
+)
+"""One row for each row kept aside: where it is (`row` counts within the row group), why, and its content as JSON."""
+
+
+Aside = dict[str, Any]
+"""A row of MALFORMED_SCHEMA."""
+
+
+@attrs.frozen(eq=False)
+class Judged:
+    """What came out of one unit."""
+
+    verdicts: pa.Table
+    anomalies: pa.Table
+    malformed: pa.Table
+    counts: Counter[str]
+    """Histories by verdict."""
+    kinds: Counter[str]
+    """Rows of the anomaly table by name."""
+    examples: tuple[Anomaly, ...]
+    """The first anomaly of each name."""
+
+
+def judge(parts: Sequence[Part], level: Level) -> Judged:
+    """Judge the histories in `parts`, which hold all their rows; raises BadInput if a table is none of histories."""
+    rows = add(count(part.table.column(KEY)) for part in parts)
+    sound, aside, spoiled = _sieve(parts)
+    operations, order = _combine(sound)
+    bad = find(operations)
+    if bad:
+        aside += _place(bad, sound, order)
+        spoiled |= {row.history for row in bad}
+    if spoiled:
+        operations = operations.take(np.flatnonzero(~_among(operations.history, spoiled)))
+    verdicts = check(operations, level)
+    first: dict[str, Anomaly] = {}
+    for one in verdicts.anomalies:
+        first.setdefault(one.name.value, one)
+    table = _verdict_table(verdicts, rows, spoiled, aside)
+    return Judged(
+        verdicts=table,
+        anomalies=verdicts.anomaly_table(),
+        malformed=pa.Table.from_pylist(aside, schema=MALFORMED_SCHEMA),
+        counts=Counter({NAMES[code]: int(n) for code, n in enumerate(np.bincount(verdicts.verdicts)) if n})
+        + Counter({MALFORMED: len(spoiled)}),
+        kinds=Counter(one.name.value for one in verdicts.anomalies),
+        examples=tuple(first.values()),
+    )
+
+
+def _sieve(parts: Iterable[Part]) -> tuple[list[Part], list[Aside], set[int]]:
+    """The rows that are operations, those that are not even that, and the histories that have such rows."""
+    sound: list[Part] = []
+    aside: list[Aside] = []
+    spoiled: set[int] = set()
+    for part in parts:
+        try:
+            table, bad, kept = sieve(part.table, part.file)
+        except HistoryError as error:
+            raise BadInput(str(error)) from error
+        for row in bad:
+            kept_aside = _aside(part, row.row, row.reason)
+            aside.append(kept_aside)
+            if kept_aside["history"] is not None:
+                spoiled.add(row.history)
+        sound.append(attrs.evolve(part, table=table, rows=part.rows[kept]) if bad else part)
+    return sound, aside, spoiled
+
+
+def _aside(part: Part, at: int, reason: str) -> Aside:
+    """Row `at` of `part`, in MALFORMED_SCHEMA."""
+    content = part.table.slice(at, 1).to_pylist()[0]
+    return {
+        "file": part.file,
+        "row_group": part.row_group,
+        "row": int(part.rows[at]),
+        "history": content[KEY],
+        "reason": reason,
+        "content": json.dumps(content),
+    }
+
+
+def _combine(parts: Sequence[Part]) -> tuple[Operations, Ints | None]:
+    """All rows sorted by history and index, and the order in which that put them (None: as they came)."""
+    try:
+        operations = concatenate([from_arrow(part.table, part.file, part.topics) for part in parts])
+    except HistoryError as error:
+        raise BadInput(str(error)) from error
+    history, index = operations.history, operations.index
+    if not any("index" in part.table.column_names for part in parts):
+        order = np.argsort(history, kind="stable")
+        operations = operations.take(order)
+        starts = operations.history_starts
+        index = (np.arange(len(order)) - np.repeat(starts[:-1], np.diff(starts))).astype(np.int32)
+        return attrs.evolve(operations, index=index), order
+    step = np.diff(history)
+    if (step > 0).all() or ((step > 0) | ((step == 0) & (np.diff(index) >= 0))).all():
+        return operations, None
+    order = np.lexsort((index, history))
+    return operations.take(order), order
+
+
+def _place(bad: Iterable[MalformedRow], parts: Sequence[Part], order: Ints | None) -> list[Aside]:
+    """Malformed rows of the combined operations, where they came from."""
+    starts = np.concatenate(([0], np.cumsum([len(part.table) for part in parts])))
+    placed: list[Aside] = []
+    for row in bad:
+        came = row.row if order is None else int(order[row.row])
+        part = int(np.searchsorted(starts, came, side="right")) - 1
+        placed.append(_aside(parts[part], came - int(starts[part]), row.reason))
+    return placed
+
+
+def _among(history: Ints, spoiled: Iterable[int]) -> Flags:
+    found: Flags = np.isin(history, np.array(sorted(spoiled), np.int64))
+    return found
+
+
+def _verdict_table(verdicts: Verdicts, rows: Census, spoiled: set[int], aside: Iterable[Aside]) -> pa.Table:
+    """VERDICT_SCHEMA: the histories that were judged, and those that were not because of malformed rows."""
+    judged = verdicts.table()
+    names = pa.DictionaryArray.from_arrays(judged.column("verdict").combine_chunks(), pa.array(NAMES)).cast(pa.string())
+    columns = [judged.column("history"), judged.column("operations"), _zeros(len(judged)), names]
+    table = pa.Table.from_arrays([*columns, judged.column("anomalies")], schema=VERDICT_SCHEMA)
+    if not spoiled:
+        return table
+    malformed = Counter(row["history"] for row in aside)
+    ids = sorted(spoiled)
+    left_out = {
+        "history": ids,
+        "operations": rows.counts[np.searchsorted(rows.ids, ids)],
+        "malformed": [malformed[one] for one in ids],
+        "verdict": [MALFORMED] * len(ids),
+        "anomalies": [0] * len(ids),
+    }
+    return pa.concat_tables([table, pa.table(left_out, schema=VERDICT_SCHEMA)]).sort_by("history")
+
+
+def _zeros(size: int) -> pa.Array:
+    return pa.array(np.zeros(size, np.int64))

@@ -1,0 +1,159 @@
+"""The folder that a job writes, and why a kill leaves nothing doubled and nothing half-written.
+
+    verdicts/   anomalies/   malformed/     Parquet, one file a unit, named by the unit
+    _units/                                 a commit for each unit that is done, in JSON
+    _manifest.json                          what is judged and how: a resumed job must find the same
+    summary.json                            written last: the job is complete
+
+A unit's tables are each written beside their place and moved there, and its commit comes after all of them. A unit
+without a commit is judged again when the job is resumed, into files of the same names: it can't be counted twice.
+Names that begin with an underscore are not data to Spark.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from linearizability.check import ANOMALY_SCHEMA
+from spark_check.errors import BadOutput
+from spark_check.judging import MALFORMED_SCHEMA, VERDICT_SCHEMA, Judged
+from spark_check.planner import Unit
+
+TABLES = {"verdicts": VERDICT_SCHEMA, "anomalies": ANOMALY_SCHEMA, "malformed": MALFORMED_SCHEMA}
+MANIFEST = "_manifest.json"
+UNITS = "_units"
+SUMMARY = "summary.json"
+
+
+@attrs.frozen
+class Example:
+    """An anomaly in words, with the operations that prove it."""
+
+    history: int
+    anomaly: str
+    topic: str
+    partition: int
+    operations: tuple[int, ...]
+    count: int
+    witness: str
+
+
+@attrs.frozen
+class Commit:
+    """What a unit came to: counts of histories by verdict, of anomalies by name, of malformed rows by reason."""
+
+    unit: str
+    histories: int
+    operations: int
+    verdicts: dict[str, int]
+    anomalies: dict[str, int]
+    malformed: dict[str, int]
+    nameless: int
+    examples: tuple[Example, ...]
+    seconds: float
+
+    def to_json(self) -> str:
+        return json.dumps(attrs.asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Commit:
+        said: dict[str, Any] = json.loads(text)
+        examples = tuple(Example(**{**one, "operations": tuple(one["operations"])}) for one in said.pop("examples"))
+        return cls(**said, examples=examples)
+
+
+def examine(out: Path, manifest: dict[str, Any], resume: bool) -> None:
+    """Raise BadOutput unless a job can begin in `out`, or go on there; write nothing."""
+    if out.exists() and not out.is_dir():
+        raise BadOutput(f"{out} is a file: give a folder that does not exist yet, or an empty one")
+    if out.is_dir() and any(out.iterdir()):
+        if not resume:
+            raise BadOutput(
+                f"{out} is not empty: give another folder, or --resume to go on with the job that was begun in it"
+            )
+        _same_job(out, manifest)
+
+
+def begin(out: Path, manifest: dict[str, Any]) -> None:
+    """Make the folders, and clear away what a killed job left half-written. Raises BadOutput."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        write_atomically(out / MANIFEST, lambda place: place.write_text(json.dumps(manifest, indent=1)))
+        for name in (*TABLES, UNITS):
+            (out / name).mkdir(exist_ok=True)
+        for left in out.rglob(".*.partial"):
+            left.unlink(missing_ok=True)
+    except OSError as error:
+        raise BadOutput(f"{out} cannot be written ({error.strerror or error}): give another folder") from error
+
+
+def _same_job(out: Path, manifest: dict[str, Any]) -> None:
+    try:
+        begun = json.loads((out / MANIFEST).read_text())
+    except (OSError, ValueError) as error:
+        raise BadOutput(f"{out} holds no job to resume (no {MANIFEST} in it): give another folder") from error
+    differs = [key for key in manifest if begun.get(key) != manifest[key]]
+    if differs:
+        raise BadOutput(
+            f"the job in {out} cannot be resumed, its {' and its '.join(differs)} were others: "
+            "run again with the same files and options, or into another folder"
+        )
+
+
+def write_atomically(place: Path, write: Callable[[Path], object]) -> None:
+    """Write beside `place`, then move there."""
+    beside = place.with_name(f".{place.name}.{os.getpid()}.partial")
+    try:
+        write(beside)
+        beside.replace(place)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def commit(out: Path, unit: Unit, judged: Judged, nameless: int, seconds: float) -> Commit:
+    """Put a unit's tables in their places, then its commit."""
+    tables = {"verdicts": judged.verdicts, "anomalies": judged.anomalies, "malformed": judged.malformed}
+    for name, table in tables.items():
+        place = out / name / f"{unit.name}.parquet"
+        if len(table):
+            write_atomically(place, partial(pq.write_table, table, compression="zstd"))
+        else:
+            place.unlink(missing_ok=True)
+    done = Commit(
+        unit=unit.name,
+        histories=len(judged.verdicts),
+        operations=int(pc.sum(judged.verdicts.column("operations")).as_py() or 0),
+        verdicts=dict(judged.counts),
+        anomalies=dict(judged.kinds),
+        malformed=dict(Counter(judged.malformed.column("reason").to_pylist())),
+        nameless=nameless,
+        examples=tuple(
+            Example(one.history, one.name.value, one.topic, one.partition, one.operations, one.count, one.witness)
+            for one in judged.examples
+        ),
+        seconds=seconds,
+    )
+    write_atomically(out / UNITS / f"{unit.name}.json", lambda beside: beside.write_text(done.to_json()))
+    return done
+
+
+def commits(out: Path) -> dict[str, Commit]:
+    """The units that are done, by name."""
+    found = (Commit.from_json(file.read_text()) for file in sorted((out / UNITS).glob("*.json")))
+    return {one.unit: one for one in found}
+
+
+def committed(out: Path) -> int:
+    """How many units are done."""
+    return sum(1 for _ in (out / UNITS).glob("unit-*.json"))

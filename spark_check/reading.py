@@ -1,0 +1,155 @@
+"""A unit's rows, from Parquet straight to Arrow: only those that it owns, each with the place it came from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+import attrs
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from linearizability.arrow import SCHEMA, TOPICS
+from linearizability.history import Flags, Ints
+from spark_check.errors import BadInput
+from spark_check.footers import KEY
+from spark_check.planner import Piece, Unit, bucket_of
+
+COLUMNS = tuple(name for name in SCHEMA.names if name != "meta")
+"""What the checker reads: `meta` is for people."""
+
+ROWS_AT_A_TIME = 16_384
+"""A borrowed piece is read in steps of so many rows, until the one history in question ends."""
+
+
+_ROW = "spark_check.row"
+_FILE = b"spark_check.file"
+_GROUP = b"spark_check.row_group"
+_TOPICS = b"spark_check.topics"
+
+
+@attrs.frozen(eq=False)
+class Part:
+    """Rows of one row group. `rows` are their numbers there, `topics` the names of their topic codes, if given."""
+
+    file: str
+    row_group: int
+    rows: Ints
+    table: pa.Table
+    topics: tuple[str, ...] | None
+
+    def of(self, kept: Flags) -> Part:
+        """The rows for which `kept` holds."""
+        if kept.all():
+            return self
+        return attrs.evolve(self, rows=self.rows[kept], table=self.table.filter(pa.array(kept)))
+
+
+def read_unit(unit: Unit) -> Iterator[Part]:
+    """The rows that `unit` owns, in order of file and row; raises BadInput if a file cannot be read."""
+    for piece in unit.pieces:
+        part = read_piece(piece)
+        yield part.of(_owned(unit, part.table))
+    if unit.last is not None:
+        for piece in unit.borrowed:
+            yield _read_history(piece, unit.last)
+
+
+def _owned(unit: Unit, table: pa.Table) -> Flags:
+    """Rows that `unit` judges. Those without a history id belong to the unit (the first bucket) that has the piece."""
+    column = table.column(KEY)
+    if not column.null_count:
+        return unit.owns(column.to_numpy())
+    nameless: Flags = column.is_null().to_numpy()
+    owned = unit.owns(column.fill_null(0).to_numpy()) & ~nameless
+    return owned | nameless if unit.bucket == 0 else owned
+
+
+def read_piece(piece: Piece) -> Part:
+    """A whole row group."""
+    with _open(piece) as file:
+        table = file.read_row_group(piece.row_group, columns=_columns(file), use_threads=False)
+        return Part(piece.file, piece.row_group, np.arange(len(table)), table, _topics(file, piece.file))
+
+
+def _read_history(piece: Piece, history: int) -> Part:
+    """The rows of one history in a row group, reading no further than they go."""
+    with _open(piece) as file:
+        group = [piece.row_group]
+        ids = file.read_row_group(piece.row_group, columns=[KEY], use_threads=False).column(0)
+        rows = np.flatnonzero(ids.fill_null(history + 1).to_numpy() == history)
+        columns, end, at = _columns(file), int(rows[-1]) + 1, 0
+        batches: list[pa.RecordBatch] = []
+        for batch in file.iter_batches(ROWS_AT_A_TIME, row_groups=group, columns=columns, use_threads=False):
+            batches.append(batch)
+            at += len(batch)
+            if at >= end:
+                break
+        table = pa.Table.from_batches(batches).take(pa.array(rows))
+        return Part(piece.file, piece.row_group, rows, table, _topics(file, piece.file))
+
+
+@contextmanager
+def _open(piece: Piece) -> Iterator[pq.ParquetFile]:
+    try:
+        with pq.ParquetFile(piece.file) as file:
+            yield file
+    except (OSError, pa.ArrowException) as error:
+        raise BadInput(
+            f"{piece.file}, row group {piece.row_group} cannot be read ({error}): the file is damaged, write it again"
+        ) from error
+
+
+def _columns(file: pq.ParquetFile) -> list[str]:
+    present = file.schema_arrow.names
+    return [name for name in COLUMNS if name in present]
+
+
+def _topics(file: pq.ParquetFile, source: str) -> tuple[str, ...] | None:
+    stored = (file.metadata.metadata or {}).get(TOPICS)
+    if stored is None:
+        return None
+    try:
+        names = json.loads(stored)
+    except ValueError:
+        names = None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise BadInput(f"{source}: its metadata {TOPICS.decode()} should be a JSON list of topic names, and is not")
+    return tuple(names)
+
+
+def split_by_bucket(part: Part, buckets: int, wanted: Iterable[int]) -> Iterator[tuple[int, bytes]]:
+    """The rows of `part` of each of the `buckets`, as (bucket, Arrow stream) for each bucket that is wanted."""
+    table = part.table.append_column(_ROW, pa.array(part.rows))
+    metadata: dict[bytes, str] = {_FILE: part.file, _GROUP: str(part.row_group)}
+    if part.topics is not None:
+        metadata[_TOPICS] = json.dumps(part.topics)
+    table = table.replace_schema_metadata(metadata)
+    ids = table.column(KEY)
+    bucket = np.where(ids.is_null().to_numpy(), 0, bucket_of(ids.fill_null(0).to_numpy(), buckets))
+    order = np.argsort(bucket, kind="stable")
+    table = table.take(pa.array(order))
+    cuts = np.searchsorted(bucket[order], np.arange(buckets + 1))
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    for one in wanted:
+        start, stop = int(cuts[one]), int(cuts[one + 1])
+        if start < stop:
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
+                writer.write_table(table.slice(start, stop - start))
+            yield one, sink.getvalue().to_pybytes()
+
+
+def join_bucket(streams: Iterable[bytes]) -> list[Part]:
+    """The parts that were split, in order of file, row group and row."""
+    parts: list[Part] = []
+    for stream in streams:
+        table = pa.ipc.open_stream(stream).read_all()
+        metadata = table.schema.metadata
+        topics = tuple(json.loads(metadata[_TOPICS])) if _TOPICS in metadata else None
+        rows = table.column(_ROW).to_numpy()
+        table = table.drop_columns([_ROW])
+        parts.append(Part(metadata[_FILE].decode(), int(metadata[_GROUP]), rows, table, topics))
+    return sorted(parts, key=lambda part: (part.file, part.row_group))

@@ -1,0 +1,118 @@
+"""What a job came to, as one object: for the command line, for a report, and as JSON for machines."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import attrs
+
+from linearizability.check import Verdict
+from spark_check.judging import MALFORMED
+from spark_check.output import Commit, Example
+
+EXAMPLES = 3
+"""Examples of each anomaly that a summary holds."""
+
+
+@attrs.frozen
+class Summary:
+    """Counts over all histories of a job.
+
+    `verdicts` counts histories by verdict (valid, violated, unknown, malformed), `anomalies` the rows of the anomaly
+    table by name, `malformed` the rows kept aside by reason. `seconds` is the wall time of this run of the job,
+    `kernel_seconds` the workers' time added up, over all runs of it.
+    """
+
+    out: str
+    level: str
+    files: int
+    histories: int
+    operations: int
+    verdicts: dict[str, int]
+    anomalies: dict[str, int]
+    malformed: dict[str, int]
+    examples: tuple[Example, ...]
+    units: int
+    resumed: int
+    notes: tuple[str, ...]
+    seconds: float
+    kernel_seconds: float
+
+    @property
+    def exit_status(self) -> int:
+        """0: all hold; 1: some are violated; 2: some rows or histories could not be judged."""
+        if self.malformed:
+            return 2
+        if self.verdicts.get(Verdict.VIOLATED.name.lower()):
+            return 1
+        return 2 if self.verdicts.get(Verdict.UNKNOWN.name.lower()) else 0
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {**attrs.asdict(self), "exit_status": self.exit_status}
+
+    @classmethod
+    def from_json(cls, said: dict[str, Any]) -> Summary:
+        """What `to_json` gave."""
+        fields = {field.name: said[field.name] for field in attrs.fields(cls)}
+        fields["examples"] = tuple(
+            Example(**{**one, "operations": tuple(one["operations"])}) for one in said["examples"]
+        )
+        fields["notes"] = tuple(said["notes"])
+        return cls(**fields)
+
+    def lines(self) -> Iterable[str]:
+        """As a person reads it."""
+        yield f"{self.histories:,} histories, {self.operations:,} operations, judged at level {self.level}"
+        for name in (*(verdict.name.lower() for verdict in Verdict), MALFORMED):
+            if self.verdicts.get(name):
+                yield f"  {name:<10} {self.verdicts[name]:>12,}"
+        for name, count in sorted(self.anomalies.items()):
+            yield f"  {name}: {count:,}"
+            for one in (one for one in self.examples if one.anomaly == name):
+                yield f"    history {one.history}, {one.topic}-{one.partition}: {one.witness}"
+        for reason, count in sorted(self.malformed.items(), key=lambda item: -item[1]):
+            yield f"  malformed rows: {count:,}: {reason}"
+        yield from (f"note: {note}" for note in self.notes)
+
+
+def summarize(
+    commits: Iterable[Commit], *, out: str, level: str, files: int, resumed: int, notes: tuple[str, ...], seconds: float
+) -> Summary:
+    """Add up what the units came to."""
+    verdicts: Counter[str] = Counter()
+    anomalies: Counter[str] = Counter()
+    malformed: Counter[str] = Counter()
+    examples: dict[str, list[Example]] = {}
+    histories = operations = units = 0
+    kernel_seconds = 0.0
+    for one in commits:
+        units += 1
+        histories += one.histories
+        operations += one.operations + one.nameless
+        kernel_seconds += one.seconds
+        verdicts.update(one.verdicts)
+        anomalies.update(one.anomalies)
+        malformed.update(one.malformed)
+        for example in one.examples:
+            held = examples.setdefault(example.anomaly, [])
+            if len(held) < EXAMPLES:
+                held.append(example)
+    return Summary(
+        out=out,
+        level=level,
+        files=files,
+        histories=histories,
+        operations=operations,
+        verdicts=dict(verdicts),
+        anomalies=dict(sorted(anomalies.items())),
+        malformed=dict(malformed),
+        examples=tuple(example for name in sorted(examples) for example in examples[name]),
+        units=units,
+        resumed=resumed,
+        notes=notes,
+        seconds=seconds,
+        kernel_seconds=kernel_seconds,
+    )
