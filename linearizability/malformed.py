@@ -133,11 +133,11 @@ def _order(ops: Operations) -> Iterator[tuple[Flags, str]]:
 def _offsets_absent(ops: Operations, rows: Flags) -> Flags:
     """Rows with a value whose offset nobody knows."""
     if ops.offsets is None:
-        absent: Flags = rows & (ops.counts > 0) & (ops.offset == UNKNOWN)
-        return absent
-    unknown: Ints = np.concatenate(([0], np.cumsum(ops.offsets < 0)))
-    absent = rows & (unknown[ops.starts[1:]] > unknown[ops.starts[:-1]])
-    return absent
+        nowhere: Flags = (ops.counts > 0) & (ops.offset == UNKNOWN)
+    else:
+        unknown: Ints = np.concatenate(([0], np.cumsum(ops.offsets < 0)))
+        nowhere = unknown[ops.starts[1:]] > unknown[ops.starts[:-1]]
+    return rows & nowhere
 
 
 def _outside(codes: np.ndarray[tuple[int, ...], np.dtype[np.int8]], names: type[Kind | Outcome | Isolation]) -> Flags:

@@ -1,0 +1,214 @@
+"""Histories as JSON lines: a row a line, or Jepsen's events, an invocation and later its completion.
+
+A row has `Operation`'s fields under the column names of docs/history.md, names instead of codes. An event has `type`
+(invoke, ok, fail, info), `f` (the kind), `process`, `time`, and the same fields; an event of type ok completes the
+invocation that its process has open. One that is never completed is info and never returned.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import IntEnum
+from pathlib import Path
+from typing import Any, TypeVar
+
+from linearizability.arrow import HistoryError
+from linearizability.history import UNKNOWN, History, Isolation, Kind, Operation, Operations, Outcome
+
+E = TypeVar("E", bound=IntEnum)
+EVENTS = ("invoke", "ok", "fail", "info")
+
+
+def read(path: str | Path) -> Operations:
+    """The operations of a file of JSON lines, rows or events. Raises HistoryError with the line."""
+    try:
+        with open(path, encoding="utf-8") as lines:
+            return parse(lines, str(path))
+    except FileNotFoundError:
+        raise HistoryError(f"{path}: there is no such file; check the path") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise HistoryError(f"{path}: not readable as UTF-8 text ({error})") from error
+
+
+def parse(lines: Iterable[str], source: str = "memory") -> Operations:
+    """The operations in `lines`; each line is an event if it has a `type`."""
+    rows: list[Operation] = []
+    events = _Events()
+    indices: dict[int, int] = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            fields = json.loads(line)
+            if not isinstance(fields, dict):
+                raise ValueError("it is not a JSON object; write one object a line")
+            if "type" in fields:
+                events.take(fields)
+            else:
+                history = _integer(fields, "history", 0)
+                rows.append(_row(fields, history, indices.get(history, 0)))
+                indices[history] = rows[-1].index + 1
+        except ValueError as error:
+            raise HistoryError(f"{source}, line {number}: {error}") from error
+    return Operations.of([*rows, *events.rows()])
+
+
+def write(path: str | Path, operations: Iterable[Operation]) -> None:
+    """Write `operations`, a row a line; the file is in its place once it is complete."""
+    target = Path(path)
+    partial = target.with_name(target.name + ".partial")
+    try:
+        with open(partial, "w", encoding="utf-8") as out:
+            out.writelines(format_row(row) + "\n" for row in operations)
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def format_row(row: Operation) -> str:
+    """One row as a line."""
+    fields: dict[str, Any] = {
+        "history": row.history,
+        "index": row.index,
+        "process": row.process,
+        "kind": row.kind.name.lower(),
+        "outcome": row.outcome.name.lower(),
+        "topic": row.topic,
+        "partition": row.partition,
+        "offset": None if row.offset == UNKNOWN else row.offset,
+        "values": list(row.values),
+        "offsets": None if row.offsets is None else list(row.offsets),
+        "high_watermark": row.high_watermark,
+        "isolation": row.isolation.name.lower(),
+        "acks": row.acks,
+        "call": row.call,
+        "return": row.returned,
+        "meta": row.meta,
+    }
+    return json.dumps({name: value for name, value in fields.items() if value is not None})
+
+
+def _row(fields: Mapping[str, Any], history: int, index: int) -> Operation:
+    return Operation(
+        history=history,
+        index=_integer(fields, "index", index),
+        process=_integer(fields, "process"),
+        kind=_name(fields, "kind", Kind),
+        outcome=_name(fields, "outcome", Outcome),
+        topic=_text(fields, "topic"),
+        partition=_integer(fields, "partition", 0),
+        call=_integer(fields, "call"),
+        returned=_optional(fields, "return"),
+        offset=_integer(fields, "offset", UNKNOWN),
+        values=_integers(fields, "values") or (),
+        offsets=_integers(fields, "offsets"),
+        high_watermark=_optional(fields, "high_watermark"),
+        isolation=_name(fields, "isolation", Isolation, Isolation.READ_UNCOMMITTED),
+        acks=_integer(fields, "acks", -1),
+        meta=_meta(fields),
+    )
+
+
+class _Events:
+    """Pairs the completions of each process with its invocations."""
+
+    def __init__(self) -> None:
+        self._histories: dict[int, History] = {}
+        self._open: dict[tuple[int, int], int] = {}
+
+    def take(self, fields: Mapping[str, Any]) -> None:
+        kind = fields["type"]
+        if kind not in EVENTS:
+            raise ValueError(f"type is {kind!r}: use {', '.join(EVENTS)}")
+        number, process, time = _integer(fields, "history", 0), _integer(fields, "process"), _integer(fields, "time")
+        history = self._histories.setdefault(number, History(number))
+        if kind == "invoke":
+            self._invoke(history, process, time, fields)
+            return
+        if (number, process) not in self._open:
+            raise ValueError(f"process {process} completes nothing: every {kind} follows an invoke of its process")
+        index = self._open.pop((number, process))
+        if kind == "ok":
+            history.ok(
+                index,
+                returned=time,
+                offset=_optional(fields, "offset"),
+                values=_integers(fields, "values"),
+                offsets=_integers(fields, "offsets"),
+                high_watermark=_optional(fields, "high_watermark"),
+                meta=_meta(fields),
+            )
+        else:
+            complete: Callable[..., None] = history.fail if kind == "fail" else history.info
+            complete(index, returned=time, meta=_meta(fields))
+
+    def _invoke(self, history: History, process: int, time: int, fields: Mapping[str, Any]) -> None:
+        if (history.id, process) in self._open:
+            raise ValueError(f"process {process} calls again before its last call is complete: one call at a time")
+        self._open[history.id, process] = history.invoke(
+            process=process,
+            kind=_name(fields, "f", Kind),
+            topic=_text(fields, "topic"),
+            partition=_integer(fields, "partition", 0),
+            call=time,
+            values=_integers(fields, "values") or (),
+            position=_integer(fields, "offset", UNKNOWN),
+            acks=_integer(fields, "acks", -1),
+            isolation=_name(fields, "isolation", Isolation, Isolation.READ_UNCOMMITTED),
+            meta=_meta(fields),
+        )
+
+    def rows(self) -> Iterator[Operation]:
+        for history in self._histories.values():
+            yield from history.rows()
+
+
+_BITS = {"index": 32, "process": 32, "partition": 32, "acks": 8}
+
+
+def _integer(fields: Mapping[str, Any], name: str, absent: int | None = None) -> int:
+    value = fields.get(name)
+    if value is None and absent is not None:
+        return absent
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ValueError(f"{name} is {value!r}: give an integer")
+    bits = _BITS.get(name, 64)
+    if not -(1 << bits - 1) <= value < 1 << bits - 1:
+        raise ValueError(f"{name} is {value}: it must fit {bits} bits")
+    return value
+
+
+def _optional(fields: Mapping[str, Any], name: str) -> int | None:
+    return None if fields.get(name) is None else _integer(fields, name)
+
+
+def _integers(fields: Mapping[str, Any], name: str) -> tuple[int, ...] | None:
+    value = fields.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, list):
+        raise ValueError(f"{name} is {value!r}: give a list of integers")
+    return tuple(_integer({name: item}, name) for item in value)
+
+
+def _text(fields: Mapping[str, Any], name: str) -> str:
+    value = fields.get(name)
+    if not isinstance(value, str):
+        raise ValueError(f"{name} is {value!r}: give a string")
+    return value
+
+
+def _meta(fields: Mapping[str, Any]) -> str | None:
+    value = fields.get("meta")
+    return value if value is None or isinstance(value, str) else json.dumps(value)
+
+
+def _name(fields: Mapping[str, Any], name: str, names: type[E], absent: E | None = None) -> E:
+    value = fields.get(name)
+    if value is None and absent is not None:
+        return absent
+    for one in names:
+        if value == one.name.lower():
+            return one
+    raise ValueError(f"{name} is {value!r}: use {', '.join(one.name.lower() for one in names)}")
