@@ -59,11 +59,11 @@ class OffsetIndex:
         found = bisect_right(self._offsets, relative_offset) - 1
         return (self._offsets[found], self._positions[found]) if found >= 0 else None
 
-    def last_start(self, end_relative_offset: int, end_position: int) -> int:
-        """Position of the last indexed batch that starts by `end_position` and lies below the offset as a whole."""
+    def entry_within(self, end_relative_offset: int, end_position: int) -> tuple[int, int] | None:
+        """The last entry for a batch that lies below an offset as a whole and starts by a position."""
         by_offset = bisect_left(self._offsets, end_relative_offset)
         found = bisect_right(self._positions, end_position, 0, by_offset) - 1
-        return self._positions[found] if found >= 0 else 0
+        return (self._offsets[found], self._positions[found]) if found >= 0 else None
 
     def truncate(self, relative_offset: int) -> None:
         """Drop the entries for this offset and beyond."""

@@ -164,8 +164,9 @@ class Log:
         log._log_start_offset = min(max(log_start_offset, segments[0].base_offset), log.log_end_offset)
         if entries is None:
             log._find_epochs()
-        log._trim_epochs(force=entries is None)
-        if not clean_shutdown or recovery.scanned_segments or is_new:
+        log._trim_epochs()
+        log._epochs_unwritten = entries is None or epochs.entries != tuple(entries)
+        if not clean_shutdown or recovery.scanned_segments or is_new or log._epochs_unwritten:
             log._names_unsynced = True
             log._flushed_end_offset = recovery_point
             log._lower_recovery_point(log.log_end_offset)
@@ -181,10 +182,10 @@ class Log:
                 if header.partition_leader_epoch > self.latest_epoch:
                     self.epochs.assign(header.partition_leader_epoch, max(header.base_offset, segment.base_offset))
 
-    def _trim_epochs(self, *, force: bool = False) -> None:
+    def _trim_epochs(self) -> None:
         """Forget epochs outside the log."""
         cut = self.epochs.truncate_from_end(self.log_end_offset)
-        if self.epochs.truncate_from_start(self._log_start_offset) or cut or force:
+        if self.epochs.truncate_from_start(self._log_start_offset) or cut:
             self._epochs_unwritten = True
 
     # Where the log is
@@ -474,10 +475,11 @@ class Log:
             excess -= segment.size
             count += 1
         if count:
+            if self._segments[count - 1].next_offset > self._flushed_end_offset:
+                self.flush()
             self._log_start_offset = max(self._log_start_offset, self._segments[count - 1].next_offset)
             self._remove_segments(0, count)
             self._trim_epochs()
-            self._flushed_end_offset = max(self._flushed_end_offset, self._log_start_offset)
         return count
 
     def _remove_segments(self, first: int, end: int) -> None:

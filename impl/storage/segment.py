@@ -8,7 +8,7 @@ segments, of leader epochs or of when to sync: that is `Log`.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -313,9 +313,9 @@ class Segment:
         limit = start + max_bytes
         if limit >= self.size and end_offset >= self.next_offset:
             return self.size
-        self._load_indexes()
         end = start
-        for extent in self._extents(max(start, self._index.last_start(end_offset - self.base_offset, limit))):
+        indexed = self._verified(lambda index: index.entry_within(end_offset - self.base_offset, limit))
+        for extent in self._extents(max(start, indexed)):
             if extent.next_offset > end_offset or (extent.position + extent.size > limit and extent.position > start):
                 end = extent.position
                 self._known_positions[extent.base_offset] = end
@@ -324,16 +324,19 @@ class Segment:
         return end
 
     def _indexed_position(self, relative_offset: int) -> int:
-        """Where to begin to walk; an index that does not fit the log is found out here, and rebuilt."""
+        """Where to begin to walk to the batch that holds an offset."""
+        return self._verified(lambda index: index.entry_before(relative_offset))
+
+    def _verified(self, look_up: Callable[[OffsetIndex], tuple[int, int] | None]) -> int:
+        """The position in an index entry, 0 without one; an index that does not fit the log is rebuilt first."""
         self._load_indexes()
-        entry = self._index.entry_before(relative_offset)
-        if entry is None:
-            return 0
-        header = self._file.read(entry[1], HEADER_SIZE)
-        if len(header) == HEADER_SIZE and BatchHeader.parse(header).last_offset == self.base_offset + entry[0]:
-            return entry[1]
-        self._rebuild_indexes()
-        entry = self._index.entry_before(relative_offset)
+        entry = look_up(self._index)
+        if entry is not None:
+            header = self._file.read(entry[1], HEADER_SIZE)
+            if len(header) == HEADER_SIZE and BatchHeader.parse(header).last_offset == self.base_offset + entry[0]:
+                return entry[1]
+            self._rebuild_indexes()
+            entry = look_up(self._index)
         return entry[1] if entry else 0
 
     def _extents(self, position: int) -> Iterator[BatchExtent]:
