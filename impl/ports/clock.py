@@ -1,4 +1,9 @@
-"""The clock port: what time it is, in milliseconds. Waiting is trio's business on every host."""
+"""The clock port: what time it is, in milliseconds, and whether the node gets any.
+
+Waiting is trio's business on every host. But a node may be stopped for a while (a suspended process, a long garbage
+collection) while time goes on for the others; on the simulated host that is a fault, and every task that wakes up by
+itself asks `until_running` before it decides anything.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +22,18 @@ class Clock(Protocol):
     def now_ms(self) -> int:
         """Milliseconds since 1970-01-01T00:00:00Z."""
 
+    async def until_running(self) -> None:
+        """Return when the node is not stopped: at once, without a checkpoint, when it is not."""
+
 
 class SystemClock:
     """The operating system's clock."""
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
+
+    async def until_running(self) -> None:
+        """A process that asks is running."""
 
 
 class SimulatedClock:
@@ -34,7 +45,23 @@ class SimulatedClock:
     def __init__(self, epoch_ms: int = SIMULATED_EPOCH_MS) -> None:
         self._epoch_ms = epoch_ms
         self._started = trio.current_time()
+        self._resumed: trio.Event | None = None
         self.offset_ms = 0
 
     def now_ms(self) -> int:
         return self._epoch_ms + self.offset_ms + round((trio.current_time() - self._started) * 1000)
+
+    def stop(self) -> None:
+        """Stop the node: what waits in `until_running` does not go on."""
+        if self._resumed is None:
+            self._resumed = trio.Event()
+
+    def go_on(self) -> None:
+        """Let a stopped node run again."""
+        if self._resumed is not None:
+            self._resumed.set()
+            self._resumed = None
+
+    async def until_running(self) -> None:
+        while self._resumed is not None:
+            await self._resumed.wait()

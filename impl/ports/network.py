@@ -10,10 +10,12 @@ Failures show as trio's stream errors and as OSError, whatever the host: `connec
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import socket
+import struct
 from collections.abc import Awaitable, Callable
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import attrs
 import trio
@@ -54,6 +56,23 @@ class Network(Protocol):
 
     async def listen(self, address: Address) -> Listener:
         """Take connections at `address`; port 0 picks a free one. Raises OSError when it is taken."""
+
+
+async def abort(stream: trio.abc.Stream) -> None:
+    """Reset a connection: what has not been delivered is lost, in both directions."""
+    if isinstance(stream, trio.SocketStream):
+        with contextlib.suppress(OSError):  # the peer was faster
+            stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    elif isinstance(stream, SupportsAbort):
+        stream.abort()
+    await trio.aclose_forcefully(stream)
+
+
+@runtime_checkable
+class SupportsAbort(Protocol):
+    """A stream that knows how to reset its connection."""
+
+    def abort(self) -> None: ...
 
 
 class TcpListener:

@@ -100,6 +100,10 @@ class SimulatedNetwork:
         """Every link delivers everything at once again; partitions, pauses and holds stay."""
         self._faults.clear()
 
+    def rule(self, source: str | None = None, destination: str | None = None) -> LinkFaults:
+        """The rule that was set for exactly these ends."""
+        return self._faults.get((source, destination), NO_FAULTS)
+
     def faults_of(self, source: str, destination: str) -> LinkFaults:
         if not self._faults:
             return NO_FAULTS
@@ -166,8 +170,10 @@ class SimulatedNetwork:
         """Cut the connections of `node` (with `peer` only, if given) and return how many there were."""
         cut = [c for c in self._connections.values() if self._touches(c, node, peer)]
         for connection in cut:
-            connection.client.close()
-            connection.server.close()
+            for end in (connection.client, connection.server):
+                self.lose_frames_to(end)
+                end.forget_unread()
+                end.end_of_stream()
         return len(cut)
 
     @staticmethod
@@ -175,14 +181,31 @@ class SimulatedNetwork:
         ends = connection.client.node, connection.server.node
         return node in ends and (peer is None or peer in ends)
 
-    def crash(self, node: str) -> None:
-        """`node` is gone: it listens no more and its ends are closed; its peers learn of that behind its last frames."""
+    def crash(self, node: str, *, lose_sent: bool = True) -> None:
+        """`node` is gone: it listens no more, its connections end, and what was on its way to it is lost.
+
+        With `lose_sent` so is what it had sent (the machine died); without, that still arrives (the process died).
+        """
         self._listeners = {a: listener for a, listener in self._listeners.items() if listener.node != node}
         self.resume(node)
         for connection in list(self._connections.values()):
             for end in (connection.client, connection.server):
-                if end.node == node:
+                if end.node == node and not end.closed:
+                    self.lose_frames_to(end)
+                    if lose_sent:
+                        self.lose_frames_to(connection.peer_of(end))
                     end.close()
+
+    def lose_frames_to(self, end: SimulatedStream) -> None:
+        """Drop every frame that is on its way to `end`."""
+        if not end.arriving:
+            return
+        self.counters["lost"] += end.arriving
+        self.in_flight[:] = [frame for frame in self.in_flight if frame.end is not end]
+        self._delayed = [entry for entry in self._delayed if entry[2].end is not end]
+        heapq.heapify(self._delayed)
+        end.arriving = 0
+        end.connection.settle()
 
     # --- hold mode ---------------------------------------------------------------------------------------------
 
@@ -389,7 +412,8 @@ class SimulatedHost:
     async def connect(self, address: Address) -> trio.abc.Stream:
         await trio.lowlevel.checkpoint()
         await self.network.until_running(self.node)
-        return self.network.connect(self.node, address)
+        stream: trio.abc.Stream = self.network.connect(self.node, address)
+        return stream
 
     async def listen(self, address: Address) -> Listener:
         await trio.lowlevel.checkpoint()

@@ -97,6 +97,9 @@ class Carrier(Protocol):
 
     def is_paused(self, node: str) -> bool: ...
 
+    def lose_frames_to(self, end: SimulatedStream) -> None:
+        """Drop every frame that is on its way to `end`."""
+
     def forget(self, connection: Connection) -> None:
         """Both ends are closed."""
 
@@ -265,12 +268,28 @@ class SimulatedStream(trio.abc.Stream):
         """Close this end: what was sent still arrives, a torn frame included; what comes is dropped."""
         if self.closed:
             return
-        if self._unsent and not self._carrier.is_paused(self.node):
+        if self._unsent and not self.ended and not self._carrier.is_paused(self.node):
             torn, self._unsent = bytes(self._unsent), bytearray()
             self._carrier.carry(self._frame(torn))
         self.closed = True
-        self._incoming.clear()
-        self._unread = 0
+        self.forget_unread()
         self._readable.unpark_all()
         self._writable.unpark_all()
         self.connection.settle()
+
+    def abort(self) -> None:
+        """Reset the connection: nothing that is on its way arrives, and the peer loses what it has not read yet."""
+        if self.closed:
+            return
+        self._unsent.clear()
+        peer = self.connection.peer_of(self)
+        self._carrier.lose_frames_to(self)
+        if not self._carrier.is_blocked(self.node, peer.node):
+            self._carrier.lose_frames_to(peer)
+            peer.forget_unread()
+        self.close()
+
+    def forget_unread(self) -> None:
+        """Drop what arrived and was not read."""
+        self._incoming.clear()
+        self._unread = 0

@@ -60,15 +60,24 @@ class FrameReader:
             size = self._announced_size()
             if size is not None and size > READ_SIZE:
                 return await self._read_large(size)
-            data = await self._stream.receive_some()
-            if not data:
+            if not await self.read_ahead():
                 if self._available:
                     raise ConnectionLost(f"the connection ended after {self._available} bytes of a frame")
                 return None
-            rest = self._buffer[self._position :]
-            self._buffer = bytes(rest) + data if rest else data
-            self._position = 0
         return frame
+
+    async def read_ahead(self) -> bool:
+        """Receive once more into the buffer; False at the end of the stream. Safe to cancel."""
+        data = await self._stream.receive_some()
+        rest = self._buffer[self._position :] if self._available else b""
+        self._buffer = bytes(rest) + data if rest else data
+        self._position = 0
+        return bool(data)
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Received and not handed out yet."""
+        return self._available
 
     @property
     def _available(self) -> int:

@@ -24,7 +24,20 @@ else:
         return data
 
 
-__all__ = ["NO_WAIT", "BrokerId", "Records", "TopicName", "i8", "i16", "i32", "i64", "millis", "to_millis", "topic_uuid", "u16"]
+__all__ = [
+    "NO_WAIT",
+    "BrokerId",
+    "Records",
+    "TopicName",
+    "i8",
+    "i16",
+    "i32",
+    "i64",
+    "millis",
+    "to_millis",
+    "topic_uuid",
+    "u16",
+]
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
 

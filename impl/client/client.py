@@ -1,0 +1,293 @@
+"""A small trio-native client: produce, fetch, list offsets, metadata, and the requests that tests of a cluster need.
+
+Theory of operation
+-------------------
+A client knows some brokers' addresses to begin with, learns from any of them who leads what, and talks to leaders over
+one channel each. An operation is attempted again, after a backoff and with fresh metadata, as long as its time lasts and
+another attempt is safe: reading always is, producing only while it is certain that nothing was appended. That is so
+when the request was never sent, or was refused without a base offset. Otherwise the operation fails with
+`KafkaError.maybe_done`, and the caller decides.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+import attrs
+import trio
+from kio.schema.errors import ErrorCode
+
+from impl.client import requests
+from impl.client.errors import KafkaError
+from impl.client.observer import Observer, Operation
+from impl.client.requests import Fetched, ListedOffset
+from impl.client.routes import Routes
+from impl.ports.clock import Clock
+from impl.ports.network import Address, Network
+from impl.wire.channel import Channel, NoAnswer, Unreachable
+
+T = TypeVar("T")
+
+ALL: Final = -1
+EARLIEST: Final = -2
+LATEST: Final = -1
+
+
+@attrs.frozen
+class ClientConfig:
+    """Times in ms, sizes in bytes; Kafka's names and, but for the first two, Kafka's defaults."""
+
+    request_timeout_ms: float = 5_000
+    """How long to wait for one answer, beyond what a broker may hold the request."""
+    default_api_timeout_ms: float = 15_000
+    """How long an operation may take, with all attempts."""
+    retry_backoff_ms: float = 100
+    fetch_max_bytes: int = 1 << 20
+
+
+class Client:
+    """A client of one cluster. Use it as `async with`, or give it a nursery and call `aclose`."""
+
+    def __init__(
+        self,
+        network: Network,
+        bootstrap: Sequence[Address],
+        clock: Clock,
+        *,
+        client_id: str = "client",
+        config: ClientConfig | None = None,
+        observer: Observer | None = None,
+    ) -> None:
+        if not bootstrap:
+            raise ValueError("bootstrap is empty: give the address of at least one broker")
+        self.client_id = client_id
+        self.config = config or ClientConfig()
+        self.observer = observer
+        self._network = network
+        self._clock = clock
+        self._routes = Routes(bootstrap)
+        self._channels: dict[Address, Channel] = {}
+        self._nursery: trio.Nursery | None = None
+        self._nursery_context: Any = None
+
+    async def __aenter__(self) -> Client:
+        self._nursery_context = trio.open_nursery()
+        self._nursery = await self._nursery_context.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: Any) -> bool | None:
+        await self.aclose()
+        assert self._nursery is not None, "a client that is left was entered"
+        self._nursery.cancel_scope.cancel()
+        result: bool | None = await self._nursery_context.__aexit__(*error)
+        return result
+
+    async def aclose(self) -> None:
+        """Close all connections; what was sent still arrives."""
+        channels, self._channels = self._channels, {}
+        for channel in channels.values():
+            await channel.aclose()
+
+    # --- operations ----------------------------------------------------------------------------------------------
+
+    async def produce(
+        self,
+        topic: str,
+        *values: bytes,
+        partition: int = 0,
+        acks: int = ALL,
+        timeout_ms: float | None = None,
+    ) -> int | None:
+        """Append one batch of records with these values; returns the offset of the first (None for acks=0).
+
+        acks: 0, 1 or -1 (all). Raises KafkaError; with `maybe_done` the records may be in the log, now or later.
+        """
+        if acks not in (0, 1, ALL):
+            raise ValueError(f"acks is {acks}: use 0, 1 or {ALL} (all)")
+        if not values:
+            raise ValueError("produce without values: give at least one")
+        operation = Operation(self.client_id, "produce", topic, partition, values, acks)
+        return await self._observed(operation, lambda: self._produce(operation, timeout_ms))
+
+    async def fetch(
+        self,
+        topic: str,
+        offset: int,
+        *,
+        partition: int = 0,
+        max_wait_ms: int = 0,
+        min_bytes: int = 1,
+        max_bytes: int | None = None,
+        timeout_ms: float | None = None,
+    ) -> Fetched:
+        """Committed records from `offset` on, and the high watermark; waits up to `max_wait_ms` for `min_bytes`.
+
+        Raises KafkaError (OFFSET_OUT_OF_RANGE outside the log).
+        """
+        operation = Operation(self.client_id, "fetch", topic, partition, offset=offset)
+
+        async def attempt() -> Fetched:
+            route = await self._routes.leader(self, topic, partition)
+            request = requests.fetch(route, offset, max_wait_ms, min_bytes, max_bytes or self.config.fetch_max_bytes)
+            answer = await self._ask(route.address, request, self.config.request_timeout_ms + max_wait_ms)
+            return requests.fetched(answer, offset)
+
+        return await self._observed(operation, lambda: self._repeat(attempt, topic, timeout_ms, is_safe=_always))
+
+    async def list_offsets(
+        self, topic: str, timestamp: int = LATEST, *, partition: int = 0, timeout_ms: float | None = None
+    ) -> ListedOffset:
+        """The offset for EARLIEST (-2), LATEST (-1: the high watermark), or of the first record at or after a time in ms.
+
+        The offset is -1 when no record is that late. Raises KafkaError.
+        """
+        operation = Operation(self.client_id, "list_offsets", topic, partition, offset=timestamp)
+
+        async def attempt() -> ListedOffset:
+            route = await self._routes.leader(self, topic, partition)
+            answer = await self._ask(route.address, requests.list_offsets(route, timestamp))
+            return requests.listed_offset(answer)
+
+        return await self._observed(operation, lambda: self._repeat(attempt, topic, timeout_ms, is_safe=_always))
+
+    async def metadata(self, *topics: str, timeout_ms: float | None = None) -> Any:
+        """kio's MetadataResponse from any broker: of these topics, or of all."""
+
+        async def attempt() -> Any:
+            return await self.ask_any(requests.metadata(topics or None))
+
+        return await self._repeat(attempt, None, timeout_ms, is_safe=_always)
+
+    async def create_topic(
+        self,
+        name: str,
+        partitions: int = -1,
+        replication_factor: int = -1,
+        *,
+        configs: Mapping[str, str] | None = None,
+        assignments: Sequence[Sequence[int]] = (),
+    ) -> None:
+        """Create a topic; `assignments` names each partition's brokers by hand. Raises KafkaError."""
+        request = requests.create_topic(name, partitions, replication_factor, configs or {}, assignments)
+        requests.check_created(await self._once(request))
+
+    async def elect_leaders(self, topic: str, partition: int = 0, *, unclean: bool = False) -> None:
+        """Give the leadership to the preferred replica or, `unclean`, to any live one. Raises KafkaError."""
+        requests.check_elected(await self._once(requests.elect_leaders(topic, partition, unclean=unclean)))
+
+    async def _once(self, request: Any) -> Any:
+        try:
+            return await self.ask_any(request)
+        except NoAnswer as error:
+            raise KafkaError(ErrorCode.network_exception, str(error), maybe_done=True) from error
+        except Unreachable as error:
+            raise KafkaError(ErrorCode.network_exception, str(error)) from error
+
+    # --- attempts --------------------------------------------------------------------------------------------------
+
+    async def _observed(self, operation: Operation, run: Callable[[], Awaitable[T]]) -> T:
+        if self.observer is None:
+            return await run()
+        token = self.observer.invoked(operation)
+        try:
+            result = await run()
+        except BaseException as error:
+            self.observer.failed(token, error)
+            raise
+        self.observer.returned(token, result)
+        return result
+
+    async def _produce(self, operation: Operation, timeout_ms: float | None) -> int | None:
+        budget_ms = self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
+        deadline = trio.current_time() + budget_ms / 1000
+
+        async def attempt() -> int | None:
+            route = await self._routes.leader(self, operation.topic, operation.partition)
+            left_ms = max(1, math.ceil((deadline - trio.current_time()) * 1000))
+            batch = requests.batch(operation.values, self._clock.now_ms())
+            request = requests.produce(route, batch, operation.acks, left_ms)
+            if operation.acks == 0:
+                await self._channel(route.address).send(request)
+                return None
+            answer = await self._ask(route.address, request, left_ms + self.config.request_timeout_ms)
+            return requests.produced(answer)
+
+        return await self._repeat(attempt, operation.topic, budget_ms, is_safe=_nothing_was_done)
+
+    async def _repeat(
+        self,
+        attempt: Callable[[], Awaitable[T]],
+        topic: str | None,
+        timeout_ms: float | None,
+        *,
+        is_safe: Callable[[KafkaError], bool],
+    ) -> T:
+        """Attempt until it works, fails for good, or the time is over."""
+        budget_ms = self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
+        deadline = trio.current_time() + budget_ms / 1000
+        while True:
+            try:
+                return await attempt()
+            except Unreachable as error:
+                failure = KafkaError(ErrorCode.leader_not_available, str(error))
+            except NoAnswer as error:
+                failure = KafkaError(ErrorCode.network_exception, str(error), maybe_done=True)
+            except KafkaError as error:
+                failure = error
+            if topic is not None:
+                self._routes.forget(topic)
+            backoff = self.config.retry_backoff_ms / 1000
+            retriable = failure.code in RETRIABLE and is_safe(failure)
+            if not retriable or trio.current_time() + backoff >= deadline:
+                raise failure
+            await trio.sleep(backoff)
+
+    async def _ask(self, address: Address, request: Any, timeout_ms: float | None = None) -> Any:
+        timeout_ms = self.config.request_timeout_ms if timeout_ms is None else timeout_ms
+        return await self._channel(address).request(request, timeout_ms)
+
+    async def ask_any(self, request: Any) -> Any:
+        """Ask one broker after the other until one can be reached. Raises Unreachable or NoAnswer."""
+        failure: Exception = Unreachable("no broker is known")
+        for address in self._routes.addresses:
+            try:
+                return await self._ask(address, request)
+            except Unreachable as error:
+                failure = error
+        raise failure
+
+    def _channel(self, address: Address) -> Channel:
+        if self._nursery is None:
+            raise RuntimeError("use the client as `async with client:`")
+        if address not in self._channels:
+            self._channels[address] = Channel(
+                self._network, address, self.client_id, self._nursery, timeout_ms=self.config.request_timeout_ms
+            )
+        return self._channels[address]
+
+
+def _always(_: KafkaError) -> bool:
+    return True
+
+
+def _nothing_was_done(error: KafkaError) -> bool:
+    return not error.maybe_done
+
+
+RETRIABLE: Final = frozenset(
+    {
+        ErrorCode.network_exception,
+        ErrorCode.unknown_topic_or_partition,
+        ErrorCode.unknown_topic_id,
+        ErrorCode.leader_not_available,
+        ErrorCode.not_leader_or_follower,
+        ErrorCode.fenced_leader_epoch,
+        ErrorCode.unknown_leader_epoch,
+        ErrorCode.offset_not_available,
+        ErrorCode.not_enough_replicas,
+        ErrorCode.kafka_storage_error,
+    }
+)
+"""Errors that another attempt, perhaps elsewhere, may not meet."""

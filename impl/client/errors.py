@@ -1,0 +1,19 @@
+"""The one exception of the client."""
+
+from __future__ import annotations
+
+from kio.schema.errors import ErrorCode
+
+
+class KafkaError(Exception):
+    """An operation failed.
+
+    `code` is Kafka's error code; NETWORK_EXCEPTION stands for an answer that never came. `maybe_done` says that the
+    operation may have taken effect all the same, or may yet: records of a produce that timed out, say.
+    """
+
+    def __init__(self, code: ErrorCode, message: str, *, maybe_done: bool = False) -> None:
+        fate = " (it may have been carried out)" if maybe_done else ""
+        super().__init__(f"{code.name.upper()}: {message}{fate}")
+        self.code = code
+        self.maybe_done = maybe_done

@@ -1,0 +1,170 @@
+"""The client's requests and answers: kio's messages from and to plain values. Answers that carry an error raise it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import attrs
+from kio.schema.create_topics.v7.request import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from kio.schema.create_topics.v7.response import CreateTopicsResponse
+from kio.schema.elect_leaders.v2.request import ElectLeadersRequest, TopicPartitions
+from kio.schema.elect_leaders.v2.response import ElectLeadersResponse
+from kio.schema.errors import ErrorCode
+from kio.schema.fetch.v17 import request as fetch_request
+from kio.schema.fetch.v17.response import FetchResponse
+from kio.schema.list_offsets.v8.request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kio.schema.list_offsets.v8.response import ListOffsetsResponse
+from kio.schema.metadata.v12.request import MetadataRequest, MetadataRequestTopic
+from kio.schema.produce.v11.request import PartitionProduceData, ProduceRequest, TopicProduceData
+from kio.schema.produce.v11.response import ProduceResponse
+
+from impl.client.errors import KafkaError
+from impl.wire.primitives import BrokerId, Records, TopicName, i8, i16, i32, i64, millis, topic_uuid
+from impl.wire.records_payload import Record, build_batch, decode_batches
+
+if TYPE_CHECKING:
+    from impl.client.routes import Route
+
+_CONSUMER = BrokerId(-1)
+_COMMITTED_OR_NOT = i8(0)
+
+
+@attrs.frozen
+class Fetched:
+    """What a fetch brought: records from the offset asked for on, and the partition's high watermark."""
+
+    records: tuple[Record, ...]
+    high_watermark: int
+    log_start_offset: int
+
+    @property
+    def values(self) -> tuple[bytes | None, ...]:
+        return tuple(record.value for record in self.records)
+
+
+@attrs.frozen
+class ListedOffset:
+    """An offset that was looked up, with its record's timestamp (-1 for earliest and latest) and leader epoch."""
+
+    offset: int
+    timestamp: int
+    leader_epoch: int
+
+
+def batch(values: Sequence[bytes], timestamp_ms: int) -> bytes:
+    """One record batch with these values."""
+    return build_batch([Record(nth, timestamp_ms, None, value) for nth, value in enumerate(values)])
+
+
+def produce(route: Route, records: bytes, acks: int, timeout_ms: int) -> ProduceRequest:
+    data = PartitionProduceData(index=i32(route.partition), records=Records(records))
+    topic = TopicProduceData(name=TopicName(route.topic), partition_data=(data,))
+    return ProduceRequest(acks=i16(acks), timeout=millis(timeout_ms), topic_data=(topic,))
+
+
+def produced(answer: ProduceResponse) -> int:
+    """The base offset. With an error, a base offset says that the records are in the leader's log."""
+    data = answer.responses[0].partition_responses[0]
+    if data.error_code is not ErrorCode.none:
+        message = data.error_message or "the records were not accepted"
+        raise KafkaError(data.error_code, message, maybe_done=data.base_offset >= 0)
+    return data.base_offset
+
+
+def fetch(route: Route, offset: int, max_wait_ms: int, min_bytes: int, max_bytes: int) -> fetch_request.FetchRequest:
+    asked = fetch_request.FetchPartition(
+        partition=i32(route.partition),
+        current_leader_epoch=i32(route.leader_epoch),
+        fetch_offset=i64(offset),
+        partition_max_bytes=i32(max_bytes),
+    )
+    return fetch_request.FetchRequest(
+        max_wait=millis(max_wait_ms),
+        min_bytes=i32(min_bytes),
+        max_bytes=i32(max_bytes),
+        topics=(fetch_request.FetchTopic(topic_id=topic_uuid(route.topic_id), partitions=(asked,)),),
+        forgotten_topics_data=(),
+    )
+
+
+def fetched(answer: FetchResponse, offset: int) -> Fetched:
+    """The records from `offset` on; a batch that begins before it is cut."""
+    if answer.error_code is not ErrorCode.none:
+        raise KafkaError(answer.error_code, "the fetch was refused")
+    data = answer.responses[0].partitions[0]
+    if data.error_code is not ErrorCode.none:
+        raise KafkaError(data.error_code, f"nothing can be fetched from offset {offset}")
+    return Fetched(
+        tuple(record for record in decode_batches(data.records or b"") if record.offset >= offset),
+        data.high_watermark,
+        data.log_start_offset,
+    )
+
+
+def list_offsets(route: Route, timestamp: int) -> ListOffsetsRequest:
+    asked = ListOffsetsPartition(
+        partition_index=i32(route.partition),
+        current_leader_epoch=i32(route.leader_epoch),
+        timestamp=i64(timestamp),
+    )
+    topic = ListOffsetsTopic(name=TopicName(route.topic), partitions=(asked,))
+    return ListOffsetsRequest(replica_id=_CONSUMER, isolation_level=_COMMITTED_OR_NOT, topics=(topic,))
+
+
+def listed_offset(answer: ListOffsetsResponse) -> ListedOffset:
+    data = answer.topics[0].partitions[0]
+    if data.error_code is not ErrorCode.none:
+        raise KafkaError(data.error_code, "the offset could not be looked up")
+    return ListedOffset(data.offset, data.timestamp, data.leader_epoch)
+
+
+def metadata(topics: Sequence[str] | None) -> MetadataRequest:
+    """Of these topics; None: of all."""
+    named = None if topics is None else tuple(MetadataRequestTopic(topic_id=None, name=TopicName(t)) for t in topics)
+    return MetadataRequest(topics=named, allow_auto_topic_creation=False, include_topic_authorized_operations=False)
+
+
+def create_topic(
+    name: str,
+    partitions: int,
+    replication_factor: int,
+    configs: Mapping[str, str],
+    assignments: Sequence[Sequence[int]],
+) -> CreateTopicsRequest:
+    topic = CreatableTopic(
+        name=TopicName(name),
+        num_partitions=i32(-1 if assignments else partitions),
+        replication_factor=i16(-1 if assignments else replication_factor),
+        assignments=tuple(
+            CreatableReplicaAssignment(partition_index=i32(index), broker_ids=tuple(map(BrokerId, brokers)))
+            for index, brokers in enumerate(assignments)
+        ),
+        configs=tuple(CreatableTopicConfig(name=key, value=value) for key, value in configs.items()),
+    )
+    return CreateTopicsRequest(topics=(topic,))
+
+
+def check_created(answer: CreateTopicsResponse) -> None:
+    for topic in answer.topics:
+        if topic.error_code is not ErrorCode.none:
+            raise KafkaError(topic.error_code, topic.error_message or f"topic {topic.name} was not created")
+
+
+def elect_leaders(topic: str, partition: int, *, unclean: bool) -> ElectLeadersRequest:
+    named = TopicPartitions(topic=TopicName(topic), partitions=(i32(partition),))
+    return ElectLeadersRequest(election_type=i8(1 if unclean else 0), topic_partitions=(named,))
+
+
+def check_elected(answer: ElectLeadersResponse) -> None:
+    if answer.error_code is not ErrorCode.none:
+        raise KafkaError(answer.error_code, "no election was held")
+    for topic in answer.replica_election_results:
+        for result in topic.partition_result:
+            if result.error_code is not ErrorCode.none:
+                raise KafkaError(result.error_code, f"no leader was elected for {topic.topic}-{result.partition_id}")

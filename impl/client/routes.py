@@ -1,0 +1,76 @@
+"""Who leads what, as far as a client knows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import attrs
+from kio.schema.errors import ErrorCode
+
+from impl.client import requests
+from impl.client.errors import KafkaError
+from impl.ports.network import Address
+
+if TYPE_CHECKING:
+    from impl.client.client import Client
+
+
+@attrs.frozen
+class Route:
+    """The way to a partition's leader."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    leader: int
+    leader_epoch: int
+    address: Address
+
+
+class Routes:
+    """A client's routes; each is learned when first needed and again after it was forgotten."""
+
+    def __init__(self, bootstrap: Sequence[Address]) -> None:
+        self._bootstrap = tuple(bootstrap)
+        self._brokers: dict[int, Address] = {}
+        self._topics: dict[str, dict[int, Route | ErrorCode]] = {}
+
+    @property
+    def addresses(self) -> list[Address]:
+        """Every address that is known, those of live brokers first."""
+        return list(dict.fromkeys([*self._brokers.values(), *self._bootstrap]))
+
+    def forget(self, topic: str) -> None:
+        """Learn the topic's leaders anew before the next use."""
+        self._topics.pop(topic, None)
+
+    async def leader(self, client: Client, topic: str, partition: int) -> Route:
+        """The route to a partition's leader. Raises KafkaError, Unreachable or NoAnswer."""
+        if topic not in self._topics:
+            self._learn(await client.ask_any(requests.metadata([topic])))
+        routes = self._topics.get(topic, {})
+        route = routes.get(partition, ErrorCode.unknown_topic_or_partition)
+        if isinstance(route, ErrorCode):
+            raise KafkaError(route, f"{topic}-{partition} has no leader to ask")
+        return route
+
+    def _learn(self, message: Any) -> None:
+        if message.brokers:
+            self._brokers = {broker.node_id: Address(broker.host, broker.port) for broker in message.brokers}
+        for topic in message.topics:
+            if topic.error_code is ErrorCode.none:
+                self._topics[topic.name] = {p.partition_index: self._route(topic, p) for p in topic.partitions}
+
+    def _route(self, topic: Any, partition: Any) -> Route | ErrorCode:
+        address = self._brokers.get(partition.leader_id)
+        if partition.error_code is not ErrorCode.none or address is None:
+            return ErrorCode.leader_not_available
+        return Route(
+            topic=topic.name,
+            topic_id=str(topic.topic_id),
+            partition=partition.partition_index,
+            leader=partition.leader_id,
+            leader_epoch=partition.leader_epoch,
+            address=address,
+        )

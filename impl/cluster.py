@@ -1,0 +1,308 @@
+"""The way in: a whole cluster inside your program.
+
+    async with Cluster(brokers=3, seed=7) as cluster:
+        await cluster.create_topic("orders", partitions=1, replication_factor=3)
+        async with cluster.client() as client:
+            offset = await client.produce("orders", b"hello")
+
+It runs in the caller's trio loop, on the simulated host by default: network, disks and clocks in memory, each with
+faults that the methods below cause, everything that is random drawn from `seed`. With trio's MockClock time is free,
+and a run depends on nothing but its seed. With `host="tcp"` the same brokers talk TCP on the loopback interface and
+keep files in a directory; a node can be crashed there and nothing else can be done to it.
+
+A crash is not a cancellation: the node loses its network and its disk first, and only then are its tasks cancelled, so
+that no clean-up code of a dying node is seen by anybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import trio
+
+from impl.client.client import Client, ClientConfig
+from impl.client.observer import Observer
+from impl.cluster_faults import Faults
+from impl.controller.controller import Controller
+from impl.controller.state import DEFAULT_CONTROLLER_ID
+from impl.hosts import Host, SimulatedHost, TcpHost
+from impl.partition.replica import PartitionReplica
+from impl.ports.network import Address
+from impl.server.broker import Broker, Node
+from impl.server.config import ServerConfig
+from impl.server.controller_node import ControllerNode
+from impl.server.running import Running
+from impl.server.trace import Trace, Tracer
+
+CONTROLLER: Final = "controller"
+CLUSTER_ID: Final = "tidegauge"
+START_TIMEOUT: Final = 30.0
+
+DEFAULTS: Final[Mapping[str, Any]] = {"replica.fetch.backoff.ms": 100, "broker.heartbeat.interval.ms": 1_000}
+"""Where a small cluster in one process does better than with Kafka's defaults."""
+
+
+class Cluster(Faults):
+    """Brokers and a controller. Use it as `async with`."""
+
+    def __init__(
+        self,
+        brokers: int = 3,
+        seed: int = 0,
+        config: Mapping[str, Any] | None = None,
+        *,
+        host: Literal["simulated", "tcp"] = "simulated",
+        directory: str | Path | None = None,
+        racks: Sequence[str] | None = None,
+        timers: bool = True,
+        trace: bool = True,
+        replica_class: type[PartitionReplica] = PartitionReplica,
+        controller_class: type[Controller] = Controller,
+    ) -> None:
+        """
+        brokers: how many, with ids from 0.
+        config: settings under Kafka's names, for all nodes (`impl.server.config`).
+        directory: where `host="tcp"` keeps its files; without one in a temporary directory that goes at the end.
+        racks: each broker's rack.
+        timers: without them no node does anything by itself; call the actions of `broker.trigger`.
+        trace: whether decisions are recorded in `cluster.trace`.
+        replica_class, controller_class: the cores to run; for experiments with one rule changed.
+
+        Raises ValueError naming what is wrong, its value and the way out.
+        """
+        _check(brokers, host, directory, racks)
+        self.size = brokers
+        self.seed = seed
+        self.config = ServerConfig.from_properties({**DEFAULTS, **(config or {})})
+        self.timers = timers
+        self.trace = Trace()
+        self._tracing = trace
+        self._racks = racks
+        self._host_kind = host
+        self._directory = directory
+        self._replica_class = replica_class
+        self._controller_class = controller_class
+        self._host: Host | None = None
+        self._nodes: dict[str, Running] = {}
+        self._addresses: dict[str, Address] = {}
+        self._clients = 0
+        self._entered = False
+
+    # --- running ---------------------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Cluster:
+        if self._entered:
+            raise RuntimeError("a cluster runs once: make a new one")
+        self._entered = True
+        self._host = SimulatedHost(self.seed) if self._host_kind == "simulated" else TcpHost(self._directory)
+        self._nursery_context = trio.open_nursery()
+        self._nursery = await self._nursery_context.__aenter__()
+        try:
+            if isinstance(self._host, SimulatedHost):
+                self._nursery.start_soon(self._host.wires.run)
+            await self._start_controller()
+            for broker_id in range(self.size):
+                await self._start_broker(broker_id)
+            await self._bring_up()
+        except BaseException as error:
+            await self.__aexit__(type(error), error, error.__traceback__)
+            raise
+        return self
+
+    async def _bring_up(self) -> None:
+        if not self.timers:
+            for broker in self.brokers:
+                await broker.trigger.register()
+                await broker.trigger.apply_metadata()
+                await broker.trigger.heartbeat()
+            for broker in self.brokers:
+                await broker.trigger.apply_metadata()
+        with trio.move_on_after(START_TIMEOUT) as scope:
+            for broker in self.brokers:
+                await broker.unfenced.wait()
+        if scope.cancelled_caught:
+            raise TimeoutError(f"the brokers did not join the controller within {START_TIMEOUT:.0f} s")
+
+    async def __aexit__(self, *error: Any) -> bool | None:
+        try:
+            for running in self._nodes.values():
+                if running.alive and error[0] is None:
+                    running.server.stop()
+            self._nursery.cancel_scope.cancel()
+            result: bool | None = await self._nursery_context.__aexit__(*error)
+        finally:
+            self.host.close()
+        return result
+
+    async def _start_controller(self) -> None:
+        node = self._node(CONTROLLER, DEFAULT_CONTROLLER_ID)
+        server = ControllerNode(node, seed=self.seed, controller_class=self._controller_class)
+        await self._start(CONTROLLER, server)
+
+    async def _start_broker(self, broker_id: int) -> None:
+        name = broker_name(broker_id)
+        server = Broker(self._node(name, broker_id), self._addresses[CONTROLLER], replica_class=self._replica_class)
+        await self._start(name, server)
+
+    async def _start(self, name: str, server: Broker | ControllerNode) -> None:
+        running = self._nodes[name] = Running(server)
+        self._addresses[name] = await self._nursery.start(running.run)
+
+    def _node(self, name: str, node_id: int) -> Node:
+        clock = self.host.clock(name)
+        return Node(
+            id=node_id,
+            network=self.host.network(name),
+            disk=self.host.disk(name),
+            clock=clock,
+            tracer=Tracer(self.trace if self._tracing else None, node_id, clock),
+            directory=self.host.directory(name),
+            listen=self._addresses.get(name) or self.host.listen_address(name),
+            cluster_id=CLUSTER_ID,
+            config=self.config,
+            rack=None if self._racks is None or name == CONTROLLER else self._racks[node_id],
+            timers=self.timers,
+        )
+
+    # --- looking ---------------------------------------------------------------------------------------------------
+
+    @property
+    def host(self) -> Host:
+        """Where the nodes run. Raises RuntimeError before the cluster was entered."""
+        if self._host is None:
+            raise RuntimeError("the cluster is not running: use it as `async with Cluster(...) as cluster:`")
+        return self._host
+
+    @property
+    def brokers(self) -> list[Broker]:
+        """The brokers by id; one that was crashed is its last process, until it is restarted."""
+        return [self.broker(broker_id) for broker_id in range(self.size)]
+
+    def broker(self, broker_id: int) -> Broker:
+        """One broker. Raises ValueError when there is none with this id."""
+        server = self._running(broker_id).server
+        assert isinstance(server, Broker), "broker ids name brokers"
+        return server
+
+    @property
+    def controller(self) -> ControllerNode:
+        """The controller's node."""
+        server = self._nodes[CONTROLLER].server
+        assert isinstance(server, ControllerNode), "the controller's name names the controller"
+        return server
+
+    def replica(self, broker_id: int, topic: str, partition: int = 0) -> PartitionReplica:
+        """A broker's replica of a partition. Raises ValueError when the broker does not host it."""
+        hosted = self.broker(broker_id).partitions.get(topic, partition)
+        if hosted is None:
+            raise ValueError(f"broker {broker_id} does not host {topic}-{partition}")
+        return hosted.replica
+
+    def is_alive(self, broker_id: int) -> bool:
+        """Whether the broker's process runs (it may be paused, isolated or fenced all the same)."""
+        return self._running(broker_id).alive
+
+    def leader(self, topic: str, partition: int = 0) -> int:
+        """The broker that leads a partition by the controller's word; -1 for none. Raises ValueError."""
+        registration = self.controller.controller.image.partition(topic, partition)
+        if registration is None:
+            raise ValueError(f"there is no partition {topic}-{partition}")
+        return registration.leader
+
+    def isr(self, topic: str, partition: int = 0) -> tuple[int, ...]:
+        """The in-sync replicas of a partition by the controller's word, sorted. Raises ValueError."""
+        registration = self.controller.controller.image.partition(topic, partition)
+        if registration is None:
+            raise ValueError(f"there is no partition {topic}-{partition}")
+        return tuple(sorted(registration.isr))
+
+    def _running(self, broker_id: int) -> Running:
+        running = self._nodes.get(broker_name(broker_id))
+        if running is None:
+            raise ValueError(f"there is no broker {broker_id}: ids go from 0 to {self.size - 1}")
+        return running
+
+    # --- using -----------------------------------------------------------------------------------------------------
+
+    def client(
+        self,
+        client_id: str | None = None,
+        *,
+        config: ClientConfig | None = None,
+        observer: Observer | None = None,
+    ) -> Client:
+        """A client, to be used as `async with`; on the simulated host its id is its name in the network."""
+        self._clients += 1
+        name = client_id or f"client-{self._clients}"
+        bootstrap = [self._addresses[broker_name(broker_id)] for broker_id in range(self.size)]
+        return Client(
+            self.host.network(name), bootstrap, self.host.clock(name), client_id=name, config=config, observer=observer
+        )
+
+    async def create_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        replication_factor: int | None = None,
+        config: Mapping[str, Any] | None = None,
+        *,
+        assignments: Sequence[Sequence[int]] = (),
+    ) -> None:
+        """Create a topic and wait until its brokers know of it.
+
+        `replication_factor` is the number of brokers unless it is given; `assignments` names each partition's brokers by
+        hand, the preferred leader first. Raises KafkaError.
+        """
+        configs = {key: _config_text(value) for key, value in (config or {}).items()}
+        factor = self.size if replication_factor is None else replication_factor
+        async with self.client("admin") as admin:
+            await admin.create_topic(name, partitions, factor, configs=configs, assignments=assignments)
+        await self.settle_metadata()
+
+    async def settle_metadata(self, timeout: float = 10.0) -> None:  # noqa: ASYNC109 - a bound on a convenience
+        """Wait until every broker that can has applied all of the metadata log; those that cannot are left out."""
+        end_offset = self.controller.controller.log.end_offset
+        with trio.move_on_after(timeout):
+            for broker in self.brokers:
+                while self._can_hear(broker.id) and broker.metadata.image.offset < end_offset:
+                    if self.timers:
+                        await trio.sleep(0.001)
+                    else:
+                        await broker.trigger.apply_metadata()
+
+    async def wait_for_isr(self, topic: str, members: Collection[int], partition: int = 0) -> None:
+        """Wait until the ISR is exactly `members`; bound it with a trio timeout of yours."""
+        while set(self.isr(topic, partition)) != set(members):
+            await trio.sleep(0.01)
+
+    async def wait_for_leader(self, topic: str, partition: int = 0, *, other_than: int = -1) -> int:
+        """Wait until a partition has a leader (another than one), and that broker knows; returns it."""
+        while True:
+            leader = self.leader(topic, partition)
+            if leader not in (-1, other_than) and self.is_alive(leader):
+                hosted = self.broker(leader).partitions.get(topic, partition)
+                if hosted is not None and hosted.replica.is_leader:
+                    return leader
+            await trio.sleep(0.01)
+
+
+def broker_name(broker_id: int) -> str:
+    """A broker's name in the simulated network."""
+    return f"broker-{broker_id}"
+
+
+def _config_text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _check(brokers: int, host: str, directory: object, racks: Sequence[str] | None) -> None:
+    if not isinstance(brokers, int) or brokers < 1:
+        raise ValueError(f"brokers is {brokers!r}: ask for at least 1")
+    if host not in ("simulated", "tcp"):
+        raise ValueError(f"host is {host!r}: use 'simulated' or 'tcp'")
+    if directory is not None and host != "tcp":
+        raise ValueError(f"directory is {str(directory)!r}: only host='tcp' keeps files; leave it out")
+    if racks is not None and len(racks) != brokers:
+        raise ValueError(f"racks has {len(racks)} entries for {brokers} brokers: give one for each")

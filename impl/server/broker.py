@@ -1,0 +1,167 @@
+"""A broker: the shell around the replicas' cores.
+
+Theory of operation
+-------------------
+A broker is one nursery. In it run a task for each connection, a fetcher for each leader that it follows, and a handful
+of timers. None of them decides anything: decisions are the cores' (`impl.partition`), and every task does the same three
+things, hand an event to a core, record what it decided in the trace, carry out its effects.
+
+Everything that a broker does by itself, and not because a message came, is an `BrokerActions` method: fetch, pull
+metadata, heartbeat, shrink ISRs, checkpoint, flush. Timers call these methods and do nothing else; a broker without
+timers does only what it is told to, one action at a time, which is how the specification drives it.
+
+The broker knows its network, disk and clock as ports and cannot tell which host it is on. It never flushes because it
+is cancelled: a crash is the host's doing (it cuts disk and network, then cancels), a clean stop is `stop`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+import attrs
+import trio
+
+from impl.partition.replica import PartitionReplica
+from impl.ports.clock import Clock
+from impl.ports.disk import Disk
+from impl.ports.network import Address, Network
+from impl.server.actions import BrokerActions
+from impl.server.cluster_requests import handle_create_topics, handle_elect_leaders, handle_metadata
+from impl.server.config import ServerConfig
+from impl.server.connection import Connection, Handler, api_versions_response
+from impl.server.controller_link import ControllerLink
+from impl.server.fetch import handle_fetch
+from impl.server.isr_proposals import IsrProposals
+from impl.server.metadata import MetadataCache
+from impl.server.offsets import handle_list_offsets, handle_offset_for_leader_epoch
+from impl.server.partitions import Partitions
+from impl.server.peers import Peers
+from impl.server.produce import handle_produce
+from impl.server.replica_fetchers import ReplicaFetchers
+from impl.server.trace import Tracer
+from impl.storage.log_directory import LogDirectory
+from impl.wire.apis import BROKER_APIS, ApiKey
+from impl.wire.primitives import topic_uuid
+
+HANDLERS: dict[ApiKey, Callable[..., Awaitable[Any]]] = {
+    ApiKey.PRODUCE: handle_produce,
+    ApiKey.FETCH: handle_fetch,
+    ApiKey.LIST_OFFSETS: handle_list_offsets,
+    ApiKey.METADATA: handle_metadata,
+    ApiKey.CREATE_TOPICS: handle_create_topics,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: handle_offset_for_leader_epoch,
+    ApiKey.ELECT_LEADERS: handle_elect_leaders,
+}
+
+
+@attrs.frozen
+class Node:
+    """What a broker or a controller is made of: who it is, and its way to the world."""
+
+    id: int
+    network: Network
+    disk: Disk
+    clock: Clock
+    tracer: Tracer
+    directory: str
+    listen: Address
+    cluster_id: str
+    config: ServerConfig = attrs.field(factory=ServerConfig)
+    rack: str | None = None
+    timers: bool = True
+    """Whether it acts by itself; without timers it only answers, and does what `actions` is told."""
+
+
+class Broker:
+    """One broker. `await nursery.start(broker.run)` returns when it listens."""
+
+    def __init__(
+        self, node: Node, controller: Address, *, replica_class: type[PartitionReplica] = PartitionReplica
+    ) -> None:
+        self.id = node.id
+        self.config = node.config
+        self.network = node.network
+        self.clock = node.clock
+        self.tracer = node.tracer
+        self.cluster_id = node.cluster_id
+        self.rack = node.rack
+        self.timers = node.timers
+        self.address = node.listen
+        self.broker_epoch = -1
+        """-1 until this process has registered."""
+        self.nursery: trio.Nursery
+        self.controller: ControllerLink
+        self.unfenced = trio.Event()
+        """Set when a heartbeat has first shown this process unfenced."""
+        self.metadata = MetadataCache()
+        directory = LogDirectory.open(
+            node.disk,
+            node.directory,
+            cluster_id=node.cluster_id,
+            node_id=node.id,
+            directory_id=topic_uuid(f"00000000-0000-4000-8000-{node.id:012d}"),
+        )
+        self.partitions = Partitions(node.id, directory, node.config, node.clock, node.tracer, replica_class)
+        self.peers = Peers(self)
+        self.fetchers = ReplicaFetchers(self)
+        self.proposals = IsrProposals(self)
+        self.actions = BrokerActions(self)
+        self.partitions.on_proposal = self.proposals.propose
+        self.partitions.on_leadership = self.fetchers.leader_changed
+        self._node = node
+        self._controller_address = controller
+        self._connections = 0
+        self._handlers: dict[ApiKey, Handler] = {key: partial(handle, self) for key, handle in HANDLERS.items()}
+        self._handlers[ApiKey.API_VERSIONS] = self._handle_api_versions
+        self.closed_connections: list[str] = []
+        """Why connections were closed that broke the rules or were lost; the latest ones."""
+
+    @property
+    def trigger(self) -> BrokerActions:
+        """The same as `actions`."""
+        return self.actions
+
+    def start_soon(self, task: Callable[..., Awaitable[Any]], *args: Any) -> None:
+        """Run a task for as long as the broker runs."""
+        self.nursery.start_soon(task, *args)
+
+    def answer_timeout_ms(self, configured: int) -> float:
+        """How long to wait for an answer: without timers for ever, for then the driver decides what is lost."""
+        return configured if self.timers else math.inf
+
+    async def run(self, task_status: trio.TaskStatus[Address] = trio.TASK_STATUS_IGNORED) -> None:
+        """Serve until cancelled. Starts with the address on which the broker listens."""
+        listener = await self.network.listen(self.address)
+        try:
+            async with trio.open_nursery() as nursery:
+                self.nursery = nursery
+                self.address = listener.address
+                self.controller = ControllerLink(self, self._controller_address)
+                nursery.start_soon(listener.serve, self._serve)
+                task_status.started(self.address)
+                if self.timers:
+                    nursery.start_soon(self.actions.run_timers)
+        finally:
+            with trio.CancelScope(shield=True):
+                await listener.aclose()
+
+    async def _serve(self, stream: trio.abc.Stream) -> None:
+        if self._connections >= self.config.max_connections:
+            return
+        self._connections += 1
+        try:
+            connection = Connection(stream, self._handlers, self.clock, self.config.socket_request_max_bytes)
+            if (reason := await connection.serve()) is not None:
+                self.closed_connections = [*self.closed_connections[-99:], reason]
+        finally:
+            self._connections -= 1
+
+    async def _handle_api_versions(self, _request: Any, _connection: Connection) -> Any:
+        return api_versions_response(BROKER_APIS, self.metadata.image.controller_epoch)
+
+    def stop(self) -> None:
+        """A clean shutdown's last act, before the nursery is cancelled: logs flushed, checkpoints written."""
+        self.partitions.close()

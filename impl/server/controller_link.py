@@ -1,0 +1,132 @@
+"""A broker's dealings with the controller: registration, heartbeats, metadata, ISR proposals, forwarded requests.
+
+Three connections, so that none waits behind another: one for metadata fetches, which the controller may hold; one for
+ISR proposals; one for everything else.
+
+An AlterPartition answer does not say which controller gave it. A controller therefore names its epoch when a connection
+is opened (as the epoch of its finalized features), and an answer counts as that controller's whose connection brought it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kio.schema.api_versions.v4.request import ApiVersionsRequest
+from kio.schema.broker_heartbeat.v1.request import BrokerHeartbeatRequest
+from kio.schema.broker_heartbeat.v1.response import BrokerHeartbeatResponse
+from kio.schema.broker_registration.v4.request import BrokerRegistrationRequest, Listener
+from kio.schema.broker_registration.v4.response import BrokerRegistrationResponse
+from kio.schema.errors import ErrorCode
+
+from impl.controller.records import MetadataRecord, decode
+from impl.partition.messages import AlterPartitionRequest, AlterPartitionResponse, FollowerFetch
+from impl.ports.network import Address
+from impl.server.fetch_messages import answered_partitions, follower_request
+from impl.server.isr_proposals import core_response_of, wire_request_of
+from impl.server.partitions import Partition
+from impl.wire.channel import Channel
+from impl.wire.primitives import BrokerId, i16, i64, u16
+from impl.wire.records_payload import decode_batches
+
+if TYPE_CHECKING:
+    from impl.server.broker import Broker
+
+METADATA_TOPIC_ID = "00000000-0000-0000-0000-000000000001"
+METADATA_MAX_BYTES = 8 << 20
+
+
+class ControllerLink:
+    """One broker's connections to the controller."""
+
+    def __init__(self, broker: Broker, address: Address) -> None:
+        self._broker = broker
+        self._epoch = -1
+        config = broker.config
+        short = broker.answer_timeout_ms(config.request_timeout_ms)
+        held = broker.answer_timeout_ms(config.request_timeout_ms + config.metadata_fetch_wait_max_ms)
+        name = f"broker-{broker.id}"
+        self._requests = Channel(broker.network, address, name, broker.nursery, timeout_ms=short)
+        self._metadata = Channel(broker.network, address, name, broker.nursery, timeout_ms=held)
+        self._proposals = Channel(
+            broker.network, address, name, broker.nursery, timeout_ms=short, handshake=self._learn_epoch
+        )
+
+    async def _learn_epoch(self, channel: Channel) -> None:
+        request = ApiVersionsRequest(client_software_name="tidegauge", client_software_version="1")
+        response = await channel.request_here(request)
+        self._epoch = response.finalized_features_epoch
+
+    async def forward(self, request: Any) -> Any:
+        """Send a client's request on, and return the controller's answer. Raises Unreachable or NoAnswer."""
+        return await self._requests.request(request)
+
+    async def register(self) -> int:
+        """Register this process; returns its broker epoch. Raises Unreachable, NoAnswer, or RegistrationRefused."""
+        address = self._broker.address
+        response: BrokerRegistrationResponse = await self._requests.request(
+            BrokerRegistrationRequest(
+                broker_id=BrokerId(self._broker.id),
+                cluster_id=self._broker.cluster_id,
+                incarnation_id=None,
+                listeners=(
+                    Listener(name="PLAINTEXT", host=address.host, port=u16(address.port), security_protocol=i16(0)),
+                ),
+                features=(),
+                rack=self._broker.rack,
+            )
+        )
+        if response.error_code is not ErrorCode.none:
+            raise RegistrationRefused(response.error_code)
+        return response.broker_epoch
+
+    async def heartbeat(self, metadata_offset: int) -> BrokerHeartbeatResponse:
+        """Say that this process lives, and how much metadata it has. Raises Unreachable or NoAnswer."""
+        response: BrokerHeartbeatResponse = await self._requests.request(
+            BrokerHeartbeatRequest(
+                broker_id=BrokerId(self._broker.id),
+                broker_epoch=i64(self._broker.broker_epoch),
+                current_metadata_offset=i64(metadata_offset),
+                want_fence=False,
+                want_shut_down=False,
+            )
+        )
+        return response
+
+    async def metadata_since(self, offset: int, max_wait_ms: int) -> tuple[list[MetadataRecord], int]:
+        """Records of the metadata log from `offset` on, and where it ends; none when there are none after the wait.
+
+        Raises Unreachable or NoAnswer.
+        """
+        fetch = FollowerFetch(
+            replica_id=self._broker.id,
+            broker_epoch=self._broker.broker_epoch,
+            leader_epoch=-1,
+            fetch_offset=offset,
+            last_fetched_epoch=-1,
+        )
+        request = follower_request(
+            [(METADATA_TOPIC_ID, 0, fetch)],
+            max_wait_ms=max_wait_ms,
+            min_bytes=1,
+            max_bytes=METADATA_MAX_BYTES,
+            partition_max_bytes=METADATA_MAX_BYTES,
+        )
+        answers = answered_partitions(await self._metadata.request(request))
+        answer = answers[METADATA_TOPIC_ID, 0]
+        records = [decode(record.value or b"") for record in decode_batches(answer.records) if record.offset >= offset]
+        return records, answer.high_watermark
+
+    async def alter_partition(self, partition: Partition, request: AlterPartitionRequest) -> AlterPartitionResponse:
+        """Ask for a new ISR. Raises Unreachable or NoAnswer."""
+        await self._proposals.connect()
+        controller_epoch = self._epoch
+        message = await self._proposals.request(wire_request_of(partition.topic_id, partition.index, request))
+        return core_response_of(message, partition.replica.replicas, controller_epoch)
+
+
+class RegistrationRefused(Exception):
+    """The controller does not take this broker."""
+
+    def __init__(self, error: ErrorCode) -> None:
+        super().__init__(f"the controller refused the registration: {error.name}")
+        self.error = error

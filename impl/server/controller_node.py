@@ -1,0 +1,175 @@
+"""The controller as a node: the shell around `impl.controller`, a quorum of one with its metadata log on disk.
+
+It serves brokers and nobody else: registrations, heartbeats, ISR proposals, forwarded requests, and the metadata log,
+which brokers fetch like any partition. What it decides is on its disk before anyone is told. Each start is a takeover:
+a new controller epoch, and a full session for every broker that was live.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from impl.controller.controller import Controller
+from impl.controller.state import ControllerConfig
+from impl.partition.messages import FetchAnswer
+from impl.ports.network import Address
+from impl.server.connection import Connection, Handler, api_versions_response
+from impl.server.controller_requests import CONTROLLER_HANDLERS
+from impl.server.metadata_log import StoredMetadataLog
+from impl.server.purgatory import Purgatory
+from impl.server.trace import registration_state
+from impl.storage.config import LogConfig
+from impl.storage.log import Log
+from impl.wire.apis import CONTROLLER_APIS, ApiKey
+
+if TYPE_CHECKING:
+    from impl.server.broker import Node
+
+METADATA_DIRECTORY = "__cluster_metadata-0"
+
+
+class ControllerNode:
+    """The controller's process. `await nursery.start(node.run)` returns when it listens."""
+
+    def __init__(self, node: Node, *, seed: int, controller_class: type[Controller] = Controller) -> None:
+        self.id = node.id
+        self.config = node.config
+        self.clock = node.clock
+        self.tracer = node.tracer
+        self.address = node.listen
+        self.actions = ControllerActions(self)
+        self.waiting: Purgatory[str] = Purgatory(node.clock)
+        """Brokers' fetches of metadata that found nothing new."""
+        self._node = node
+        self._seed = seed
+        node.disk.make_directory(node.directory)
+        directory = f"{node.directory}/{METADATA_DIRECTORY}"
+        self.log = StoredMetadataLog(Log.open(node.disk, directory, LogConfig(), node.clock.now_ms()), node.clock)
+        self.controller = controller_class.activate(
+            self.log,
+            now_ms=node.clock.now_ms(),
+            node_id=node.id,
+            config=ControllerConfig(node.config.broker_session_timeout_ms, node.config.topic_defaults),
+        )
+        self._told = self.registrations()
+        self.tracer.record("ControllerFailover", controller_epoch=self.controller.controller_epoch, changed=())
+        self._handlers: dict[ApiKey, Handler] = {}
+        for key, handle in CONTROLLER_HANDLERS.items():
+            self._handlers[key] = self._handler(handle)
+        self._handlers[ApiKey.API_VERSIONS] = self._handle_api_versions
+
+    @property
+    def trigger(self) -> ControllerActions:
+        """The same as `actions`."""
+        return self.actions
+
+    def _handler(self, handle: Callable[[ControllerNode, Any, Connection], Awaitable[Any]]) -> Handler:
+        async def bound(request: Any, connection: Connection) -> Any:
+            return await handle(self, request, connection)
+
+        return bound
+
+    async def run(self, task_status: trio.TaskStatus[Address] = trio.TASK_STATUS_IGNORED) -> None:
+        """Serve until cancelled. Starts with the address on which the controller listens."""
+        listener = await self._node.network.listen(self.address)
+        try:
+            async with trio.open_nursery() as nursery:
+                self.address = listener.address
+                nursery.start_soon(listener.serve, self._serve)
+                task_status.started(self.address)
+                if self._node.timers:
+                    nursery.start_soon(self.actions.run_timers)
+        finally:
+            with trio.CancelScope(shield=True):
+                await listener.aclose()
+
+    async def _serve(self, stream: trio.abc.Stream) -> None:
+        await Connection(stream, self._handlers, self.clock, self.config.socket_request_max_bytes).serve()
+
+    async def _handle_api_versions(self, _request: Any, _connection: Connection) -> Any:
+        return api_versions_response(CONTROLLER_APIS, self.controller.controller_epoch)
+
+    # --- deciding ----------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def decision(self) -> Iterator[Callable[[], tuple[tuple[object, ...], ...]]]:
+        """Around each call of the core that may decide something: afterwards brokers that wait are told.
+
+        Yields a function that says, once the core was called, which partitions it has changed.
+        """
+        yield self._changed
+        if self.controller.take_effects():
+            self.waiting.wake(METADATA_DIRECTORY)
+
+    def registrations(self) -> dict[tuple[str, int], int]:
+        """The partition epoch of each partition."""
+        return {(topic, index): r.partition_epoch for topic, index, r in self.controller.image.partitions()}
+
+    def _changed(self) -> tuple[tuple[object, ...], ...]:
+        """The partitions that changed since the last call, as plain values."""
+        if self.tracer.trace is None:
+            return ()
+        before, self._told = self._told, self.registrations()
+        return tuple(
+            registration_state(topic, index, registration)
+            for topic, index, registration in self.controller.image.partitions()
+            if before.get((topic, index)) != registration.partition_epoch
+        )
+
+    def metadata(self, offset: int, max_bytes: int) -> FetchAnswer:
+        """The metadata log from `offset` on, for a broker."""
+        log = self.log.log
+        return FetchAnswer(
+            leader=self.id,
+            leader_epoch=self.controller.controller_epoch,
+            high_watermark=log.log_end_offset,
+            log_start_offset=log.log_start_offset,
+            records=log.read(offset, max_bytes) if offset < log.log_end_offset else b"",
+        )
+
+    def draw(self, *purpose: str) -> int:
+        """A random number of 128 bits, for the cluster's seed and this purpose."""
+        digest = blake2b("/".join((str(self._seed), *purpose)).encode(), digest_size=16).digest()
+        return int.from_bytes(digest, "big")
+
+    def stop(self) -> None:
+        """A clean shutdown's last act."""
+        self.log.log.close()
+
+
+class ControllerActions:
+    """What a controller does by itself."""
+
+    def __init__(self, node: ControllerNode) -> None:
+        self._node = node
+
+    def lapse_session(self, broker_id: int) -> bool:
+        """Fence a broker as if nothing had been heard of it for too long; False when it is fenced or unknown."""
+        node = self._node
+        with node.decision() as changed:
+            lapsed = node.controller.lapse_session(broker_id)
+            if lapsed:
+                epoch = node.controller.image.brokers[broker_id].broker_epoch
+                node.tracer.record("LapseSession", broker=broker_id, broker_epoch=epoch, changed=changed())
+        return lapsed
+
+    def expire_sessions(self) -> list[int]:
+        """Fence the brokers whose session's time is over; returns their ids."""
+        now_ms = self._node.clock.now_ms()
+        overdue = [b for b, deadline in sorted(self._node.controller.sessions.items()) if deadline <= now_ms]
+        return [broker_id for broker_id in overdue if self.lapse_session(broker_id)]
+
+    async def run_timers(self) -> None:
+        """Expire sessions on time until cancelled."""
+        node = self._node
+        while True:
+            deadline = node.controller.next_deadline_ms
+            wait_ms = node.config.broker_session_timeout_ms if deadline is None else deadline - node.clock.now_ms()
+            await trio.sleep(max(1, wait_ms) / 1000)
+            await node.clock.until_running()
+            self.expire_sessions()

@@ -1,0 +1,33 @@
+"""What a broker knows of the cluster: an image of the metadata log, brought up to date by pulling."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from impl.controller.image import ClusterImage
+from impl.controller.records import MetadataRecord, TopicRecord
+from impl.ports.network import Address
+
+
+class MetadataCache:
+    """A broker's image of the cluster, and the index by topic id that requests need."""
+
+    def __init__(self) -> None:
+        self.image = ClusterImage()
+        self._names: dict[str, str] = {}
+
+    def replay(self, records: Iterable[MetadataRecord]) -> None:
+        """Apply the records that follow the image's offset."""
+        for record in records:
+            self.image.apply(record)
+            if isinstance(record, TopicRecord):
+                self._names[record.topic_id] = record.name
+
+    def topic_name(self, topic_id: str) -> str | None:
+        """The topic's name; None when there is no such topic, as far as this broker knows."""
+        return self._names.get(topic_id)
+
+    def address(self, broker_id: int) -> Address | None:
+        """Where a broker listens; None when it never registered."""
+        broker = self.image.brokers.get(broker_id)
+        return None if broker is None else Address(broker.host, broker.port)

@@ -1,0 +1,224 @@
+"""The partitions that a broker hosts: their logs and replicas, and what follows from each change of one.
+
+Whoever calls a replica's core (a handler, a fetcher, a timer) calls `carry_out` right after it: the core's effects wake
+waiting requests, send ISR proposals and re-aim fetchers. Between the two nothing is awaited, so that no other task sees
+a replica whose effects are still to come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+from uuid import UUID
+
+import attrs
+from kio.schema.errors import ErrorCode
+
+from impl.controller.image import ClusterImage, TopicImage
+from impl.controller.topic_config import MIN_INSYNC_REPLICAS, config_value
+from impl.partition.messages import (
+    FollowerFetch,
+    HighWatermarkAdvanced,
+    IsrChanged,
+    LeadershipChanged,
+    LogEndAdvanced,
+    PartitionConfig,
+    SendAlterPartition,
+)
+from impl.partition.registration import PartitionRegistration
+from impl.partition.replica import PartitionReplica
+from impl.ports.clock import Clock
+from impl.server.config import ServerConfig
+from impl.server.purgatory import Purgatory
+from impl.server.trace import Tracer
+from impl.storage.config import LogConfig
+from impl.storage.log import Log
+from impl.storage.log_directory import LogDirectory
+from impl.wire.primitives import topic_uuid
+from impl.wire.records import RecordError
+
+TopicPartition = tuple[str, int]
+LOG_SETTINGS: Final = ("max.message.bytes", "segment.bytes", "index.interval.bytes", "flush.messages", "flush.ms")
+
+
+@attrs.define(eq=False)
+class Partition:
+    """One hosted partition."""
+
+    topic: str
+    index: int
+    topic_id: str
+    log: Log
+    replica: PartitionReplica
+    outstanding: list[FollowerFetch] = attrs.field(factory=list)
+    """Fetches that this replica sent and that are not answered yet."""
+
+    @property
+    def key(self) -> TopicPartition:
+        return self.topic, self.index
+
+    def awaits_answer(self) -> bool:
+        """Whether a fetch of the present leader epoch is on its way: there is never a second one."""
+        return any(fetch.leader_epoch == self.replica.leader_epoch for fetch in self.outstanding)
+
+
+class Partitions:
+    """All partitions of one broker: those that its disk has, and then those that it is given."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        directory: LogDirectory,
+        config: ServerConfig,
+        clock: Clock,
+        tracer: Tracer,
+        replica_class: type[PartitionReplica] = PartitionReplica,
+    ) -> None:
+        self.broker_id = broker_id
+        self.produces: Purgatory[TopicPartition] = Purgatory(clock)
+        """acks=all produces: woken when the high watermark, the ISR or the leader moves."""
+        self.fetches: Purgatory[TopicPartition] = Purgatory(clock)
+        """Consumers' fetches: woken when the high watermark or the leader moves."""
+        self.follower_fetches: Purgatory[TopicPartition] = Purgatory(clock)
+        """Followers' fetches: woken when the log grows, or the ISR or the leader moves."""
+        self.on_proposal: Callable[[Partition], None] = lambda partition: None
+        self.on_leadership: Callable[[Partition], None] = lambda partition: None
+        self._hosted: dict[TopicPartition, Partition] = {}
+        self._directory = directory
+        self._config = config
+        self._clock = clock
+        self._tracer = tracer
+        self._replica_class = replica_class
+        self._checkpointed = directory.high_watermarks()
+        self._flushed: dict[TopicPartition, int] = {}
+        for topic, index in directory.partitions():
+            topic_id = directory.topic_id(topic, index)
+            partition = self._open(topic, index, "" if topic_id is None else str(topic_id), LogConfig(), None)
+            tracer.replica("Restart", topic, index, partition.replica)
+
+    def __iter__(self) -> Iterator[Partition]:
+        return iter(list(self._hosted.values()))
+
+    def __len__(self) -> int:
+        return len(self._hosted)
+
+    def get(self, topic: str, index: int) -> Partition | None:
+        """The partition, if this broker hosts it."""
+        return self._hosted.get((topic, index))
+
+    @property
+    def checkpointed_high_watermarks(self) -> Mapping[TopicPartition, int]:
+        """What the high watermark checkpoint on disk says."""
+        return self._checkpointed
+
+    # --- metadata ----------------------------------------------------------------------------------------------
+
+    def apply_metadata(self, image: ClusterImage) -> None:
+        """Host what the image newly puts here, and tell each replica the newest word on it."""
+        for topic, index, registration in image.partitions():
+            if self.broker_id not in registration.replicas:
+                continue
+            self._apply(self._host(image.topics[topic], index), registration, image.controller_epoch)
+
+    def _apply(self, partition: Partition, registration: PartitionRegistration, controller_epoch: int) -> None:
+        if partition.replica.apply_metadata(registration, controller_epoch, self._clock.now_ms()):
+            self._tracer.replica(
+                "ApplyMetadata",
+                partition.topic,
+                partition.index,
+                partition.replica,
+                controller_epoch=controller_epoch,
+                replicas=registration.replicas,
+                elr=tuple(sorted(registration.elr)),
+            )
+        self.carry_out(partition)
+
+    def _host(self, topic: TopicImage, index: int) -> Partition:
+        """The partition with the topic's settings, its log opened or created if need be."""
+        log_config = LogConfig.from_properties({name: self._setting(topic, name) for name in LOG_SETTINGS})
+        partition = self._hosted.get((topic.name, index))
+        if partition is None or partition.topic_id != topic.topic_id:
+            partition = self._open(topic.name, index, topic.topic_id, log_config, topic_uuid(topic.topic_id))
+        partition.log.config = log_config
+        partition.replica.config = attrs.evolve(
+            partition.replica.config, min_insync_replicas=self._setting(topic, MIN_INSYNC_REPLICAS)
+        )
+        return partition
+
+    def _open(self, topic: str, index: int, topic_id: str, config: LogConfig, claim: UUID | None) -> Partition:
+        key = topic, index
+        log = self._directory.open_log(topic, index, config, self._clock.now_ms(), claim)
+        settings = PartitionConfig(replica_lag_time_max_ms=self._config.replica_lag_time_max_ms)
+        replica = self._replica_class(self.broker_id, log, settings, self._checkpointed.get(key, 0))
+        partition = self._hosted[key] = Partition(topic, index, topic_id, log, replica)
+        return partition
+
+    def _setting(self, topic: TopicImage, name: str) -> int:
+        return int(config_value(topic.configs, name, self._config.topic_defaults))
+
+    # --- effects -----------------------------------------------------------------------------------------------
+
+    def carry_out(self, partition: Partition) -> None:
+        """Do what the core asks for after a change."""
+        key = partition.key
+        for effect in partition.replica.take_effects():
+            match effect:
+                case HighWatermarkAdvanced():
+                    self.produces.wake(key)
+                    self.fetches.wake(key)
+                case LogEndAdvanced():
+                    self.follower_fetches.wake(key)
+                case IsrChanged():
+                    self.produces.wake(key)
+                    self.follower_fetches.wake(key)
+                case LeadershipChanged():
+                    self._wake_all(key)
+                    self.on_leadership(partition)
+                case SendAlterPartition():
+                    self.on_proposal(partition)
+
+    def _wake_all(self, key: TopicPartition) -> None:
+        self.produces.wake(key)
+        self.fetches.wake(key)
+        self.follower_fetches.wake(key)
+
+    # --- disk --------------------------------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Bring every log to stable storage, and note how far each one is. Raises OSError when the disk fails."""
+        for partition in self:
+            if partition.log.flushed_end_offset < partition.log.log_end_offset:
+                partition.log.flush()
+                self._tracer.replica("Flush", partition.topic, partition.index, partition.replica)
+        flushed = {partition.key: partition.log.flushed_end_offset for partition in self}
+        if flushed != self._flushed:
+            self._directory.checkpoint()
+            self._flushed = flushed
+
+    def checkpoint_high_watermarks(self) -> None:
+        """Write every high watermark to the disk, where a restart begins from it. Raises OSError."""
+        current = {partition.key: partition.replica.high_watermark for partition in self}
+        changed = [
+            partition for partition in self if self._checkpointed.get(partition.key, 0) != current[partition.key]
+        ]
+        if not changed:
+            return
+        self._directory.checkpoint_high_watermarks(current)
+        self._checkpointed = current
+        for partition in changed:
+            self._tracer.replica("CheckpointHighWatermark", partition.topic, partition.index, partition.replica)
+
+    def close(self) -> None:
+        """A clean shutdown: flush, checkpoint, and let go of the files."""
+        self.checkpoint_high_watermarks()
+        self._directory.close()
+
+    def abandon(self) -> None:
+        """Let go of the files as they are."""
+        for partition in self:
+            partition.log.abandon()
+
+
+def storage_error_code(error: Exception) -> ErrorCode:
+    """What a client is told when a log refuses an operation."""
+    return error.error_code if isinstance(error, RecordError) else ErrorCode.kafka_storage_error

@@ -1,0 +1,148 @@
+"""The fetchers: this broker's replicas as followers, pulling from their leaders.
+
+There is one fetcher for each leader; one request carries every partition that follows it. A partition has at most one
+fetch on its way in each leader epoch. When the leader changes, the new one's fetcher takes the partition at once,
+whatever becomes of the fetch to the old one; the replica's core knows an answer that comes too late.
+
+A request that is not answered in time takes its connection down, and its partitions are fetched again after a backoff,
+as are partitions whose answer is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import trio
+from kio.schema.errors import ErrorCode
+
+from impl.partition.messages import FetchAnswer, FollowerFetch
+from impl.partition.registration import NO_LEADER
+from impl.server.fetch_messages import answered_partitions, follower_request
+from impl.server.partitions import Partition, TopicPartition, storage_error_code
+from impl.server.trace import answer_fields, fetch_fields
+from impl.wire.channel import NoAnswer, Unreachable
+from impl.wire.records import RecordError
+
+if TYPE_CHECKING:
+    from impl.server.broker import Broker
+
+
+class ReplicaFetchers:
+    """All fetchers of one broker."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._fetchers: dict[int, trio.Event] = {}
+        """Leader -> what its fetcher sleeps on."""
+        self._not_before: dict[TopicPartition, float] = {}
+
+    def leader_changed(self, partition: Partition) -> None:
+        """A partition has a new leader epoch: its fetch is due."""
+        self._not_before.pop(partition.key, None)
+        leader = partition.replica.leader
+        if not self._broker.timers or leader in (NO_LEADER, self._broker.id):
+            return
+        if leader in self._fetchers:
+            self._fetchers[leader].set()
+        else:
+            self._fetchers[leader] = trio.Event()
+            self._broker.start_soon(self._run, leader)
+
+    async def _run(self, leader: int) -> None:
+        """Fetch from `leader` for as long as the broker runs."""
+        while True:
+            await self._broker.clock.until_running()
+            due = self._due(leader)
+            if not due:
+                with trio.CancelScope(deadline=self._next_due(leader)):
+                    await self._fetchers[leader].wait()
+                self._fetchers[leader] = trio.Event()
+            elif not await self.fetch(leader, due, self._broker.config.replica_fetch_wait_max_ms):
+                self._put_off(due)
+
+    def _followed(self, leader: int) -> list[Partition]:
+        return [
+            partition
+            for partition in self._broker.partitions
+            if partition.replica.leader == leader and not partition.awaits_answer()
+        ]
+
+    def _due(self, leader: int) -> list[Partition]:
+        now = trio.current_time()
+        return [p for p in self._followed(leader) if self._not_before.get(p.key, 0.0) <= now]
+
+    def _next_due(self, leader: int) -> float:
+        return min((self._not_before.get(p.key, 0.0) for p in self._followed(leader)), default=float("inf"))
+
+    def _put_off(self, partitions: Sequence[Partition]) -> None:
+        later = trio.current_time() + self._broker.config.replica_fetch_backoff_ms / 1000
+        for partition in partitions:
+            self._not_before[partition.key] = later
+
+    async def fetch(self, leader: int, partitions: Sequence[Partition], max_wait_ms: int) -> bool:
+        """One request to `leader` for these partitions, up to its answer; False when none came."""
+        broker = self._broker
+        channel = broker.peers.channel(leader)
+        if channel is None:
+            return False
+        try:
+            await channel.connect()
+        except Unreachable:
+            return False
+        fetches = self._begin(leader, partitions)
+        if not fetches:
+            return True
+        request = follower_request(
+            [(partition.topic_id, partition.index, fetch) for partition, fetch in fetches],
+            max_wait_ms=max_wait_ms,
+            min_bytes=broker.config.replica_fetch_min_bytes,
+            max_bytes=broker.config.replica_fetch_response_max_bytes,
+            partition_max_bytes=broker.config.replica_fetch_max_bytes,
+        )
+        try:
+            answers = answered_partitions(await channel.request(request))
+        except (NoAnswer, Unreachable):
+            self._disconnected(leader, fetches)
+            return False
+        await broker.clock.until_running()
+        for partition, fetch in fetches:
+            answer = answers.get((partition.topic_id, partition.index))
+            if not self._receive(leader, partition, fetch, answer or FetchAnswer(ErrorCode.unknown_server_error)):
+                self._put_off([partition])
+        return True
+
+    def _begin(self, leader: int, partitions: Sequence[Partition]) -> list[tuple[Partition, FollowerFetch]]:
+        """Note the fetches as on their way; what changed while the connection was opened is left out."""
+        fetches = []
+        for partition in partitions:
+            fetch = partition.replica.fetch_request(self._broker.broker_epoch)
+            if fetch is None or partition.replica.leader != leader or partition.awaits_answer():
+                continue
+            partition.outstanding.append(fetch)
+            fetches.append((partition, fetch))
+            self._trace("SendFetch", leader, partition, fetch)
+        return fetches
+
+    def _disconnected(self, leader: int, fetches: Sequence[tuple[Partition, FollowerFetch]]) -> None:
+        for partition, fetch in fetches:
+            partition.outstanding.remove(fetch)
+            self._trace("Disconnect", leader, partition, fetch)
+
+    def _receive(self, leader: int, partition: Partition, fetch: FollowerFetch, answer: FetchAnswer) -> bool:
+        """Hand an answer to the replica; False when it has to wait before it asks again."""
+        partition.outstanding.remove(fetch)
+        try:
+            accepted = partition.replica.receive_fetch_response(fetch, answer, self._broker.clock.now_ms())
+            error = answer.error
+        except (RecordError, OSError) as failure:
+            accepted, error = False, storage_error_code(failure)
+        fields = answer_fields(answer, fetch)
+        self._trace("ReceiveFetchResponse", leader, partition, fetch, accepted=accepted, **fields)
+        self._broker.partitions.carry_out(partition)
+        return error is ErrorCode.none
+
+    def _trace(self, name: str, leader: int, partition: Partition, fetch: FollowerFetch, **fields: object) -> None:
+        self._broker.tracer.replica(
+            name, partition.topic, partition.index, partition.replica, source=leader, **fetch_fields(fetch), **fields
+        )

@@ -1,0 +1,150 @@
+"""The trace of decisions: what each node decided, at the moment it did, in the specification's words.
+
+An event is named as the specification's action and carries what is needed to rebuild that action, and the state of the
+node's replica right after it, so that a run can be held against the specification step by step. Fields are plain values
+(int, str, bool, None, tuples of them): they compare, print and serialise the same in every process.
+
+| event | node | fields besides topic, partition and state |
+|---|---|---|
+| ApplyMetadata | broker | controller_epoch, replicas, leader, elr |
+| Append | leader | acks, base_offset, records, error |
+| SendFetch | follower | source (who is asked), fetch |
+| ReceiveFetch, HoldFetch | leader | fetch, error, diverging_epoch, diverging_end_offset, records, leader_high_watermark |
+| ReceiveFetchResponse | follower | source, accepted, and as for ReceiveFetch |
+| Disconnect | follower | source, fetch: the request will not be answered |
+| ShrinkIsr, ExpandIsr, RetryAlterPartition | leader | isr: what is proposed |
+| ReceiveAlterPartition | controller | topic, partition, request, error, changed |
+| ReceiveAlterPartitionResponse, DisconnectController | leader | request, error |
+| Flush, CheckpointHighWatermark | broker | |
+| Register, Unfence, LapseSession | controller | broker, broker_epoch, changed |
+| CreateTopic, PreferredElection, UncleanElection | controller | topic, partition, changed |
+| ControllerFailover | controller | controller_epoch, changed |
+| Crash, Restart, Pause, Resume | broker | kept (log end offset after a crash) |
+
+`fetch` is (replica id, broker epoch, leader epoch, fetch offset, last fetched epoch); `request` is (broker id, broker
+epoch, leader epoch, partition epoch, ((member, broker epoch), …)). `changed` is what the controller's decision made of
+each partition that it changed: see `registration_state`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from impl.wire.records import extents
+
+if TYPE_CHECKING:
+    from impl.partition.messages import AlterPartitionRequest, FetchAnswer, FollowerFetch
+    from impl.partition.registration import PartitionRegistration
+    from impl.partition.replica import PartitionReplica
+    from impl.ports.clock import Clock
+
+
+@attrs.frozen
+class TraceEvent:
+    """One decision. `time` is the node's clock in ms, `node` a broker id or the controller's id."""
+
+    time: int
+    node: int
+    name: str
+    fields: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        fields = " ".join(f"{name}={value}" for name, value in self.fields.items())
+        return f"{self.time} {self.node} {self.name} {fields}"
+
+
+class Trace(list[TraceEvent]):
+    """The events of a whole cluster, in the order in which they happened."""
+
+    def digest(self) -> str:
+        """A hash of everything in it: equal runs have equal digests, in any process."""
+        hasher = sha256()
+        for event in self:
+            hasher.update(str(event).encode() + b"\n")
+        return hasher.hexdigest()
+
+
+@attrs.frozen
+class Tracer:
+    """One node's pen on the cluster's trace; without a trace it writes nothing."""
+
+    trace: Trace | None
+    node: int
+    clock: Clock
+
+    def record(self, name: str, /, **fields: Any) -> None:
+        if self.trace is not None:
+            self.trace.append(TraceEvent(self.clock.now_ms(), self.node, name, fields))
+
+    def replica(self, name: str, topic: str, partition: int, replica: PartitionReplica, /, **fields: Any) -> None:
+        """A decision of a replica, with its state right after it."""
+        if self.trace is not None:
+            self.record(name, topic=topic, partition=partition, **fields, **replica_state(replica))
+
+
+def replica_state(replica: PartitionReplica) -> dict[str, Any]:
+    """What a replica knows, as plain values."""
+    return {
+        "leader": replica.leader,
+        "leader_epoch": replica.leader_epoch,
+        "partition_epoch": replica.partition_epoch,
+        "log_end_offset": replica.log_end_offset,
+        "high_watermark": replica.high_watermark,
+        "isr": tuple(sorted(replica.isr)),
+        "pending_isr": None if replica.pending_isr is None else tuple(sorted(replica.pending_isr)),
+    }
+
+
+def registration_state(topic: str, partition: int, registration: PartitionRegistration) -> tuple[object, ...]:
+    """(topic, partition, leader, leader epoch, partition epoch, ISR, ELR, last known leader) as plain values."""
+    return (
+        topic,
+        partition,
+        registration.leader,
+        registration.leader_epoch,
+        registration.partition_epoch,
+        tuple(sorted(registration.isr)),
+        tuple(sorted(registration.elr)),
+        registration.last_known_leader,
+    )
+
+
+def fetch_fields(fetch: FollowerFetch) -> dict[str, Any]:
+    return {
+        "fetch": (
+            fetch.replica_id,
+            fetch.broker_epoch,
+            fetch.leader_epoch,
+            fetch.fetch_offset,
+            fetch.last_fetched_epoch,
+        )
+    }
+
+
+def answer_fields(answer: FetchAnswer, fetch: FollowerFetch) -> dict[str, Any]:
+    """What a leader answers; `records` is how many offsets the answer takes the follower on."""
+    diverging = answer.diverging_epoch
+    return {
+        "error": answer.error.name,
+        "diverging_epoch": -1 if diverging is None else diverging.epoch,
+        "diverging_end_offset": -1 if diverging is None else diverging.end_offset,
+        "records": max((batch.next_offset for batch in extents(answer.records)), default=fetch.fetch_offset)
+        - fetch.fetch_offset,
+        "leader_high_watermark": answer.high_watermark,
+    }
+
+
+def request_fields(request: AlterPartitionRequest) -> dict[str, Any]:
+    return {
+        "request": (
+            request.broker_id,
+            request.broker_epoch,
+            request.leader_epoch,
+            request.partition_epoch,
+            request.isr,
+        )
+    }

@@ -1,0 +1,187 @@
+"""A channel: one peer, requests out, answers in, matched by correlation id.
+
+A channel connects when it first has something to send, and again after it lost its connection. Requests are pipelined:
+several may be on their way, and each answer finds its request by its correlation id. An answer that no request waits
+for is dropped. A request that is not answered in time takes the connection down with it, for the answers behind it
+could not be trusted to come either; all that waited get `NoAnswer` and may or may not have been carried out. Only
+`Unreachable` says that nothing was sent.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import trio
+
+from impl.ports.network import Address, Network, abort
+from impl.wire.codecs import MalformedMessage, decode_response, encode_request, response_correlation_id
+from impl.wire.frames import ConnectionLost, FrameReader, FrameTooLarge
+
+if TYPE_CHECKING:
+    from kio.static.protocol import Payload
+
+MAX_RESPONSE_BYTES = 256 << 20
+
+Handshake = Callable[["Channel"], Awaitable[None]]
+
+
+class Unreachable(Exception):
+    """The peer cannot be reached: nothing was sent."""
+
+
+class NoAnswer(Exception):
+    """The request was sent, no answer came: it may or may not have been carried out."""
+
+
+@attrs.define(eq=False)
+class _Waiting:
+    api_key: int
+    api_version: int
+    done: trio.Event = attrs.field(factory=trio.Event)
+    answer: Any = None
+    failure: str | None = None
+
+
+class Channel:
+    """Requests to one address. Its reader runs in the nursery that the owner gives."""
+
+    def __init__(
+        self,
+        network: Network,
+        address: Address,
+        client_id: str,
+        nursery: trio.Nursery,
+        *,
+        timeout_ms: float = math.inf,
+        handshake: Handshake | None = None,
+    ) -> None:
+        """`timeout_ms` bounds connecting, and each request that names no other. `handshake` runs on a new connection."""
+        self.address = address
+        self._network = network
+        self._client_id = client_id
+        self._nursery = nursery
+        self._timeout_ms = timeout_ms
+        self._handshake = handshake
+        self._stream: trio.abc.Stream | None = None
+        self._opening = trio.Lock()
+        self._sending = trio.Lock()
+        self._waiting: dict[int, _Waiting] = {}
+        self._next_correlation_id = 0
+        self._closed = False
+
+    @property
+    def outstanding(self) -> int:
+        """Requests that wait for an answer."""
+        return len(self._waiting)
+
+    async def connect(self) -> None:
+        """Open the connection unless it is; without a checkpoint when it is. Raises Unreachable."""
+        if self._stream is None:
+            await self._open()
+
+    async def request(self, message: Payload, timeout_ms: float | None = None) -> Any:
+        """Send a request and return the answer, kio's response class of the same version.
+
+        Raises Unreachable when it was not sent, NoAnswer when the answer did not come.
+        """
+        stream = self._stream or await self._open()
+        return await self._exchange(stream, message, self._timeout_ms if timeout_ms is None else timeout_ms)
+
+    async def request_here(self, message: Payload) -> Any:
+        """Send a request on the connection that is being opened; for handshakes."""
+        assert self._stream is not None, "a handshake runs on an open connection"
+        return await self._exchange(self._stream, message, self._timeout_ms)
+
+    async def send(self, message: Payload) -> None:
+        """Send a request that is not answered (Produce with acks=0). Raises Unreachable or NoAnswer."""
+        stream = self._stream or await self._open()
+        await self._send(stream, encode_request(message, self._correlation_id(), self._client_id))
+
+    async def _exchange(self, stream: trio.abc.Stream, message: Payload, timeout_ms: float) -> Any:
+        correlation_id = self._correlation_id()
+        waiting = self._waiting[correlation_id] = _Waiting(message.__api_key__, message.__version__)
+        try:
+            with trio.move_on_after(timeout_ms / 1000):
+                await self._send(stream, encode_request(message, correlation_id, self._client_id))
+                await waiting.done.wait()
+        finally:
+            self._waiting.pop(correlation_id, None)
+        if not waiting.done.is_set():
+            await self._lose(stream, f"no answer from {self.address} within {timeout_ms:.0f} ms")
+            raise NoAnswer(f"no answer from {self.address} within {timeout_ms:.0f} ms")
+        if waiting.failure is not None:
+            raise NoAnswer(waiting.failure)
+        return waiting.answer
+
+    def _correlation_id(self) -> int:
+        correlation_id = self._next_correlation_id
+        self._next_correlation_id = (correlation_id + 1) & 0x7FFFFFFF
+        return correlation_id
+
+    async def _send(self, stream: trio.abc.Stream, frame: bytes) -> None:
+        try:
+            async with self._sending:
+                await stream.send_all(frame)
+        except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+            await self._lose(stream, f"the connection to {self.address} broke")
+            raise NoAnswer(f"the connection to {self.address} broke: {error}") from error
+
+    async def _open(self) -> trio.abc.Stream:
+        async with self._opening:
+            if self._stream is not None:
+                return self._stream
+            if self._closed:
+                raise Unreachable(f"the channel to {self.address} is closed")
+            try:
+                with trio.fail_after(self._timeout_ms / 1000):
+                    stream = await self._network.connect(self.address)
+            except (OSError, trio.TooSlowError) as error:
+                raise Unreachable(f"{self.address} cannot be reached: {error}") from error
+            self._stream = stream
+            self._nursery.start_soon(self._read_answers, stream)
+            if self._handshake is not None:
+                try:
+                    await self._handshake(self)
+                except NoAnswer as error:
+                    raise Unreachable(f"{self.address} does not answer: {error}") from error
+            return stream
+
+    async def _read_answers(self, stream: trio.abc.Stream) -> None:
+        reader = FrameReader(stream, MAX_RESPONSE_BYTES)
+        reason = f"{self.address} closed the connection"
+        try:
+            while (frame := await reader.read_frame()) is not None:
+                waiting = self._waiting.get(response_correlation_id(frame))
+                if waiting is not None and not waiting.done.is_set():
+                    waiting.answer = decode_response(frame, waiting.api_key, waiting.api_version).message
+                    waiting.done.set()
+        except (trio.BrokenResourceError, trio.ClosedResourceError, ConnectionLost) as error:
+            reason = f"the connection to {self.address} broke: {error}"
+        except (FrameTooLarge, MalformedMessage) as error:
+            reason = f"{self.address} sent what cannot be understood: {error}"
+        finally:
+            with trio.CancelScope(shield=True):
+                await self._lose(stream, reason)
+
+    async def _lose(self, stream: trio.abc.Stream, reason: str) -> None:
+        """Reset the connection, and tell all that waited on it."""
+        if self._stream is stream:
+            self._stream = None
+            for waiting in self._waiting.values():
+                if not waiting.done.is_set():
+                    waiting.failure = reason
+                    waiting.done.set()
+        await abort(stream)
+
+    async def aclose(self) -> None:
+        """Close the connection after what was sent; requests that wait get NoAnswer."""
+        self._closed = True
+        stream, self._stream = self._stream, None
+        for waiting in self._waiting.values():
+            waiting.failure = "the channel was closed"
+            waiting.done.set()
+        if stream is not None:
+            await stream.aclose()
