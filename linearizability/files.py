@@ -47,7 +47,7 @@ def read_sound(path: str | Path, row_groups: Sequence[int] | None = None) -> tup
 def _load(path: str | Path, row_groups: Sequence[int] | None) -> tuple[pa.Table, tuple[str, ...] | None, Ints]:
     """The table, the names of its topics if the file has them, and the number in the file of each row."""
     with _opened(path) as file:
-        topics = _topics(file.schema_arrow, str(path))
+        topics = _topics(file.metadata.metadata, str(path))
         columns = [name for name in SCHEMA.names if name in file.schema_arrow.names]
         groups = range(file.num_row_groups) if row_groups is None else row_groups
         sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
@@ -86,8 +86,8 @@ def _opened(path: str | Path) -> pq.ParquetFile:
         raise HistoryError(f"{path}: not a readable Parquet file ({error}); write it again") from error
 
 
-def _topics(schema: pa.Schema, source: str) -> tuple[str, ...] | None:
-    stored = (schema.metadata or {}).get(TOPICS)
+def _topics(metadata: dict[bytes, bytes] | None, source: str) -> tuple[str, ...] | None:
+    stored = (metadata or {}).get(TOPICS)
     if stored is None:
         return None
     try:

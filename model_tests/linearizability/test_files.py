@@ -1,0 +1,310 @@
+"""Histories survive files, and bad files say what is wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from linearizability import files, jsonl, malformed
+from linearizability.arrow import SCHEMA, HistoryError, from_arrow, to_arrow
+from linearizability.generator import generate
+from linearizability.history import History, Isolation, Kind, Operation, Operations, blocks, concatenate
+from model_tests.linearizability.rows import election, end, failed, fetch, history, produce, settled, unknown
+
+ROWS = [
+    produce(0, 1, 0, 7, 8, 9),
+    produce(1, 2, 3, 10, acks=1),
+    unknown(2, 11, 12),
+    failed(2, 3, 13),
+    fetch(4, 5, 0, 7, 9, offsets=[0, 2], mark=4),
+    fetch(5, 6, 4, mark=4),
+    fetch(6, 7, -1, 10, offsets=[3]),
+    end(7, 8, 4),
+    election(8, None, 4),
+    settled(9),
+]
+
+
+def mixed() -> Operations:
+    """Two histories with every kind of row, two topics."""
+    second = [attrs.evolve(row, topic="u", partition=2, meta='{"why": 1}') for row in ROWS]
+    return concatenate([history(ROWS, 3), history(second, 5)])
+
+
+def test_rows_survive_parquet(tmp_path: Path) -> None:
+    operations = mixed()
+    files.write(tmp_path / "h.parquet", operations)
+    assert list(files.read(tmp_path / "h.parquet")) == list(operations)
+    assert not list(tmp_path.glob("*.partial"))
+
+
+def test_rows_survive_json_lines(tmp_path: Path) -> None:
+    operations = mixed()
+    jsonl.write(tmp_path / "h.jsonl", operations)
+    assert list(jsonl.read(tmp_path / "h.jsonl")) == list(operations)
+    assert not list(tmp_path.glob("*.partial"))
+
+
+def test_rows_survive_arrow_in_chunks() -> None:
+    operations = mixed()
+    table = to_arrow(operations)
+    chunked = pa.concat_tables([table.slice(0, 7), table.slice(7, 6), table.slice(13)])
+    assert list(from_arrow(chunked, topics=operations.topics)) == list(operations)
+
+
+def test_slices_and_picks_are_the_same_rows() -> None:
+    operations = mixed()
+    rows = list(operations)
+    assert list(operations.slice(3, 15)) == rows[3:15]
+    picked = np.array([1, 4, 5, 12])
+    assert list(operations.take(picked)) == [rows[row] for row in picked]
+    assert [(start, stop) for start, stop in blocks(operations, 5)] == [(0, 10), (10, 20)]
+
+
+def test_row_groups_end_where_a_history_ends(tmp_path: Path) -> None:
+    (operations, _), *_ = generate(40, 25, seed=1)
+    with files.HistoryWriter(tmp_path / "h.parquet", row_group=120) as writer:
+        for start, stop in blocks(operations, 200):
+            writer.write(operations.slice(start, stop))
+    footer = pq.ParquetFile(tmp_path / "h.parquet")
+    bounds = []
+    for number in range(footer.num_row_groups):
+        statistics = footer.metadata.row_group(number).column(0).statistics
+        bounds.append((statistics.min, statistics.max))
+    assert len(bounds) > 4
+    assert all(before[1] < after[0] for before, after in pairwise(bounds))
+    assert list(files.read(tmp_path / "h.parquet")) == list(operations)
+
+
+def test_histories_that_span_row_groups_are_read_whole(tmp_path: Path) -> None:
+    (operations, _), *_ = generate(10, 50, seed=1)
+    schema = SCHEMA.with_metadata(to_arrow(operations).schema.metadata)
+    pq.write_table(to_arrow(operations).cast(schema), tmp_path / "h.parquet", row_group_size=70)
+    parts = list(files.read_in_parts(tmp_path / "h.parquet", 60))
+    assert len(parts) > 3
+    seen = [set(part.history.tolist()) for part in parts]
+    assert sum(map(len, seen)) == 10
+    assert list(concatenate(parts)) == list(operations)
+
+
+def test_a_writer_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    def fail() -> None:
+        with files.HistoryWriter(tmp_path / "h.parquet") as writer:
+            writer.write(mixed())
+            raise RuntimeError("cut off")
+
+    with pytest.raises(RuntimeError, match="cut off"):
+        fail()
+    assert not list(tmp_path.iterdir())
+
+
+def test_topics_may_be_strings_and_columns_with_defaults_may_be_absent() -> None:
+    table = to_arrow(history(ROWS[:4]))
+    named = table.set_column(table.column_names.index("topic"), "topic", pa.array(["t"] * 4))
+    lean = named.drop_columns(["index", "isolation", "offsets", "high_watermark", "meta"])
+    assert list(from_arrow(lean)) == list(history(ROWS[:4]))
+    coded = named.set_column(0, "history", pa.array([0] * 4)).cast(named.schema)
+    assert from_arrow(coded).topics == ("t",)
+
+
+def changed(column: str, row: int, value: Any) -> pa.Table:
+    table = to_arrow(history(ROWS, 3))
+    items = table.column(column).to_pylist()
+    items[row] = value
+    at = table.column_names.index(column)
+    field = pa.field(column, table.schema.field(column).type)
+    return table.set_column(at, field, pa.array(items, field.type))
+
+
+FAULTY_TABLES: dict[str, tuple[Callable[[], pa.Table], str]] = {
+    "a missing column": (
+        lambda: to_arrow(history(ROWS)).drop_columns(["call"]),
+        "f: no column call; the columns are listed in docs/history.md",
+    ),
+    "a wrong type": (
+        lambda: to_arrow(history(ROWS)).drop_columns(["call"]).append_column("call", pa.array(["x"] * len(ROWS))),
+        "f: column call has type string; write it as int64",
+    ),
+    "a wrong list type": (
+        lambda: to_arrow(history(ROWS)).drop_columns(["values"]).append_column("values", pa.array([1] * len(ROWS))),
+        "f: column values has type int64; write it as list<int64>",
+    ),
+    "a null": (lambda: changed("kind", 4, None), "f, row 4: kind is null; every operation needs one"),
+    "a null in a list": (lambda: changed("values", 0, [7, None, 9]), "f: column values has a null inside a list"),
+    "offsets that do not fit": (lambda: changed("offsets", 4, [0]), "f, row 4: 2 values and 1 offsets"),
+    "a topic without a name": (lambda: changed("topic", 2, 4), "f, row 2: topic 4 has no name"),
+}
+
+
+@pytest.mark.parametrize("what", FAULTY_TABLES)
+def test_a_faulty_table_is_refused_with_the_place_and_the_way_out(what: str) -> None:
+    table, message = FAULTY_TABLES[what]
+    with pytest.raises(HistoryError) as refused:
+        from_arrow(table(), "f", ("t",))
+    assert str(refused.value).startswith(message)
+
+
+FAULTY_ROWS: dict[str, tuple[str, int, Any, str]] = {
+    "an unknown kind": ("kind", 3, 9, "kind is 9: use 0 (produce), 1 (fetch)"),
+    "an unknown outcome": ("outcome", 3, 3, "outcome is 3: use 0 (ok), 1 (fail), 2 (info)"),
+    "an unknown isolation": ("isolation", 4, 2, "isolation is 2: use 0 (read_uncommitted)"),
+    "an unknown acks": ("acks", 3, 2, "acks is 2: use -1 (all), 0 or 1"),
+    "a negative partition": ("partition", 3, -1, "partition is -1: number partitions from 0"),
+    "a negative call": ("call", 0, -5, "called at -5: count nanoseconds"),
+    "a return before the call": ("return", 4, 3, "returned at 3, before its call at 4"),
+    "an ok that never returned": ("return", 0, None, "it is ok but has no return"),
+    "a negative offset": ("offset", 7, -3, "offset is -3: use null"),
+    "a negative high watermark": ("high_watermark", 4, -3, "high_watermark is -3: use null"),
+    "a produce without values": ("values", 0, [], "a produce without values"),
+    "values on a list_offsets": ("values", 7, [1], "1 values on an operation that has none"),
+    "an acknowledged produce without an offset": ("offset", 1, None, "an acknowledged produce without its offset"),
+    "a list_offsets without an answer": ("offset", 7, None, "no offset: a list_offsets needs its answer"),
+    "an election without an offset": ("offset", 8, None, "no offset: a list_offsets needs its answer"),
+    "a repeated index": ("index", 5, 4, "index 4 does not follow the row before it"),
+    "a history in two places": ("history", 5, 4, "its history began earlier in the table"),
+}
+
+
+@pytest.mark.parametrize("what", FAULTY_ROWS)
+def test_a_malformed_row_is_set_apart_with_the_reason(what: str) -> None:
+    column, row, value, reason = FAULTY_ROWS[what]
+    bad = malformed.find(from_arrow(changed(column, row, value), "f", ("t",)), "f")
+    assert any(one.reason.startswith(reason) for one in bad), bad
+    if column != "history":
+        assert bad[0].row == row
+        assert str(bad[0]).startswith(f"f, row {row} (history 3): ")
+
+
+def test_well_formed_rows_have_no_fault() -> None:
+    assert malformed.find(mixed()) == []
+
+
+def test_a_fetch_needs_the_offset_of_every_value() -> None:
+    rows = history([fetch(0, 1, -1, 7)])
+    assert "values without offsets" in malformed.find(rows)[0].reason
+
+
+def test_a_history_with_a_malformed_row_is_left_out_as_a_whole() -> None:
+    broken = attrs.evolve(mixed(), kind=mixed().kind.copy())
+    broken.kind[4] = 99
+    sound, bad = malformed.split(broken)
+    assert set(sound.history.tolist()) == {5}
+    assert [(one.row, one.history) for one in bad] == [(4, 3)]
+
+
+def test_malformed_rows_of_a_file_are_counted_by_their_row_in_the_file(tmp_path: Path) -> None:
+    good, other = to_arrow(history(ROWS, 1)), to_arrow(history(ROWS, 9))
+    table = pa.concat_tables(
+        [good, changed("kind", 4, None), changed("return", 4, 3), other], promote_options="default"
+    )
+    ids = [number for number in (1, 3, 5, 9) for _ in ROWS]
+    table = table.set_column(0, "history", pa.array(ids))
+    pq.write_table(table.replace_schema_metadata(good.schema.metadata), tmp_path / "h.parquet", row_group_size=20)
+    sound, bad = files.read_sound(tmp_path / "h.parquet")
+    assert set(sound.history.tolist()) == {1, 9}
+    assert [(one.row, one.history) for one in bad] == [(14, 3), (24, 5)]
+    sound, bad = files.read_sound(tmp_path / "h.parquet", [1])
+    assert set(sound.history.tolist()) == {9}
+    assert [(one.row, one.history) for one in bad] == [(24, 5)]
+
+
+def test_files_that_are_no_history_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(HistoryError, match="there is no such file; check the path"):
+        files.read(tmp_path / "absent.parquet")
+    (tmp_path / "text.parquet").write_text("hello")
+    with pytest.raises(HistoryError, match="not a readable Parquet file"):
+        files.read(tmp_path / "text.parquet")
+    files.write(tmp_path / "whole.parquet", mixed())
+    whole = (tmp_path / "whole.parquet").read_bytes()
+    (tmp_path / "cut.parquet").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(HistoryError, match="not a readable Parquet file"):
+        files.read(tmp_path / "cut.parquet")
+    with pytest.raises(HistoryError, match="there is no such file"):
+        jsonl.read(tmp_path / "absent.jsonl")
+
+
+EVENTS = """
+{"type": "invoke", "f": "produce", "process": 0, "time": 1, "topic": "t", "values": [7]}
+{"type": "invoke", "f": "fetch", "process": 1, "time": 2, "topic": "t", "offset": 0}
+{"type": "ok", "process": 0, "time": 3, "offset": 0}
+{"type": "ok", "process": 1, "time": 4, "values": [7], "high_watermark": 1}
+{"type": "invoke", "f": "produce", "process": 0, "time": 5, "topic": "t", "values": [8], "acks": 1}
+{"type": "invoke", "f": "produce", "process": 2, "time": 6, "topic": "t", "values": [9]}
+{"type": "fail", "process": 2, "time": 7}
+"""
+
+
+def test_events_are_paired_by_process() -> None:
+    rows = list(jsonl.parse(EVENTS.splitlines()))
+    assert rows == list(
+        history(
+            [
+                produce(1, 3, 0, 7),
+                fetch(2, 4, 0, 7, mark=1),
+                attrs.evolve(unknown(5, 8), acks=1),
+                attrs.evolve(failed(6, 7, 9), process=2),
+            ]
+        )
+    )
+
+
+BAD_LINES = {
+    "{": "line 1: Expecting property name",
+    "[1]": "line 1: it is not a JSON object",
+    '{"type": "ok", "process": 0, "time": 1}': "line 1: process 0 completes nothing",
+    '{"type": "done", "process": 0, "time": 1}': "line 1: type is 'done': use invoke, ok, fail, info",
+    '{"kind": "produce", "outcome": "ok", "process": 0, "topic": "t"}': "line 1: call is None: give an integer",
+    '{"kind": "write", "outcome": "ok", "process": 0, "topic": "t"}': "line 1: kind is 'write': use produce, fetch",
+    '{"process": 4294967296, "call": 1}': "line 1: process is 4294967296: it must fit 32 bits",
+    '{"kind": "produce", "outcome": "ok", "process": 0, "topic": "t", "call": 5, "return": 4}': (
+        "line 1: operation 0 returned at 4 before its call at 5"
+    ),
+}
+
+
+@pytest.mark.parametrize("line", BAD_LINES)
+def test_a_bad_line_is_refused_with_its_number(line: str) -> None:
+    with pytest.raises(HistoryError) as refused:
+        jsonl.parse([line], "f")
+    assert str(refused.value).startswith(f"f, {BAD_LINES[line]}")
+
+
+def test_a_history_is_built_call_by_call() -> None:
+    built = History(4)
+    first = built.invoke(process=0, kind=Kind.PRODUCE, call=1, topic="t", values=[7, 8])
+    second = built.invoke(process=1, kind=Kind.FETCH, call=2, topic="t", position=0, isolation=Isolation.READ_COMMITTED)
+    built.ok(first, returned=3, offset=0)
+    built.ok(second, returned=4, values=[7, 8], high_watermark=2)
+    lost = built.invoke(process=0, kind=Kind.PRODUCE, call=5, topic="t", values=[9])
+    built.info(lost)
+    refused = built.invoke(process=0, kind=Kind.PRODUCE, call=6, topic="t", values=[10])
+    built.fail(refused, returned=7)
+    built.election(offset=1, call=8, returned=9, topic="t")
+    built.settled(call=10, topic="t")
+    expected = [
+        produce(1, 3, 0, 7, 8),
+        attrs.evolve(fetch(2, 4, 0, 7, 8, mark=2), isolation=Isolation.READ_COMMITTED),
+        unknown(5, 9),
+        failed(6, 7, 10),
+        election(8, 9, 1),
+        settled(10),
+    ]
+    assert list(built.operations()) == list(history(expected, 4))
+    with pytest.raises(ValueError, match="operation 0 is not open"):
+        built.ok(first, returned=11, offset=0)
+
+
+def test_an_operation_checks_itself() -> None:
+    with pytest.raises(ValueError, match="has 1 values and 2 offsets"):
+        fetch(0, 1, 0, 7, offsets=[0, 1])
+    with pytest.raises(ValueError, match="returned at 0 before its call at 1"):
+        end(1, 0, 0)
+    assert isinstance(ROWS[0], Operation)
