@@ -252,8 +252,8 @@ class Cluster(Faults):
     ) -> None:
         """Create a topic and wait until its brokers know of it.
 
-        `replication_factor` is the number of brokers unless it is given; `assignments` names each partition's brokers by
-        hand, the preferred leader first. Raises KafkaError.
+        `replication_factor` is the number of brokers unless it is given; `assignments` names each partition's brokers
+        by hand, the preferred leader first. Raises KafkaError.
         """
         configs = {key: _config_text(value) for key, value in (config or {}).items()}
         factor = self.size if replication_factor is None else replication_factor
@@ -279,7 +279,7 @@ class Cluster(Faults):
 
     async def wait_for_leader(self, topic: str, partition: int = 0, *, other_than: int = -1) -> int:
         """Wait until a partition has a leader (another than one), and that broker knows; returns it."""
-        while True:
+        while True:  # noqa: ASYNC110 - for tests, which bound it
             leader = self.leader(topic, partition)
             if leader not in (-1, other_than) and self.is_alive(leader):
                 hosted = self.broker(leader).partitions.get(topic, partition)

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from impl.hosts import Host, SimulatedHost, UnsupportedFault
+from impl.hosts import Host, SimulatedHost, UnsupportedFaultError
 from impl.ports.simulated_disk import Fate
 from impl.ports.simulated_network import LinkFaults, SimulatedNetwork
 from impl.server.broker import Broker
@@ -87,16 +87,16 @@ class Faults:
     async def restart(self, broker_id: int) -> None:
         """Start a crashed broker again, from what its disk kept.
 
-        With timers it registers, catches up and rejoins by itself; without them it only runs. Raises ValueError when the
-        broker is up.
+        With timers it registers, catches up and rejoins by itself; without them it only runs. Raises ValueError when
+        the broker is up.
         """
         if self._running(broker_id).alive:
             raise ValueError(f"broker {broker_id} is up: crash it first")
         await self._start_broker(broker_id)
 
     def pause(self, broker_id: int) -> None:
-        """Stop the broker's process as SIGSTOP does: it keeps its connections, what is sent to it piles up, and it does
-        not know that time goes by. After `resume` it is a zombie that acts on what it knew.
+        """Stop the broker's process as SIGSTOP does: it keeps its connections, what is sent to it piles up, and it
+        does not know that time goes by. After `resume` it is a zombie that acts on what it knew.
         """
         host = self._simulated("a pause")
         name = self._alive(broker_id)
@@ -216,7 +216,7 @@ class Faults:
 
     def _simulated(self, what: str) -> SimulatedHost:
         if not isinstance(self.host, SimulatedHost):
-            raise UnsupportedFault(f"{what} needs the simulated host: leave out host='tcp'")
+            raise UnsupportedFaultError(f"{what} needs the simulated host: leave out host='tcp'")
         return self.host
 
     def _alive(self, broker_id: int) -> str:

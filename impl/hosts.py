@@ -23,7 +23,7 @@ from impl.ports.simulated_network import SimulatedNetwork
 KAFKA_PORT = 9092
 
 
-class UnsupportedFault(Exception):  # noqa: N818 - a refusal
+class UnsupportedFaultError(Exception):
     """This host cannot do that to a node."""
 
 
@@ -43,7 +43,7 @@ class Host(Protocol):
         """Where a node that starts for the first time is to listen."""
 
     def cut(self, node: str, keep: Mapping[str, int] | None = None) -> None:
-        """Take network and disk away from a node that dies; `keep`: bytes of the unsynced tails that survive, by path."""
+        """Take network and disk away from a node that dies; `keep`: how many unsynced bytes survive, by path."""
 
     def power_on(self, node: str) -> None:
         """Give a node that was cut its disk back, with what survived."""
@@ -122,7 +122,7 @@ class TcpHost:
 
     def cut(self, node: str, keep: Mapping[str, int] | None = None) -> None:
         if keep is not None:
-            raise UnsupportedFault("files of the real host keep everything that was written: crash without `keep`")
+            raise UnsupportedFaultError("files of the real host keep everything that was written: crash without `keep`")
 
     def power_on(self, node: str) -> None:
         """The disk was never off."""

@@ -2,9 +2,9 @@
 
 Theory of operation
 -------------------
-A client knows some brokers' addresses to begin with, learns from any of them who leads what, and talks to leaders over
-one channel each. An operation is attempted again, after a backoff and with fresh metadata, as long as its time lasts and
-another attempt is safe: reading always is, producing only while it is certain that nothing was appended. That is so
+A client knows some brokers' addresses to begin with, learns from any of them who leads what, and talks to leaders
+over one channel each. An operation is attempted again, after a backoff and with fresh metadata, as long as its time
+lasts and another attempt is safe: reading always is, producing only while it is certain that nothing was appended. That is so
 when the request was never sent, or was refused without a base offset. Otherwise the operation fails with
 `KafkaError.maybe_done`, and the caller decides.
 """
@@ -26,7 +26,7 @@ from impl.client.requests import Fetched, ListedOffset
 from impl.client.routes import Routes
 from impl.ports.clock import Clock
 from impl.ports.network import Address, Network
-from impl.wire.channel import Channel, NoAnswer, Unreachable
+from impl.wire.channel import Channel, NoAnswerError, UnreachableError
 
 T = TypeVar("T")
 
@@ -139,7 +139,7 @@ class Client:
     async def list_offsets(
         self, topic: str, timestamp: int = LATEST, *, partition: int = 0, timeout_ms: float | None = None
     ) -> ListedOffset:
-        """The offset for EARLIEST (-2), LATEST (-1: the high watermark), or of the first record at or after a time in ms.
+        """The offset for EARLIEST (-2), LATEST (-1: the high watermark), or the first record at or after a time in ms.
 
         The offset is -1 when no record is that late. Raises KafkaError.
         """
@@ -180,9 +180,9 @@ class Client:
     async def _once(self, request: Any) -> Any:
         try:
             return await self.ask_any(request)
-        except NoAnswer as error:
+        except NoAnswerError as error:
             raise KafkaError(ErrorCode.network_exception, str(error), maybe_done=True) from error
-        except Unreachable as error:
+        except UnreachableError as error:
             raise KafkaError(ErrorCode.network_exception, str(error)) from error
 
     # --- attempts --------------------------------------------------------------------------------------------------
@@ -230,9 +230,9 @@ class Client:
         while True:
             try:
                 return await attempt()
-            except Unreachable as error:
+            except UnreachableError as error:
                 failure = KafkaError(ErrorCode.leader_not_available, str(error))
-            except NoAnswer as error:
+            except NoAnswerError as error:
                 failure = KafkaError(ErrorCode.network_exception, str(error), maybe_done=True)
             except KafkaError as error:
                 failure = error
@@ -249,12 +249,12 @@ class Client:
         return await self._channel(address).request(request, timeout_ms)
 
     async def ask_any(self, request: Any) -> Any:
-        """Ask one broker after the other until one can be reached. Raises Unreachable or NoAnswer."""
-        failure: Exception = Unreachable("no broker is known")
+        """Ask one broker after the other until one can be reached. Raises UnreachableError or NoAnswerError."""
+        failure: Exception = UnreachableError("no broker is known")
         for address in self._routes.addresses:
             try:
                 return await self._ask(address, request)
-            except Unreachable as error:
+            except UnreachableError as error:
                 failure = error
         raise failure
 

@@ -46,7 +46,7 @@ class Routes:
         self._topics.pop(topic, None)
 
     async def leader(self, client: Client, topic: str, partition: int) -> Route:
-        """The route to a partition's leader. Raises KafkaError, Unreachable or NoAnswer."""
+        """The route to a partition's leader. Raises KafkaError, UnreachableError or NoAnswerError."""
         if topic not in self._topics:
             self._learn(await client.ask_any(requests.metadata([topic])))
         routes = self._topics.get(topic, {})

@@ -38,5 +38,5 @@ class ReplicaLog(Protocol):
     def read(self, offset: int, max_bytes: int, end_offset: int) -> bytes:
         """Whole batches from the one that holds `offset`, below `end_offset`; the first however large it is."""
 
-    def truncate_to(self, offset: int) -> None:
+    def truncate_to(self, offset: int) -> object:
         """Remove every record at or above `offset`."""

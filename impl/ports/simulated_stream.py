@@ -67,13 +67,15 @@ class Frame:
 
     @cached_property
     def message(self) -> Entity:
-        """The decoded body. Raises `impl.wire.codecs.MalformedMessage` when it cannot be decoded."""
+        """The decoded body. Raises `impl.wire.codecs.MalformedMessageError` when it cannot be decoded."""
         from impl.wire.codecs import decode_request, decode_response
 
         body = memoryview(self.data)[4:]
         if self.is_request:
-            return decode_request(body).message
-        return decode_response(body, self.api_key, self.api_version).message
+            request: Entity = decode_request(body).message
+            return request
+        response: Entity = decode_response(body, self.api_key, self.api_version).message
+        return response
 
     def __str__(self) -> str:
         kind = "request" if self.is_request else "response"
@@ -130,9 +132,9 @@ class Connection:
         """Let the end of each direction arrive, where nothing is on its way and nothing blocks it."""
         for end in (self.client, self.server):
             peer = self.peer_of(end)
-            if end.closed and not peer.ended and not peer.arriving:
-                if not self.carrier.is_blocked(end.node, peer.node):
-                    peer.end_of_stream()
+            silent = end.closed and not peer.ended and not peer.arriving
+            if silent and not self.carrier.is_blocked(end.node, peer.node):
+                peer.end_of_stream()
         if self.client.closed and self.server.closed:
             self.carrier.forget(self)
 

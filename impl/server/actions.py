@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import trio
 from kio.schema.errors import ErrorCode
 
-from impl.server.controller_link import RegistrationRefused
+from impl.server.controller_link import RegistrationRefusedError
 from impl.server.partitions import Partition
-from impl.wire.channel import NoAnswer, Unreachable
+from impl.wire.channel import NoAnswerError, UnreachableError
 
 if TYPE_CHECKING:
     from impl.server.broker import Broker
@@ -35,7 +35,7 @@ class BrokerActions:
     async def register(self) -> int:
         """Register this process with the controller; returns its broker epoch.
 
-        Raises Unreachable, NoAnswer or RegistrationRefused.
+        Raises UnreachableError, NoAnswerError or RegistrationRefusedError.
         """
         self._broker.broker_epoch = await self._broker.controller.register()
         return self._broker.broker_epoch
@@ -43,7 +43,7 @@ class BrokerActions:
     async def heartbeat(self) -> bool:
         """Renew the session; True when the controller says that this broker is unfenced.
 
-        Raises Unreachable or NoAnswer.
+        Raises UnreachableError or NoAnswerError.
         """
         answer = await self._broker.controller.heartbeat(self._broker.metadata.image.offset)
         if answer.error_code in _AGAIN:
@@ -57,7 +57,7 @@ class BrokerActions:
     async def apply_metadata(self, max_wait_ms: int = 0) -> int:
         """Pull the metadata log to its end and tell every replica the newest word; returns the image's offset.
 
-        Waits up to `max_wait_ms` for something new. Raises Unreachable or NoAnswer.
+        Waits up to `max_wait_ms` for something new. Raises UnreachableError or NoAnswerError.
         """
         broker = self._broker
         async with self._pulling:
@@ -156,7 +156,7 @@ class BrokerActions:
                 await self.apply_metadata()
                 if await self.heartbeat():
                     return
-            except (Unreachable, NoAnswer, RegistrationRefused):
+            except (UnreachableError, NoAnswerError, RegistrationRefusedError):
                 pass
             await self._sleep(self._broker.config.retry_backoff_ms)
 
@@ -174,13 +174,13 @@ class BrokerActions:
             await self._broker.clock.until_running()
             try:
                 await self.apply_metadata(self._broker.config.metadata_fetch_wait_max_ms)
-            except (Unreachable, NoAnswer):
+            except (UnreachableError, NoAnswerError):
                 await self._sleep(self._broker.config.retry_backoff_ms)
 
     async def _heartbeat_in_time(self) -> None:
         try:
             await self.heartbeat()
-        except (Unreachable, NoAnswer, RegistrationRefused):
+        except (UnreachableError, NoAnswerError, RegistrationRefusedError):
             return
 
     async def _shrink_all(self) -> None:

@@ -3,8 +3,8 @@
 Theory of operation
 -------------------
 A broker is one nursery. In it run a task for each connection, a fetcher for each leader that it follows, and a handful
-of timers. None of them decides anything: decisions are the cores' (`impl.partition`), and every task does the same three
-things, hand an event to a core, record what it decided in the trace, carry out its effects.
+of timers. None of them decides anything: decisions are the cores' (`impl.partition`), and every task does the same
+three things, hand an event to a core, record what it decided in the trace, carry out its effects.
 
 Everything that a broker does by itself, and not because a message came, is an `BrokerActions` method: fetch, pull
 metadata, heartbeat, shrink ISRs, checkpoint, flush. Timers call these methods and do nothing else; a broker without

@@ -1,4 +1,4 @@
-"""Requests about the cluster that any broker answers: Metadata from its cache, and what it forwards to the controller."""
+"""Requests about the cluster: Metadata, which any broker answers from its cache, and what is the controller's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kio.schema.metadata.v12.response import MetadataResponse
 
 from impl.controller.image import ClusterImage, TopicImage
 from impl.partition.registration import NO_LEADER, PartitionRegistration
-from impl.wire.channel import NoAnswer, Unreachable
+from impl.wire.channel import NoAnswerError, UnreachableError
 from impl.wire.primitives import NO_WAIT, BrokerId, TopicName, i32, topic_uuid
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ async def handle_create_topics(broker: Broker, request: CreateTopicsRequest, _: 
     """Forwarded to the controller."""
     try:
         response: CreateTopicsResponse = await broker.controller.forward(request)
-    except (Unreachable, NoAnswer) as error:
+    except (UnreachableError, NoAnswerError) as error:
         return CreateTopicsResponse(
             throttle_time=NO_WAIT,
             topics=tuple(
@@ -115,7 +115,7 @@ async def handle_elect_leaders(broker: Broker, request: ElectLeadersRequest, _: 
     """Forwarded to the controller."""
     try:
         response: ElectLeadersResponse = await broker.controller.forward(request)
-    except (Unreachable, NoAnswer) as error:
+    except (UnreachableError, NoAnswerError) as error:
         return ElectLeadersResponse(
             throttle_time=NO_WAIT, error_code=_forwarding_error(error), replica_election_results=()
         )
@@ -123,4 +123,4 @@ async def handle_elect_leaders(broker: Broker, request: ElectLeadersRequest, _: 
 
 
 def _forwarding_error(error: Exception) -> ErrorCode:
-    return ErrorCode.not_controller if isinstance(error, Unreachable) else ErrorCode.request_timed_out
+    return ErrorCode.not_controller if isinstance(error, UnreachableError) else ErrorCode.request_timed_out

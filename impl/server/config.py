@@ -35,7 +35,7 @@ def _at_least(least: int) -> Callable[[object, attrs.Attribute[int], int], None]
 
 
 def _setting(default: int, least: int = 1) -> int:
-    return attrs.field(default=default, validator=_at_least(least))  # type: ignore[no-any-return]
+    return attrs.field(default=default, validator=_at_least(least))
 
 
 def property_name(field: str) -> str:

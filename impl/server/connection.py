@@ -25,8 +25,8 @@ from kio.schema.errors import ErrorCode
 from impl.ports.clock import Clock
 from impl.ports.network import abort
 from impl.wire.apis import SPOKEN, ApiKey
-from impl.wire.codecs import MalformedMessage, api_name, decode_request, encode_response, peek_request
-from impl.wire.frames import ConnectionLost, FrameReader, FrameTooLarge, Payload
+from impl.wire.codecs import MalformedMessageError, api_name, decode_request, encode_response, peek_request
+from impl.wire.frames import ConnectionLostError, FrameReader, FrameTooLargeError, Payload
 from impl.wire.primitives import NO_WAIT, i16, i64
 
 T = TypeVar("T")
@@ -35,7 +35,7 @@ READ_AHEAD = 256 << 10
 """Bytes that are read from a connection while its request waits."""
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """The peer's request cannot be served, and its connection is closed."""
 
 
@@ -57,10 +57,10 @@ class Connection:
             while (frame := self._reader.buffered_frame() or await self._next_frame()) is not None:
                 await self._clock.until_running()
                 await self._handle(frame)
-        except (Refused, MalformedMessage, FrameTooLarge) as error:
+        except (RefusedError, MalformedMessageError, FrameTooLargeError) as error:
             await abort(self._stream)
             return str(error)
-        except (ConnectionLost, trio.BrokenResourceError, trio.ClosedResourceError) as error:
+        except (ConnectionLostError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
             return str(error) or "the connection broke"
         return None
 
@@ -80,13 +80,13 @@ class Connection:
             return
         handler = self._handlers.get(api_key)  # type: ignore[call-overload]
         if handler is None or version != SPOKEN[ApiKey(api_key)]:
-            raise Refused(f"{api_name(api_key)} version {version} is not served here")
+            raise RefusedError(f"{api_name(api_key)} version {version} is not served here")
         answer = await handler(decode_request(frame).message, self)
         if answer is not None:
             self._answers.append(encode_response(answer, correlation_id))
 
     async def while_connected(self, wait: Callable[[], Awaitable[T]]) -> T:
-        """Wait for something on behalf of the peer. Raises ConnectionLost when the peer is gone meanwhile."""
+        """Wait for something on behalf of the peer. Raises ConnectionLostError when the peer is gone meanwhile."""
         await self._send_answers()
         result: list[T] = []
         async with trio.open_nursery() as nursery:
@@ -94,7 +94,7 @@ class Connection:
             result.append(await wait())
             nursery.cancel_scope.cancel()
         if not result:
-            raise ConnectionLost("the peer went away while its request was waiting")
+            raise ConnectionLostError("the peer went away while its request was waiting")
         return result[0]
 
     async def _watch(self, scope: trio.CancelScope) -> None:

@@ -4,7 +4,8 @@ Three connections, so that none waits behind another: one for metadata fetches, 
 ISR proposals; one for everything else.
 
 An AlterPartition answer does not say which controller gave it. A controller therefore names its epoch when a connection
-is opened (as the epoch of its finalized features), and an answer counts as that controller's whose connection brought it.
+is opened (as the epoch of its finalized features), and an answer counts as the controller's whose connection it came
+on.
 """
 
 from __future__ import annotations
@@ -57,11 +58,14 @@ class ControllerLink:
         self._epoch = response.finalized_features_epoch
 
     async def forward(self, request: Any) -> Any:
-        """Send a client's request on, and return the controller's answer. Raises Unreachable or NoAnswer."""
+        """Send a client's request on, and return the controller's answer. Raises UnreachableError or NoAnswerError."""
         return await self._requests.request(request)
 
     async def register(self) -> int:
-        """Register this process; returns its broker epoch. Raises Unreachable, NoAnswer, or RegistrationRefused."""
+        """Register this process; returns its broker epoch.
+
+        Raises UnreachableError, NoAnswerError or RegistrationRefusedError.
+        """
         address = self._broker.address
         response: BrokerRegistrationResponse = await self._requests.request(
             BrokerRegistrationRequest(
@@ -76,11 +80,11 @@ class ControllerLink:
             )
         )
         if response.error_code is not ErrorCode.none:
-            raise RegistrationRefused(response.error_code)
+            raise RegistrationRefusedError(response.error_code)
         return response.broker_epoch
 
     async def heartbeat(self, metadata_offset: int) -> BrokerHeartbeatResponse:
-        """Say that this process lives, and how much metadata it has. Raises Unreachable or NoAnswer."""
+        """Say that this process lives, and how much metadata it has. Raises UnreachableError or NoAnswerError."""
         response: BrokerHeartbeatResponse = await self._requests.request(
             BrokerHeartbeatRequest(
                 broker_id=BrokerId(self._broker.id),
@@ -95,7 +99,7 @@ class ControllerLink:
     async def metadata_since(self, offset: int, max_wait_ms: int) -> tuple[list[MetadataRecord], int]:
         """Records of the metadata log from `offset` on, and where it ends; none when there are none after the wait.
 
-        Raises Unreachable or NoAnswer.
+        Raises UnreachableError or NoAnswerError.
         """
         fetch = FollowerFetch(
             replica_id=self._broker.id,
@@ -117,14 +121,14 @@ class ControllerLink:
         return records, answer.high_watermark
 
     async def alter_partition(self, partition: Partition, request: AlterPartitionRequest) -> AlterPartitionResponse:
-        """Ask for a new ISR. Raises Unreachable or NoAnswer."""
+        """Ask for a new ISR. Raises UnreachableError or NoAnswerError."""
         await self._proposals.connect()
         controller_epoch = self._epoch
         message = await self._proposals.request(wire_request_of(partition.topic_id, partition.index, request))
         return core_response_of(message, partition.replica.replicas, controller_epoch)
 
 
-class RegistrationRefused(Exception):
+class RegistrationRefusedError(Exception):
     """The controller does not take this broker."""
 
     def __init__(self, error: ErrorCode) -> None:

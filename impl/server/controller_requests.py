@@ -212,7 +212,7 @@ def _place(node: ControllerNode, asked: CreatableTopic, topic_id: str) -> Create
     """By hand where the request says so, else by the core's placement with random numbers from the cluster's seed."""
     configs = {config.name: config.value for config in asked.configs if config.value is not None}
     if asked.assignments:
-        by_index = {a.partition_index: tuple(int(b) for b in a.broker_ids) for a in asked.assignments}
+        by_index = {int(a.partition_index): tuple(int(b) for b in a.broker_ids) for a in asked.assignments}
         if sorted(by_index) != list(range(len(asked.assignments))):
             return CreatedTopic(
                 ErrorCode.invalid_replica_assignment, f"partitions {sorted(by_index)}: number them from 0 without gaps"

@@ -19,7 +19,7 @@ from impl.partition.messages import AlterPartitionRequest, AlterPartitionRespons
 from impl.partition.registration import PartitionRegistration
 from impl.server.partitions import Partition, TopicPartition
 from impl.server.trace import request_fields
-from impl.wire.channel import NoAnswer, Unreachable
+from impl.wire.channel import NoAnswerError, UnreachableError
 from impl.wire.primitives import BrokerId, i32, i64, topic_uuid
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class IsrProposals:
         broker = self._broker
         try:
             response = await broker.controller.alter_partition(partition, request)
-        except (Unreachable, NoAnswer):
+        except (UnreachableError, NoAnswerError):
             response = None
         await broker.clock.until_running()
         self._on_their_way[partition.key].remove(request)

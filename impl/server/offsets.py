@@ -12,6 +12,7 @@ from kio.schema.offset_for_leader_epoch.v4 import response as epoch_response
 from kio.schema.offset_for_leader_epoch.v4.request import OffsetForLeaderEpochRequest, OffsetForLeaderPartition
 from kio.schema.offset_for_leader_epoch.v4.response import OffsetForLeaderEpochResponse
 
+from impl.partition.messages import EpochEndOffset
 from impl.server.partitions import Partition
 from impl.wire.primitives import NO_WAIT, i32, i64
 
@@ -99,6 +100,7 @@ async def handle_offset_for_leader_epoch(
 def _end(broker: Broker, topic: str, asked: OffsetForLeaderPartition) -> epoch_response.EpochEndOffset:
     partition = broker.partitions.get(topic, asked.partition)
     epoch = None if asked.current_leader_epoch < 0 else asked.current_leader_epoch
+    end: EpochEndOffset | ErrorCode
     if partition is None:
         end = _missing(broker, topic, asked.partition)
     else:

@@ -21,7 +21,7 @@ from impl.partition.registration import NO_LEADER
 from impl.server.fetch_messages import answered_partitions, follower_request
 from impl.server.partitions import Partition, TopicPartition, storage_error_code
 from impl.server.trace import answer_fields, fetch_fields
-from impl.wire.channel import NoAnswer, Unreachable
+from impl.wire.channel import NoAnswerError, UnreachableError
 from impl.wire.records import RecordError
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class ReplicaFetchers:
             return False
         try:
             await channel.connect()
-        except Unreachable:
+        except UnreachableError:
             return False
         fetches = self._begin(leader, partitions)
         if not fetches:
@@ -102,7 +102,7 @@ class ReplicaFetchers:
         )
         try:
             answers = answered_partitions(await channel.request(request))
-        except (NoAnswer, Unreachable):
+        except (NoAnswerError, UnreachableError):
             self._disconnected(leader, fetches)
             return False
         await broker.clock.until_running()

@@ -9,7 +9,7 @@ node's replica right after it, so that a run can be held against the specificati
 | ApplyMetadata | broker | controller_epoch, replicas, leader, elr |
 | Append | leader | acks, base_offset, records, error |
 | SendFetch | follower | source (who is asked), fetch |
-| ReceiveFetch, HoldFetch | leader | fetch, error, diverging_epoch, diverging_end_offset, records, leader_high_watermark |
+| ReceiveFetch, HoldFetch | leader | fetch, error, diverging_…, records, leader_high_watermark |
 | ReceiveFetchResponse | follower | source, accepted, and as for ReceiveFetch |
 | Disconnect | follower | source, fetch: the request will not be answered |
 | ShrinkIsr, ExpandIsr, RetryAlterPartition | leader | isr: what is proposed |

@@ -73,19 +73,19 @@ CONTROLLER_APIS: Final = (
 """What a controller serves."""
 
 
-class UnknownApi(LookupError):
+class UnknownApiError(LookupError):
     """No message class stands for this API key and version."""
 
 
 @cache
 def request_class(api_key: int, version: int) -> type[Payload]:
-    """kio's class of a request. Raises UnknownApi."""
+    """kio's class of a request. Raises UnknownApiError."""
     return _payload_class(api_key, version, "request")
 
 
 @cache
 def response_class(api_key: int, version: int) -> type[Payload]:
-    """kio's class of a response. Raises UnknownApi."""
+    """kio's class of a response. Raises UnknownApiError."""
     return _payload_class(api_key, version, "response")
 
 
@@ -95,4 +95,4 @@ def _payload_class(api_key: int, version: int, kind: str) -> type[Payload]:
     try:
         return load_request_schema(api_key, version) if kind == "request" else load_response_schema(api_key, version)
     except KioIndexError:
-        raise UnknownApi(f"API key {api_key} has no {kind} of version {version}") from None
+        raise UnknownApiError(f"API key {api_key} has no {kind} of version {version}") from None

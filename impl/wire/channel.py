@@ -3,8 +3,8 @@
 A channel connects when it first has something to send, and again after it lost its connection. Requests are pipelined:
 several may be on their way, and each answer finds its request by its correlation id. An answer that no request waits
 for is dropped. A request that is not answered in time takes the connection down with it, for the answers behind it
-could not be trusted to come either; all that waited get `NoAnswer` and may or may not have been carried out. Only
-`Unreachable` says that nothing was sent.
+could not be trusted to come either; all that waited get `NoAnswerError` and may or may not have been carried out. Only
+`UnreachableError` says that nothing was sent.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import attrs
 import trio
 
 from impl.ports.network import Address, Network, abort
-from impl.wire.codecs import MalformedMessage, decode_response, encode_request, response_correlation_id
-from impl.wire.frames import ConnectionLost, FrameReader, FrameTooLarge
+from impl.wire.codecs import MalformedMessageError, decode_response, encode_request, response_correlation_id
+from impl.wire.frames import ConnectionLostError, FrameReader, FrameTooLargeError
 
 if TYPE_CHECKING:
     from kio.static.protocol import Payload
@@ -28,11 +28,11 @@ MAX_RESPONSE_BYTES = 256 << 20
 Handshake = Callable[["Channel"], Awaitable[None]]
 
 
-class Unreachable(Exception):
+class UnreachableError(Exception):
     """The peer cannot be reached: nothing was sent."""
 
 
-class NoAnswer(Exception):
+class NoAnswerError(Exception):
     """The request was sent, no answer came: it may or may not have been carried out."""
 
 
@@ -58,7 +58,7 @@ class Channel:
         timeout_ms: float = math.inf,
         handshake: Handshake | None = None,
     ) -> None:
-        """`timeout_ms` bounds connecting, and each request that names no other. `handshake` runs on a new connection."""
+        """`timeout_ms` bounds connecting, and requests that name no other; `handshake` runs on a new connection."""
         self.address = address
         self._network = network
         self._client_id = client_id
@@ -78,14 +78,14 @@ class Channel:
         return len(self._waiting)
 
     async def connect(self) -> None:
-        """Open the connection unless it is; without a checkpoint when it is. Raises Unreachable."""
+        """Open the connection unless it is; without a checkpoint when it is. Raises UnreachableError."""
         if self._stream is None:
             await self._open()
 
     async def request(self, message: Payload, timeout_ms: float | None = None) -> Any:
         """Send a request and return the answer, kio's response class of the same version.
 
-        Raises Unreachable when it was not sent, NoAnswer when the answer did not come.
+        Raises UnreachableError when it was not sent, NoAnswerError when the answer did not come.
         """
         stream = self._stream or await self._open()
         return await self._exchange(stream, message, self._timeout_ms if timeout_ms is None else timeout_ms)
@@ -96,7 +96,7 @@ class Channel:
         return await self._exchange(self._stream, message, self._timeout_ms)
 
     async def send(self, message: Payload) -> None:
-        """Send a request that is not answered (Produce with acks=0). Raises Unreachable or NoAnswer."""
+        """Send a request that is not answered (Produce with acks=0). Raises UnreachableError or NoAnswerError."""
         stream = self._stream or await self._open()
         await self._send(stream, encode_request(message, self._correlation_id(), self._client_id))
 
@@ -111,9 +111,9 @@ class Channel:
             self._waiting.pop(correlation_id, None)
         if not waiting.done.is_set():
             await self._lose(stream, f"no answer from {self.address} within {timeout_ms:.0f} ms")
-            raise NoAnswer(f"no answer from {self.address} within {timeout_ms:.0f} ms")
+            raise NoAnswerError(f"no answer from {self.address} within {timeout_ms:.0f} ms")
         if waiting.failure is not None:
-            raise NoAnswer(waiting.failure)
+            raise NoAnswerError(waiting.failure)
         return waiting.answer
 
     def _correlation_id(self) -> int:
@@ -127,26 +127,26 @@ class Channel:
                 await stream.send_all(frame)
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
             await self._lose(stream, f"the connection to {self.address} broke")
-            raise NoAnswer(f"the connection to {self.address} broke: {error}") from error
+            raise NoAnswerError(f"the connection to {self.address} broke: {error}") from error
 
     async def _open(self) -> trio.abc.Stream:
         async with self._opening:
             if self._stream is not None:
                 return self._stream
             if self._closed:
-                raise Unreachable(f"the channel to {self.address} is closed")
+                raise UnreachableError(f"the channel to {self.address} is closed")
             try:
                 with trio.fail_after(self._timeout_ms / 1000):
                     stream = await self._network.connect(self.address)
             except (OSError, trio.TooSlowError) as error:
-                raise Unreachable(f"{self.address} cannot be reached: {error}") from error
+                raise UnreachableError(f"{self.address} cannot be reached: {error}") from error
             self._stream = stream
             self._nursery.start_soon(self._read_answers, stream)
             if self._handshake is not None:
                 try:
                     await self._handshake(self)
-                except NoAnswer as error:
-                    raise Unreachable(f"{self.address} does not answer: {error}") from error
+                except NoAnswerError as error:
+                    raise UnreachableError(f"{self.address} does not answer: {error}") from error
             return stream
 
     async def _read_answers(self, stream: trio.abc.Stream) -> None:
@@ -158,9 +158,9 @@ class Channel:
                 if waiting is not None and not waiting.done.is_set():
                     waiting.answer = decode_response(frame, waiting.api_key, waiting.api_version).message
                     waiting.done.set()
-        except (trio.BrokenResourceError, trio.ClosedResourceError, ConnectionLost) as error:
+        except (trio.BrokenResourceError, trio.ClosedResourceError, ConnectionLostError) as error:
             reason = f"the connection to {self.address} broke: {error}"
-        except (FrameTooLarge, MalformedMessage) as error:
+        except (FrameTooLargeError, MalformedMessageError) as error:
             reason = f"{self.address} sent what cannot be understood: {error}"
         finally:
             with trio.CancelScope(shield=True):
@@ -177,7 +177,7 @@ class Channel:
         await abort(stream)
 
     async def aclose(self) -> None:
-        """Close the connection after what was sent; requests that wait get NoAnswer."""
+        """Close the connection after what was sent; requests that wait get NoAnswerError."""
         self._closed = True
         stream, self._stream = self._stream, None
         for waiting in self._waiting.values():

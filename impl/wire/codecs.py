@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from impl.wire.apis import ApiKey, UnknownApi, request_class, response_class
+from impl.wire.apis import ApiKey, UnknownApiError, request_class, response_class
 from impl.wire.frames import Payload as Bytes
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _LENGTH = struct.Struct(">i")
 _NO_TAGS: Final = b"\x00"
 
 
-class MalformedMessage(Exception):
+class MalformedMessageError(Exception):
     """Bytes that are not the message they should be."""
 
 
@@ -109,30 +109,30 @@ def _framed(message: Payload, buffer: io.BytesIO) -> bytes:
 
 
 def peek_request(frame: Bytes) -> tuple[int, int, int]:
-    """(api key, version, correlation id) of a request. Raises MalformedMessage."""
+    """(api key, version, correlation id) of a request. Raises MalformedMessageError."""
     try:
         return _REQUEST_HEAD.unpack_from(frame)
     except struct.error:
-        raise MalformedMessage(f"a request of {len(frame)} bytes is shorter than its header") from None
+        raise MalformedMessageError(f"a request of {len(frame)} bytes is shorter than its header") from None
 
 
 def decode_request(frame: Bytes) -> Request:
-    """Decode a request (without its length prefix). Raises MalformedMessage."""
+    """Decode a request (without its length prefix). Raises MalformedMessageError."""
     api_key, version, correlation_id = peek_request(frame)
     try:
         message_class = request_class(api_key, version)
-    except UnknownApi as error:
-        raise MalformedMessage(str(error)) from None
+    except UnknownApiError as error:
+        raise MalformedMessageError(str(error)) from None
     client_id, body = _after_request_header(frame, flexible=_header_version(message_class) >= 2)
     return Request(api_key, version, correlation_id, client_id, _decode(message_class, frame, body))
 
 
 def decode_response(frame: Bytes, api_key: int, api_version: int) -> Response:
-    """Decode the answer to a request of this API and version (without its length prefix). Raises MalformedMessage."""
+    """Decode the answer to a request of this API and version, without its length. Raises MalformedMessageError."""
     try:
         message_class = response_class(api_key, api_version)
-    except UnknownApi as error:
-        raise MalformedMessage(str(error)) from None
+    except UnknownApiError as error:
+        raise MalformedMessageError(str(error)) from None
     correlation_id = response_correlation_id(frame)
     body = _CORRELATION_ID.size
     if _header_version(message_class) >= 1:
@@ -141,9 +141,9 @@ def decode_response(frame: Bytes, api_key: int, api_version: int) -> Response:
 
 
 def response_correlation_id(frame: Bytes) -> int:
-    """The correlation id of a response. Raises MalformedMessage."""
+    """The correlation id of a response. Raises MalformedMessageError."""
     if len(frame) < _CORRELATION_ID.size:
-        raise MalformedMessage(f"a response of {len(frame)} bytes is shorter than its header")
+        raise MalformedMessageError(f"a response of {len(frame)} bytes is shorter than its header")
     return int(_CORRELATION_ID.unpack_from(frame)[0])
 
 
@@ -156,7 +156,7 @@ def _after_request_header(frame: Bytes, *, flexible: bool) -> tuple[str | None, 
     try:
         client_id, size = read_nullable_legacy_string(frame, start)
     except (SerialError, ValueError) as error:
-        raise MalformedMessage(f"the client id of a request cannot be read: {error}") from error
+        raise MalformedMessageError(f"the client id of a request cannot be read: {error}") from error
     return client_id, _after_tags(frame, start + size) if flexible else start + size
 
 
@@ -176,9 +176,9 @@ def _after_tags(frame: Bytes, position: int) -> int:
                 position += size
             position += value
             if position > len(frame):
-                raise MalformedMessage("a header's tagged field ends beyond the frame")
+                raise MalformedMessageError("a header's tagged field ends beyond the frame")
     except (SerialError, ValueError) as error:
-        raise MalformedMessage(f"the tagged fields of a header cannot be read: {error}") from error
+        raise MalformedMessageError(f"the tagged fields of a header cannot be read: {error}") from error
     return position
 
 
@@ -186,10 +186,10 @@ def _decode(message_class: type[Payload], frame: Bytes, position: int) -> Payloa
     try:
         message, size = _reader(message_class)(frame, position)
     except Exception as error:
-        raise MalformedMessage(f"{message_class.__name__} cannot be decoded: {error}") from error
+        raise MalformedMessageError(f"{message_class.__name__} cannot be decoded: {error}") from error
     if position + size != len(frame):
         extra = len(frame) - position - size
-        raise MalformedMessage(f"{extra} bytes are left over behind {message_class.__name__}")
+        raise MalformedMessageError(f"{extra} bytes are left over behind {message_class.__name__}")
     return message
 
 

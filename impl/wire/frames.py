@@ -17,7 +17,7 @@ LENGTH = struct.Struct(">i")
 Payload = bytes | bytearray | memoryview
 
 
-class FrameTooLarge(Exception):
+class FrameTooLargeError(Exception):
     """The peer announced a frame beyond the limit, or of negative length."""
 
     def __init__(self, size: int, limit: int) -> None:
@@ -26,7 +26,7 @@ class FrameTooLarge(Exception):
         self.limit = limit
 
 
-class ConnectionLost(Exception):
+class ConnectionLostError(Exception):
     """The connection ended in the middle of a frame, or before the answer."""
 
 
@@ -40,7 +40,7 @@ class FrameReader:
         self._position = 0
 
     def buffered_frame(self) -> Payload | None:
-        """The next frame if it has already been received as a whole. Raises FrameTooLarge."""
+        """The next frame if it has already been received as a whole. Raises FrameTooLargeError."""
         size = self._announced_size()
         if size is None or self._available - LENGTH.size < size:
             return None
@@ -54,7 +54,7 @@ class FrameReader:
     async def read_frame(self) -> Payload | None:
         """The next frame without its length; None when the peer closed between frames.
 
-        Raises FrameTooLarge, ConnectionLost (closed inside a frame), and what the stream raises.
+        Raises FrameTooLargeError, ConnectionLostError (closed inside a frame), and what the stream raises.
         """
         while (frame := self.buffered_frame()) is None:
             size = self._announced_size()
@@ -62,7 +62,7 @@ class FrameReader:
                 return await self._read_large(size)
             if not await self.read_ahead():
                 if self._available:
-                    raise ConnectionLost(f"the connection ended after {self._available} bytes of a frame")
+                    raise ConnectionLostError(f"the connection ended after {self._available} bytes of a frame")
                 return None
         return frame
 
@@ -88,7 +88,7 @@ class FrameReader:
             return None
         (size,) = LENGTH.unpack_from(self._buffer, self._position)
         if not 0 <= size <= self._limit:
-            raise FrameTooLarge(size, self._limit)
+            raise FrameTooLargeError(size, self._limit)
         return int(size)
 
     async def _read_large(self, size: int) -> Payload:
@@ -100,7 +100,7 @@ class FrameReader:
         while filled < size:
             data = await self._stream.receive_some(min(size - filled, 1 << 20))
             if not data:
-                raise ConnectionLost(f"the connection ended after {filled} of the {size} bytes of a frame")
+                raise ConnectionLostError(f"the connection ended after {filled} of the {size} bytes of a frame")
             frame[filled : filled + len(data)] = data
             filled += len(data)
         return frame

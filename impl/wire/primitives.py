@@ -1,6 +1,6 @@
 """Kafka's primitive types, for building kio's messages.
 
-kio declares its fields with phantom types, which check their bounds at every call (about 1.5 µs each). Its writers check
+kio declares its fields with phantom types, which check their bounds at every call (about 1.5 µs). Its writers check
 the bounds once more when a message is encoded, so that here, at run time, the names stand for the plain types; a type
 checker sees kio's own.
 """
