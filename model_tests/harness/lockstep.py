@@ -5,8 +5,8 @@ Theory of operation
 A `Binding` makes some implementation (bare cores, a trio cluster) perform actions of `spec.replication`, and reads its
 state back as a state of the specification. `Lockstep` keeps a specification state beside it. An action that isn't
 enabled in the specification is skipped on both sides, so any list of actions means something and any sub-list of it as
-well; an enabled one is performed on both, and then every field must agree: replicas, controller, messages on their way, and
-which producers were answered. Only the specification's own book-keeping for its invariants has no counterpart.
+well; an enabled one is performed on both, and then every field must agree: replicas, controller, messages on their
+way, and which producers were answered. Only the specification's own book-keeping for its invariants has no counterpart.
 
 Comparing states finds a bug at the step where it acts, long before an invariant falls.
 """
@@ -38,7 +38,7 @@ class Binding(Protocol):
         """Stop, and give everything back."""
 
 
-class Difference(AssertionError):
+class Difference(AssertionError):  # noqa: N818 - a finding
     """The implementation's state is not the specification's after an action."""
 
     def __init__(self, action: Action | None, found: tuple[Change, ...]) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any, ClassVar
 
 import attrs
@@ -21,18 +22,17 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from model_tests.harness.counterexamples import Counterexample, Expected, Failure, Found
 from model_tests.harness.lockstep import Binding, Difference, Lockstep, calm_round, fetch_round, one_fetch
 from model_tests.harness.minimise import minimised
+from model_tests.harness.observed import UNBOUNDED
 from spec import replication_actions as protocol
 from spec import replication_control as control
 from spec import replication_faults as faults
 from spec.machine import Action
-from spec.replication import Bounds, Replication
+from spec.replication import Replication
 from spec.replication_state import Acks, State
 
 Bind = Callable[[Replication], Binding]
 
 BROKERS = 3
-ANY = 1_000_000
-UNBOUNDED = Bounds(**{field.name: ANY for field in attrs.fields(Bounds)})
 RECORDS = 40
 """Records that one example may append."""
 
@@ -130,7 +130,7 @@ def _add_rule(name: str, choose: Choice, **strategies: st.SearchStrategy[Any]) -
             self.perform(choose(self.lockstep.state, **drawn))
 
     happen.__name__ = happen.__qualname__ = name
-    setattr(LockstepMachine, name, rule(**strategies)(precondition(may_happen)(happen)))
+    setattr(LockstepMachine, name, rule(**strategies)(precondition(may_happen)(happen)))  # type: ignore[call-overload]
 
 
 PLACE = st.integers(0, 3)
@@ -289,10 +289,8 @@ def drive(
         verbosity=hypothesis.Verbosity.quiet,
         suppress_health_check=list(HealthCheck),
     )
-    try:
-        run_state_machine_as_test(kind, settings=settings)  # type: ignore[no-untyped-call]
-    except Difference:
-        pass
+    with suppress(Difference):
+        run_state_machine_as_test(kind, settings=settings)
     counterexample = _counterexample(bind, tally, Found(name, seed), bug) if tally.failing else None
     difference = tally.failing[3] if tally.failing else ""
     return LockstepRun(tally.examples, tally.actions, counterexample, difference, tally.walks_to_failure)

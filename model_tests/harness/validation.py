@@ -1,0 +1,338 @@
+"""Trace validation: what a cluster says that it decided must be a behaviour of the specification.
+
+Theory of operation
+-------------------
+A cluster's trace is a list of decisions of all its nodes in the order in which they were taken. For one partition,
+each event is turned into actions of `spec.replication` (a batch of n records is n Appends, a fetch response is found
+among those on their way, ...), the actions are taken one after the other, and after each event three things must hold:
+
+* the action was enabled: else the guard that failed is shown;
+* what the event says of its outcome and of the node's state afterwards is what the specification says;
+* no invariant has fallen.
+
+The first event for which that is not so ends the validation: what came before is the longest matching prefix, and the
+state there, the event and the reason are shown. Messages need no matching by hand: a message that was sent is in the
+specification's network until it is received, in whatever order that happens. What a real network does beyond the
+model is in `observed`, action by action.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+import attrs
+
+from model_tests.harness import observed
+from model_tests.harness.observed_events import Untranslatable, actions_of
+from spec.changes import plain
+from spec.machine import NotEnabled
+from spec.replication import Replication
+from spec.replication_actions import ReplicationAction
+from spec.replication_state import (
+    NONE,
+    AlterPartitionRequest,
+    Controller,
+    FetchRequest,
+    Replica,
+    Session,
+    State,
+)
+from spec.traces import fallen, fallen_step
+
+CHECKED = ("leader", "leader_epoch", "partition_epoch", "log_end_offset", "high_watermark", "isr", "pending_isr")
+"""What an event of a broker says of its replica right after it."""
+
+
+class Event(Protocol):
+    """A decision, as `impl.server.trace.TraceEvent` records it."""
+
+    @property
+    def time(self) -> int: ...
+    @property
+    def node(self) -> int: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def fields(self) -> Mapping[str, Any]: ...
+
+
+@attrs.frozen
+class Mismatch:
+    """The first event that the specification does not allow."""
+
+    position: int
+    """The event's place in the whole trace, from 0."""
+    event: Event
+    reason: str
+    """The guard that failed, the field that differs, or the invariant that fell."""
+    state: State
+    """The specification's state before the event."""
+    actions: tuple[ReplicationAction, ...]
+    """What the event was taken for."""
+
+    def __str__(self) -> str:
+        taken = "; ".join(plain(action) for action in self.actions) or "nothing in the specification"
+        return f"event {self.position} ({self.event}): {self.reason}\n  taken for: {taken}"
+
+
+@attrs.frozen
+class Validated:
+    """How far a partition's trace is a behaviour of the specification."""
+
+    topic: str
+    partition: int
+    matched: int
+    """Events of this partition that matched."""
+    events: int
+    """Events of this partition."""
+    actions: Counter[str]
+    """Actions taken, by name; those of `observed` show what the network did beyond the model."""
+    mismatch: Mismatch | None
+
+    @property
+    def holds(self) -> bool:
+        return self.mismatch is None
+
+    def __str__(self) -> str:
+        where = f"{self.topic}-{self.partition}"
+        if self.mismatch is None:
+            return f"{where}: all {self.events} events are a behaviour of the specification"
+        return f"{where}: the first {self.matched} of {self.events} events match, then\n{self.mismatch}"
+
+
+@attrs.frozen
+class Settings:
+    """The constants of the partition that the specification depends on."""
+
+    min_insync_replicas: int = 1
+    unclean_leader_election: bool = False
+
+
+class Wrong(Exception):  # noqa: N818 - a finding
+    """The event is not what the specification says."""
+
+
+def validate(trace: Sequence[Event], topic: str, partition: int, settings: Settings = Settings()) -> Validated:
+    """Hold the events of one partition against the specification."""
+    concerning = [(place, event) for place, event in enumerate(trace) if concerns(event, topic, partition)]
+    follower = Follower(topic, partition, settings)
+    for count, (place, event) in enumerate(concerning):
+        before = follower.state
+        try:
+            follower.follow(event)
+        except (Wrong, NotEnabled, Untranslatable) as wrong:
+            reason = f"the guard fails: {wrong.guard}" if isinstance(wrong, NotEnabled) else str(wrong)
+            assert before is not None, "until the partition exists nothing is held against it"
+            mismatch = Mismatch(place, event, reason, before, follower.taken)
+            return Validated(topic, partition, count, len(concerning), follower.actions, mismatch)
+    return Validated(topic, partition, len(concerning), len(concerning), follower.actions, None)
+
+
+def concerns(event: Event, topic: str, partition: int) -> bool:
+    """Whether the event is the partition's, or a whole node's."""
+    named = event.fields.get("topic")
+    return named is None or (named == topic and event.fields.get("partition", partition) == partition)
+
+
+def partitions(trace: Iterable[Event]) -> list[tuple[str, int]]:
+    """The partitions that brokers learned of, in the order in which they did."""
+    known = {(e.fields["topic"], e.fields["partition"]): None for e in trace if e.name == "ApplyMetadata"}
+    return list(known)
+
+
+@attrs.define
+class World:
+    """What is known of the cluster before the partition exists: brokers, their incarnations, the controller's epoch."""
+
+    epochs: dict[tuple[int, int], int] = attrs.field(factory=dict)
+    """(broker, broker epoch in the cluster) -> its incarnations so far, as the specification counts them."""
+    registrations: Counter[int] = attrs.field(factory=Counter)
+    fenced: dict[int, bool] = attrs.field(factory=dict)
+    running: dict[int, bool] = attrs.field(factory=dict)
+    controller_epoch: int = 0
+    created: tuple[Any, ...] | None = None
+    """The partition as it was when the controller created it."""
+
+    def note(self, event: Event, topic: str, partition: int) -> None:
+        broker = event.fields.get("broker", event.node)
+        match event.name:
+            case "Register":
+                self.epochs[broker, event.fields["broker_epoch"]] = self.registrations[broker]
+                self.registrations[broker] += 1
+                self.fenced[broker], self.running[broker] = True, True
+            case "Unfence" | "LapseSession":
+                self.fenced[broker] = event.name == "LapseSession"
+            case "Crash" | "Restart":
+                self.running[broker] = event.name == "Restart"
+            case "ControllerFailover":
+                self.controller_epoch = event.fields["controller_epoch"]
+            case "CreateTopic":
+                mine = [changed for changed in event.fields["changed"] if changed[:2] == (topic, partition)]
+                self.created = mine[0] if mine else self.created
+
+
+class Follower:
+    """The specification's state, moved along the trace."""
+
+    def __init__(self, topic: str, partition: int, settings: Settings) -> None:
+        self.topic, self.partition, self.settings = topic, partition, settings
+        self.world = World()
+        self.machine: Replication | None = None
+        self.state: State | None = None
+        self.replicas: tuple[int, ...] = ()
+        self.actions: Counter[str] = Counter()
+        self.taken: tuple[ReplicationAction, ...] = ()
+        self.sent: dict[FetchRequest | AlterPartitionRequest, None] = {}
+        """Every request that was ever sent, to know a late one."""
+        self.written: dict[tuple[int, int], Controller] = {}
+        """The controller's word by (partition epoch, controller epoch)."""
+        self._early: list[Event] = []
+
+    def follow(self, event: Event) -> None:
+        """Take one event's actions. Raises Wrong, NotEnabled or Untranslatable."""
+        self.taken = ()
+        if event.name == "Register" and self.state is not None:
+            broker = event.fields["broker"]
+            self.world.epochs[broker, event.fields["broker_epoch"]] = self.world.registrations[broker]
+            self.world.registrations[broker] += 1
+        if self.state is None:
+            self._before_it_exists(event)
+            return
+        for choice in self._choices(event):
+            try:
+                self._take(event, choice)
+            except (Wrong, NotEnabled) as wrong:
+                failed = wrong
+                continue
+            return
+        raise failed
+
+    def _before_it_exists(self, event: Event) -> None:
+        """The replica list comes with the first broker that learns of the partition; what came before is kept."""
+        if event.name == "ApplyMetadata":
+            self.replicas = tuple(event.fields["replicas"])
+            self._create()
+            for early in self._early:
+                self.follow(early)
+            self._early.clear()
+            self.follow(event)
+        elif self.world.created is not None:
+            self._early.append(event)
+        else:
+            self.world.note(event, self.topic, self.partition)
+
+    def _create(self) -> None:
+        """The partition just created: the controller has written it, and no broker knows it yet."""
+        assert self.world.created is not None, "a partition is created before brokers learn of it"
+        _, _, leader, leader_epoch, partition_epoch, isr, elr, _ = self.world.created
+        place = {broker: index for index, broker in enumerate(self.replicas)}
+        self.machine = observed.ObservedReplication(
+            brokers=len(self.replicas),
+            max_records=1_000_000_000,
+            min_insync_replicas=min(self.settings.min_insync_replicas, len(self.replicas)),
+            unclean_leader_election=self.settings.unclean_leader_election,
+            long_polls=True,
+            bounds=observed.UNBOUNDED,
+        )
+        registrations = self.world.registrations
+        sessions = tuple(Session(registrations[b] - 1, self.world.fenced[b]) for b in self.replicas)
+        replicas = tuple(
+            Replica(running=self.world.running[b], broker_epoch=registrations[b] - 1) for b in self.replicas
+        )
+        controller = Controller(
+            self.world.controller_epoch,
+            sessions,
+            leader=place.get(leader, NONE),
+            leader_epoch=leader_epoch,
+            partition_epoch=partition_epoch,
+            isr=tuple(sorted(place[b] for b in isr)),
+            elr=tuple(sorted(place[b] for b in elr)),
+            last_known_leader=place.get(leader, NONE),
+        )
+        self.state = State(replicas, controller)
+        self._note(self.state)
+
+    def _choices(self, event: Event) -> Iterator[Sequence[Callable[[State], ReplicationAction]]]:
+        found = False
+        assert self.machine is not None
+        assert self.state is not None
+        for choice in actions_of(event, self):
+            found = True
+            yield choice
+        if not found:
+            raise Wrong("no message on its way is what this event received")
+
+    def _take(self, event: Event, choice: Sequence[Callable[[State], ReplicationAction]]) -> None:
+        """All of one event's actions, or none of them."""
+        assert self.machine is not None
+        assert self.state is not None
+        state, taken = self.state, []
+        for make in choice:
+            action = make(state)
+            taken.append(action)
+            self.taken = tuple(taken)
+            after = observed.step(self.machine, state, action)
+            fell = next(fallen_step(self.machine, state, action, after), None)
+            if fell := fell or next(fallen(self.machine, after), None):
+                raise Wrong(f"{fell} falls: {plain_values(self.machine.explain(fell, after))}")
+            state = after
+        self._compare(event, state)
+        self.state = state
+        self.actions.update(action.name for action in taken)
+        self._note(state)
+
+    def _note(self, state: State) -> None:
+        self.sent.update(dict.fromkeys((*state.network.fetches, *state.network.alters)))
+        self.written[state.controller.partition_epoch, state.controller.epoch] = state.controller
+
+    def _compare(self, event: Event, state: State) -> None:
+        """The node's own account of itself against the specification's."""
+        for changed in event.fields.get("changed", ()):
+            if changed[:2] == (self.topic, self.partition):
+                self._compare_controller(changed, state.controller)
+        if "log_end_offset" not in event.fields or event.node not in self.replicas:
+            return
+        replica = state.replicas[self.index(event.node)]
+        for name in CHECKED:
+            said, expected = event.fields[name], self._seen(name, replica)
+            if said != expected:
+                raise Wrong(f"{name} is {plain(said)} at broker {event.node}, {plain(expected)} in the specification")
+
+    def _compare_controller(self, changed: tuple[Any, ...], controller: Controller) -> None:
+        names = ("leader", "leader_epoch", "partition_epoch", "isr", "elr")
+        for name, said in zip(names, changed[2:], strict=False):
+            expected: Any = getattr(controller, name)
+            if name == "leader":
+                expected = self.broker(expected)
+            elif name in ("isr", "elr"):
+                expected = tuple(sorted(self.broker(index) for index in expected))
+            if said != expected:
+                raise Wrong(f"the controller wrote {name} {plain(said)}, the specification {plain(expected)}")
+
+    def _seen(self, name: str, replica: Replica) -> Any:
+        """A field of the specification's replica in the cluster's terms."""
+        value = getattr(replica, name)
+        if name == "leader":
+            return self.broker(value)
+        if name == "isr":
+            return tuple(sorted(self.broker(index) for index in value))
+        if name == "pending_isr":
+            return tuple(sorted(self.broker(index) for index in value)) if value else None
+        return value
+
+    def index(self, broker: int) -> int:
+        """The specification's id of a broker: its place in the replica list."""
+        return self.replicas.index(broker) if broker != NONE else NONE
+
+    def broker(self, index: int) -> int:
+        return self.replicas[index] if index != NONE else NONE
+
+    def incarnation(self, broker: int, broker_epoch: int) -> int:
+        """The specification's broker epoch."""
+        return NONE if broker_epoch == NONE else self.world.epochs[broker, broker_epoch]
+
+
+def plain_values(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}: {value}" for name, value in values.items())
