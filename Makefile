@@ -17,6 +17,7 @@ $(READY): pyproject.toml tools/setup.sh
 .PHONY: setup verify test deep bench explore simulate replay lint types docs format coverage clean distclean help
 
 setup: $(READY) ## make .venv with all that is needed, Java included
+	@:
 
 verify: $(READY) ## the main job: explore, drive, simulate, judge, Spark, report (3 minutes; ARGS=--quick: 30 s)
 	@$(BIN)/tidegauge verify $(ARGS)

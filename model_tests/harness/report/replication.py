@@ -51,14 +51,10 @@ def counterexample(machine: Replication, violation: Violation[State], *, title: 
         machine=machine.name,
         invariant=violation.invariant,
         explanation=(rule.__doc__ or "").strip() if rule else "",
-        values={name: plain_value(value) for name, value in violation.values.items()},
+        values={name: plain(value) for name, value in violation.values.items()},
         steps=steps(violation.trace),
         replay=replay,
     )
-
-
-def plain_value(value: object) -> str:
-    return ", ".join(map(str, value)) or "none" if isinstance(value, list) else plain(value)
 
 
 def steps(trace: Trace[State]) -> tuple[Step, ...]:

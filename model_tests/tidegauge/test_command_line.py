@@ -1,0 +1,218 @@
+"""The command line: exit statuses, one JSON document, one line for whatever can't be done."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from linearizability.files import write
+from linearizability.history import History, Kind, Operations, concatenate
+from tidegauge import __main__ as command_line
+from tidegauge.screen import Screen
+
+SMALL = ("explore", "kip320", "replicas=2", "max_leader_epoch=0")
+
+
+def history(number: int, *, lose: bool = False) -> Operations:
+    """Two appends, then a read of the whole log; with `lose`, the read does not see the first."""
+    found = History(number)
+    for offset in (0, 1):
+        produce = found.invoke(kind=Kind.PRODUCE, process=0, call=10 * offset, values=[100 + offset], acks=-1)
+        found.ok(produce, returned=10 * offset + 5, offset=offset)
+    fetch = found.invoke(kind=Kind.FETCH, process=1, call=100, position=0)
+    seen = [101] if lose else [100, 101]
+    found.ok(fetch, returned=105, values=seen, offsets=[1] if lose else [0, 1])
+    return found.operations()
+
+
+@pytest.fixture
+def sound(tmp_path: Path) -> Path:
+    write(tmp_path / "sound.parquet", concatenate([history(1), history(2)]))
+    return tmp_path / "sound.parquet"
+
+
+@pytest.fixture
+def lossy(tmp_path: Path) -> Path:
+    write(tmp_path / "lossy.parquet", concatenate([history(1), history(2, lose=True)]))
+    return tmp_path / "lossy.parquet"
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
+    status = command_line.run([str(word) for word in words])
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+def document(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, dict[str, Any]]:
+    """Standard output is one JSON document and nothing else."""
+    status, out, _ = run(capsys, *words, "--json")
+    found = json.loads(out)
+    assert found["status"] == status
+    return status, found
+
+
+def test_explore_that_holds_exits_with_0_and_prints_options_first(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, *SMALL)
+    lines = out.splitlines()
+    assert status == 0
+    assert lines[0].startswith("tidegauge ")
+    assert "replicas=2" in lines[1]
+    assert "hold: WeakIsr, StrongIsr" in out
+
+
+def test_explore_that_finds_a_violation_exits_with_1_and_tells_the_trace(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    words = ("explore", "replication", "--bug", "kafka_1211")
+    status, out, _ = run(capsys, *words, "--trace", tmp_path / "trace.jsonl")
+    assert status == 1
+    assert "is violated, in a trace of" in out
+    header = json.loads((tmp_path / "trace.jsonl").read_text().splitlines()[0])
+    status, found = document(capsys, *words)
+    assert status == 1
+    assert [violation["invariant"] for violation in found["violations"]] == [header["violates"]]
+
+
+def test_explore_as_json_gives_the_counts(capsys: pytest.CaptureFixture[str]) -> None:
+    status, found = document(capsys, *SMALL)
+    assert (status, found["complete"], found["cut"]) == (0, True, None)
+    assert found["distinct"] == sum(found["levels"])
+    assert found["options"]["replicas"] == 2
+
+
+def test_explore_stopped_by_a_limit_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    status, found = document(capsys, "explore", "kip320", "--max-states", 100)
+    assert (status, found["complete"], found["cut"]) == (0, False, "states")
+
+
+def test_check_of_sound_histories_exits_with_0(capsys: pytest.CaptureFixture[str], sound: Path) -> None:
+    status, found = document(capsys, "check", sound)
+    assert (status, found["histories"], found["operations"]) == (0, 2, 6)
+    assert found["verdicts"] == {"valid": 2, "violated": 0, "unknown": 0}
+
+
+def test_check_of_a_lost_record_exits_with_1_with_a_witness(
+    capsys: pytest.CaptureFixture[str], lossy: Path, tmp_path: Path
+) -> None:
+    status, out, _ = run(capsys, "check", lossy, "--out", tmp_path / "verdicts")
+    assert status == 1
+    assert "history 2" in out
+    assert sorted(path.name for path in (tmp_path / "verdicts").iterdir()) == ["anomalies.parquet", "verdicts.parquet"]
+    _, found = document(capsys, "check", lossy)
+    assert {anomaly["history"] for anomaly in found["files"][0]["anomalies"]} == {2}
+
+
+def test_check_of_a_folder_takes_every_file(capsys: pytest.CaptureFixture[str], sound: Path, lossy: Path) -> None:
+    status, found = document(capsys, "check", sound.parent)
+    assert (status, found["histories"]) == (1, 4)
+
+
+UNUSABLE = (
+    (("explor",), "explore"),
+    (("explore",), "spec"),
+    (("explore", "raft"), "'raft': choose replication or kip320"),
+    (("explore", "kip320", "--bug", "x"), "no bug 'x'"),
+    (("explore", "kip320", "brokers=2"), "'brokers=2' is not a constant"),
+    (("explore", "kip320", "replicas"), "NAME=VALUE"),
+    (("explore", "kip320", "log_size=-2"), "'-2' is not a whole number"),
+    (("explore", "replication", "long_polls=maybe"), "neither true nor false"),
+    (("explore", "replication", "brokers=0"), "initial_leader=0"),
+    (("explore", "kip320", "--max-states", "0"), "states=0"),
+    (("explore", "kip320", "--max-states", "many"), "many"),
+    (("explore", "kip320", "--trace", "no/such/folder/x"), "no folder"),
+    (("explore", "kip320", "--wat"), "--wat"),
+    (("check",), "no histories"),
+    (("check", "no-such-file"), "no-such-file: there is no such file"),
+    (("check", "."), "no *.parquet file"),
+    (("check", "text.parquet"), "not a readable Parquet file"),
+    (("check", "text.parquet", "--out", "text.parquet"), "is a file"),
+    (("check", "text.parquet", "--level", "x"), "x"),
+)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"), UNUSABLE, ids=lambda value: " ".join(value) if isinstance(value, tuple) else ""
+)
+def test_what_cannot_be_used_is_told_in_one_line(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    told: str,
+) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "text.parquet").write_text("not a table")
+    monkeypatch.chdir(tmp_path / "empty" if words == ("check", ".") else tmp_path)
+    status, _, err = run(capsys, *words)
+    assert status == 2
+    assert err.startswith("tidegauge: ")
+    assert err.count("\n") == 1
+    assert told in err
+    assert "Traceback" not in err
+    status, found = document(capsys, *words)
+    assert (status, found["command"]) == (2, words[0])
+    assert told in found["error"]
+
+
+def test_a_bug_of_ours_is_told_in_one_line_unless_the_traceback_is_asked_for(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(screen: Screen, options: object) -> None:
+        raise RuntimeError("it broke")
+
+    monkeypatch.setattr(Screen, "header", broken)
+    monkeypatch.delenv(command_line.TRACEBACK, raising=False)
+    status, _, err = run(capsys, *SMALL)
+    assert status == 2
+    assert "bug in tidegauge: RuntimeError: it broke" in err
+    monkeypatch.setenv(command_line.TRACEBACK, "1")
+    with pytest.raises(RuntimeError, match="it broke"):
+        run(capsys, *SMALL)
+
+
+def test_an_interrupt_ends_a_run_quietly_with_130() -> None:
+    # A shell that starts jobs in the background makes them ignore interrupts; this one must not.
+    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); import tidegauge.__main__ as m; m.main()"
+    words = [sys.executable, "-c", code, "explore", "replication", "brokers=3", "max_records=2"]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    process.stdout.readline()  # the header is printed: it has begun
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert err == "tidegauge: interrupted\n"
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    words = [sys.executable, "-m", "tidegauge", *SMALL]
+    with os.fdopen(writing, "w") as closed:
+        done = subprocess.run(words, stdout=closed, stderr=subprocess.PIPE, text=True, check=False)
+    assert "Traceback" not in done.stderr
+
+
+def test_the_package_is_cheap_to_import_and_needs_neither_spark_nor_hypothesis() -> None:
+    code = (
+        "import sys, tidegauge\n"
+        "assert not {'numpy', 'pyarrow', 'trio', 'cyclopts'} & set(sys.modules), 'not cheap'\n"
+        "sys.modules['pyspark'] = sys.modules['hypothesis'] = sys.modules['pytest'] = None\n"
+        "for name in tidegauge.__all__: getattr(tidegauge, name)\n"
+        "assert tidegauge.__version__[0].isdigit()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_an_unknown_name_of_the_package_is_an_attribute_error() -> None:
+    import tidegauge
+
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = tidegauge.nothing

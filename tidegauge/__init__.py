@@ -1,0 +1,76 @@
+"""tidegauge: Kafka's replicated log as an executable specification, a cluster to embed, and a judge of histories.
+
+    from tidegauge import Cluster            # a simulated or real cluster inside a test (impl.cluster)
+    from tidegauge import explore            # exhaustive search of a specification (spec.explorer)
+    from tidegauge import History, check     # record what clients saw, and judge it (linearizability)
+
+Names are loaded when they are first used, so that importing this package costs next to nothing, and whoever embeds a
+cluster needs neither Spark nor Hypothesis.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from impl.cluster import Cluster
+
+    from linearizability.check import Verdict, Verdicts, check
+    from linearizability.history import History, Operation, Operations
+    from spec.explorer import Exploration, explore
+    from spec.machine import Action, Machine
+    from spec.replication import Bounds, Replication
+
+__all__ = [
+    "Action",
+    "Bounds",
+    "Cluster",
+    "Exploration",
+    "History",
+    "Machine",
+    "Operation",
+    "Operations",
+    "Replication",
+    "Verdict",
+    "Verdicts",
+    "check",
+    "explore",
+]
+
+_HOMES = {
+    "Action": "spec.machine",
+    "Bounds": "spec.replication",
+    "Cluster": "impl.cluster",
+    "Exploration": "spec.explorer",
+    "History": "linearizability.history",
+    "Machine": "spec.machine",
+    "Operation": "linearizability.history",
+    "Operations": "linearizability.history",
+    "Replication": "spec.replication",
+    "Verdict": "linearizability.check",
+    "Verdicts": "linearizability.check",
+    "check": "linearizability.check",
+    "explore": "spec.explorer",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return _version()
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_HOMES[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES, "__version__"])
+
+
+def _version() -> str:
+    try:
+        return version("tidegauge")
+    except PackageNotFoundError:
+        return "not installed"

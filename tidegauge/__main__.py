@@ -1,0 +1,76 @@
+"""The command line: parses, calls, prints, and turns whatever went wrong into one line and an exit status."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from cyclopts import App, CycloptsError
+
+import tidegauge
+from tidegauge.commands.checking import check
+from tidegauge.commands.exploring import explore
+from tidegauge.exits import Status, Unusable
+from tidegauge.screen import write_json
+
+TRACEBACK = "TIDEGAUGE_TRACEBACK"
+
+HELP = """Kafka's replicated log as an executable specification, a cluster to embed, and a judge of histories.
+
+Exit status 0: what was asked about holds. 1: it is violated. 2: the command could not run, and one line on standard
+error says what is wrong with which input, and the way out."""
+
+app = App(
+    name="tidegauge",
+    help=HELP,
+    version=lambda: str(tidegauge.__version__),
+    help_format="plaintext",
+    suppress_keyboard_interrupt=False,
+    result_action="return_value",
+)
+for command in (explore, check):
+    app.command(command)
+
+
+def run(words: Sequence[str]) -> int:
+    """Run one command line and return its exit status; nothing but a bug of ours gets out as an exception."""
+    try:
+        status = app(words, exit_on_error=False, print_error=False)
+    except KeyboardInterrupt:
+        return refuse(words, "interrupted", Status.INTERRUPTED)
+    except BrokenPipeError:
+        # Whoever read our output has gone; python must not complain when it flushes what is left.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Status.COULD_NOT_RUN
+    except (Unusable, CycloptsError, ValueError, OSError) as error:
+        if os.environ.get(TRACEBACK):
+            raise
+        return refuse(words, in_one_line(error))
+    except Exception as error:
+        if os.environ.get(TRACEBACK):
+            raise
+        told = f"{type(error).__name__}: {in_one_line(error)}"
+        return refuse(words, f"this is a bug in tidegauge: {told} (set {TRACEBACK}=1 for the traceback)")
+    return status if isinstance(status, Status) else Status.HOLDS
+
+
+def in_one_line(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return " ".join(str(error).split())
+
+
+def refuse(words: Sequence[str], reason: str, status: Status = Status.COULD_NOT_RUN) -> Status:
+    print(f"tidegauge: {reason}", file=sys.stderr, flush=True)
+    if "--json" in words:
+        write_json(words[0], status, {"error": reason})
+    return status
+
+
+def main() -> None:
+    sys.exit(run(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()

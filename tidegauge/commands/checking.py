@@ -1,0 +1,157 @@
+"""`tidegauge check`: judge recorded histories with the log checker, in this process."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import attrs
+import pyarrow as pa
+import pyarrow.parquet as pq
+from cyclopts import Parameter
+
+from linearizability.check import Verdict, Verdicts
+from linearizability.check import check as judge
+from linearizability.files import read_sound
+from linearizability.log import Level
+from linearizability.malformed import MalformedRow
+from tidegauge.exits import Status, Unusable
+from tidegauge.screen import Screen
+
+SUFFIX = ".parquet"
+
+
+@attrs.frozen(eq=False)
+class Judged:
+    """One file: the verdicts on its histories, and the rows for which some have none."""
+
+    path: Path
+    verdicts: Verdicts
+    malformed: Sequence[MalformedRow]
+
+    def count(self, verdict: Verdict) -> int:
+        return int((self.verdicts.verdicts == verdict).sum())
+
+
+def check(
+    *histories: Path,
+    level: Literal["kafka", "strict"] = "kafka",
+    out: Path | None = None,
+    limit: Annotated[int, Parameter(negative="")] = 20,
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> Status:
+    """Judge histories: is what the clients saw a behaviour of a log? Millions at a time: python -m spark_check.
+
+    Parameters
+    ----------
+    histories
+        Parquet files (docs/history.md says what is in them), or folders of such files.
+    level
+        What a short answer to a read proves: as Kafka promises, or strictly.
+    out
+        Write verdicts.parquet and anomalies.parquet to this folder.
+    limit
+        Print at most so many anomalies.
+    json
+        Print one JSON document and nothing else.
+    """
+    screen = Screen("check", json=json)
+    files = history_files(histories)
+    if out is not None and out.exists() and not out.is_dir():
+        raise Unusable(f"--out {out} is a file: name a folder")
+    screen.header({"histories": " ".join(map(str, histories)), "level": level})
+    judged: list[Judged] = []
+    with screen.progress("judging") as advance:
+        for number, path in enumerate(files):
+            advance(str(path), number, len(files))
+            operations, malformed = read_sound(path)
+            judged.append(Judged(path, judge(operations, Level(level)), malformed))
+    show(screen, judged, limit)
+    if out is not None:
+        write_tables(judged, out)
+        screen.say(f"verdicts.parquet and anomalies.parquet written to {out}")
+    return screen.finish(status_of(judged), document(judged))
+
+
+def history_files(paths: Sequence[Path]) -> list[Path]:
+    """Every file that was named, and the Parquet files of every folder. Raises Unusable when there is none."""
+    if not paths:
+        raise Unusable("no histories to check: name one or more Parquet files or folders of them")
+    files: list[Path] = []
+    for path in paths:
+        if not path.exists():
+            raise Unusable(f"{path}: there is no such file or folder; check the path")
+        found = sorted(path.glob(f"*{SUFFIX}")) if path.is_dir() else [path]
+        if not found:
+            raise Unusable(f"{path}: no *{SUFFIX} file is in this folder; name the folder that has the histories")
+        files += found
+    return files
+
+
+def status_of(judged: Sequence[Judged]) -> Status:
+    """What can't be judged outweighs what is violated: a run that left rows aside has not said its last word."""
+    if any(one.malformed for one in judged):
+        return Status.COULD_NOT_RUN
+    if any(one.count(Verdict.VIOLATED) for one in judged):
+        return Status.VIOLATED
+    return Status.COULD_NOT_RUN if any(one.count(Verdict.UNKNOWN) for one in judged) else Status.HOLDS
+
+
+def show(screen: Screen, judged: Sequence[Judged], limit: int) -> None:
+    rows = [
+        (
+            str(one.path),
+            len(one.verdicts.histories),
+            int(one.verdicts.operations.sum()),
+            *(one.count(verdict) for verdict in Verdict),
+            len(one.malformed),
+        )
+        for one in judged
+    ]
+    verdicts = (verdict.name.lower() for verdict in Verdict)
+    screen.table(("file", "histories", "operations", *verdicts, "malformed rows"), rows)
+    anomalies = [str(anomaly) for one in judged for anomaly in one.verdicts.anomalies]
+    malformed = [str(row) for one in judged for row in one.malformed]
+    for what, lines in (("anomalies", anomalies), ("malformed rows", malformed)):
+        if lines:
+            screen.say(f"\n{len(lines):,} {what}:")
+            for line in lines[:limit]:
+                screen.say(f"  {line}")
+            if len(lines) > limit:
+                screen.say(f"  … and {len(lines) - limit:,} more (--limit, --out DIR or --json for all)")
+
+
+def write_tables(judged: Sequence[Judged], out: Path) -> None:
+    """Both tables, each whole or not at all, with the file in which a history is as the first column."""
+    out.mkdir(parents=True, exist_ok=True)
+    for name, tables in (
+        ("verdicts", [(one.path, one.verdicts.table()) for one in judged]),
+        ("anomalies", [(one.path, one.verdicts.anomaly_table()) for one in judged]),
+    ):
+        sourced = [
+            table.add_column(0, "file", pa.array([str(path)] * len(table), pa.string())) for path, table in tables
+        ]
+        unfinished = out / f"{name}{SUFFIX}.part"
+        pq.write_table(pa.concat_tables(sourced), unfinished)
+        unfinished.replace(out / f"{name}{SUFFIX}")
+
+
+def document(judged: Sequence[Judged]) -> dict[str, Any]:
+    found = Counter(anomaly.name.value for one in judged for anomaly in one.verdicts.anomalies)
+    return {
+        "histories": sum(len(one.verdicts.histories) for one in judged),
+        "operations": sum(int(one.verdicts.operations.sum()) for one in judged),
+        "verdicts": {verdict.name.lower(): sum(one.count(verdict) for one in judged) for verdict in Verdict},
+        "anomalies_by_name": dict(sorted(found.items())),
+        "files": [
+            {
+                "file": str(one.path),
+                "histories": len(one.verdicts.histories),
+                "anomalies": one.verdicts.anomaly_table().to_pylist(),
+                "malformed": [attrs.asdict(row) for row in one.malformed],
+            }
+            for one in judged
+        ],
+    }

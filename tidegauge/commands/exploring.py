@@ -1,0 +1,157 @@
+"""`tidegauge explore`: every reachable state of a specification, within its bounds."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from spec.changes import narrate, plain
+from spec.codec import trace_lines
+from spec.explorer import Exploration
+from spec.explorer import explore as search
+from spec.progress import Limits, Progress, Stop
+from spec.traces import Violation
+from tidegauge.commands.specs import model, settable
+from tidegauge.exits import Status, Unusable
+from tidegauge.screen import Screen
+
+Flag = Annotated[bool, Parameter(negative="")]
+
+
+def explore(
+    spec: str,
+    *constants: str,
+    bug: str | None = None,
+    symmetry: Flag = False,
+    max_states: int | None = None,
+    max_depth: int | None = None,
+    max_seconds: float | None = None,
+    stop: Literal["first", "each", "never"] = "first",
+    trace: Path | None = None,
+    json: Flag = False,
+) -> Status:
+    """Explore a specification exhaustively, breadth first, and check its invariants in every state.
+
+    Parameters
+    ----------
+    spec
+        replication or kip320 (the published model).
+    constants
+        Constants and bounds as NAME=VALUE, for example brokers=2 max_records=2 crashes=1.
+    bug
+        A historical bug to switch on.
+    symmetry
+        Explore one state of those that differ only in the brokers' names.
+    max_states
+        Stop after so many distinct states.
+    max_depth
+        Stop after so many levels.
+    max_seconds
+        Stop after so many CPU seconds.
+    stop
+        When a violation ends the search: at the first, once each invariant has fallen, or never.
+    trace
+        Write the first counterexample to this file, as JSON lines.
+    json
+        Print one JSON document and nothing else.
+    """
+    screen = Screen("explore", json=json)
+    machine = model(spec, bug, constants)
+    list(machine.initial())  # constants that fit no initial state are refused here
+    limits = Limits(max_states, max_depth, max_seconds)
+    if trace is not None and not trace.parent.is_dir():
+        raise Unusable(f"--trace {trace}: there is no folder {trace.parent}: make it first")
+    screen.header({"spec": spec, "bug": bug, **settable(machine), "symmetry": symmetry, "stop": stop})
+    with screen.progress(f"exploring {machine.name}") as advance:
+
+        def on_progress(at: Progress) -> None:
+            rate = f"{at.rate:,.0f}/s" if at.rate else ""
+            advance(f"{at.distinct:,} states, depth {at.depth}, {at.frontier:,} to expand {rate}")
+
+        found: Exploration[Any] = search(
+            machine,
+            limits=limits,
+            stop=Stop(stop),
+            symmetry=symmetry,
+            clock=time.process_time,
+            progress=on_progress,
+        )
+    show(screen, machine.invariants, found)
+    if trace is not None and found.violations:
+        first = found.violations[0]
+        trace.write_text("".join(f"{line}\n" for line in trace_lines(machine, first.trace, first)), encoding="utf-8")
+        screen.say(f"counterexample written to {trace}")
+    return screen.finish(Status.HOLDS if found.holds else Status.VIOLATED, document(found))
+
+
+def show(screen: Screen, invariants: Any, found: Exploration[Any]) -> None:
+    """The tables of one exploration."""
+    ended = "every reachable state" if found.complete else f"stopped by: {found.cut.value if found.cut else ''}"
+    screen.say(
+        f"{found.distinct:,} distinct states, {found.generated:,} steps, depth {found.depth}, "
+        f"{found.seconds or 0:.1f} CPU s, {found.rate or 0:,.0f} states/s ({ended})"
+    )
+    if found.orbits is not None:
+        screen.say(f"the orbits hold {found.orbits:,} states: so many has the search without symmetry")
+    screen.say()
+    rows = [(row.action, row.enabled, row.taken, row.found) for row in found.coverage]
+    screen.table(("action", "states with it enabled", "steps", "to a new state"), rows)
+    screen.say()
+    if found.never_enabled:
+        screen.say(f"never enabled: {', '.join(found.never_enabled)}")
+    if found.reached:
+        screen.say(f"reached: {', '.join(f'{goal} ({len(trace)})' for goal, trace in found.reached.items())}")
+    if found.unreached:
+        screen.say(f"not reached: {', '.join(found.unreached)}")
+    fallen = {violation.invariant for violation in found.violations}
+    screen.say(f"hold: {', '.join(name for name in invariants if name not in fallen)}")
+    for violation in found.violations:
+        show_violation(screen, violation)
+
+
+def show_violation(screen: Screen, violation: Violation[Any]) -> None:
+    screen.say()
+    screen.say(f"{violation.invariant} is violated, in a trace of {len(violation.trace)} states:", style="bold red")
+    for line in narrate(violation.trace):
+        screen.say(line)
+    for name, value in violation.values.items():
+        screen.say(f"     {name} = {plain(value)}")
+
+
+def document(found: Exploration[Any]) -> dict[str, Any]:
+    """An exploration for machines."""
+    return {
+        "machine": found.machine,
+        "holds": found.holds,
+        "complete": found.complete,
+        "cut": found.cut.value if found.cut else None,
+        "distinct": found.distinct,
+        "generated": found.generated,
+        "depth": found.depth,
+        "levels": list(found.levels),
+        "orbits": found.orbits,
+        "terminal": found.terminal,
+        "seconds": found.seconds,
+        "rate": found.rate,
+        "coverage": [
+            {"action": row.action, "enabled": row.enabled, "taken": row.taken, "found": row.found}
+            for row in found.coverage
+        ],
+        "never_enabled": list(found.never_enabled),
+        "reached": {goal: len(trace) for goal, trace in found.reached.items()},
+        "unreached": list(found.unreached),
+        "violations": [violation_document(violation) for violation in found.violations],
+    }
+
+
+def violation_document(violation: Violation[Any]) -> dict[str, Any]:
+    return {
+        "invariant": violation.invariant,
+        "values": {name: plain(value) for name, value in violation.values.items()},
+        "states": len(violation.trace),
+        "count": violation.count,
+        "actions": [plain(action) for action in violation.trace.actions],
+    }

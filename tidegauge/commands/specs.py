@@ -1,0 +1,77 @@
+"""The specifications that can be named on the command line, with their constants as NAME=VALUE."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import attrs
+
+from spec import kip320_variants
+from spec.bugs import BUGS
+from spec.kip320 import Kip320
+from spec.replication import Replication
+from tidegauge.exits import Unusable
+
+Model = Replication | Kip320
+
+
+def variants() -> Mapping[str, type[Kip320]]:
+    """The published model's variants, by class name."""
+    found = vars(kip320_variants).items()
+    return {
+        name: kind for name, kind in found if isinstance(kind, type) and issubclass(kind, Kip320) and kind != Kip320
+    }
+
+
+SPECS: Mapping[str, Callable[[str | None], Model]] = {
+    "replication": lambda bug: BUGS[bug].machine() if bug else Replication(brokers=2, max_records=1),
+    "kip320": lambda bug: variants()[bug]() if bug else Kip320(),
+}
+
+
+def bugs_of(spec: str) -> tuple[str, ...]:
+    return tuple(BUGS if spec == "replication" else variants())
+
+
+def model(spec: str, bug: str | None, constants: Iterable[str]) -> Model:
+    """The machine that the words name. Raises Unusable with what there is to choose from."""
+    if spec not in SPECS:
+        raise Unusable(f"there is no specification {spec!r}: choose {' or '.join(SPECS)}")
+    if bug is not None and bug not in bugs_of(spec):
+        raise Unusable(f"{spec} has no bug {bug!r}: choose one of {', '.join(bugs_of(spec))}")
+    machine = SPECS[spec](bug)
+    for word in constants:
+        machine = with_constant(machine, word)
+    return machine
+
+
+def with_constant(machine: Model, word: str) -> Model:
+    """`machine` with one constant, or one of its bounds, as `word` (NAME=VALUE) says."""
+    name, equals, text = word.partition("=")
+    known = settable(machine)
+    if not equals or name not in known:
+        raise Unusable(f"{word!r} is not a constant of {machine.name}: give NAME=VALUE with one of {', '.join(known)}")
+    value = parsed(name, text, known[name])
+    if isinstance(machine, Replication) and hasattr(machine.bounds, name):
+        return attrs.evolve(machine, bounds=attrs.evolve(machine.bounds, **{name: value}))
+    changes: dict[str, Any] = {name: value}
+    return type(machine)(**(attrs.asdict(machine, recurse=False) | changes))
+
+
+def parsed(name: str, text: str, like: int | bool) -> int | bool:
+    if isinstance(like, bool):
+        if text not in ("true", "false"):
+            raise Unusable(f"{name}={text!r} is neither true nor false")
+        return text == "true"
+    if not text.isdecimal() or len(text) > 9:
+        raise Unusable(f"{name}={text!r} is not a whole number between 0 and 999999999")
+    return int(text)
+
+
+def settable(machine: Model) -> dict[str, int | bool]:
+    """Every whole number and every switch among the machine's constants and bounds, with its present value."""
+    values = attrs.asdict(machine, recurse=False)
+    if isinstance(machine, Replication):
+        values |= attrs.asdict(machine.bounds)
+    return {name: value for name, value in values.items() if isinstance(value, int)}
