@@ -215,9 +215,9 @@ def explain(invariant: str, state: State) -> Mapping[str, Any]:
     shown: dict[str, Any] = {
         "controller": f"leader {state.controller.leader} in epoch {state.controller.leader_epoch}, "
         f"ISR {list(state.controller.isr)}, ELR {list(state.controller.elr)}",
-        "committed": [str(record) for record in state.history.committed],
-        "acknowledged": list(state.history.acknowledged),
-        "lost": list(state.history.lost),
+        "committed": tuple(str(record) for record in state.history.committed),
+        "acknowledged": state.history.acknowledged,
+        "lost": state.history.lost,
     }
     for broker, replica in enumerate(state.replicas):
         shown[f"broker {broker}"] = (
