@@ -1,4 +1,4 @@
-"""KAFKA-6361: only the end offsets of epochs are compared; another epoch that ends as far out passes (before KIP-279)."""
+"""KAFKA-6361: only the end offsets of epochs are compared; another that ends as far out passes (before KIP-279)."""
 
 from __future__ import annotations
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from kio.schema.errors import ErrorCode
 
-from impl.partition.messages import FollowerFetch
+from impl.partition.messages import EpochEndOffset, FollowerFetch
 from impl.partition.replica import PartitionReplica
 from model_tests.bugs.bug import CoreBug
 from model_tests.lockstep.cores import Roles
 
 
-class FetchWithoutEpochFence(PartitionReplica):
-    """Whoever leads answers."""
+class FetchWithoutEpoch(PartitionReplica):
+    """A follower truncates once, when it hears of an epoch, and then fetches without naming it; whoever leads answers."""
 
     def fetch_error(self, fetch: FollowerFetch) -> ErrorCode:
         return ErrorCode.none if self.is_leader else ErrorCode.not_leader_or_follower
 
+    def diverging_epoch(self, fetch: FollowerFetch) -> EpochEndOffset | None:
+        return super().diverging_epoch(fetch) if fetch.leader_epoch == self.leader_epoch else None
 
-BUG = CoreBug("kafka_6880", Roles(replica=FetchWithoutEpochFence))
+
+BUG = CoreBug("kafka_6880", Roles(replica=FetchWithoutEpoch))

@@ -1,61 +1,113 @@
-"""Random walks in lockstep: deep, quick, and a function of (machine, seed, number) alone.
+"""Random walks in lockstep: deep, quick, and a function of (seed, number) alone.
 
-Each walk gives every kind of action a weight of its own, often zero (swarm testing: Groce et al., ISSTA 2012), so that
-walks are unlike one another. Now and then comes a *calm round*: everything on its way arrives, everybody fetches and
-learns the metadata. Faults alone never let a cluster commit anything worth losing.
+Each walk draws its own min.insync.replicas and whether unclean elections are allowed, and gives every kind of action a
+weight of its own (swarm testing: Groce et al., ISSTA 2012): what harms often zero, the protocol never. Now and then a
+*round* comes as a whole (everything heals and arrives, or everybody fetches, or one follower does): faults alone never
+let a cluster commit anything worth losing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
-from model_tests.harness.lockstep import calm_round
+from model_tests.harness.lockstep import Lockstep, calm_round, fetch_round, one_fetch
+from model_tests.harness.lockstep_machine import large_machine
 from model_tests.lockstep.cores import CORRECT, Roles
 from model_tests.lockstep.lockstep import CoresLockstep, Outcome, failure_of
+from spec import replication_control as control
+from spec import replication_faults as faults
 from spec.machine import Action
 from spec.replication import Replication
 from spec.replication_actions import ReplicationAction
 
-_WEIGHTS: Final = (0, 1, 1, 4)
-_CALM_ROUNDS: Final = (0.0, 0.02, 0.1)
-"""How likely each step is to be a calm round; drawn once a walk."""
+LENGTH: Final = 100
+"""Actions of a walk, unless it ends early."""
+
+_HARM: Final = frozenset(
+    {
+        control.ShrinkIsr,
+        control.PreferredElection,
+        control.UncleanElection,
+        faults.LapseSession,
+        faults.Crash,
+        faults.Pause,
+        faults.Disconnect,
+        faults.DisconnectController,
+        faults.ControllerFailover,
+    }
+)
+_HARM_WEIGHTS: Final = (0, 0, 1)
+_PROTOCOL_WEIGHTS: Final = (1, 2, 4, 8)
+_ROUNDS: Final = (0.05, 0.2)
+"""How likely each choice is to be a round; drawn once a walk."""
+
+Weights = Mapping[type[ReplicationAction], int]
 
 
 @attrs.frozen
 class Walk:
-    """What became of one walk: how many actions were taken, and what went wrong, if anything did."""
+    """What became of one walk: the machine that it drew, how many actions it took, and what went wrong, if anything."""
 
     number: int
+    machine: Replication
     steps: int
     failure: Outcome | None
 
 
 def walk(
-    machine: Replication,
     seed: int,
     number: int = 0,
     *,
-    length: int = 100,
+    machine: type[Replication] = Replication,
     roles: Roles = CORRECT,
+    length: int = LENGTH,
 ) -> Walk:
-    """Walk `number` of `seed`: about `length` actions, fewer if nothing more can happen or something is wrong."""
+    """Walk `number` of `seed`, of about `length` actions; a bug may be in `machine`, in `roles`, or in both."""
     rng = Random(f"{seed}/{number}")  # a string is hashed the same way in every process
-    weights = {kind: rng.choice(_WEIGHTS) for kind in machine.action_types}
-    calm = rng.choice(_CALM_ROUNDS)
-    pair = CoresLockstep(machine, roles)
-    failure = failure_of(pair, _choices(rng, weights, calm, pair, length))
-    return Walk(number, len(pair.actions), failure)
+    constants = large_machine(
+        min_insync_replicas=rng.choice((1, 1, 2)), unclean_leader_election=rng.choice((False, True))
+    )
+    drawn = machine(**attrs.asdict(constants, recurse=False))
+    weights = {kind: rng.choice(_HARM_WEIGHTS if kind in _HARM else _PROTOCOL_WEIGHTS) for kind in drawn.action_types}
+    pair = CoresLockstep(drawn, roles)
+    failure = failure_of(pair, _choices(rng, weights, rng.choice(_ROUNDS), pair, length))
+    return Walk(number, drawn, len(pair.actions), failure)
 
 
-def _choices(rng: Random, weights: dict[Any, int], calm: float, pair: CoresLockstep, length: int) -> Iterator[Action]:
+def walks(
+    seed: int,
+    count: int,
+    *,
+    machine: type[Replication] = Replication,
+    roles: Roles = CORRECT,
+    length: int = LENGTH,
+) -> Iterator[Walk]:
+    """The first `count` walks of `seed`, one at a time."""
+    return (walk(seed, number, machine=machine, roles=roles, length=length) for number in range(count))
+
+
+def first_failure(
+    seed: int,
+    limit: int,
+    *,
+    machine: type[Replication] = Replication,
+    roles: Roles = CORRECT,
+    length: int = LENGTH,
+) -> Walk | None:
+    """The first of `limit` walks that fails, if one does; its number says how many did not."""
+    taken = walks(seed, limit, machine=machine, roles=roles, length=length)
+    return next((found for found in taken if found.failure is not None), None)
+
+
+def _choices(rng: Random, weights: Weights, rounds: float, pair: CoresLockstep, length: int) -> Iterator[Action]:
     """What the walk does next, each chosen in the state that the former ones led to."""
     while len(pair.actions) < length:
-        if rng.random() < calm:
-            yield from calm_round(pair)
+        if rng.random() < rounds:
+            yield from rng.choice(_MACROS)(pair, rng)
             continue
         action = _draw(rng, weights, pair)
         if action is None:
@@ -63,41 +115,33 @@ def _choices(rng: Random, weights: dict[Any, int], calm: float, pair: CoresLocks
         yield action
 
 
-def walks(
-    machine: Replication,
-    seed: int,
-    count: int,
-    *,
-    length: int = 100,
-    roles: Roles = CORRECT,
-) -> Iterator[Walk]:
-    """The first `count` walks of `seed`, one at a time."""
-    return (walk(machine, seed, number, length=length, roles=roles) for number in range(count))
-
-
-def walks_to_find(
-    machine: Replication,
-    seed: int,
-    limit: int,
-    *,
-    length: int = 100,
-    roles: Roles = CORRECT,
-) -> tuple[int, Walk] | None:
-    """How many walks it takes until one fails, and that one; None when none of the first `limit` does."""
-    for taken in walks(machine, seed, limit, length=length, roles=roles):
-        if taken.failure is not None:
-            return taken.number + 1, taken
-    return None
-
-
-def _draw(rng: Random, weights: dict[Any, int], pair: CoresLockstep) -> Action | None:
-    """A kind of action by weight, then one of that kind that is enabled; kinds of weight zero come last."""
-    kinds = sorted(
-        weights, key=lambda kind: rng.random() ** (1 / weights[kind]) if weights[kind] else -1.0, reverse=True
-    )
-    for kind in kinds:
+def _draw(rng: Random, weights: Weights, pair: CoresLockstep) -> Action | None:
+    """A kind of action by weight, then one of that kind that is enabled; kinds of weight zero never."""
+    drawn = {kind: rng.random() ** (1 / weight) for kind, weight in weights.items() if weight}
+    for kind in sorted(drawn, key=drawn.__getitem__, reverse=True):
         candidates: Iterable[ReplicationAction] = kind.candidates(pair.machine, pair.state)
         enabled = [action for action in candidates if pair.is_enabled(action)]
         if enabled:
             return rng.choice(enabled)
     return None
+
+
+def _calm(pair: Lockstep, rng: Random) -> Iterator[Action]:
+    return calm_round(pair)
+
+
+def _fetches(pair: Lockstep, rng: Random) -> Iterator[Action]:
+    return fetch_round(pair)
+
+
+def _one_fetch(pair: Lockstep, rng: Random) -> Iterator[Action]:
+    return one_fetch(pair, rng.randrange(pair.machine.brokers))
+
+
+_MACROS: Final[tuple[Callable[[Lockstep, Random], Iterator[Action]], ...]] = (
+    _calm,
+    _fetches,
+    _fetches,
+    _one_fetch,
+    _one_fetch,
+)
