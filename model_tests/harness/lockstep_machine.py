@@ -2,14 +2,14 @@
 
 Rules name concrete brokers and are guarded by preconditions, since that is what Hypothesis shrinks well; messages are
 picked by their place among those of one broker. `drive` runs a number of examples against a binding and returns what
-it found as a value; a failing list of actions, as shrunk by Hypothesis and then by delta debugging, comes as a
-counterexample that can be saved and replayed.
+it found as a value. A failing example is cut down by delta debugging on its actions, which is far quicker than letting
+Hypothesis shrink its choices, and comes as a counterexample that can be saved and replayed.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, ClassVar
 
@@ -58,8 +58,8 @@ class Tally:
 
     examples: int = 0
     actions: Counter[str] = attrs.field(factory=Counter)
-    failing: tuple[Replication, tuple[Action, ...], str, str] | None = None
-    """The last failure: the machine, its actions, the field that differs, and the difference in words."""
+    failing: tuple[Replication, tuple[Action, ...]] | None = None
+    """The machine and the actions of the example that failed."""
     walks_to_failure: int | None = None
 
 
@@ -101,10 +101,10 @@ class LockstepMachine(RuleBasedStateMachine):
         try:
             if lockstep.perform(action):
                 self.tally.actions[action.name] += 1
-        except Difference as difference:
+        except Difference:
             if self.tally.walks_to_failure is None:
                 self.tally.walks_to_failure = self.tally.examples
-            self.tally.failing = lockstep.machine, tuple(lockstep.actions), difference.path, str(difference)
+            self.tally.failing = lockstep.machine, tuple(lockstep.actions)
             raise
 
     def teardown(self) -> None:
@@ -265,7 +265,6 @@ def drive(
     seed: int | None = None,
     steps: int = 50,
     bug: str | None = None,
-    shrink: bool = True,
 ) -> LockstepRun:
     """Run `examples` examples of up to `steps` rules each against what `bind` makes; `name` says what that is.
 
@@ -276,14 +275,13 @@ def drive(
     kind = type("Lockstep", (LockstepMachine,), {"bind": staticmethod(bind), "tally": tally})
     if seed is not None:
         hypothesis.seed(seed)(kind)
-    phases = (Phase.generate, Phase.shrink) if shrink else (Phase.generate,)
     settings = hypothesis.settings(
         max_examples=examples,
         stateful_step_count=steps,
         derandomize=seed is None,
         deadline=None,
         database=None,
-        phases=phases,
+        phases=(Phase.generate,),
         report_multiple_bugs=False,
         print_blob=False,
         verbosity=hypothesis.Verbosity.quiet,
@@ -291,27 +289,34 @@ def drive(
     )
     with suppress(Difference):
         run_state_machine_as_test(kind, settings=settings)
-    counterexample = _counterexample(bind, tally, Found(name, seed), bug) if tally.failing else None
-    difference = tally.failing[3] if tally.failing else ""
-    return LockstepRun(tally.examples, tally.actions, counterexample, difference, tally.walks_to_failure)
+    if tally.failing is None:
+        return LockstepRun(tally.examples, tally.actions, None, "", None)
+    machine, actions = tally.failing
+    shortest, difference = shrunk(bind, machine, actions)
+    expected = Expected(Failure.DIFFERENCE, difference.path)
+    counterexample = Counterexample(machine, bug, shortest, expected, Found(name, seed))
+    return LockstepRun(tally.examples, tally.actions, counterexample, str(difference), tally.walks_to_failure)
 
 
-def _counterexample(bind: Bind, tally: Tally, found: Found, bug: str | None) -> Counterexample:
-    assert tally.failing is not None
-    machine, actions, path, _ = tally.failing
-    shortest = minimised(actions, lambda shorter: differs(bind, machine, shorter) == path, attempts=300)
-    return Counterexample(machine, bug, shortest, Expected(Failure.DIFFERENCE, path), found)
+def shrunk(
+    bind: Bind, machine: Replication, actions: Sequence[Action], attempts: int = 600
+) -> tuple[tuple[Action, ...], Difference]:
+    """The shortest list found on which the two still differ, and the difference. Raises ValueError if they don't."""
+    shortest = minimised(actions, lambda shorter: difference_of(bind, machine, shorter) is not None, attempts=attempts)
+    difference = difference_of(bind, machine, shortest)
+    assert difference is not None, "the judge was asked before"
+    return shortest, difference
 
 
-def differs(bind: Bind, machine: Replication, actions: tuple[Action, ...] | list[Action] | Any) -> str | None:
-    """The path of the first difference when `actions` are performed; None when there is none."""
+def difference_of(bind: Bind, machine: Replication, actions: Iterable[Action]) -> Difference | None:
+    """The first difference when `actions` are performed; None when there is none."""
     binding = bind(machine)
     try:
         lockstep = Lockstep(machine, binding)
         for action in actions:
             lockstep.perform(action)
     except Difference as difference:
-        return difference.path
+        return difference
     finally:
         binding.close()
     return None
