@@ -68,8 +68,8 @@ def generate(
         )
     size = max(1, BLOCK_OPERATIONS // operations)
     for number, start in enumerate(range(0, histories, size)):
-        random = np.random.default_rng([seed, number])
-        block = _Block(random, min(size, histories - start), operations, partitions, clients, unknown_rate)
+        draws = np.random.default_rng([seed, number])
+        block = _Block(draws, min(size, histories - start), operations, partitions, clients, unknown_rate)
         block.choose_spoiled(anomaly_rate)
         block.apply()
         block.spoil_answers()
@@ -79,33 +79,33 @@ def generate(
 class _Block:
     def __init__(
         self,
-        random: np.random.Generator,
+        draws: np.random.Generator,
         histories: int,
         operations: int,
         partitions: int,
         clients: int,
         unknown: float,
     ) -> None:
-        self.random = random
+        self.draws = draws
         self.shape = (histories, operations)
         self.partitions = partitions
         self.clients = clients
-        self.partition: npt.NDArray[np.int32] = random.integers(0, partitions, self.shape, np.int32)
-        dice = random.random(self.shape, np.float32)
+        self.partition: npt.NDArray[np.int32] = draws.integers(0, partitions, self.shape, np.int32)
+        dice = draws.random(self.shape, np.float32)
         self.produce: Flags = dice < 0.5
         self.fetch: Flags = (dice >= 0.5) & (dice < 0.9)
-        fate = random.random(self.shape, np.float32)
+        fate = draws.random(self.shape, np.float32)
         self.fail: Flags = self.produce & (fate < 0.005)
         self.info: Flags = self.produce & (fate >= 1 - unknown)
-        happened = random.random(self.shape, np.float32) < 0.5
+        happened = draws.random(self.shape, np.float32) < 0.5
         self.happened: Flags = self.produce & ~self.fail & (~self.info | happened)
         self.spoiled = np.full(histories, -1, np.int64)
         self.extra: Flags = np.zeros(self.shape, np.bool_)
 
     def choose_spoiled(self, rate: float) -> None:
         """Pick the histories, and those of their operations whose effect differs from what is answered."""
-        chosen = np.flatnonzero(self.random.random(self.shape[0]) < rate)
-        kinds = self.random.integers(0, len(INJECTED), len(chosen))
+        chosen = np.flatnonzero(self.draws.random(self.shape[0]) < rate)
+        kinds = self.draws.integers(0, len(INJECTED), len(chosen))
         self.chosen = {name: chosen[kinds == number] for number, name in enumerate(INJECTED)}
         lost = self._pick(Name.LOST_WRITE, self._followed_by_strong(self.chosen[Name.LOST_WRITE]))
         self.lost = lost
@@ -140,7 +140,7 @@ class _Block:
     def _pick(self, name: Name, eligible: Flags) -> tuple[Ints, Ints]:
         """One eligible operation in each chosen history that has any; they count as spoiled."""
         histories = self.chosen[name]
-        weight = self.random.random(eligible.shape) * eligible
+        weight = self.draws.random(eligible.shape) * eligible
         at = weight.argmax(axis=1) if len(histories) else np.zeros(0, np.int64)
         has = eligible.any(axis=1)
         self.spoiled[histories[has]] = INJECTED.index(name)
@@ -160,8 +160,8 @@ class _Block:
         self.base = (rows * self.partitions + self.partition) * (operations + 2)
         self.log = np.full(histories * self.partitions * (operations + 2), -1, np.int32)
         self.log[(self.base + self.length)[self.happened]] = np.nonzero(self.happened)[1]
-        back = self.random.integers(0, MOST_READ + 1, self.shape)
-        count = self.random.integers(0, MOST_READ + 1, self.shape)
+        back = self.draws.integers(0, MOST_READ + 1, self.shape)
+        count = self.draws.integers(0, MOST_READ + 1, self.shape)
         self.position = np.maximum(self.length - back, 0)
         self.counts: Ints = np.where(self.fetch, np.minimum(count, self.length - self.position), 0)
         self._read_no_holes()
@@ -198,8 +198,8 @@ class _Block:
         histories, operations = self.shape
         effect = STEP * self.clients + STEP * np.arange(operations)
         reach = STEP * self.clients // 2
-        call = effect - self.random.integers(0, reach, self.shape)
-        returned = effect + self.random.integers(0, reach, self.shape)
+        call = effect - self.draws.integers(0, reach, self.shape)
+        returned = effect + self.draws.integers(0, reach, self.shape)
         order = np.argsort(call, axis=1, kind="stable")
         flat = (order + np.arange(histories)[:, None] * operations).ravel()
 
