@@ -135,8 +135,8 @@ class Segment:
         self._indexes_on_disk = False
         self.next_offset, end, epoch = self.base_offset, 0, UNDEFINED_EPOCH
         for position, header in intact_batches(self._file):
-            overlaps = header.base_offset < self.next_offset and position > 0
-            if overlaps or header.last_offset < self.next_offset:
+            spans_start = position == 0 and header.base_offset < self.next_offset <= header.last_offset
+            if header.base_offset != self.next_offset and not spans_start:
                 break
             if header.partition_leader_epoch > epoch:
                 epoch = header.partition_leader_epoch
@@ -166,7 +166,7 @@ class Segment:
     def load_active(self) -> bool:
         """Take in a segment after a clean shutdown; False when it does not end with a batch, so `recover` is due."""
         self._indexes_loaded = False
-        self._load_indexes()
+        self._indexed_position(MAX_RELATIVE_OFFSET)
         position = self._indexed_position(self._time_index.last[1] if self._time_index.last else 0)
         try:
             for header in self._headers(position):
