@@ -274,12 +274,12 @@ class Cluster(Faults):
 
     async def wait_for_isr(self, topic: str, members: Collection[int], partition: int = 0) -> None:
         """Wait until the ISR is exactly `members`; bound it with a trio timeout of yours."""
-        while set(self.isr(topic, partition)) != set(members):
+        while set(self.isr(topic, partition)) != set(members):  # noqa: ASYNC110 - for tests, which bound it
             await trio.sleep(0.01)
 
     async def wait_for_leader(self, topic: str, partition: int = 0, *, other_than: int = -1) -> int:
         """Wait until a partition has a leader (another than one), and that broker knows; returns it."""
-        while True:  # noqa: ASYNC110 - for tests, which bound it
+        while True:
             leader = self.leader(topic, partition)
             if leader not in (-1, other_than) and self.is_alive(leader):
                 hosted = self.broker(leader).partitions.get(topic, partition)

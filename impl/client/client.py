@@ -4,8 +4,8 @@ Theory of operation
 -------------------
 A client knows some brokers' addresses to begin with, learns from any of them who leads what, and talks to leaders
 over one channel each. An operation is attempted again, after a backoff and with fresh metadata, as long as its time
-lasts and another attempt is safe: reading always is, producing only while it is certain that nothing was appended. That is so
-when the request was never sent, or was refused without a base offset. Otherwise the operation fails with
+lasts and another attempt is safe: reading always is, producing only while it is certain that nothing was appended.
+That is so when the request was never sent, or was refused without a base offset. Otherwise the operation fails with
 `KafkaError.maybe_done`, and the caller decides.
 """
 

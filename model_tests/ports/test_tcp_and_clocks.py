@@ -1,0 +1,84 @@
+"""The real ports: TCP on the loopback interface, and clocks."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from impl.ports.clock import SIMULATED_EPOCH_MS, SimulatedClock, SystemClock
+from impl.ports.network import Address, TcpNetwork, abort
+from model_tests.simulated import simulated
+
+LOOPBACK = Address("127.0.0.1", 0)
+
+
+async def echo(stream: trio.abc.Stream) -> None:
+    async for data in stream:  # type: ignore[attr-defined]
+        await stream.send_all(data)
+
+
+def test_tcp_carries_bytes_both_ways_and_refuses_when_nobody_listens() -> None:
+    async def main() -> None:
+        network = TcpNetwork()
+        listener = await network.listen(LOOPBACK)
+        assert listener.address.port > 0
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(listener.serve, echo)
+            stream = await network.connect(listener.address)
+            await stream.send_all(b"there and back")
+            assert await stream.receive_some() == b"there and back"
+            await abort(stream)
+            nursery.cancel_scope.cancel()
+        await listener.aclose()
+        with pytest.raises(OSError):  # noqa: PT011 - the system's own words
+            await network.connect(listener.address)
+
+    trio.run(main)
+
+
+def test_an_aborted_tcp_connection_breaks_at_the_peer() -> None:
+    async def main() -> None:
+        network = TcpNetwork()
+        listener = await network.listen(LOOPBACK)
+        broken = trio.Event()
+
+        async def read(stream: trio.abc.Stream) -> None:
+            with pytest.raises(trio.BrokenResourceError):
+                await stream.receive_some()
+            broken.set()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(listener.serve, read)
+            await abort(await network.connect(listener.address))
+            with trio.fail_after(10):
+                await broken.wait()
+            nursery.cancel_scope.cancel()
+        await listener.aclose()
+
+    trio.run(main)
+
+
+@simulated
+async def test_a_simulated_clock_counts_virtual_time_from_its_epoch() -> None:
+    clock = SimulatedClock()
+    assert clock.now_ms() == SIMULATED_EPOCH_MS
+    await trio.sleep(1.5)
+    assert clock.now_ms() == SIMULATED_EPOCH_MS + 1500
+    clock.offset_ms = -500
+    assert clock.now_ms() == SIMULATED_EPOCH_MS + 1000
+
+
+@simulated
+async def test_a_stopped_node_waits_until_it_goes_on() -> None:
+    clock = SimulatedClock()
+    clock.stop()
+    with trio.move_on_after(5) as scope:
+        await clock.until_running()
+    assert scope.cancelled_caught
+    clock.go_on()
+    with trio.fail_after(0):
+        await clock.until_running()
+
+
+def test_the_system_clock_is_in_milliseconds() -> None:
+    assert SystemClock().now_ms() > SIMULATED_EPOCH_MS
