@@ -10,8 +10,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import attrs
+import numpy as np
 import pytest
 
+from linearizability import jsonl
 from linearizability.files import write
 from linearizability.history import History, Kind, Operations, concatenate
 from tidegauge import __main__ as command_line
@@ -109,6 +112,24 @@ def test_check_of_a_lost_record_exits_with_1_with_a_witness(
     assert {anomaly["history"] for anomaly in found["files"][0]["anomalies"]} == {2}
 
 
+def test_check_reads_json_lines_too(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    jsonl.write(tmp_path / "lossy.jsonl", history(1, lose=True))
+    status, found = document(capsys, "check", tmp_path)
+    assert (status, found["verdicts"]["violated"]) == (1, 1)
+
+
+def test_rows_that_cannot_be_judged_are_told_and_fail_the_run(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    operations = concatenate([history(1), history(2)])
+    spoiled = attrs.evolve(operations, acks=np.array([-1, -1, -1, 7, -1, -1], np.int8))
+    write(tmp_path / "spoiled.parquet", spoiled)
+    status, found = document(capsys, "check", tmp_path / "spoiled.parquet")
+    assert status == 2
+    assert (found["histories"], len(found["files"][0]["malformed"])) == (1, 1)
+    assert "acks is 7" in found["files"][0]["malformed"][0]["reason"]
+
+
 def test_check_of_a_folder_takes_every_file(capsys: pytest.CaptureFixture[str], sound: Path, lossy: Path) -> None:
     status, found = document(capsys, "check", sound.parent)
     assert (status, found["histories"]) == (1, 4)
@@ -130,8 +151,9 @@ UNUSABLE = (
     (("explore", "kip320", "--wat"), "--wat"),
     (("check",), "no histories"),
     (("check", "no-such-file"), "no-such-file: there is no such file"),
-    (("check", "."), "no *.parquet file"),
+    (("check", "."), "no *.parquet or *.jsonl file"),
     (("check", "text.parquet"), "not a readable Parquet file"),
+    (("check", "text.jsonl"), "text.jsonl"),
     (("check", "text.parquet", "--out", "text.parquet"), "is a file"),
     (("check", "text.parquet", "--level", "x"), "x"),
 )
@@ -149,6 +171,7 @@ def test_what_cannot_be_used_is_told_in_one_line(
 ) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "text.parquet").write_text("not a table")
+    (tmp_path / "text.jsonl").write_text("not JSON")
     monkeypatch.chdir(tmp_path / "empty" if words == ("check", ".") else tmp_path)
     status, _, err = run(capsys, *words)
     assert status == 2
@@ -179,7 +202,11 @@ def test_a_bug_of_ours_is_told_in_one_line_unless_the_traceback_is_asked_for(
 
 def test_an_interrupt_ends_a_run_quietly_with_130() -> None:
     # A shell that starts jobs in the background makes them ignore interrupts; this one must not.
-    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); import tidegauge.__main__ as m; m.main()"
+    code = (
+        "import runpy, signal\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "runpy.run_module('tidegauge', run_name='__main__')\n"
+    )
     words = [sys.executable, "-c", code, "explore", "replication", "brokers=3", "max_records=2"]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None

@@ -12,15 +12,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from cyclopts import Parameter
 
+from linearizability import files, jsonl
 from linearizability.check import Verdict, Verdicts
 from linearizability.check import check as judge
-from linearizability.files import read_sound
+from linearizability.history import Operations
 from linearizability.log import Level
-from linearizability.malformed import MalformedRow
+from linearizability.malformed import MalformedRow, split
 from tidegauge.exits import Status, Unusable
 from tidegauge.screen import Screen
 
-SUFFIX = ".parquet"
+PARQUET = ".parquet"
+JSON_LINES = ".jsonl"
 
 
 @attrs.frozen(eq=False)
@@ -47,7 +49,7 @@ def check(
     Parameters
     ----------
     histories
-        Parquet files (docs/history.md says what is in them), or folders of such files.
+        Parquet or JSON lines files (docs/history.md says what is in them), or folders of such files.
     level
         What a short answer to a read proves: as Kafka promises, or strictly.
     out
@@ -58,14 +60,14 @@ def check(
         Print one JSON document and nothing else.
     """
     screen = Screen("check", json=json)
-    files = history_files(histories)
+    paths = history_files(histories)
     if out is not None and out.exists() and not out.is_dir():
         raise Unusable(f"--out {out} is a file: name a folder")
     screen.header({"histories": " ".join(map(str, histories)), "level": level})
     judged: list[Judged] = []
     with screen.progress("judging") as advance:
-        for number, path in enumerate(files):
-            advance(str(path), number, len(files))
+        for number, path in enumerate(paths):
+            advance(str(path), number, len(paths))
             operations, malformed = read_sound(path)
             judged.append(Judged(path, judge(operations, Level(level)), malformed))
     show(screen, judged, limit)
@@ -76,18 +78,29 @@ def check(
 
 
 def history_files(paths: Sequence[Path]) -> list[Path]:
-    """Every file that was named, and the Parquet files of every folder. Raises Unusable when there is none."""
+    """Every file that was named, and the history files of every folder. Raises Unusable when there is none."""
     if not paths:
-        raise Unusable("no histories to check: name one or more Parquet files or folders of them")
-    files: list[Path] = []
+        raise Unusable("no histories to check: name one or more Parquet or JSON lines files, or folders of them")
+    found: list[Path] = []
     for path in paths:
         if not path.exists():
             raise Unusable(f"{path}: there is no such file or folder; check the path")
-        found = sorted(path.glob(f"*{SUFFIX}")) if path.is_dir() else [path]
-        if not found:
-            raise Unusable(f"{path}: no *{SUFFIX} file is in this folder; name the folder that has the histories")
-        files += found
-    return files
+        inside = (
+            sorted(each for each in path.glob("*") if each.suffix in (PARQUET, JSON_LINES)) if path.is_dir() else [path]
+        )
+        if not inside:
+            raise Unusable(
+                f"{path}: no *{PARQUET} or *{JSON_LINES} file is in this folder; name one that has histories"
+            )
+        found += inside
+    return found
+
+
+def read_sound(path: Path) -> tuple[Operations, Sequence[MalformedRow]]:
+    """The histories of a file that can be judged, and the rows for which the others can't. Raises HistoryError."""
+    if path.suffix == JSON_LINES:
+        return split(jsonl.read(path), str(path))
+    return files.read_sound(path)
 
 
 def status_of(judged: Sequence[Judged]) -> Status:
@@ -133,9 +146,9 @@ def write_tables(judged: Sequence[Judged], out: Path) -> None:
         sourced = [
             table.add_column(0, "file", pa.array([str(path)] * len(table), pa.string())) for path, table in tables
         ]
-        unfinished = out / f"{name}{SUFFIX}.part"
+        unfinished = out / f"{name}{PARQUET}.part"
         pq.write_table(pa.concat_tables(sourced), unfinished)
-        unfinished.replace(out / f"{name}{SUFFIX}")
+        unfinished.replace(out / f"{name}{PARQUET}")
 
 
 def document(judged: Sequence[Judged]) -> dict[str, Any]:
