@@ -1,0 +1,214 @@
+"""Both disks behave alike, the real one keeps few files open, and the simulated one fails as asked."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from impl.ports.disk import Disk, RealDisk
+from impl.ports.simulated_disk import Fate, SimulatedDisk
+
+
+@pytest.fixture(params=["real", "simulated"])
+def disk_and_root(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Disk, str]:
+    if request.param == "real":
+        return RealDisk(max_open_files=2), f"{tmp_path}/data"
+    return SimulatedDisk(random.Random(0)), "data"
+
+
+def test_files_grow_at_the_end_and_are_cut(disk_and_root: tuple[Disk, str]) -> None:
+    disk, root = disk_and_root
+    disk.make_directory(f"{root}/a/b")
+    disk.make_directory(f"{root}/a/b")
+    file = disk.open(f"{root}/a/b/file", create=True)
+    file.append(b"tide")
+    file.append(b"-", bytearray(b"gauge"), memoryview(b"xyz")[:1])
+    assert (file.size, file.read(2, 5), file.read(8, 100), file.read(50, 1)) == (11, b"de-ga", b"gex", b"")
+    file.truncate(6)
+    file.append(b"!")
+    file.sync()
+    file.close()
+    again = disk.open(f"{root}/a/b/file")
+    assert (again.size, again.read(0, 100), disk.size(f"{root}/a/b/file")) == (7, b"tide-g!", 7)
+
+
+def test_a_write_of_very_many_parts_is_whole(disk_and_root: tuple[Disk, str]) -> None:
+    disk, root = disk_and_root
+    disk.make_directory(root)
+    file = disk.open(f"{root}/file", create=True)
+    file.append(*[b"%04d" % n for n in range(2000)])
+    assert file.read(0, 8000) == b"".join(b"%04d" % n for n in range(2000))
+
+
+def test_names_are_made_changed_and_removed(disk_and_root: tuple[Disk, str]) -> None:
+    disk, root = disk_and_root
+    disk.make_directory(root)
+    for name in ("c", "a", "b"):
+        disk.open(f"{root}/{name}", create=True).append(name.encode())
+    disk.rename(f"{root}/a", f"{root}/b")
+    disk.remove(f"{root}/c")
+    disk.sync_directory(root)
+    assert list(disk.list_directory(root)) == ["b"]
+    assert disk.open(f"{root}/b").read(0, 10) == b"a"
+    assert (disk.exists(f"{root}/b"), disk.exists(f"{root}/a")) == (True, False)
+    disk.make_directory(f"{root}/d")
+    disk.rename(f"{root}/d", f"{root}/e")
+    disk.remove_directory(f"{root}/e")
+    assert list(disk.list_directory(root)) == ["b"]
+
+
+def test_what_is_missing_is_named(disk_and_root: tuple[Disk, str]) -> None:
+    disk, root = disk_and_root
+    disk.make_directory(root)
+    missing = f"{root}/missing"
+    for attempt in (disk.open, disk.size, disk.remove, disk.list_directory, disk.remove_directory, disk.sync_directory):
+        with pytest.raises(FileNotFoundError, match="missing"):
+            attempt(missing)
+    with pytest.raises(FileNotFoundError, match="missing"):
+        disk.rename(missing, f"{root}/found")
+    disk.open(f"{root}/file", create=True)
+    with pytest.raises(OSError, match="not empty"):
+        disk.remove_directory(root)
+
+
+def test_the_real_disk_keeps_no_more_files_open_than_allowed(tmp_path: Path) -> None:
+    disk = RealDisk(max_open_files=3)
+    before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else None
+    files = [disk.open(f"{tmp_path}/{n}", create=True) for n in range(10)]
+    for round_number in range(3):
+        for n, file in enumerate(files):
+            file.append(b"%d%d " % (n, round_number))
+            assert disk.open_files <= 3
+    if before is not None:
+        assert len(os.listdir("/proc/self/fd")) == before + 3
+    for n, file in enumerate(files):
+        assert file.read(0, 100) == b"%d0 %d1 %d2 " % (n, n, n)
+        file.sync()
+        file.close()
+    assert disk.open_files == 0
+    with pytest.raises(ValueError, match="0 is closed"):
+        files[0].read(0, 1)
+
+
+def crashed(disk: SimulatedDisk, tails: Fate = Fate.SEEDED) -> SimulatedDisk:
+    disk.crash(tails=tails)
+    disk.power_on()
+    return disk
+
+
+@pytest.mark.parametrize(("fate", "size"), [(Fate.LOST, 4), (Fate.KEPT, 10)])
+def test_a_crash_takes_unsynced_bytes_only(fate: Fate, size: int) -> None:
+    disk = SimulatedDisk(random.Random(0))
+    file = disk.open("file", create=True)
+    file.append(b"0123")
+    file.sync()
+    disk.sync_directory("")
+    file.append(b"456789")
+    assert disk.unsynced("file") == 6
+    assert crashed(disk, tails=fate).files() == {"file": b"0123456789"[:size]}
+    assert disk.used == size
+
+
+def test_a_seeded_crash_tears_anywhere_and_the_same_for_the_same_seed() -> None:
+    def survivor(seed: int) -> int:
+        disk = SimulatedDisk(random.Random(seed))
+        file = disk.open("file", create=True)
+        disk.sync_directory("")
+        file.append(bytes(10))
+        return len(crashed(disk).files()["file"])
+
+    sizes = [survivor(seed) for seed in range(200)]
+    assert sizes == [survivor(seed) for seed in range(200)]
+    assert set(sizes) == set(range(11))
+
+
+def test_an_unsynced_cut_may_be_undone() -> None:
+    found = set()
+    for seed in range(50):
+        disk = SimulatedDisk(random.Random(seed))
+        file = disk.open("file", create=True)
+        file.append(b"0123")
+        file.sync()
+        disk.sync_directory("")
+        file.truncate(2)
+        file.append(b"AB")
+        found.add(crashed(disk).files()["file"])
+    assert found == {b"0123", b"01", b"01A", b"01AB"}
+
+
+def test_unsynced_names_may_be_undone_in_order() -> None:
+    found = set()
+    for seed in range(100):
+        disk = SimulatedDisk(random.Random(seed))
+        disk.open("old", create=True).sync()
+        disk.sync_directory("")
+        disk.open("new", create=True)
+        disk.rename("old", "older")
+        disk.remove("new")
+        found.add(tuple(sorted(crashed(disk).files())))
+    assert found == {("old",), ("new", "old"), ("new", "older"), ("older",)}
+
+
+def test_a_dead_brokers_files_stay_dead() -> None:
+    disk = SimulatedDisk(random.Random(0))
+    file = disk.open("file", create=True)
+    disk.sync_directory("")
+    disk.crash()
+    with pytest.raises(OSError, match=r"power_on\(\)"):
+        disk.open("file")
+    disk.power_on()
+    assert disk.open("file").size == 0
+    for operation in (lambda: file.append(b"x"), lambda: file.read(0, 1), lambda: file.truncate(0), file.sync):
+        with pytest.raises(OSError, match="last crash"):
+            operation()
+
+
+def test_a_failed_sync_is_not_made_good_by_a_later_one() -> None:
+    disk = SimulatedDisk(random.Random(0))
+    file = disk.open("logs-0", create=True)
+    disk.sync_directory("")
+    file.append(b"lost")
+    disk.fail_next_sync(under="logs")
+    disk.fail_next_sync()
+    with pytest.raises(OSError, match="Input/output error"):
+        file.sync()
+    file.sync()
+    assert crashed(disk, tails=Fate.LOST).files() == {"logs-0": b""}
+
+
+def test_a_lost_sync_says_nothing() -> None:
+    disk = SimulatedDisk(random.Random(0))
+    disk.make_directory("logs")
+    files = [disk.open(f"{where}/file", create=True) for where in ("logs", "")]
+    for directory in ("", "logs"):
+        disk.sync_directory(directory)
+    disk.lose_next_sync(under="/logs")
+    for file in files:
+        file.append(b"data")
+        file.sync()
+    assert crashed(disk, tails=Fate.LOST).files() == {"file": b"data", "logs/file": b""}
+
+
+def test_a_full_disk_takes_what_fits_and_gives_room_back() -> None:
+    disk = SimulatedDisk(random.Random(0), capacity=10)
+    file = disk.open("file", create=True)
+    with pytest.raises(OSError, match="No space left") as caught:
+        file.append(b"01234567", b"89AB")
+    assert caught.value.errno == errno.ENOSPC
+    assert (file.size, disk.used) == (10, 10)
+    file.truncate(3)
+    file.append(b"1234567")
+    disk.remove("file")
+    assert disk.used == 0
+
+
+def test_a_bit_rots_where_asked_or_anywhere() -> None:
+    disk = SimulatedDisk(random.Random(0))
+    disk.open("file", create=True).append(bytes(8))
+    assert disk.flip_bit("file", 3, bit=5) == 3
+    assert disk.files()["file"] == bytes([0, 0, 0, 32, 0, 0, 0, 0])
+    assert {disk.flip_bit("file") for _ in range(100)} == set(range(8))

@@ -1,0 +1,123 @@
+"""A broker's log directory: whose it is, what its checkpoints save, and what a start finds."""
+
+from __future__ import annotations
+
+import random
+from uuid import UUID
+
+import pytest
+
+from impl.ports.simulated_disk import Fate, SimulatedDisk
+from impl.storage.config import LogConfig
+from impl.storage.log_directory import ForeignLogDirectoryError, LogDirectory
+from impl.wire.records_payload import Record, build_batch
+
+CONFIG = LogConfig(segment_bytes=300)
+TOPIC_ID = UUID(int=7)
+
+
+def opened(disk: SimulatedDisk, *, cluster_id: str = "tide", node_id: int = 1) -> LogDirectory:
+    return LogDirectory.open(disk, "data", cluster_id=cluster_id, node_id=node_id, directory_id=UUID(int=1))
+
+
+def fill(directory: LogDirectory, records: int, topic: str = "tide") -> None:
+    log = directory.open_log(topic, 0, CONFIG, 0, TOPIC_ID)
+    for number in range(records):
+        log.append_as_leader(build_batch([Record(0, number, None, b"value")]), 0, 0)
+
+
+def test_another_brokers_directory_is_refused() -> None:
+    disk = SimulatedDisk(random.Random(0))
+    opened(disk)
+    with pytest.raises(ForeignLogDirectoryError, match=r"node\.id=1, this broker has node\.id=2"):
+        opened(disk, node_id=2)
+    with pytest.raises(ForeignLogDirectoryError, match=r"cluster\.id=tide, this broker has cluster\.id=gauge"):
+        opened(disk, cluster_id="gauge")
+
+
+def test_after_a_clean_shutdown_nothing_is_scanned() -> None:
+    disk = SimulatedDisk(random.Random(0))
+    directory = opened(disk)
+    fill(directory, 10)
+    directory.close()
+    disk.crash(tails=Fate.LOST, names=Fate.LOST)
+    disk.power_on()
+    directory = opened(disk)
+    log = directory.open_log("tide", 0, CONFIG, 0, TOPIC_ID)
+    assert (directory.was_clean, log.recovery.scanned_segments, log.log_end_offset) == (True, 0, 10)
+    disk.crash(tails=Fate.LOST, names=Fate.LOST)
+    disk.power_on()
+    assert not opened(disk).was_clean
+
+
+def test_after_a_crash_only_segments_beyond_the_recovery_point_are_scanned() -> None:
+    disk = SimulatedDisk(random.Random(0))
+    directory = opened(disk)
+    fill(directory, 40)
+    directory.logs["tide", 0].flush()
+    directory.checkpoint()
+    bases = directory.logs["tide", 0].segment_base_offsets
+    disk.crash(tails=Fate.LOST, names=Fate.LOST)
+    disk.power_on()
+    log = opened(disk).open_log("tide", 0, CONFIG, 0, TOPIC_ID)
+    assert (log.recovery.scanned_segments, log.log_end_offset) == (1, 40)
+    assert len(bases) > 3
+
+
+def test_a_cut_takes_the_checkpointed_recovery_point_down_first() -> None:
+    for seed in range(60):
+        disk = SimulatedDisk(random.Random(seed))
+        directory = opened(disk)
+        fill(directory, 20)
+        directory.logs["tide", 0].flush()
+        directory.checkpoint()
+        directory.logs["tide", 0].truncate_to(5)
+        for number in range(15):
+            directory.logs["tide", 0].append_as_leader(build_batch([Record(0, number, None, b"other")]), 1, 0)
+        disk.crash(names=Fate.KEPT)
+        disk.power_on()
+        log = opened(disk).open_log("tide", 0, CONFIG, 0, TOPIC_ID)
+        assert log.recovery.lost_below_recovery_point == 0
+        assert 5 <= log.log_end_offset <= 20
+        offset = 0
+        while offset < log.log_end_offset:
+            batch = log.read(offset, 1)
+            assert (b"value" in batch, b"other" in batch) == (offset < 5, offset >= 5)
+            offset += 1
+
+
+def test_log_starts_and_high_watermarks_are_remembered() -> None:
+    disk = SimulatedDisk(random.Random(0))
+    directory = opened(disk)
+    assert directory.high_watermarks() == {}
+    fill(directory, 10)
+    directory.logs["tide", 0].delete_records_before(4)
+    directory.checkpoint_high_watermarks({("tide", 0): 8})
+    directory.close()
+    directory = opened(disk)
+    assert directory.open_log("tide", 0, CONFIG, 0, TOPIC_ID).log_start_offset == 4
+    assert directory.high_watermarks() == {("tide", 0): 8}
+
+
+def test_a_topic_made_again_under_its_name_starts_empty() -> None:
+    disk = SimulatedDisk(random.Random(0))
+    directory = opened(disk)
+    fill(directory, 3)
+    directory.close()
+    directory = opened(disk)
+    assert directory.topic_id("tide", 0) == TOPIC_ID
+    assert directory.open_log("tide", 0, CONFIG, 0, UUID(int=8)).log_end_offset == 0
+    assert directory.topic_id("tide", 0) == UUID(int=8)
+
+
+def test_partitions_are_found_by_their_directories_and_deleted_for_good() -> None:
+    disk = SimulatedDisk(random.Random(0))
+    directory = opened(disk)
+    for topic in ("tide", "a-b-c"):
+        fill(directory, 1, topic)
+    disk.make_directory("data/tide-0-delete")
+    directory.delete_log("tide", 0)
+    assert directory.partitions() == [("a-b-c", 0)]
+    disk.make_directory("data/gone-0-delete")
+    assert opened(disk).partitions() == [("a-b-c", 0)]
+    assert not disk.exists("data/gone-0-delete")
