@@ -76,9 +76,11 @@ def test_coverage_counts_states_steps_and_discoveries_for_each_kind() -> None:
     found = explore(DieHard(), stop=Stop.NEVER)
     rows = {row.action: row for row in found.coverage}
     states = reachable(DieHard())
-    pours = [sum(isinstance(action, Pour) for action in DieHard().actions(state)) for state in states]
-    assert rows["Pour"].taken == sum(pours)
-    assert rows["Pour"].enabled == sum(map(bool, pours))
+    for kind in (Fill, Empty, Pour):
+        steps = [sum(isinstance(action, kind) for action in DieHard().actions(state)) for state in states]
+        assert rows[kind.__name__].taken == sum(steps)
+        assert rows[kind.__name__].enabled == sum(map(bool, steps))
+    assert rows["Fill"].enabled < rows["Fill"].taken
     assert sum(row.found for row in found.coverage) == found.distinct - 1
     assert sum(row.taken for row in found.coverage) == found.generated
     assert found.never_enabled == ("Smash",)

@@ -17,13 +17,20 @@ from model_tests.spec.published import Falls, Space
 from spec import kip320_variants as variants
 from spec.explorer import Exploration, Stop, explore
 from spec.kip320 import Kip320, leader_in_isr
-from spec.kip320_actions import BecomeFollower, FollowerFetch, LeaderExpandIsr, LeaderWrite
-from spec.kip320_state import State
+from spec.kip320_actions import (
+    BecomeFollower,
+    ControllerElectLeader,
+    ControllerShrinkIsr,
+    FollowerFetch,
+    LeaderExpandIsr,
+    LeaderWrite,
+)
+from spec.kip320_state import LeaderAndIsr, Record, Replica, State
 from spec.machine import Action, Invariant, NotEnabled
 from spec.simulation import walk
 from spec.traces import replay
 
-QUICK = 10
+QUICK = 12
 """Counterexamples of up to so many states are found at once, whatever the size."""
 
 
@@ -119,6 +126,7 @@ def test_types_are_kept() -> None:
 
     assert explore(Typed()).holds
     (initial,) = Typed().initial()
+    assert Typed().type_ok(initial)
     spoilt = attrs.evolve(initial.replicas[1], hw=1)
     assert not Typed().type_ok(initial.with_replica(1, spoilt))
 
@@ -140,18 +148,53 @@ def test_leader_in_isr_is_false_as_published_until_there_is_a_leader() -> None:
     assert explore(Mended()).holds
 
 
-def test_a_violation_shows_the_logs_that_disagree() -> None:
-    found = explore(variants.HighWatermarkByMajority(), stop=Stop.EACH)
-    for invariant in ("WeakIsr", "StrongIsr"):
-        fell = found.violation(invariant)
-        assert fell is not None
-        leader, member = fell.values["leader"], fell.values["member"]
-        state = fell.trace.last
-        isr = state.replicas[leader].isr if invariant == "WeakIsr" else state.quorum.isr
-        assert member in isr
-        assert fell.values["log"] == state.replicas[leader].log
-        assert fell.values["log"][: fell.values["hw"]] != fell.values["member's log"][: fell.values["hw"]]
-    assert Kip320().explain("WeakIsr", next(iter(Kip320().initial()))) == {}
+@pytest.mark.parametrize("variant", [variants.HighWatermarkByMajority, variants.IsrWriteWithoutEpoch])
+@pytest.mark.parametrize("invariant", ["WeakIsr", "StrongIsr"])
+def test_a_violation_shows_the_logs_that_disagree(variant: type[Kip320], invariant: str) -> None:
+    fell = explored(variant()).violation(invariant)
+    assert fell is not None
+    leader, member, hw = fell.values["leader"], fell.values["member"], fell.values["hw"]
+    state = fell.trace.last
+    assert state.presumes_leadership(leader)
+    assert member in (state.replicas[leader].isr if invariant == "WeakIsr" else state.quorum.isr)
+    assert fell.values["log"] == state.replicas[leader].log
+    assert fell.values["log"][:hw] != fell.values["member's log"][:hw]
+
+
+def test_only_presumed_leaders_and_their_own_isr_are_to_blame() -> None:
+    log, nobody = (Record(0, 0),), frozenset[int]()
+    replicas = (
+        Replica(log, 1, 1, 0, frozenset({0, 2})),  # follows: its HW and its ISR promise nothing
+        Replica(log, 1, 1, 0, frozenset({0, 1})),
+        Replica((), 0, None, -1, nobody),
+    )
+    state = State(replicas, LeaderAndIsr(1, 0, frozenset({1, 2})), (), 1)
+    assert Kip320().explain("WeakIsr", state) == {}
+    assert Kip320().explain("StrongIsr", state) == {"leader": 1, "hw": 1, "log": log, "member": 2, "member's log": ()}
+    assert Kip320().invariants["WeakIsr"](state)
+    assert not Kip320().invariants["StrongIsr"](state)
+
+
+def test_the_last_member_of_the_isr_stays_in_it() -> None:
+    machine = Kip320(replicas=1)
+    found = replay(machine, (ControllerElectLeader(0), ControllerShrinkIsr(0))).trace.last
+    assert found.quorum == LeaderAndIsr(None, 1, frozenset({0}))
+
+
+def test_kip101_falls_back_to_the_high_watermark() -> None:
+    empty = Replica((), 0, 0, 0, frozenset())
+    behind = Replica((Record(0, 0),), 0, 0, 0, frozenset())
+    ahead = Replica((Record(0, 0), Record(1, 1)), 1, None, -1, frozenset())
+
+    def offset(leader: Replica, follower: Replica) -> int:
+        state = State((leader, follower), LeaderAndIsr(0, 0, frozenset()), (), 2)
+        return variants.Kip101().truncation_offset(state, 0, 1)
+
+    assert offset(behind, empty) == 0
+    assert offset(behind, ahead) == 1  # the leader knows nothing of epoch 1, nor of a later one: the HW
+    assert offset(empty, ahead) == 1
+    assert offset(ahead, behind) == 1  # epoch 0 ends where epoch 1 begins
+    assert offset(ahead, ahead) == 2
 
 
 MACHINES = (

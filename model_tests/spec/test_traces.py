@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+import attrs
 import pytest
 
 from model_tests.spec.toys import Award, Badges, Calm, Ceremony, DieHard, Empty, Fill, Jug, Mood, Pour, Table
@@ -9,8 +12,9 @@ from spec.changes import ABSENT, Change, changes, narrate, plain
 from spec.explorer import explore
 from spec.kip320 import Kip320
 from spec.kip320_variants import ExpandWithoutHighWatermark
+from spec.machine import Invariant
 from spec.simulation import walks
-from spec.traces import Trace, minimise, replay
+from spec.traces import Step, Trace, minimise, replay
 
 SOLUTION = (Fill(1), Pour(1, 0), Empty(0), Pour(1, 0), Fill(1), Pour(1, 0))
 
@@ -54,6 +58,25 @@ def test_a_detour_is_cut_out() -> None:
     assert long is not None
     assert len(long.trace) == len(detour) + 1
     assert minimise(DieHard(), long).trace.actions == SOLUTION
+
+
+def test_minimising_keeps_to_the_invariant_and_to_the_initial_state() -> None:
+    @attrs.frozen
+    class Two(DieHard):
+        @property
+        def invariants(self) -> Mapping[str, Invariant[Table]]:
+            return {"NotFive": lambda state: state.jugs[1].litres != 5, **super().invariants}
+
+    start = Table((Jug(2, 3), Jug(0, 5)))
+    long = replay(Two(), (Fill(0), Empty(0), *SOLUTION), initial=start, invariant="NotFour")
+    assert long.violation is not None
+    small = minimise(Two(), long.violation)
+    assert small.invariant == "NotFour"
+    assert small.trace.initial == start
+    assert small.trace.actions == (Fill(1), Pour(1, 0))
+    easy = replay(Two(), (Fill(0), Empty(0), Fill(1)), initial=start, invariant="NotFive").violation
+    assert easy is not None
+    assert minimise(Two(), easy).trace == Trace(start, (Step(Fill(1), Table((Jug(2, 3), Jug(5, 5)))),))
 
 
 def test_no_action_of_a_minimised_trace_can_be_dropped() -> None:
