@@ -35,6 +35,8 @@ MAY_IMPORT = {
 
 CORES = ("impl.partition", "impl.coordinators", "impl.controller")
 CLOCKS_AND_DICE = frozenset({"time", "random", "datetime", "secrets", "uuid"})
+PLAIN_VALUES = frozenset({"random", "random.Random", "uuid.UUID", "datetime.timedelta"})
+"""What may be had from them: a generator that asks for a seed, and types that only hold what they are given."""
 OUTSIDE_WORLD = frozenset({"trio", "socket", "select", "subprocess", "threading", "asyncio", "os", "pathlib"})
 NO_NAMES = frozenset({"utils", "util", "helpers", "helper", "manager", "managers", "common", "misc"})
 UNFINISHED = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X)\b")
@@ -100,7 +102,7 @@ def pure_rooms_have_no_clock_and_no_dice(module: Module) -> Iterator[str]:
     if not module.inside("spec", "linearizability", "impl") or module.inside("impl.ports"):
         return
     for line, name in imports(module):
-        if name.split(".")[0] in CLOCKS_AND_DICE and name not in {"random", "random.Random", "uuid.UUID", "datetime.timedelta"}:
+        if name.split(".")[0] in CLOCKS_AND_DICE and name not in PLAIN_VALUES:
             yield f"{module.path}:{line}: imports {name}"
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Attribute):

@@ -151,7 +151,7 @@ UNUSABLE = (
     (("explore", "kip320", "--wat"), "--wat"),
     (("check",), "no histories"),
     (("check", "no-such-file"), "no-such-file: there is no such file"),
-    (("check", "."), "no *.parquet or *.jsonl file"),
+    (("check", "."), "no .parquet or .jsonl file"),
     (("check", "text.parquet"), "not a readable Parquet file"),
     (("check", "text.jsonl"), "text.jsonl"),
     (("check", "text.parquet", "--out", "text.parquet"), "is a file"),

@@ -23,6 +23,7 @@ from tidegauge.screen import Screen
 
 PARQUET = ".parquet"
 JSON_LINES = ".jsonl"
+SUFFIXES = (PARQUET, JSON_LINES)
 
 
 @attrs.frozen(eq=False)
@@ -85,13 +86,9 @@ def history_files(paths: Sequence[Path]) -> list[Path]:
     for path in paths:
         if not path.exists():
             raise Unusable(f"{path}: there is no such file or folder; check the path")
-        inside = (
-            sorted(each for each in path.glob("*") if each.suffix in (PARQUET, JSON_LINES)) if path.is_dir() else [path]
-        )
+        inside = [path] if path.is_file() else sorted(each for each in path.glob("*") if each.suffix in SUFFIXES)
         if not inside:
-            raise Unusable(
-                f"{path}: no *{PARQUET} or *{JSON_LINES} file is in this folder; name one that has histories"
-            )
+            raise Unusable(f"{path}: there is no {' or '.join(SUFFIXES)} file in this folder; name one with histories")
         found += inside
     return found
 
