@@ -8,7 +8,7 @@ there is one way for each message on its way that fits; if none fits and the mes
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from model_tests.harness.observed import AbandonFetch, ApplyOlderMetadata, ArriveLate, RegisterAgain
 from spec import replication_actions as protocol
@@ -249,10 +249,17 @@ def crash(event: Event, follower: Follower) -> Iterator[Choice]:
     yield just(faults.Crash(follower.index(event.node), kept_of(event, follower)))
 
 
+def resume(event: Event, follower: Follower) -> Iterator[Choice]:
+    """To go on means nothing to a broker that wasn't stopped."""
+    assert follower.state is not None
+    broker = follower.index(event.node)
+    yield just(faults.Resume(broker)) if follower.state.replicas[broker].paused else []
+
+
 def kept_of(event: Event, follower: Follower) -> int:
     """How much of this partition's log survived."""
-    kept: Any = event.fields["kept"]
-    return int(dict(kept)[follower.topic, follower.partition])
+    kept: dict[tuple[str, int], int] = {(topic, index): end for topic, index, end in event.fields["kept"]}
+    return kept.get((follower.topic, follower.partition), 0)
 
 
 def of_broker(action: Callable[[int], ReplicationAction]) -> Callable[[Event, Follower], Iterator[Choice]]:
@@ -303,5 +310,5 @@ TRANSLATIONS: dict[str, Callable[[Event, Follower], Iterator[Choice]]] = {
     "Crash": crash,
     "Restart": of_broker(faults.Restart),
     "Pause": of_broker(faults.Pause),
-    "Resume": of_broker(faults.Resume),
+    "Resume": resume,
 }
