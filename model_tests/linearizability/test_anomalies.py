@@ -7,8 +7,9 @@ import pytest
 
 from linearizability.anomaly import Name
 from linearizability.check import Verdict, check
-from linearizability.history import Operation
-from linearizability.log import Level
+from linearizability.generator import generate
+from linearizability.history import Operation, concatenate
+from linearizability.log import Level, screen
 from model_tests.linearizability.rows import end, failed, fetch, history, produce, settled, unknown
 
 KAFKA, STRICT = Level.KAFKA, Level.STRICT
@@ -110,6 +111,13 @@ CASES: list[tuple[str, Name, Level, Rows, Rows]] = [
         KAFKA,
         [unknown(0, 7, 9), produce(0, 1, 1, 8), fetch(2, 3, 0, 7, 8, 9)],
         [unknown(0, 7, 9), produce(0, 1, 2, 8), fetch(2, 3, 0, 7, 9, 8)],
+    ),
+    (
+        "an unknown batch is read from its second record at offset 0",
+        Name.INT_SEND_SKIP,
+        KAFKA,
+        [unknown(0, 7, 9), fetch(2, 3, 0, 9)],
+        [unknown(0, 7, 9), fetch(2, 3, 1, 9)],
     ),
     (
         "a batch is in reverse",
@@ -273,3 +281,17 @@ def test_a_filling_that_is_not_found_in_time_is_unknown() -> None:
     verdicts = check(history(rows), hole_steps=1)
     assert verdicts.of(0) is Verdict.UNKNOWN
     assert [one.name for one in verdicts.anomalies] == [Name.UNDECIDED]
+
+
+def test_times_and_values_may_be_anything_that_fits() -> None:
+    late, far = 2**61, 2**62
+    good = [produce(late, late + 1, 0, -far), produce(late + 2, late + 3, 1, far), fetch(late, late + 9, 0, -far, far)]
+    bad = [produce(late, late + 1, 1, -far), produce(late + 2, late + 3, 0, far, process=3)]
+    operations = concatenate([history(rows, number) for number, rows in enumerate([good, bad, good, bad])])
+    assert check(operations).verdicts.tolist() == [0, 1, 0, 1]
+
+
+@pytest.mark.parametrize("level", list(Level))
+def test_nothing_that_is_valid_needs_a_closer_look(level: Level) -> None:
+    for rows, _ in generate(2_000, 50, seed=5, partitions=3, clients=20, unknown_rate=0.05):
+        assert not len(screen(rows, level))

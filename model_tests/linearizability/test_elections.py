@@ -67,6 +67,12 @@ ALLOWED: dict[str, Rows] = {
         produce(12, 13, 1, 9),
         fetch(14, 15, -1, 9, offsets=[1]),
     ],
+    "what was sent without an answer may arrive late": [
+        produce(0, 1, 0, 7),
+        produce(5, 6, -1, 8, acks=0),
+        election(10, 11, 0),
+        fetch(14, 15, 0, 8),
+    ],
     "two elections, each with its own loss": [
         produce(0, 1, 0, 7),
         produce(2, 3, 1, 8),
@@ -94,6 +100,10 @@ FORBIDDEN: dict[str, tuple[Name, Rows]] = {
     "loss that was seen before the election": (
         Name.LOST_WRITE,
         [produce(0, 1, 0, 7), produce(2, 3, 0, 8), fetch(4, 5, 0, 8), election(10, 11, 0)],
+    ),
+    "readers who disagreed before the election": (
+        Name.INCONSISTENT_OFFSETS,
+        [unknown(0, 7), unknown(0, 8), fetch(1, 2, 0, 7), fetch(3, 4, 0, 8), election(10, 11, 0)],
     ),
     "loss without a declaration": (
         Name.LOST_WRITE,
