@@ -22,6 +22,7 @@ from typing import Any, Final, Literal
 
 import trio
 
+from impl.background import Background
 from impl.client.client import Client, ClientConfig
 from impl.client.observer import Observer
 from impl.cluster_faults import Faults
@@ -89,6 +90,7 @@ class Cluster(Faults):
         self._addresses: dict[str, Address] = {}
         self._clients = 0
         self._entered = False
+        self._background = Background()
 
     # --- running ---------------------------------------------------------------------------------------------------
 
@@ -97,8 +99,7 @@ class Cluster(Faults):
             raise RuntimeError("a cluster runs once: make a new one")
         self._entered = True
         self._host = SimulatedHost(self.seed) if self._host_kind == "simulated" else TcpHost(self._directory)
-        self._nursery_context = trio.open_nursery()
-        self._nursery = await self._nursery_context.__aenter__()
+        self._nursery = await self._background.__aenter__()
         try:
             if isinstance(self._host, SimulatedHost):
                 self._nursery.start_soon(self._host.wires.run)
@@ -125,16 +126,16 @@ class Cluster(Faults):
         if scope.cancelled_caught:
             raise TimeoutError(f"the brokers did not join the controller within {START_TIMEOUT:.0f} s")
 
-    async def __aexit__(self, *error: Any) -> bool | None:
+    async def __aexit__(self, *error: Any) -> None:
         try:
             for running in self._nodes.values():
                 if running.alive and error[0] is None:
                     running.server.stop()
-            self._nursery.cancel_scope.cancel()
-            result: bool | None = await self._nursery_context.__aexit__(*error)
         finally:
-            self.host.close()
-        return result
+            try:
+                await self._background.__aexit__(*error)
+            finally:
+                self.host.close()
 
     async def _start_controller(self) -> None:
         node = self._node(CONTROLLER, DEFAULT_CONTROLLER_ID)
@@ -234,12 +235,11 @@ class Cluster(Faults):
         observer: Observer | None = None,
     ) -> Client:
         """A client, to be used as `async with`; on the simulated host its id is its name in the network."""
+        host = self.host
         self._clients += 1
         name = client_id or f"client-{self._clients}"
         bootstrap = [self._addresses[broker_name(broker_id)] for broker_id in range(self.size)]
-        return Client(
-            self.host.network(name), bootstrap, self.host.clock(name), client_id=name, config=config, observer=observer
-        )
+        return Client(host.network(name), bootstrap, host.clock(name), client_id=name, config=config, observer=observer)
 
     async def create_topic(
         self,

@@ -19,6 +19,7 @@ import attrs
 import trio
 from kio.schema.errors import ErrorCode
 
+from impl.background import Background
 from impl.client import requests
 from impl.client.errors import KafkaError
 from impl.client.observer import Observer, Operation
@@ -48,7 +49,7 @@ class ClientConfig:
 
 
 class Client:
-    """A client of one cluster. Use it as `async with`, or give it a nursery and call `aclose`."""
+    """A client of one cluster, to be used as `async with`."""
 
     def __init__(
         self,
@@ -70,19 +71,17 @@ class Client:
         self._routes = Routes(bootstrap)
         self._channels: dict[Address, Channel] = {}
         self._nursery: trio.Nursery | None = None
-        self._nursery_context: Any = None
+        self._background = Background()
 
     async def __aenter__(self) -> Client:
-        self._nursery_context = trio.open_nursery()
-        self._nursery = await self._nursery_context.__aenter__()
+        self._nursery = await self._background.__aenter__()
         return self
 
-    async def __aexit__(self, *error: Any) -> bool | None:
-        await self.aclose()
-        assert self._nursery is not None, "a client that is left was entered"
-        self._nursery.cancel_scope.cancel()
-        result: bool | None = await self._nursery_context.__aexit__(*error)
-        return result
+    async def __aexit__(self, *error: Any) -> None:
+        try:
+            await self.aclose()
+        finally:
+            await self._background.__aexit__(*error)
 
     async def aclose(self) -> None:
         """Close all connections; what was sent still arrives."""
@@ -156,7 +155,7 @@ class Client:
         """kio's MetadataResponse from any broker: of these topics, or of all."""
 
         async def attempt() -> Any:
-            return await self.ask_any(requests.metadata(topics or None))
+            return await self.ask_any(requests.metadata(topics or None), repeatable=True)
 
         return await self._repeat(attempt, None, timeout_ms, is_safe=_always)
 
@@ -248,14 +247,20 @@ class Client:
         timeout_ms = self.config.request_timeout_ms if timeout_ms is None else timeout_ms
         return await self._channel(address).request(request, timeout_ms)
 
-    async def ask_any(self, request: Any) -> Any:
-        """Ask one broker after the other until one can be reached. Raises UnreachableError or NoAnswerError."""
+    async def ask_any(self, request: Any, *, repeatable: bool = False) -> Any:
+        """Ask one broker after the other until one can be reached and, if the request may be repeated, answers.
+
+        Raises UnreachableError or NoAnswerError.
+        """
         failure: Exception = UnreachableError("no broker is known")
         for address in self._routes.addresses:
             try:
                 return await self._ask(address, request)
-            except UnreachableError as error:
+            except (UnreachableError, NoAnswerError) as error:
+                self._routes.avoid(address)
                 failure = error
+                if isinstance(error, NoAnswerError) and not repeatable:
+                    break
         raise failure
 
     def _channel(self, address: Address) -> Channel:

@@ -33,13 +33,21 @@ class Routes:
 
     def __init__(self, bootstrap: Sequence[Address]) -> None:
         self._bootstrap = tuple(bootstrap)
+        self._avoided: dict[Address, int] = {}
+        self._failures = 0
         self._brokers: dict[int, Address] = {}
         self._topics: dict[str, dict[int, Route | ErrorCode]] = {}
 
     @property
     def addresses(self) -> list[Address]:
-        """Every address that is known, those of live brokers first."""
-        return list(dict.fromkeys([*self._brokers.values(), *self._bootstrap]))
+        """Every address that is known: those of live brokers first, those that failed of late last."""
+        known = list(dict.fromkeys([*self._brokers.values(), *self._bootstrap]))
+        return sorted(known, key=lambda address: self._avoided.get(address, 0))
+
+    def avoid(self, address: Address) -> None:
+        """A broker did not answer: ask the others before it the next time."""
+        self._failures += 1
+        self._avoided[address] = self._failures
 
     def forget(self, topic: str) -> None:
         """Learn the topic's leaders anew before the next use."""
@@ -48,7 +56,7 @@ class Routes:
     async def leader(self, client: Client, topic: str, partition: int) -> Route:
         """The route to a partition's leader. Raises KafkaError, UnreachableError or NoAnswerError."""
         if topic not in self._topics:
-            self._learn(await client.ask_any(requests.metadata([topic])))
+            self._learn(await client.ask_any(requests.metadata([topic]), repeatable=True))
         routes = self._topics.get(topic, {})
         route = routes.get(partition, ErrorCode.unknown_topic_or_partition)
         if isinstance(route, ErrorCode):

@@ -1,0 +1,276 @@
+"""Every fault of a cluster does what it says, and is cured by its counterpart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import trio
+from kio.schema.errors import ErrorCode
+
+from impl.client.client import ClientConfig
+from impl.client.errors import KafkaError
+from impl.cluster import Cluster
+from impl.hosts import SimulatedHost
+from model_tests.cluster.test_replication import log_values
+from model_tests.simulated import simulated
+
+IMPATIENT = ClientConfig(request_timeout_ms=500, default_api_timeout_ms=800)
+
+
+@simulated
+async def test_a_crash_loses_unsynced_records() -> None:
+    async with Cluster(brokers=1, seed=4) as cluster:
+        await cluster.create_topic("t")
+        async with cluster.client() as client:
+            await client.produce("t", b"synced")
+            cluster.broker(0).trigger.flush()
+            await client.produce("t", b"unsynced")
+            await cluster.crash(0, lose_unsynced=True)
+            assert not cluster.is_alive(0)
+            await cluster.restart(0)
+            await cluster.wait_for_leader("t")
+        assert log_values(cluster, 0, "t") == [b"synced"]
+
+
+@simulated
+async def test_a_crash_may_keep_unsynced_records() -> None:
+    async with Cluster(brokers=1, seed=4) as cluster:
+        await cluster.create_topic("t")
+        async with cluster.client() as client:
+            await client.produce("t", b"unsynced")
+        await cluster.crash(0, lose_unsynced=False)
+        await cluster.restart(0)
+        assert log_values(cluster, 0, "t") == [b"unsynced"]
+
+
+@pytest.mark.parametrize("kept", [1, 2, 3])
+@simulated
+async def test_a_crash_keeps_exactly_what_it_is_told_to(kept: int) -> None:
+    async with Cluster(brokers=1, seed=4) as cluster:
+        await cluster.create_topic("t")
+        values = [b"a", b"b", b"c"]
+        async with cluster.client() as client:
+            for value in values:
+                await client.produce("t", value)
+                if value == b"a":
+                    cluster.broker(0).trigger.flush()
+        await cluster.crash(0, keep={("t", 0): kept})
+        crash = cluster.trace[-1]
+        assert (crash.name, crash.fields["kept"]) == ("Crash", (("t", 0, kept),))
+        await cluster.restart(0)
+        assert log_values(cluster, 0, "t") == values[:kept]
+
+
+@simulated
+async def test_a_crash_cannot_lose_what_is_synced() -> None:
+    async with Cluster(brokers=1, seed=4) as cluster:
+        await cluster.create_topic("t")
+        async with cluster.client() as client:
+            await client.produce("t", b"a")
+        cluster.broker(0).trigger.flush()
+        with pytest.raises(ValueError, match="t-0 is synced beyond offset 0"):
+            await cluster.crash(0, keep={("t", 0): 0})
+        with pytest.raises(ValueError, match="t-0 cannot keep up to 5"):
+            await cluster.crash(0, keep={("t", 0): 5})
+
+
+@simulated
+async def test_a_restart_begins_with_the_checkpointed_high_watermark() -> None:
+    async with Cluster(brokers=1, seed=4, timers=False) as cluster:
+        await cluster.create_topic("t")
+        async with cluster.client() as client:
+            await client.produce("t", b"a")
+            cluster.broker(0).trigger.checkpoint_high_watermark()
+            await client.produce("t", b"b")
+        await cluster.crash(0, lose_unsynced=False)
+        await cluster.restart(0)
+        replica = cluster.replica(0, "t")
+        assert (replica.log_end_offset, replica.high_watermark, replica.leader_epoch) == (2, 1, -1)
+
+
+@simulated
+async def test_a_paused_leader_is_a_zombie_that_is_fenced_when_it_wakes() -> None:
+    async with Cluster(brokers=3, seed=4) as cluster:
+        await cluster.create_topic("t", assignments=[[0, 1, 2]])
+        async with cluster.client(config=IMPATIENT) as client:
+            await client.produce("t", b"a")
+            cluster.pause(0)
+            before = len(cluster.trace)
+            assert await cluster.wait_for_leader("t", other_than=0) == 1
+            assert [e for e in cluster.trace[before:] if e.node == 0 and e.name != "Pause"] == []
+            assert cluster.replica(0, "t").is_leader, "it knows nothing of that"
+            with pytest.raises(KafkaError) as unanswered:
+                await client.produce("t", b"lost")
+            assert unanswered.value.maybe_done
+            cluster.resume(0)
+            await cluster.wait_for_isr("t", {0, 1, 2})
+        assert not cluster.replica(0, "t").is_leader
+        await trio.sleep(1)
+        assert log_values(cluster, 0, "t") == log_values(cluster, 1, "t") == [b"a", b"b"]
+
+
+@simulated
+async def test_an_isolated_broker_is_cut_off_and_heals() -> None:
+    async with Cluster(brokers=3, seed=4) as cluster:
+        await cluster.create_topic("t", assignments=[[0, 1, 2]])
+        cluster.isolate(0)
+        assert await cluster.wait_for_leader("t", other_than=0) == 1
+        assert 0 not in cluster.isr("t")
+        cluster.heal(0)
+        await cluster.wait_for_isr("t", {0, 1, 2})
+
+
+@simulated
+async def test_lost_delayed_doubled_and_reordered_frames_are_survived() -> None:
+    async with Cluster(brokers=3, seed=4, config={"replica.socket.timeout.ms": 500}) as cluster:
+        await cluster.create_topic("t", assignments=[[0, 1, 2]])
+        for source in range(3):
+            for destination in range(3):
+                cluster.drop(0.05, source, destination)
+                cluster.delay(0, 5, source, destination)
+                cluster.duplicate(0.1, source, destination)
+                cluster.reorder(0.1, source, destination)
+        values = [f"{nth}".encode() for nth in range(50)]
+        async with cluster.client() as client:
+            for value in values:
+                await client.produce("t", value)
+        counters = cluster.network.counters
+        assert all(counters[what] for what in ("lost", "delayed", "duplicated", "reordered"))
+        cluster.clear_faults()
+        await cluster.wait_for_isr("t", {0, 1, 2})
+        await trio.sleep(2)
+        assert log_values(cluster, 0, "t") == log_values(cluster, 1, "t") == log_values(cluster, 2, "t") == values
+
+
+@simulated
+async def test_broken_connections_are_made_anew() -> None:
+    async with Cluster(brokers=2, seed=4) as cluster:
+        await cluster.create_topic("t", assignments=[[0, 1]])
+        async with cluster.client() as client:
+            await client.produce("t", b"a")
+            assert cluster.reset_connections(0, 1) == 1
+            assert await client.produce("t", b"b") == 1
+
+
+@simulated
+async def test_a_full_disk_refuses_appends_until_there_is_room() -> None:
+    async with Cluster(brokers=1, seed=4) as cluster:
+        await cluster.create_topic("t")
+        async with cluster.client(config=IMPATIENT) as client:
+            assert await client.produce("t", b"a") == 0
+            cluster.fill_disk(0, free_bytes=30)
+            with pytest.raises(KafkaError) as full:
+                await client.produce("t", b"b")
+            assert (full.value.code, full.value.maybe_done) == (ErrorCode.kafka_storage_error, False)
+            assert (await client.fetch("t", 0)).values == (b"a",)
+            cluster.free_disk(0)
+            assert await client.produce("t", b"c") == 1
+
+
+@simulated
+async def test_a_full_disk_of_a_follower_takes_it_out_of_the_isr() -> None:
+    async with Cluster(brokers=2, seed=4, config={"replica.lag.time.max.ms": 1_000}) as cluster:
+        await cluster.create_topic("t", assignments=[[0, 1]])
+        cluster.fill_disk(1)
+        async with cluster.client() as client:
+            assert await client.produce("t", b"a") == 0
+            assert cluster.isr("t") == (0,)
+            cluster.free_disk(1)
+            await cluster.wait_for_isr("t", {0, 1})
+        assert log_values(cluster, 1, "t") == [b"a"]
+
+
+@simulated
+async def test_a_log_whose_disk_failed_to_sync_refuses_appends_until_a_restart() -> None:
+    async with Cluster(brokers=1, seed=4) as cluster:
+        await cluster.create_topic("t")
+        async with cluster.client(config=IMPATIENT) as client:
+            await client.produce("t", b"a")
+            cluster.fail_next_sync(0)
+            with pytest.raises(OSError, match="data/t-0"):
+                cluster.broker(0).trigger.flush()
+            with pytest.raises(KafkaError) as refused:
+                await client.produce("t", b"b")
+            assert refused.value.code is ErrorCode.kafka_storage_error
+            await cluster.crash(0)
+            await cluster.restart(0)
+            assert await client.produce("t", b"c", timeout_ms=10_000) in (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ({"brokers": 0}, "brokers is 0: ask for at least 1"),
+        ({"host": "docker"}, "host is 'docker': use 'simulated' or 'tcp'"),
+        ({"directory": "x"}, "only host='tcp' keeps files"),
+        ({"brokers": 2, "racks": ["a"]}, "racks has 1 entries for 2 brokers"),
+        ({"config": {"min.insync.replica": 2}}, "did you mean 'min.insync.replicas'"),
+        ({"config": {"replica.lag.time.max.ms": "soon"}}, "replica.lag.time.max.ms is 'soon': it must be a whole"),
+        ({"config": {"replica.lag.time.max.ms": 0}}, "replica.lag.time.max.ms is 0: it must be at least 1"),
+        ({"config": {"unclean.leader.election.enable": "perhaps"}}, "must be true or false"),
+    ],
+)
+def test_bad_arguments_are_refused_with_the_way_out(arguments: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        Cluster(**arguments)
+
+
+async def crash_twice(cluster: Cluster) -> None:
+    await cluster.crash(0)
+    await cluster.crash(0)
+
+
+async def pause_the_dead(cluster: Cluster) -> None:
+    await cluster.crash(0)
+    cluster.pause(0)
+
+
+async def restart_the_living(cluster: Cluster) -> None:
+    await cluster.restart(0)
+
+
+async def crash_nobody(cluster: Cluster) -> None:
+    await cluster.crash(9)
+
+
+async def ask_for_no_topic(cluster: Cluster) -> None:
+    cluster.replica(0, "nothing")
+
+
+@pytest.mark.parametrize(
+    ("mistake", "complaint"),
+    [
+        (crash_twice, "broker 0 is down already"),
+        (pause_the_dead, "broker 0 is down: restart it first"),
+        (restart_the_living, "broker 0 is up: crash it first"),
+        (crash_nobody, "there is no broker 9: ids go from 0 to 0"),
+        (ask_for_no_topic, "broker 0 does not host nothing-0"),
+    ],
+)
+@simulated
+async def test_faults_that_cannot_be_are_refused(mistake: Callable[[Cluster], Any], complaint: str) -> None:
+    async with Cluster(brokers=1, seed=4) as cluster:
+        with pytest.raises(ValueError, match=complaint):
+            await mistake(cluster)
+
+
+@simulated
+async def test_a_cluster_that_is_not_entered_says_so() -> None:
+    cluster = Cluster(brokers=1)
+    with pytest.raises(RuntimeError, match="async with Cluster"):
+        cluster.client()
+
+
+@simulated
+async def test_nothing_is_left_behind() -> None:
+    async with trio.open_nursery() as nursery:
+        async with Cluster(brokers=3, seed=4) as cluster:
+            await cluster.create_topic("t")
+            async with cluster.client() as client:
+                await client.produce("t", b"a")
+            await cluster.crash(1)
+        assert nursery.child_tasks == frozenset()
+        assert isinstance(cluster.host, SimulatedHost)
+        assert cluster.host.wires.open_connections == 0
