@@ -185,7 +185,7 @@ class _Search(Generic[S]):
             self.visit()
         except _Finished as finished:
             cut = finished.cut
-        self.report(len(self.states))
+        self.report(len(self.states) if cut is None else self.expanding)
         reached = {goal: self.trace(index) for goal, index in self.goals.items()}
         return Exploration(
             machine=self.machine.name,
@@ -209,6 +209,7 @@ class _Search(Generic[S]):
         while self.bounds[-1] < len(self.states):
             start, end = self.bounds[-1], len(self.states)
             self.bounds.append(end)
+            self.expanding = start
             if len(self.bounds) - 1 == self.limits.depth:
                 raise _Finished(Cut.DEPTH)
             try:

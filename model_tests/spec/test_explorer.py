@@ -188,6 +188,13 @@ def test_progress_tells_the_frontier_and_the_rate() -> None:
     assert seen[-1].rate is not None
 
 
+def test_progress_of_a_search_that_was_cut_tells_what_is_left() -> None:
+    seen: list[Progress] = []
+    found = explore(Goal(), limits=Limits(depth=3), progress=seen.append)
+    assert seen[-1].frontier == found.levels[-1] == 3
+    assert seen[-1].depth == 3
+
+
 def test_terminal_states_are_counted() -> None:
     assert explore(Ceremony(("gold", "tin")), stop=Stop.NEVER).terminal == 1  # both held, and calm
 

@@ -13,9 +13,10 @@ import pytest
 from model_tests.spec.toys import Award, Ceremony, DieHard
 from spec.codec import trace_lines
 from spec.kip320 import Kip320
+from spec.kip320_state import State
 from spec.kip320_variants import ExpandWithoutHighWatermark
 from spec.simulation import diverse, simulate, walk, walks
-from spec.traces import replay
+from spec.traces import Trace, replay
 
 DIGEST = """
 from model_tests.spec.test_simulation import digest
@@ -112,8 +113,8 @@ def test_diverse_traces_each_show_something_new() -> None:
     assert chosen[0] == traces[0]
     assert 1 < len(chosen) < len(traces)
 
-    def pairs(several: list[object]) -> set[tuple[type, type]]:
-        return {(type(a), type(b)) for trace in several for a, b in pairwise(trace.actions)}  # type: ignore[attr-defined]
+    def pairs(several: list[Trace[State]]) -> set[tuple[type, type]]:
+        return {(type(a), type(b)) for trace in several for a, b in pairwise(trace.actions)}
 
-    assert pairs([*chosen]) == pairs([*traces])
+    assert pairs(chosen) == pairs(traces)
     assert list(diverse(chosen)) == chosen
