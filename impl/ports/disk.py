@@ -183,6 +183,7 @@ class RealDisk:
         assert max_open_files > 0, f"max_open_files must be positive, not {max_open_files}"
         self._max_open_files = max_open_files
         self._open: OrderedDict[RealFile, int] = OrderedDict()
+        self._newest: RealFile | None = None
 
     def open(self, path: str, *, create: bool = False) -> RealFile:
         self._make_room()
@@ -190,6 +191,7 @@ class RealDisk:
         descriptor = os.open(path, flags, 0o644)
         file = RealFile(self, path, descriptor)
         self._open[file] = descriptor
+        self._newest = file
         return file
 
     def descriptor_of(self, file: RealFile) -> int:
@@ -198,7 +200,9 @@ class RealDisk:
         if descriptor is None:
             self._make_room()
             descriptor = self._open[file] = file.reopen()
-        self._open.move_to_end(file)
+        elif file is not self._newest:
+            self._open.move_to_end(file)
+        self._newest = file
         return descriptor
 
     def release(self, file: RealFile) -> None:

@@ -28,7 +28,7 @@ from kio.schema.errors import ErrorCode
 
 from impl.ports.disk import Buffer, Disk
 from impl.storage import checkpoints
-from impl.storage.config import LogConfig
+from impl.storage.config import NEVER, LogConfig
 from impl.storage.leader_epoch_cache import UNDEFINED_EPOCH, EpochEndOffset, LeaderEpochCache
 from impl.storage.recovery import Recovery, recover_segments
 from impl.storage.segment import MAX_RELATIVE_OFFSET, AppendedBatch, Segment
@@ -46,6 +46,8 @@ from impl.wire.records import (
 from impl.wire.records_payload import decode_records
 
 DELETED_SUFFIX = "-delete"
+SMALL_BYTES = 4096
+"""Up to here copying is cheaper than writing from two places."""
 
 
 class OffsetOutOfRangeError(Exception):
@@ -253,10 +255,12 @@ class Log:
             raise BatchListTooLargeError(f"{len(batches)} bytes: segment.bytes is {self.config.segment_bytes}")
         base_offset = next_offset = self.log_end_offset
         if len(headers) == 1:
-            prefix = leader_prefix(base_offset, headers[0].batch_length, leader_epoch)
-            parts: tuple[Buffer, ...] = (prefix, memoryview(batches)[PREFIX_SIZE:])
-            next_offset += headers[0].last_offset_delta + 1
-            assigned = [AppendedBatch(next_offset - 1, headers[0].size, headers[0].max_timestamp)]
+            (header,) = headers
+            prefix = leader_prefix(base_offset, header.batch_length, leader_epoch)
+            rest = memoryview(batches)[PREFIX_SIZE:]
+            parts: tuple[Buffer, ...] = (prefix, rest) if len(rest) > SMALL_BYTES else (prefix + rest,)
+            next_offset += header.last_offset_delta + 1
+            assigned = [AppendedBatch(next_offset - 1, header.size, header.max_timestamp)]
         else:
             parts = (copy := bytearray(batches),)
             assigned, position = [], 0
@@ -324,9 +328,10 @@ class Log:
         base_offset = self.log_end_offset
         if not batches:
             return AppendInfo(base_offset, base_offset - 1, NO_TIMESTAMP, 0)
-        size = sum(batch.size for batch in batches)
-        max_timestamp = max(batch.max_timestamp for batch in batches)
-        last_offset = batches[-1].last_offset
+        last_offset, size, max_timestamp = batches[-1]
+        for batch in batches[:-1]:
+            size += batch.size
+            max_timestamp = max(max_timestamp, batch.max_timestamp)
         if self._must_roll(size, last_offset, max_timestamp, now_ms):
             self.roll(now_ms)
         try:
@@ -337,11 +342,11 @@ class Log:
             raise
         if epoch_starts[-1][0] != self.latest_epoch:
             self._assign_epochs(epoch_starts)
-        if now_ms is not None and self._unflushed_since_ms is None:
+        if self._unflushed_since_ms is None:
             self._unflushed_since_ms = now_ms
         if last_offset + 1 - self._flushed_end_offset >= self.config.flush_messages:
             self.flush()
-        elif now_ms is not None:
+        elif now_ms is not None and self.config.flush_ms != NEVER:
             self.flush_if_due(now_ms)
         return AppendInfo(base_offset, last_offset, max_timestamp, size)
 

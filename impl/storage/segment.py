@@ -106,6 +106,11 @@ class Segment:
         self._offset_of_max_timestamp = self.base_offset
         self._bytes_since_index_entry = 0
         self._known_positions: dict[int, int] = {}
+        self._count_index_bytes()
+
+    def _count_index_bytes(self) -> None:
+        self.index_bytes = max(len(self._index) * OffsetIndex.ENTRY_SIZE, len(self._time_index) * TimeIndex.ENTRY_SIZE)
+        """Size of the larger index in bytes; of the active segment only."""
 
     def path(self, suffix: str) -> str:
         """Of one of the segment's three files."""
@@ -116,12 +121,6 @@ class Segment:
         """Largest timestamp of its records, -1 when there is none."""
         self._load_indexes()
         return self._max_timestamp
-
-    @property
-    def index_bytes(self) -> int:
-        """Size of the larger of the two indexes."""
-        self._load_indexes()
-        return max(len(self._index) * OffsetIndex.ENTRY_SIZE, len(self._time_index) * TimeIndex.ENTRY_SIZE)
 
     # Taking in what is on disk
 
@@ -186,6 +185,7 @@ class Segment:
             self._rebuild_indexes()
             return
         self._index, self._time_index = index, time_index
+        self._count_index_bytes()
         self._indexes_on_disk = True
         if time_index.last is not None:
             self._max_timestamp = time_index.last[0]
@@ -245,6 +245,7 @@ class Segment:
             self._index.append(last_offset - self.base_offset, position)
             self._index_max_timestamp()
             self._bytes_since_index_entry = 0
+            self._count_index_bytes()
         self._bytes_since_index_entry += size
         self.next_offset = last_offset + 1
 
@@ -269,6 +270,7 @@ class Segment:
         relative_offset = self.next_offset - self.base_offset
         self._index.truncate(relative_offset)
         self._time_index.truncate(relative_offset)
+        self._count_index_bytes()
         self._known_positions.clear()
         self._indexes_on_disk = False
         self._bytes_since_index_entry = position - (self._index.last[1] if self._index.last else 0)

@@ -265,7 +265,8 @@ def check_produced(header: BatchHeader) -> None:
         raise InvalidRecordError(
             f"producer id {header.producer_id} with epoch {header.producer_epoch} and sequence {header.base_sequence}"
         )
-    compression_of(header.attributes)
+    if header.attributes & COMPRESSION_MASK > Compression.ZSTD:
+        compression_of(header.attributes)
 
 
 def leader_prefix(base_offset: int, batch_length: int, leader_epoch: int) -> bytes:
