@@ -116,6 +116,8 @@ def advance_high_watermark(machine: Machine, state: State, broker: int) -> State
     shown = leader.log[:high_watermark]
     if len(shown) > len(history.committed) and shown[: len(history.committed)] == history.committed:
         history = attrs.evolve(history, committed=shown)
+    if len(leader.isr) < machine.min_insync_replicas:
+        return attrs.evolve(state, history=history)
     answered = {r.value for r in shown if r.epoch == leader.leader_epoch and history.acks[r.value] is Acks.ALL}
     if not answered <= set(history.acknowledged):
         history = attrs.evolve(history, acknowledged=tuple(sorted(answered.union(history.acknowledged))))
