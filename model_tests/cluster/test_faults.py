@@ -104,6 +104,7 @@ async def test_a_paused_leader_is_a_zombie_that_is_fenced_when_it_wakes() -> Non
             with pytest.raises(KafkaError) as unanswered:
                 await client.produce("t", b"lost")
             assert unanswered.value.maybe_done
+            assert await client.produce("t", b"b", timeout_ms=5_000) == 1
             cluster.resume(0)
             await cluster.wait_for_isr("t", {0, 1, 2})
         assert not cluster.replica(0, "t").is_leader

@@ -46,7 +46,8 @@ async def link(network: SimulatedNetwork) -> AsyncIterator[tuple[trio.abc.Stream
 
 async def arrivals(stream: trio.abc.Stream, seconds: float = 1.0) -> list[str | None]:
     """What arrives within so many seconds, None for the end of the stream."""
-    reader, found = FrameReader(stream, 1 << 20), []
+    reader = FrameReader(stream, 1 << 20)
+    found: list[str | None] = []
     with trio.move_on_after(seconds):
         while not found or found[-1] is not None:
             found.append(text(await reader.read_frame()))

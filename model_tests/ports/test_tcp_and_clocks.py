@@ -13,7 +13,7 @@ LOOPBACK = Address("127.0.0.1", 0)
 
 
 async def echo(stream: trio.abc.Stream) -> None:
-    async for data in stream:  # type: ignore[attr-defined]
+    async for data in stream:
         await stream.send_all(data)
 
 
