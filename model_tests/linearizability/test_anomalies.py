@@ -289,6 +289,7 @@ def test_times_and_values_may_be_anything_that_fits() -> None:
     bad = [produce(late, late + 1, 1, -far), produce(late + 2, late + 3, 0, far, process=3)]
     operations = concatenate([history(rows, number) for number, rows in enumerate([good, bad, good, bad])])
     assert check(operations).verdicts.tolist() == [0, 1, 0, 1]
+    assert len(screen(operations)) == 2
 
 
 @pytest.mark.parametrize("level", list(Level))
