@@ -27,11 +27,12 @@ JVM_MEMORY = "640m"
 """Heap of the JVM. It carries units and summaries, no operations, unless unclustered input has to be shuffled."""
 
 SETTINGS: Mapping[str, str] = {
+    # The JVM lives for seconds and computes little: the second compiler would cost more than it saves.
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
     "spark.python.worker.reuse": "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "4",

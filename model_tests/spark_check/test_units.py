@@ -1,0 +1,220 @@
+"""What workers do with their units, without Spark: the verdicts are the checker's own, wherever the rows lie."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import attrs
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from linearizability.arrow import to_arrow
+from linearizability.history import concatenate
+from linearizability.log import Level
+from model_tests.spark_check.layouts import (
+    LENGTH,
+    Change,
+    expected,
+    expected_anomalies,
+    histories,
+    replaced,
+    shuffled,
+    write,
+    written_anomalies,
+    written_malformed,
+    written_verdicts,
+)
+from spark_check.census import census
+from spark_check.errors import BadInput
+from spark_check.footers import find_files, pieces_of
+from spark_check.job import Failed, Work
+from spark_check.output import begin
+from spark_check.planner import plan
+from spark_check.reading import join_bucket, read_unit, split_by_bucket
+
+
+def judge_here(paths: list[Path], out: Path, target: int = 200, largest: int = 1_000_000) -> None:
+    """Plan and do all units in this process, buckets included."""
+    work = Work(out, Level.KAFKA)
+    begin(out, {})
+    for unit in plan(pieces_of(find_files(paths)), target, largest).units:
+        if unit.buckets == 1:
+            done = work.do(unit)
+        else:
+            whole = attrs.evolve(unit, bucket=0, buckets=1)
+            split = [pair for part in read_unit(whole) for pair in split_by_bucket(part, unit.buckets, [unit.bucket])]
+            done = work.join(unit, [stream for _, stream in split])
+        if isinstance(done, Failed):
+            raise BadInput(done.message)
+
+
+@pytest.mark.parametrize("size", [1, 7, LENGTH, LENGTH + 1, 3 * LENGTH, 10_000])
+def test_row_groups_that_cut_histories_change_no_verdict(size: int, tmp_path: Path) -> None:
+    operations = histories(30 if size > 1 else 6)
+    file = write(tmp_path / "cut.parquet", to_arrow(operations), size)
+    judge_here([file], tmp_path / "out")
+    assert written_verdicts(tmp_path / "out") == expected(operations)
+    assert written_anomalies(tmp_path / "out") == expected_anomalies(operations)
+
+
+def test_files_that_cut_histories_change_no_verdict(tmp_path: Path) -> None:
+    operations = histories(30)
+    rows = to_arrow(operations)
+    cuts = [0, 5, 130, 131, 399, 600]
+    files = [
+        write(tmp_path / f"{number}.parquet", rows.slice(start, stop - start), 64)
+        for number, (start, stop) in enumerate(pairwise(cuts))
+    ]
+    judge_here([*reversed(files)], tmp_path / "out")
+    assert written_verdicts(tmp_path / "out") == expected(operations)
+    assert written_anomalies(tmp_path / "out") == expected_anomalies(operations)
+
+
+@given(st.lists(st.integers(1, 90), min_size=1, max_size=12))
+@settings(max_examples=30)
+def test_any_cutting_gives_the_same_verdicts(tmp_path_factory: pytest.TempPathFactory, sizes: list[int]) -> None:
+    folder = tmp_path_factory.mktemp("cutting")
+    operations = histories(12)
+    file = write(folder / "cut.parquet", to_arrow(operations), [*sizes, max(0, 12 * LENGTH - sum(sizes))])
+    judge_here([file], folder / "out", target=50)
+    assert written_verdicts(folder / "out") == expected(operations)
+
+
+@pytest.mark.parametrize("largest", [100, 1_000_000])
+@pytest.mark.parametrize("indexed", [True, False])
+def test_rows_in_any_order_change_no_verdict(largest: int, indexed: bool, tmp_path: Path) -> None:
+    """Unclustered input, split by hash (largest=100) or small enough to be sorted at once."""
+    operations = histories(30)
+    rows = to_arrow(operations)
+    if indexed:
+        rows = shuffled(rows, seed=1)
+    else:
+        # Without an index the order of a history's rows is theirs in the file: interleave whole histories' rows.
+        turns = [history * LENGTH + turn for turn in range(LENGTH) for history in range(30)]
+        rows = rows.take(pa.array(turns)).drop_columns(["index"])
+    file = write(tmp_path / "mixed.parquet", rows, 50)
+    judge_here([file], tmp_path / "out", target=90, largest=largest)
+    assert written_verdicts(tmp_path / "out") == expected(operations)
+    assert written_anomalies(tmp_path / "out") == expected_anomalies(operations)
+
+
+def test_footers_without_statistics_are_made_up_for(tmp_path: Path) -> None:
+    operations = histories(30)
+    pq.write_table(to_arrow(operations), tmp_path / "bare.parquet", row_group_size=33, write_statistics=False)
+    judge_here([tmp_path / "bare.parquet"], tmp_path / "out")
+    assert written_verdicts(tmp_path / "out") == expected(operations)
+
+
+SPOILERS: dict[str, tuple[Change, str]] = {
+    "kind": (lambda rows: replaced(rows, "kind", 25, 9), "kind is 9"),
+    "null": (lambda rows: replaced(rows, "call", 25, None), "call is null"),
+    "times": (lambda rows: replaced(rows, "return", 25, 0), "returned at 0, before its call"),
+    "index": (lambda rows: replaced(rows, "index", 25, 4), "index 4 does not follow"),
+}
+
+
+@pytest.mark.parametrize("spoiler", SPOILERS)
+@pytest.mark.parametrize("size", [10, 26, 10_000])
+def test_malformed_rows_are_kept_aside_with_the_reason(spoiler: str, size: int, tmp_path: Path) -> None:
+    """Row 25 is in the second history: that one is not judged, all others are."""
+    operations = histories(10)
+    change, reason = SPOILERS[spoiler]
+    file = write(tmp_path / "bad.parquet", change(to_arrow(operations)), size)
+    judge_here([file], tmp_path / "out", target=40)
+    (row,) = written_malformed(tmp_path / "out")
+    assert (row["file"], row["row_group"], row["row"], row["history"]) == (str(file), 25 // size, 25 % size, 1)
+    assert reason in str(row["reason"])
+    assert '"history": 1' in str(row["content"])
+    assert written_verdicts(tmp_path / "out") == {**expected(operations), 1: (LENGTH, "malformed")}
+
+
+@pytest.mark.parametrize("largest", [100, 10_000])
+def test_rows_without_a_history_are_kept_aside_once(largest: int, tmp_path: Path) -> None:
+    rows = to_arrow(histories(10))
+    rows = shuffled(rows, seed=2) if largest == 100 else rows
+    for at in (0, 25, 26):
+        rows = replaced(rows, "history", at, None)
+    file = write(tmp_path / "bad.parquet", rows, 26)
+    judge_here([file], tmp_path / "out", target=40, largest=largest)
+    kept = written_malformed(tmp_path / "out")
+    assert [(row["row_group"], row["row"], row["history"]) for row in kept] == [
+        (0, 0, None),
+        (0, 25, None),
+        (1, 0, None),
+    ]
+    judged = written_verdicts(tmp_path / "out")
+    assert sum(rows for rows, _ in judged.values()) + len(kept) == census([str(file)]).rows == 10 * LENGTH
+
+
+def test_topics_of_several_files_are_told_apart_by_name(tmp_path: Path) -> None:
+    """Two files, each with a code 0 of its own; one history goes on in both."""
+    operations = histories(2)
+    first = attrs.evolve(operations, topics=("first",)).slice(0, LENGTH + 5)
+    second = attrs.evolve(operations, topics=("second",)).slice(LENGTH + 5, 2 * LENGTH)
+    one = write(tmp_path / "a.parquet", to_arrow(first), 8)
+    two = write(tmp_path / "b.parquet", to_arrow(second), 8)
+    judge_here([one, two], tmp_path / "out")
+    both = concatenate([first, second])
+    assert written_verdicts(tmp_path / "out") == expected(both)
+    assert written_anomalies(tmp_path / "out") == expected_anomalies(both) != set()
+
+
+def test_a_damaged_page_is_an_error_that_names_the_file(tmp_path: Path) -> None:
+    file = write(tmp_path / "torn.parquet", to_arrow(histories(30)), 10_000)
+    content = bytearray(file.read_bytes())
+    content[200:2_000] = bytes(1_800)
+    file.write_bytes(content)
+    unit = plan(pieces_of([file])).units[0]
+    begin(tmp_path / "out", {})
+    failed = Work(tmp_path / "out", Level.KAFKA).do(unit)
+    assert isinstance(failed, Failed)
+    assert str(file) in failed.message
+    assert not any((tmp_path / "out" / "verdicts").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("column", "message"), [("history", "has no column `history`"), ("values", "no column values")]
+)
+def test_a_table_of_something_else_is_an_error_that_names_the_column(column: str, message: str, tmp_path: Path) -> None:
+    file = write(tmp_path / "other.parquet", to_arrow(histories(3)).drop_columns([column]), 100)
+    with pytest.raises(BadInput, match=message):
+        judge_here([file], tmp_path / "out")
+
+
+@pytest.mark.parametrize("name", ["missing.parquet", "notes.txt", "empty_folder"])
+def test_paths_that_hold_no_histories_are_named(name: str, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("no histories here")
+    (tmp_path / "empty_folder").mkdir()
+    with pytest.raises(BadInput, match=name):
+        find_files([tmp_path / name])
+
+
+def test_a_file_without_a_footer_is_named(tmp_path: Path) -> None:
+    (tmp_path / "half.parquet").write_bytes(b"PAR1 and then the writer was killed")
+    with pytest.raises(BadInput, match=r"half\.parquet cannot be read as Parquet"):
+        list(pieces_of(find_files([tmp_path])))
+
+
+def test_hidden_files_are_not_data(tmp_path: Path) -> None:
+    rows = to_arrow(histories(3))
+    write(tmp_path / "shown.parquet", rows, 100)
+    (tmp_path / "_work").mkdir()
+    for hidden in ("_work/a.parquet", ".partial.parquet", "_b.parquet"):
+        write(tmp_path / hidden, rows, 100)
+    assert [file.name for file in find_files([tmp_path, tmp_path / "shown.parquet"])] == ["shown.parquet"]
+
+
+def test_a_bucket_is_put_together_from_its_streams_in_order(tmp_path: Path) -> None:
+    rows = shuffled(to_arrow(histories(20)), seed=3).drop_columns(["meta"])
+    file = write(tmp_path / "mixed.parquet", rows, 100)
+    (unit,) = plan(pieces_of([file]), target=10_000, largest=10_000).units
+    streams = [pair for part in read_unit(unit) for pair in split_by_bucket(part, 3, range(3))]
+    for bucket in range(3):
+        parts = join_bucket([stream for number, stream in reversed(streams) if number == bucket])
+        assert [part.row_group for part in parts] == sorted({part.row_group for part in parts})
+        for part in parts:
+            assert part.table.equals(rows.slice(part.row_group * 100, 100).take(pa.array(part.rows)))
