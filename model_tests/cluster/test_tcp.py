@@ -1,0 +1,45 @@
+"""The same brokers over TCP sockets and real files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import trio
+
+from impl.cluster import Cluster
+from impl.hosts import UnsupportedFaultError
+from model_tests.cluster.test_replication import log_values
+
+
+def test_three_brokers_over_tcp_survive_the_crash_of_a_leader(tmp_path: Path) -> None:
+    async def main() -> None:
+        config = {"broker.session.timeout.ms": 500, "broker.heartbeat.interval.ms": 100}
+        with trio.fail_after(60):
+            async with Cluster(brokers=3, seed=1, host="tcp", directory=tmp_path, config=config) as cluster:
+                await cluster.create_topic("t", partitions=2, config={"min.insync.replicas": 2})
+                async with cluster.client() as client:
+                    assert await client.produce("t", b"a", b"b") == 0
+                    old = cluster.leader("t")
+                    await cluster.crash(old)
+                    await cluster.wait_for_leader("t", other_than=old)
+                    assert await client.produce("t", b"c") == 2
+                    await cluster.restart(old)
+                    await cluster.wait_for_isr("t", {0, 1, 2})
+                    assert (await client.fetch("t", 0)).values == (b"a", b"b", b"c")
+                assert log_values(cluster, old, "t") == [b"a", b"b", b"c"]
+                with pytest.raises(UnsupportedFaultError, match="needs the simulated host"):
+                    cluster.pause(0)
+
+    trio.run(main)
+    assert (tmp_path / "broker-0" / "t-0" / f"{0:020d}.log").stat().st_size > 0
+
+
+def test_a_temporary_directory_is_removed() -> None:
+    async def main() -> Path:
+        async with Cluster(brokers=1, host="tcp") as cluster:
+            root = Path(cluster.host.directory("broker-0")).parent
+            assert root.is_dir()
+            return root
+
+    assert not trio.run(main).exists()
