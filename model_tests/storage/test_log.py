@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from impl.ports.simulated_disk import SimulatedDisk
+from impl.ports.simulated_disk import Fate, SimulatedDisk
 from impl.storage.config import LogConfig
 from impl.storage.leader_epoch_cache import EpochEndOffset
 from impl.storage.log import (
@@ -300,3 +300,42 @@ def test_deleting_a_log_removes_its_directory() -> None:
 def test_a_bad_setting_is_named_with_its_value_and_the_way_out(properties: dict[str, str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         LogConfig.from_properties(properties)
+
+
+def test_a_cut_takes_the_epochs_of_what_it_cut_along() -> None:
+    log = opened(new_disk())
+    for epoch in (0, 0, 1, 2):
+        log.append_as_leader(batch(), epoch, 0)
+    log.truncate_to(2)
+    assert (log.latest_epoch, log.epochs.entries) == (0, ((0, 0),))
+    log.truncate_to(1)
+    log.append_as_leader(batch(), 2, 0)
+    assert log.epochs.entries == ((0, 0), (2, 1))
+
+
+def test_a_flush_makes_the_names_of_new_segments_durable() -> None:
+    disk = new_disk()
+    log = opened(disk, segment_bytes=len(batch()))
+    log.append_as_leader(batch(), 0, 0)
+    log.flush()
+    for _ in range(3):
+        log.append_as_leader(batch(), 0, 0)
+        log.flush()
+    disk.crash(tails=Fate.LOST, names=Fate.LOST)
+    disk.power_on()
+    assert opened(disk).log_end_offset == 4
+
+
+@pytest.mark.parametrize("number", range(1, 4))
+def test_an_index_entry_that_does_not_fit_the_log_is_not_followed(number: int) -> None:
+    disk = new_disk()
+    log = opened(disk, index_interval_bytes=0)
+    for _ in range(5):
+        log.append_as_leader(batch(), 0, 0)
+    log.close()
+    disk.flip_bit(f"{DIRECTORY}/{0:020d}.index", 8 * number + 7, bit=0)
+    log = Log.open(disk, DIRECTORY, LogConfig(), 0, clean_shutdown=True)
+    assert log.log_end_offset == 5
+    for offset in range(5):
+        assert [record.offset for record in decode_batches(log.read(offset, 1))] == [offset]
+        assert len(checked_headers(log.read(0, 1 << 20, end_offset=offset + 1))) == offset + 1

@@ -198,5 +198,5 @@ class LogAgainstList(RuleBasedStateMachine):
             self.log.abandon()
 
 
-LogAgainstList.TestCase.settings = settings(max_examples=100, stateful_step_count=30)
+LogAgainstList.TestCase.settings = settings(max_examples=400, stateful_step_count=30)
 TestLogAgainstList = LogAgainstList.TestCase
