@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from impl.cluster import Cluster
-
     from linearizability.check import Verdict, Verdicts, check
     from linearizability.history import History, Operation, Operations
     from spec.explorer import Exploration, explore
