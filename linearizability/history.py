@@ -195,29 +195,34 @@ class Operations:
 
     def row(self, row: int) -> Operation:
         """Row `row` as a person reads it."""
-        low, high = int(self.starts[row]), int(self.starts[row + 1])
-        returned, mark = int(self.returned[row]), int(self.high_watermark[row])
-        return Operation(
-            history=int(self.history[row]),
-            index=int(self.index[row]),
-            process=int(self.process[row]),
-            kind=Kind(int(self.kind[row])),
-            outcome=Outcome(int(self.outcome[row])),
-            topic=self.topics[int(self.topic[row])],
-            partition=int(self.partition[row]),
-            offset=int(self.offset[row]),
-            values=tuple(self.values[low:high].tolist()),
-            offsets=None if self.offsets is None else tuple(self.offsets[low:high].tolist()),
-            high_watermark=None if mark == UNKNOWN else mark,
-            isolation=Isolation(int(self.isolation[row])),
-            acks=int(self.acks[row]),
-            call=int(self.call[row]),
-            returned=None if returned == NEVER else returned,
-            meta=None if self.meta is None else self.meta[row],
-        )
+        return next(iter(self.slice(row, row + 1)))
 
     def __iter__(self) -> Iterator[Operation]:
-        return (self.row(row) for row in range(len(self)))
+        kinds, outcomes, isolations = tuple(Kind), tuple(Outcome), tuple(Isolation)
+        columns = (getattr(self, name).tolist() for name in _ROW_COLUMNS)
+        starts, values = self.starts.tolist(), self.values.tolist()
+        offsets = None if self.offsets is None else self.offsets.tolist()
+        for number, row in enumerate(zip(*columns, strict=True)):
+            (history, index, process, kind, outcome, topic, partition, offset, mark, isolation, acks, call, back) = row
+            low, high = starts[number], starts[number + 1]
+            yield Operation(
+                index=index,
+                process=process,
+                kind=kinds[kind],
+                outcome=outcomes[outcome],
+                topic=self.topics[topic],
+                partition=partition,
+                call=call,
+                returned=None if back == NEVER else back,
+                offset=offset,
+                values=tuple(values[low:high]),
+                offsets=None if offsets is None else tuple(offsets[low:high]),
+                high_watermark=None if mark == UNKNOWN else mark,
+                isolation=isolations[isolation],
+                acks=acks,
+                meta=None if self.meta is None else self.meta[number],
+                history=history,
+            )
 
     @classmethod
     def of(cls, rows: Iterable[Operation]) -> Operations:

@@ -206,7 +206,7 @@ class _Block:
             begin = _begin(ops, fetches, counts)
         self.low_end = np.full(self.groups, NEVER, np.int64)
         np.minimum.at(self.low_end, self.group[fetches], begin)
-        for rows in (strong, lists):
+        for rows in (strong[self.placed[strong] != ops.offset[strong]], lists):
             np.minimum.at(self.low_end, self.group[rows], ops.offset[rows])
         np.minimum.at(self.low_end, self.group[self.held], self.placed[self.held])
         self.bounded, self.most = self.held, self.placed[self.held]
