@@ -1,0 +1,156 @@
+"""Histories of Jepsen's Kafka workload, as its EDN files hold them.
+
+A completed `:send` or `:txn` of `[:send k v]` says `[:send k [offset v]]`; a completed `:poll` says, for each key, pairs
+of offset and value. A key is a partition here, each micro-operation an operation with the interval of the whole. Polls
+carry no position: they go on where the process was, until it assigns, subscribes or crashes. Runs with transactions have
+control records in their logs, which the log checker would take for holes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from linearizability.arrow import HistoryError
+from linearizability.history import UNKNOWN, Kind, Operation, Operations, Outcome
+
+TOPIC = "jepsen"
+_TOKEN = re.compile(r'[\s,]*(#\{|#_|#[\w.]+|[()\[\]{}]|"(?:\\.|[^"\\])*"|;[^\n]*|[^\s,()\[\]{}";]+)')
+_CLOSES = {"(": ")", "[": "]", "{": "}", "#{": "}"}
+_WORDS: Mapping[str, Any] = {"nil": None, "true": True, "false": False}
+
+
+def read(path: str | Path) -> Operations:
+    """The operations of a Jepsen history, one map a line or one vector of maps. Raises HistoryError."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise HistoryError(f"{path}: there is no such file; check the path") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise HistoryError(f"{path}: not readable as UTF-8 text ({error})") from error
+    return parse(text, str(path))
+
+
+def parse(text: str, source: str = "memory", history: int = 0) -> Operations:
+    """The operations in the EDN `text`."""
+    try:
+        forms = list(_Reader(text).forms())
+        events = forms[0] if len(forms) == 1 and isinstance(forms[0], tuple) else forms
+        rows = _pair(events)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise HistoryError(f"{source}: not a history of Jepsen's Kafka workload ({error})") from error
+    ordered = sorted(rows, key=lambda row: row.call)
+    return Operations.of(attrs.evolve(row, history=history, index=index) for index, row in enumerate(ordered))
+
+
+class _Reader:
+    """EDN as Python: maps as dicts, vectors, lists and sets as tuples, keywords as strings that begin with a colon."""
+
+    def __init__(self, text: str) -> None:
+        self.tokens = (match[1] for match in _TOKEN.finditer(text) if not match[1].startswith(";"))
+
+    def forms(self) -> Iterator[Any]:
+        for token in self.tokens:
+            if token == "#_":
+                self.form()
+            else:
+                yield self.form(token)
+
+    def form(self, token: str | None = None) -> Any:
+        token = next(self.tokens, None) if token is None else token
+        if token is None:
+            raise ValueError("it ends within a form")
+        if token in _CLOSES:
+            return self._collection(token)
+        if token in (")", "]", "}"):
+            raise ValueError(f"a {token} that closes nothing")
+        # A tag such as #jepsen.history.Op says how to print the form after it.
+        if token.startswith("#"):
+            return self.form()
+        if token.startswith('"'):
+            return token[1:-1]
+        if re.fullmatch(r"[+-]?\d+[NM]?", token):
+            return int(token.rstrip("NM"))
+        return _WORDS.get(token, token)
+
+    def _collection(self, opening: str) -> Any:
+        items: list[Any] = []
+        while (token := next(self.tokens, None)) != _CLOSES[opening]:
+            if token is None:
+                raise ValueError(f"a {opening} that is never closed")
+            if token == "#_":
+                self.form()
+            else:
+                items.append(self.form(token))
+        if opening != "{":
+            return tuple(items)
+        if len(items) % 2:
+            raise ValueError(f"a map of {len(items)} forms: keys and values come in pairs")
+        return dict(zip(items[::2], items[1::2], strict=True))
+
+
+def _pair(events: Iterable[Mapping[str, Any]]) -> list[Operation]:
+    """Operations from invocations and completions, by process."""
+    rows: list[Operation] = []
+    opened: dict[int, Mapping[str, Any]] = {}
+    moved: dict[int, set[int]] = {}
+    for event in events:
+        process, kind = event.get(":process"), event.get(":type")
+        if not isinstance(process, int):
+            continue
+        if kind == ":invoke":
+            opened[process] = event
+            continue
+        invoked = opened.pop(process, None)
+        if invoked is None:
+            raise ValueError(f"process {process} completes nothing at index {event.get(':index')}")
+        if event.get(":f") in (":assign", ":subscribe", ":crash"):
+            moved[process] = set()
+        rows.extend(_operations(invoked, event, moved.setdefault(process, set())))
+    for invoked in opened.values():
+        rows.extend(_operations(invoked, None, set()))
+    return rows
+
+
+def _operations(invoked: Mapping[str, Any], done: Mapping[str, Any] | None, polled: set[int]) -> Iterator[Operation]:
+    """One operation for each send and each key polled. `polled`: the keys whose position the process keeps."""
+    outcome = Outcome.INFO if done is None else Outcome[str(done[":type"])[1:].upper()]
+    parts = (done if done is not None and outcome is Outcome.OK else invoked).get(":value")
+    for part in parts if isinstance(parts, tuple) else ():
+        if not isinstance(part, tuple) or not part or part[0] not in (":send", ":poll"):
+            continue
+        row = Operation(
+            index=0, process=int(invoked[":process"]), kind=Kind.PRODUCE, outcome=outcome, topic=TOPIC, partition=0,
+            call=int(invoked[":time"]), returned=None if done is None else int(done[":time"]),
+        )  # fmt: skip
+        if part[0] == ":send":
+            yield _send(row, part)
+        elif outcome is Outcome.OK and len(part) > 1:
+            yield from _poll(row, part[1], polled)
+
+
+def _send(row: Operation, part: tuple[Any, ...]) -> Operation:
+    _, key, sent = part
+    offset, value = sent if isinstance(sent, tuple) else (None, sent)
+    if row.outcome is not Outcome.OK:
+        return attrs.evolve(row, partition=int(key), values=(int(value),))
+    # Acknowledged, but the client was not told where: it is somewhere, or lost, and only a reader can tell.
+    where = UNKNOWN if offset is None else int(offset)
+    outcome = Outcome.INFO if offset is None else Outcome.OK
+    return attrs.evolve(row, partition=int(key), values=(int(value),), offset=where, outcome=outcome)
+
+
+def _poll(
+    row: Operation, read_by_key: Mapping[int, tuple[tuple[int, int], ...]], polled: set[int]
+) -> Iterator[Operation]:
+    for key, pairs in read_by_key.items():
+        if not pairs:
+            continue
+        offsets, values = zip(*pairs, strict=True)
+        position = UNKNOWN if key in polled else offsets[0]
+        polled.add(key)
+        yield attrs.evolve(row, kind=Kind.FETCH, partition=int(key), offset=position, values=values, offsets=offsets)
