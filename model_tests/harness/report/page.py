@@ -97,11 +97,15 @@ def table(head: Iterable[str], rows: Iterable[Html], *, class_: str | None = Non
 
 
 def row(*cells: Child, class_: str | None = None) -> Html:
-    return element("tr", [element("td", cell, class_=numeric(cell)) for cell in cells], class_=class_)
-
-
-def numeric(cell: Child) -> str | None:
-    return "number" if isinstance(cell, int | float) else None
+    """A table row; counts stand right, with their thousands apart."""
+    return element(
+        "tr",
+        [
+            element("td", f"{cell:,}", class_="number") if isinstance(cell, int) else element("td", cell)
+            for cell in cells
+        ],
+        class_=class_,
+    )
 
 
 def stages(report: Report) -> Html:
@@ -183,7 +187,7 @@ def campaign_row(run: CampaignRun) -> Html:
     kinds = Counter(anomaly.kind for anomaly in run.anomalies)
     summary = ", ".join(f"{kind} × {count}" if count > 1 else kind for kind, count in kinds.items())
     return row(
-        run.seed,
+        str(run.seed),
         ", ".join(f"{name} {value}" for name, value in run.options.items()),
         faults,
         run.operations,
