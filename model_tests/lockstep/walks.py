@@ -50,12 +50,16 @@ Weights = Mapping[type[ReplicationAction], int]
 
 @attrs.frozen
 class Walk:
-    """What became of one walk: the machine that it drew, how many actions it took, and what went wrong, if anything."""
+    """What became of one walk: the machine that it drew, the actions that it took, and what went wrong, if anything."""
 
     number: int
     machine: Replication
-    steps: int
+    actions: tuple[Action, ...]
     failure: Outcome | None
+
+    @property
+    def steps(self) -> int:
+        return len(self.actions)
 
 
 def walk(
@@ -75,7 +79,7 @@ def walk(
     weights = {kind: rng.choice(_HARM_WEIGHTS if kind in _HARM else _PROTOCOL_WEIGHTS) for kind in drawn.action_types}
     pair = CoresLockstep(drawn, roles)
     failure = failure_of(pair, _choices(rng, weights, rng.choice(_ROUNDS), pair, length))
-    return Walk(number, drawn, len(pair.actions), failure)
+    return Walk(number, drawn, tuple(pair.actions), failure)
 
 
 def walks(

@@ -1,0 +1,166 @@
+"""The cores do what the specification says, action by action."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import attrs
+import pytest
+from kio.schema.errors import ErrorCode
+
+from impl.partition.replica import PartitionReplica
+from model_tests.bugs import BUGS
+from model_tests.harness.cores_binding import bind_cores
+from model_tests.harness.counterexamples import Failure, load, save
+from model_tests.harness.lockstep import Difference
+from model_tests.harness.lockstep_machine import drive, large_machine
+from model_tests.lockstep.cores import CORRECT, Roles
+from model_tests.lockstep.lockstep import CoresLockstep, InvariantFell, failure_of
+from model_tests.lockstep.steps import PERFORM, DrivenCores
+from model_tests.lockstep.walks import walk, walks
+from spec import replication_actions as protocol
+from spec import replication_faults as faults
+from spec.machine import Action, Invariant
+from spec.replication import Bounds, Replication
+from spec.replication_state import Acks, Replica, State
+
+WALKS = 300
+
+
+def test_every_action_of_the_specification_has_a_step() -> None:
+    assert set(PERFORM) == set(Replication.action_types)
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [
+        Replication(),
+        Replication(brokers=2, min_insync_replicas=2),
+        Replication(brokers=5, initial_leader=3, initial_isr=(1, 3)),
+        Replication(unclean_leader_election=True),
+    ],
+    ids=["default", "two brokers", "given leader and ISR", "unclean election"],
+)
+def test_the_cores_begin_where_the_specification_begins(machine: Replication) -> None:
+    pair = CoresLockstep(machine)
+    assert pair.binding.abstraction(pair.state) == next(iter(machine.initial()))
+
+
+def test_random_walks_find_no_difference_and_take_every_action() -> None:
+    taken: set[type[Action]] = set()
+    for found in walks(1, WALKS):
+        assert found.failure is None, f"walk {found.number}: {found.failure.words}"
+        taken.update(map(type, found.actions))
+    assert taken == set(Replication.action_types)
+
+
+def test_a_walk_is_a_function_of_its_seed_and_number() -> None:
+    bug = BUGS["kafka_1211"]
+    twice = [[walk(5, number, roles=bug.roles) for number in range(30)] for _ in range(2)]
+    assert twice[0] == twice[1]
+    assert any(found.failure for found in twice[0])
+    assert walk(5).actions != walk(6).actions
+
+
+def test_hypothesis_finds_no_difference() -> None:
+    run = drive(bind_cores(), name="cores", examples=60, steps=40)
+    assert run.holds, run.difference
+    assert run.steps > 1_000
+
+
+def test_hypothesis_shrinks_a_bug_to_a_short_counterexample_that_can_be_saved(tmp_path: Path) -> None:
+    bug = BUGS["high_watermark_by_majority"]
+    run = drive(bind_cores(bug.roles), name="cores", examples=200, steps=40, bug=bug.name)
+    assert run.counterexample is not None
+    assert len(run.counterexample.actions) <= 8
+    save(run.counterexample, tmp_path / "found.json")
+    again = load(tmp_path / "found.json")
+    failure = failure_of(CoresLockstep(again.machine, bug.roles), again.actions)
+    assert failure is not None
+    assert failure.expected == again.expected
+    assert failure_of(CoresLockstep(again.machine, CORRECT), again.actions) is None
+
+
+class NeverFollowsHighWatermark(PartitionReplica):
+    def follow_high_watermark(self, leader_high_watermark: int) -> None:
+        pass
+
+
+class Breaks(PartitionReplica):
+    def append_error(self, acks: int) -> ErrorCode:
+        raise ZeroDivisionError("broken")
+
+
+def one_record_replicated(pair: CoresLockstep) -> list[Action]:
+    """Append, then fetch twice: the record is replicated, then committed, then known to be."""
+    taken: list[Action] = [protocol.Append(0)]
+    pair.perform(taken[0])
+    for _ in range(3):
+        for follower in (1, 2):
+            pair.perform(protocol.SendFetch(follower))
+            pair.perform(protocol.ReceiveFetch(pair.state.network.fetches[0]))
+            pair.perform(protocol.ReceiveFetchResponse(pair.state.network.fetch_responses[0]))
+    return pair.actions
+
+
+def test_a_difference_names_the_action_the_field_and_both_values() -> None:
+    pair = CoresLockstep(large_machine(), Roles(replica=NeverFollowsHighWatermark))
+    with pytest.raises(Difference) as caught:
+        one_record_replicated(pair)
+    assert caught.value.path == "replicas[2].high_watermark"
+    assert "after ReceiveFetchResponse" in str(caught.value)
+    assert "replicas[2].high_watermark: specification 1, implementation 0" in str(caught.value)
+
+
+def test_a_core_that_raises_is_a_difference() -> None:
+    failure = failure_of(CoresLockstep(large_machine(), Roles(replica=Breaks)), [protocol.Append(0)])
+    assert failure is not None
+    assert failure.expected.kind is Failure.DIFFERENCE
+    assert "ZeroDivisionError: broken" in failure.words
+
+
+def test_an_action_that_is_not_enabled_is_skipped_on_both_sides() -> None:
+    pair = CoresLockstep(large_machine())
+    before = pair.state
+    assert not pair.perform(faults.Restart(0))
+    assert pair.state is before
+    assert pair.actions == []
+
+
+@attrs.frozen
+class NothingIsCommitted(Replication):
+    """A machine that forbids what must happen."""
+
+    @property
+    def invariants(self) -> Mapping[str, Invariant[State]]:
+        return {"NothingCommitted": lambda state: not state.history.committed}
+
+
+def test_an_invariant_that_falls_ends_the_lockstep_though_both_sides_agree() -> None:
+    machine = NothingIsCommitted(bounds=Bounds(shrinks=0, lapses=0))
+    with pytest.raises(InvariantFell) as caught:
+        one_record_replicated(CoresLockstep(machine))
+    assert caught.value.invariant == "NothingCommitted"
+
+
+def test_acknowledgements_are_compared_too() -> None:
+    pair = CoresLockstep(large_machine())
+    one_record_replicated(pair)
+    assert pair.state.history.acknowledged == (0,)
+    assert isinstance(pair.binding, DrivenCores)
+    pair.binding.answered.clear()
+    with pytest.raises(Difference, match=r"history\.acknowledged"):
+        pair.perform(protocol.Append(0, Acks.LEADER))
+
+
+def test_a_crash_keeps_the_prefix_that_the_action_says_and_forgets_the_rest() -> None:
+    pair = CoresLockstep(large_machine())
+    one_record_replicated(pair)
+    pair.perform(protocol.Append(0))
+    pair.perform(faults.CheckpointHighWatermark(0))
+    pair.perform(faults.Crash(0, kept=1))
+    pair.perform(faults.Restart(0))
+    restarted = pair.binding.abstraction(pair.state).replicas[0]
+    assert restarted == Replica(log=restarted.log, flushed=1, high_watermark=1, checkpoint=1)
+    assert len(restarted.log) == 1
