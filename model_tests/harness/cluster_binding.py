@@ -10,6 +10,10 @@ runs until it rests, and the state is read back from the brokers' cores, logs an
 Three things cannot be read from the cluster and are remembered here: the log of a broker that is down or has not heard
 of the partition yet (its next `Log.open` is compared all the same), which answers a paused broker will never get, and
 what producers were told.
+
+Two things that the specification allows a cluster never does, so it is not asked to (`can_perform`): answers of a
+controller that is gone don't outlive its connections, and a truncation also syncs what it leaves, so that a crash can't
+lose that.
 """
 
 from __future__ import annotations
@@ -37,7 +41,9 @@ from model_tests.harness.held_frames import HeldFrames, is_held, records_of
 from model_tests.lockstep import abstraction
 from model_tests.lockstep.cores import CORRECT, Roles
 from spec import replication_state as spec
+from spec.machine import Action
 from spec.replication import Replication
+from spec.replication_faults import ControllerFailover, Crash
 
 TOPIC: Final = "records"
 PARTITION: Final = 0
@@ -124,12 +130,20 @@ class ClusterBinding:
         finally:
             self.guest.__exit__(None, None, None)
 
+    def can_perform(self, action: Action, before: spec.State) -> bool:
+        if isinstance(action, ControllerFailover):
+            return not before.network.alter_responses
+        if isinstance(action, Crash):
+            hosted = self.hosted(action.broker)
+            return hosted is None or action.kept >= hosted.log.flushed_end_offset
+        return True
+
     # --- the cluster as the specification sees it ------------------------------------------------------------------
 
     def abstraction(self, state: spec.State) -> spec.State:
         self.frames.sort_in(state, self.cluster.controller.controller.controller_epoch)
         return spec.State(
-            replicas=tuple(self._replica(number) for number in range(self.machine.brokers)),
+            replicas=tuple(self._replica(number, state.replicas[number]) for number in range(self.machine.brokers)),
             controller=abstraction.controller(
                 self.cluster.controller.controller, self.registration, self.machine.brokers, self.epochs
             ),
@@ -156,7 +170,7 @@ class ClusterBinding:
     def broker(self, number: int) -> Broker:
         return self.cluster.broker(number)
 
-    def _replica(self, number: int) -> spec.Replica:
+    def _replica(self, number: int, beside: spec.Replica) -> spec.Replica:
         memory, broker, hosted = self.memory[number], self.broker(number), self.hosted(number)
         if hosted is None:
             return spec.Replica(
@@ -170,7 +184,8 @@ class ClusterBinding:
             )
         replica, log = hosted.replica, hosted.log
         memory.log = records_of(log.read(0, log.size + 1)) if log.log_end_offset else ()
-        memory.flushed = log.flushed_end_offset
+        flushed = log.flushed_end_offset
+        memory.flushed = beside.flushed if beside.flushed <= flushed else flushed
         memory.checkpoint = broker.partitions.checkpointed_high_watermarks.get((TOPIC, PARTITION), 0)
         return spec.Replica(
             paused=memory.paused,

@@ -31,6 +31,9 @@ BROKER = "broker-"
 
 Message = TypeVar("Message")
 
+NEVER_HEARD_OF_IT = (ErrorCode.unknown_topic_id, ErrorCode.unknown_topic_or_partition)
+"""What a broker says that restarted and has no metadata yet. In the specification every epoch is news to it."""
+
 
 def is_held(frame: Frame) -> bool:
     """Whether the frame is a message of the specification."""
@@ -111,6 +114,8 @@ class HeldFrames:
 
     def _fetch_response(self, request: spec.FetchRequest, frame: Frame) -> spec.FetchResponse:
         (answer,) = answered_partitions(_as_any(frame.message)).values()
+        if answer.error in NEVER_HEARD_OF_IT:
+            return spec.FetchResponse(request, spec.Error.UNKNOWN_LEADER_EPOCH)
         if answer.error is not ErrorCode.none:
             return spec.FetchResponse(request, abstraction.error(answer.error))
         diverging = answer.diverging_epoch
@@ -174,7 +179,7 @@ class HeldFrames:
                 end.end_of_stream()
 
 
-def _forget(messages: dict[Message, Frame], present: dict[int, Frame]) -> None:
+def _forget(messages: dict[Any, Frame], present: dict[int, Frame]) -> None:
     for message in [message for message, frame in messages.items() if id(frame) not in present]:
         del messages[message]
 

@@ -14,7 +14,7 @@ Comparing states finds a bug at the step where it acts, long before an invariant
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from spec import replication_actions as protocol
 from spec import replication_control as control
@@ -36,6 +36,14 @@ class Binding(Protocol):
 
     def close(self) -> None:
         """Stop, and give everything back."""
+
+
+@runtime_checkable
+class Selective(Protocol):
+    """A binding that cannot make everything happen that the specification allows."""
+
+    def can_perform(self, action: Action, before: State) -> bool:
+        """Whether this implementation ever does that in a state like its present one; if not, it is not asked to."""
 
 
 class Difference(AssertionError):  # noqa: N818 - a finding
@@ -66,10 +74,12 @@ class Lockstep:
         self.binding = binding
         self.state = next(iter(machine.initial()))
         self.actions: list[Action] = []
-        self._compare(None)
+        self._compare(None, binding.abstraction(self.state))
 
     def perform(self, action: Action) -> bool:
         """Take `action` on both sides and compare; False if it is not enabled. Raises Difference."""
+        if isinstance(self.binding, Selective) and not self.binding.can_perform(action, self.state):
+            return False
         try:
             after = self.machine.step(self.state, action)
         except NotEnabled:
@@ -78,16 +88,16 @@ class Lockstep:
         before, self.state = self.state, after
         try:
             self.binding.perform(action, before)
+            actual = self.binding.abstraction(after)
         except Exception as error:
             raise Difference(action, (Change("error", "none", f"{type(error).__name__}: {error}"),)) from error
-        self._compare(action)
+        self._compare(action, actual)
         return True
 
     def is_enabled(self, action: protocol.ReplicationAction) -> bool:
         return not action.guard(self.machine, self.state)
 
-    def _compare(self, action: Action | None) -> None:
-        actual = self.binding.abstraction(self.state)
+    def _compare(self, action: Action | None, actual: State) -> None:
         if actual != self.state:
             raise Difference(action, tuple(changes(self.state, actual)))
 
