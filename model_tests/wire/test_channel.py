@@ -1,0 +1,164 @@
+"""A channel matches answers to requests, and says which of three things went wrong."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import pytest
+import trio
+from kio.schema.metadata.v12.request import MetadataRequest, MetadataRequestTopic
+from kio.schema.metadata.v12.response import MetadataResponse
+
+from impl.ports.network import Address
+from impl.ports.simulated_network import SimulatedNetwork
+from impl.wire.channel import Channel, NoAnswerError, UnreachableError
+from impl.wire.codecs import Request, decode_request, encode_response
+from impl.wire.frames import FrameReader
+from impl.wire.primitives import TopicName, millis
+from model_tests.simulated import simulated
+
+HERE = Address("server", 9092)
+Answerer = Callable[[trio.abc.Stream, Request], Awaitable[None]]
+
+
+def question(name: str) -> MetadataRequest:
+    topic = MetadataRequestTopic(topic_id=None, name=TopicName(name))
+    return MetadataRequest(topics=(topic,), include_topic_authorized_operations=False)
+
+
+def answer_to(request: Request) -> bytes:
+    """The question's text comes back as the cluster id."""
+    cluster_id = request.message.topics[0].name
+    return encode_response(
+        MetadataResponse(throttle_time=millis(0), brokers=(), cluster_id=cluster_id, topics=()), request.correlation_id
+    )
+
+
+async def answer(stream: trio.abc.Stream, request: Request) -> None:
+    await stream.send_all(answer_to(request))
+
+
+async def stay_silent(stream: trio.abc.Stream, request: Request) -> None:
+    await trio.lowlevel.checkpoint()
+
+
+@asynccontextmanager
+async def channel_to(answerer: Answerer, **options: Any) -> AsyncIterator[tuple[Channel, SimulatedNetwork]]:
+    network = SimulatedNetwork(1)
+    listener = await network.host("server").listen(HERE)
+
+    async def serve(stream: trio.abc.Stream) -> None:
+        reader = FrameReader(stream, 1 << 20)
+        with suppress(trio.ClosedResourceError):
+            while (frame := await reader.read_frame()) is not None:
+                await answerer(stream, decode_request(frame))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(listener.serve, serve)
+        nursery.start_soon(network.run)
+        yield Channel(network.host("client"), HERE, "me", nursery, **options), network
+        nursery.cancel_scope.cancel()
+
+
+@simulated
+async def test_answers_find_their_requests_in_any_order() -> None:
+    waiting: list[tuple[trio.abc.Stream, Request]] = []
+
+    async def answer_backwards(stream: trio.abc.Stream, request: Request) -> None:
+        waiting.append((stream, request))
+        if len(waiting) == 3:
+            for held_stream, held in reversed(waiting):
+                await answer(held_stream, held)
+
+    async with channel_to(answer_backwards) as (channel, _), trio.open_nursery() as nursery:
+        found: dict[str, str] = {}
+
+        async def ask(name: str) -> None:
+            found[name] = (await channel.request(question(name))).cluster_id
+
+        for name in ("a", "b", "c"):
+            nursery.start_soon(ask, name)
+        await trio.testing.wait_all_tasks_blocked()
+    assert found == {"a": "a", "b": "b", "c": "c"}
+    assert channel.outstanding == 0
+
+
+@simulated
+async def test_an_answer_that_nobody_waits_for_is_dropped() -> None:
+    async def answer_twice(stream: trio.abc.Stream, request: Request) -> None:
+        await stream.send_all(answer_to(request) * 2)
+
+    async with channel_to(answer_twice) as (channel, _):
+        assert [(await channel.request(question(name))).cluster_id for name in "abc"] == ["a", "b", "c"]
+
+
+@simulated
+async def test_nobody_there_means_that_nothing_was_sent() -> None:
+    async with channel_to(answer) as (channel, network):
+        network.crash("server")
+        with pytest.raises(UnreachableError, match="server:9092 cannot be reached"):
+            await channel.request(question("a"))
+
+
+@simulated
+async def test_no_answer_in_time_takes_the_connection_down() -> None:
+    async with channel_to(stay_silent, timeout_ms=1_000) as (channel, network), trio.open_nursery() as nursery:
+
+        async def ask_patiently() -> None:
+            with pytest.raises(NoAnswerError, match="no answer from server:9092 within 1000 ms"):
+                await channel.request(question("patient"), timeout_ms=60_000)
+
+        nursery.start_soon(ask_patiently)
+        begun = trio.current_time()
+        with pytest.raises(NoAnswerError, match="within 1000 ms"):
+            await channel.request(question("hasty"))
+        assert trio.current_time() - begun == pytest.approx(1)
+        await trio.testing.wait_all_tasks_blocked()
+        assert network.open_connections == 0
+
+
+@simulated
+async def test_a_lost_connection_is_made_anew_for_the_next_request() -> None:
+    async def answer_or_hang_up(stream: trio.abc.Stream, request: Request) -> None:
+        if request.message.topics[0].name == "die":
+            await stream.aclose()
+        else:
+            await answer(stream, request)
+
+    async with channel_to(answer_or_hang_up) as (channel, _):
+        with pytest.raises(NoAnswerError, match="server:9092"):
+            await channel.request(question("die"))
+        assert (await channel.request(question("live"))).cluster_id == "live"
+
+
+@simulated
+async def test_an_answer_that_makes_no_sense_ends_the_connection() -> None:
+    async def talk_nonsense(stream: trio.abc.Stream, request: Request) -> None:
+        body = request.correlation_id.to_bytes(4, "big") + b"\xff" * 9
+        await stream.send_all(len(body).to_bytes(4, "big") + body)
+
+    async with channel_to(talk_nonsense) as (channel, _):
+        with pytest.raises(NoAnswerError, match="sent what cannot be understood"):
+            await channel.request(question("a"))
+
+
+@simulated
+async def test_a_handshake_runs_on_each_new_connection() -> None:
+    greetings: list[str] = []
+
+    async def greet(channel: Channel) -> None:
+        greetings.append((await channel.request_here(question("hello"))).cluster_id)
+
+    async with channel_to(answer, handshake=greet) as (channel, network):
+        await channel.request(question("a"))
+        await channel.request(question("b"))
+        assert greetings == ["hello"]
+        network.reset("server")
+        await trio.testing.wait_all_tasks_blocked()
+        await channel.request(question("c"))
+        assert greetings == ["hello", "hello"]
+        await channel.aclose()
+        with pytest.raises(UnreachableError, match="is closed"):
+            await channel.request(question("d"))

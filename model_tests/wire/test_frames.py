@@ -1,0 +1,87 @@
+"""Frames are read whole, however the bytes come, and nothing beyond the limit is believed."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+from hypothesis import given
+from hypothesis import strategies as st
+
+from impl.wire.frames import LENGTH, READ_SIZE, ConnectionLostError, FrameReader, FrameTooLargeError
+
+LIMIT = 1 << 20
+
+
+class Chunks(trio.abc.ReceiveStream):
+    """A stream that brings these chunks, then ends."""
+
+    def __init__(self, chunks: list[bytes]) -> None:
+        self._chunks = [chunk for chunk in chunks if chunk]
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        await trio.lowlevel.checkpoint()
+        if not self._chunks:
+            return b""
+        chunk = self._chunks.pop(0)
+        if max_bytes is not None and len(chunk) > max_bytes:
+            self._chunks.insert(0, chunk[max_bytes:])
+            chunk = chunk[:max_bytes]
+        return chunk
+
+    async def aclose(self) -> None:
+        await trio.lowlevel.checkpoint()
+
+
+def framed(*payloads: bytes) -> bytes:
+    return b"".join(LENGTH.pack(len(payload)) + payload for payload in payloads)
+
+
+async def read_all(chunks: list[bytes]) -> list[bytes]:
+    reader = FrameReader(Chunks(chunks), LIMIT)
+    frames = []
+    while (frame := await reader.read_frame()) is not None:
+        frames.append(bytes(frame))
+    return frames
+
+
+@given(st.lists(st.binary(max_size=40), max_size=8), st.lists(st.integers(1, 50), max_size=20))
+def test_frames_are_the_same_however_the_bytes_are_cut(payloads: list[bytes], sizes: list[int]) -> None:
+    data, chunks = framed(*payloads), []
+    for size in sizes:
+        chunks.append(data[:size])
+        data = data[size:]
+    assert trio.run(read_all, [*chunks, data]) == payloads
+
+
+@pytest.mark.parametrize("size", [READ_SIZE - 4, READ_SIZE, READ_SIZE + 1, LIMIT])
+def test_large_frames_are_read_between_small_ones(size: int) -> None:
+    payloads = [b"before", bytes(range(256)) * (size // 256) + b"x" * (size % 256), b"after"]
+    data = framed(*payloads)
+    chunks = [data[start : start + 5000] for start in range(0, len(data), 5000)]
+    assert trio.run(read_all, chunks) == payloads
+
+
+@pytest.mark.parametrize("size", [-1, -(1 << 31), LIMIT + 1, (1 << 31) - 1])
+def test_a_length_that_is_not_allowed_is_refused_before_anything_is_allocated(size: int) -> None:
+    with pytest.raises(FrameTooLargeError, match=f"a frame of {size} bytes: only 0 to {LIMIT}"):
+        trio.run(read_all, [LENGTH.pack(size)])
+
+
+@pytest.mark.parametrize("data", [b"\x00\x00", framed(b"whole") + b"\x00\x00\x00\x05torn", LENGTH.pack(LIMIT) + b"x"])
+def test_an_end_inside_a_frame_is_a_lost_connection(data: bytes) -> None:
+    with pytest.raises(ConnectionLostError, match="the connection ended after"):
+        trio.run(read_all, [data])
+
+
+def test_reading_ahead_keeps_what_was_read() -> None:
+    async def main() -> None:
+        reader = FrameReader(Chunks([framed(b"first")[:6], framed(b"first")[6:], framed(b"second")]), LIMIT)
+        assert await reader.read_ahead()
+        assert await reader.read_ahead()
+        assert reader.buffered_bytes == 9
+        assert bytes(await reader.read_frame() or b"") == b"first"
+        assert reader.buffered_frame() is None
+        assert bytes(await reader.read_frame() or b"") == b"second"
+        assert not await reader.read_ahead()
+
+    trio.run(main)
