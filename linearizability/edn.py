@@ -1,9 +1,9 @@
 """Histories of Jepsen's Kafka workload, as its EDN files hold them.
 
-A completed `:send` or `:txn` of `[:send k v]` says `[:send k [offset v]]`; a completed `:poll` says, for each key, pairs
-of offset and value. A key is a partition here, each micro-operation an operation with the interval of the whole. Polls
-carry no position: they go on where the process was, until it assigns, subscribes or crashes. Runs with transactions have
-control records in their logs, which the log checker would take for holes.
+A completed `:send` or `:txn` of `[:send k v]` says `[:send k [offset v]]`; a completed `:poll` says, for each key, the
+pairs of offset and value. A key is a partition here, each micro-operation an operation with the interval of the whole.
+Polls carry no position: they go on where the process was, until it assigns, subscribes or crashes. Runs with
+transactions have control records in their logs, which the log checker would take for holes.
 """
 
 from __future__ import annotations
