@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from linearizability.anomaly import Name
-from linearizability.arrow import to_arrow
 from linearizability.check import Verdict, check
 from linearizability.generator import generate
 from linearizability.history import Operations, concatenate
@@ -85,6 +84,3 @@ def written_malformed(out: Path) -> list[dict[str, object]]:
     """The table of rows kept aside."""
     rows: list[dict[str, object]] = pq.read_table(out / "malformed", schema=MALFORMED_SCHEMA).to_pylist()
     return sorted(rows, key=lambda row: (str(row["file"]), int(str(row["row_group"])), int(str(row["row"]))))
-
-
-__all__ = ["to_arrow"]

@@ -1,0 +1,250 @@
+"""The whole job on Spark: the same verdicts as the checker's, by way of every plan; nothing doubled, nothing lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+import pytest
+
+from linearizability.arrow import to_arrow
+from model_tests.spark_check.layouts import (
+    LENGTH,
+    expected,
+    expected_anomalies,
+    histories,
+    replaced,
+    shuffled,
+    write,
+    written_anomalies,
+    written_malformed,
+    written_verdicts,
+)
+from spark_check.__main__ import main
+from spark_check.errors import BadInput, BadOutput, CannotRun, NotReconciled
+from spark_check.frames import check_histories
+from spark_check.job import open_job
+from spark_check.output import SUMMARY, UNITS
+from spark_check.session import local_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.spark
+
+
+def test_the_tables_in_spark_are_the_checkers_verdicts(spark: SparkSession, tmp_path: Path) -> None:
+    operations = histories(100)
+    write(tmp_path / "cut.parquet", to_arrow(operations), 333)
+    tables = check_histories(spark, [tmp_path / "cut.parquet"])
+    verdicts = {row.history: (row.operations, row.verdict) for row in tables.verdicts.collect()}
+    assert verdicts == expected(operations)
+    assert tables.verdicts.count() == 100
+    named = {(row.history, row.anomaly, row.witness) for row in tables.anomalies.collect()}
+    assert named == {(history, name.value, why) for history, name, _, _, why in expected_anomalies(operations)}
+    assert tables.malformed.count() == 0
+
+
+def test_unclustered_input_is_shuffled_and_a_note_says_so(spark: SparkSession, tmp_path: Path) -> None:
+    operations = histories(60)
+    clustered, mixed = to_arrow(operations.slice(0, 20 * LENGTH)), to_arrow(operations.slice(20 * LENGTH, 60 * LENGTH))
+    write(tmp_path / "clustered.parquet", clustered, 70)
+    write(tmp_path / "mixed.parquet", shuffled(mixed, seed=4), 100)
+    summary = open_job([tmp_path], tmp_path / "out", target=100, largest=300).run(spark)
+    assert len(summary.notes) == 1
+    assert "the ids 20 to 59 are unclustered" in summary.notes[0]
+    assert written_verdicts(tmp_path / "out") == expected(operations)
+    assert written_anomalies(tmp_path / "out") == expected_anomalies(operations)
+
+
+def test_the_summary_counts_what_the_tables_hold(spark: SparkSession, tmp_path: Path) -> None:
+    operations = histories(100)
+    file = write(tmp_path / "cut.parquet", replaced(to_arrow(operations), "kind", 25, 9), 333)
+    seen: list[tuple[int, int]] = []
+    job = open_job([file], tmp_path / "out", target=300)
+    summary = job.run(spark, lambda done, units: seen.append((done, units)))
+    assert (summary.histories, summary.operations) == (100, 100 * LENGTH)
+    words = [verdict for _, verdict in written_verdicts(tmp_path / "out").values()]
+    assert summary.verdicts == {word: words.count(word) for word in sorted(set(words))}
+    names = [name.value for _, name, _, _, _ in written_anomalies(tmp_path / "out")]
+    assert summary.anomalies == {name: names.count(name) for name in sorted(set(names))}
+    assert {one.anomaly for one in summary.examples} == set(names)
+    assert list(summary.malformed.values()) == [1] == [len(written_malformed(tmp_path / "out"))]
+    assert seen[-1] == (summary.units, summary.units)
+    assert type(summary).from_json(json.loads((tmp_path / "out" / SUMMARY).read_text())) == summary
+
+
+def test_no_history_at_all_is_no_error(spark: SparkSession, tmp_path: Path) -> None:
+    pq.write_table(to_arrow(histories(1)).slice(0, 0), tmp_path / "none.parquet")
+    tables = check_histories(spark, [tmp_path], out=tmp_path / "out")
+    assert [table.count() for table in tables] == [0, 0, 0]
+
+
+def test_a_damaged_file_fails_the_job_by_name_and_leaves_what_is_done(spark: SparkSession, tmp_path: Path) -> None:
+    write(tmp_path / "a.parquet", to_arrow(histories(20)), 100)
+    torn = write(tmp_path / "b.parquet", to_arrow(histories(20, first=20)), 400)
+    content = torn.read_bytes()
+    torn.write_bytes(content[:200] + bytes(1_000) + content[1_200:])
+    with pytest.raises(BadInput, match=r"b\.parquet, row group 0 cannot be read"):
+        open_job([tmp_path], tmp_path / "out", target=100).run(spark)
+    assert not (tmp_path / "out" / SUMMARY).exists()
+    assert set(written_verdicts(tmp_path / "out")) == set(range(20))
+
+
+@pytest.mark.parametrize("plan", ["clustered", "unclustered"])
+def test_a_resumed_job_judges_only_what_is_not_done(spark: SparkSession, plan: str, tmp_path: Path) -> None:
+    operations = histories(60)
+    rows = to_arrow(operations) if plan == "clustered" else shuffled(to_arrow(operations), seed=6)
+    file = write(tmp_path / "in.parquet", rows, 100)
+    out = tmp_path / "out"
+    open_job([file], out, target=100, largest=300).run(spark)
+    (out / SUMMARY).unlink()
+    commits = sorted((out / UNITS).iterdir())
+    for commit in commits[::3]:
+        commit.unlink()  # its tables are there, as after a kill between the tables and the commit
+    kept = {file: file.stat().st_mtime_ns for file in commits if file.exists()}
+    (out / "verdicts" / ".unit-000000.parquet.1.partial").write_text("half")
+    summary = open_job([file], out, resume=True, target=100, largest=300).run(spark)
+    assert summary.resumed == len(kept) < len(commits)
+    assert {file: file.stat().st_mtime_ns for file in kept} == kept
+    assert written_verdicts(out) == expected(operations)
+    assert not list(out.rglob("*.partial"))
+
+
+def test_a_verdict_that_went_missing_fails_the_job(spark: SparkSession, tmp_path: Path) -> None:
+    file = write(tmp_path / "in.parquet", to_arrow(histories(60)), 200)
+    out = tmp_path / "out"
+    open_job([file], out, target=200).run(spark)
+    (out / SUMMARY).unlink()
+    table = out / "verdicts" / "unit-000001.parquet"
+    pq.write_table(pq.read_table(table).slice(1), table)
+    with pytest.raises(NotReconciled, match="1 histories of the input have no verdict"):
+        open_job([file], out, resume=True, target=200).run(spark)
+    assert not (out / SUMMARY).exists()
+
+
+def test_the_callers_session_is_used_when_there_is_one(spark: SparkSession) -> None:
+    assert local_session().sparkContext is spark.sparkContext
+
+
+def test_a_worker_that_dies_is_said_in_one_line(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write(tmp_path / "in.parquet", to_arrow(histories(3)), 200)
+    job = open_job([file], tmp_path / "out")
+    job.run(spark)
+    (tmp_path / "out" / SUMMARY).unlink()
+    for commit in (tmp_path / "out" / UNITS).iterdir():
+        commit.unlink()
+    (tmp_path / "out" / "verdicts").rename(tmp_path / "elsewhere")
+    (tmp_path / "out" / "verdicts").write_text("a file where the folder was")
+    with pytest.raises(CannotRun) as raised:
+        job.run(spark)
+    assert "\n" not in str(raised.value)
+
+
+# The command line
+
+
+def command(capsys: pytest.CaptureFixture[str], *words: str | Path) -> tuple[int, str, str]:
+    status = main([str(word) for word in words])
+    said = capsys.readouterr()
+    return status, said.out, said.err
+
+
+def test_exit_status_0_when_all_hold(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = write(tmp_path / "good.parquet", to_arrow(histories(30, rate=0.0)), 100)
+    status, said, _ = command(capsys, file, "--out", tmp_path / "out")
+    assert (status, said.splitlines()[0]) == (0, "30 histories, 600 operations, judged at level kafka")
+
+
+def test_exit_status_1_when_some_are_violated_and_json_for_machines(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    operations = histories(30)
+    file = write(tmp_path / "bad.parquet", to_arrow(operations), 100)
+    status, said, _ = command(capsys, file, "--out", tmp_path / "out", "--json")
+    summary = json.loads(said)
+    assert status == summary["exit_status"] == 1
+    assert summary["verdicts"]["violated"] == sum(verdict == "violated" for _, verdict in expected(operations).values())
+
+
+def test_exit_status_2_when_rows_are_malformed(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write(tmp_path / "odd.parquet", replaced(to_arrow(histories(30, rate=0.0)), "kind", 25, 9), 100)
+    status, said, _ = command(capsys, file, "--out", tmp_path / "out")
+    assert status == 2
+    assert "malformed rows: 1: kind is 9" in said
+
+
+def test_a_finished_job_is_not_done_again(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write(tmp_path / "good.parquet", to_arrow(histories(30)), 100)
+    first = command(capsys, file, "--out", tmp_path / "out")
+    again = command(capsys, file, "--out", tmp_path / "out", "--resume")
+    assert again[:2] == first[:2]
+    assert again[2] == "", "Spark is not started for it"
+
+
+def test_exit_status_2_for_bad_input_and_output_before_spark_is_started(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spark_check.__main__.local_session", lambda *_: pytest.fail("Spark was started"))
+    good = write(tmp_path / "good.parquet", to_arrow(histories(3)), 100)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.txt").write_text("my only copy")
+    cases: list[tuple[list[str | Path], str]] = [
+        ([tmp_path / "absent", "--out", tmp_path / "out"], "absent does not exist"),
+        ([good, "--out", tmp_path / "full"], "is not empty"),
+        ([good, "--out", good], "is a file"),
+        ([good, "--out", tmp_path / "full", "--resume"], "holds no job to resume"),
+    ]
+    for words, said in cases:
+        status, out, err = command(capsys, *words)
+        assert (status, out) == (2, "")
+        assert err.startswith("error: ")
+        assert said in err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["full", "good.parquet"]
+    assert [path.name for path in (tmp_path / "full").iterdir()] == ["thesis.txt"]
+
+
+def test_a_job_is_resumed_only_with_the_same_input_and_level(spark: SparkSession, tmp_path: Path) -> None:
+    file = write(tmp_path / "in.parquet", to_arrow(histories(3)), 100)
+    open_job([file], tmp_path / "out").run(spark)
+    other = write(tmp_path / "other.parquet", to_arrow(histories(4)), 100)
+    with pytest.raises(BadOutput, match="its files were others"):
+        open_job([other], tmp_path / "out", resume=True)
+
+
+def test_a_job_that_was_killed_is_resumed_without_double_rows(spark: SparkSession, tmp_path: Path) -> None:
+    """Kill the driver once some units have their commit; go on in this process."""
+    operations = histories(150)
+    file = write(tmp_path / "in.parquet", to_arrow(operations), 20)
+    out = tmp_path / "out"
+    said = (
+        "import sys; from spark_check.job import open_job; from spark_check.session import local_session; "
+        "open_job(sys.argv[1:2], sys.argv[2], target=20).run(local_session())"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    victim = subprocess.Popen([sys.executable, "-c", said, str(file), str(out)], env=environment)
+    deadline = time.monotonic() + 120
+    while not len(list((out / UNITS).glob("*.json"))) > 5:
+        assert victim.poll() is None, "the job ended before it could be killed"
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    victim.send_signal(signal.SIGKILL)
+    victim.wait()
+    summary = open_job([file], out, target=20, resume=True).run(spark)
+    assert 5 < summary.resumed < summary.units == 150
+    assert written_verdicts(out) == expected(operations)
+    assert written_anomalies(out) == expected_anomalies(operations)
