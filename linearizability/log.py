@@ -158,6 +158,7 @@ class _Block:
         self.flag(self.failed, placed[self.failed] != UNKNOWN)
         self.placed: Ints = placed
         self.held = np.flatnonzero(placed >= 0)
+        self.held_group = self.group[self.held]
 
     def _gaps(self, wrote: Ints, writer: Ints, read: Ints, reader: Ints) -> None:
         """Flag batches and fetches with gaps, and fetches that do not begin where they should."""
@@ -205,11 +206,14 @@ class _Block:
         if len(begin) and (begin.min() < 0 or ops.offsets is not None or (mark < begin).any()):
             begin = _begin(ops, fetches, counts)
         self.low_end = np.full(self.groups, NEVER, np.int64)
-        np.minimum.at(self.low_end, self.group[fetches], begin)
-        for rows in (strong[self.placed[strong] != ops.offset[strong]], lists):
-            np.minimum.at(self.low_end, self.group[rows], ops.offset[rows])
-        np.minimum.at(self.low_end, self.group[self.held], self.placed[self.held])
-        self.bounded, self.most = self.held, self.placed[self.held]
+        fetch_group, list_group = self.group[fetches], self.group[lists]
+        self.knowing_group = np.concatenate((self.group[strong], fetch_group, list_group))
+        np.minimum.at(self.low_end, fetch_group, begin)
+        np.minimum.at(self.low_end, list_group, ops.offset[lists])
+        moved = strong[self.placed[strong] != ops.offset[strong]]
+        np.minimum.at(self.low_end, self.group[moved], ops.offset[moved])
+        self.bounded, self.bounded_group, self.most = self.held, self.held_group, self.placed[self.held]
+        np.minimum.at(self.low_end, self.held_group, self.most)
         if self.level is Level.STRICT or (ops.kind == Kind.SETTLED).any():
             self._short_reads(mark, counts)
 
@@ -223,6 +227,7 @@ class _Block:
         if self.level is Level.KAFKA:
             counted &= ops.call[rows] >= self._settled()[self.group[rows]]
         self.bounded = np.concatenate((self.bounded, rows[counted]))
+        self.bounded_group = self.group[self.bounded]
         self.most = np.concatenate((self.most, most[counted]))
 
     def _settled(self) -> Ints:
@@ -235,15 +240,15 @@ class _Block:
 
     def lay_out(self) -> None:
         """Give each partition a run of slots, one an offset from its log start to its end, and two to spare."""
-        group, held = self.group, self.held
+        held = self.held
         high = np.full(self.groups, -1, np.int64)
-        np.maximum.at(high, group[self.knowing], self.least)
-        np.maximum.at(high, group[held], self.placed[held] + self.counts[held])
+        np.maximum.at(high, self.knowing_group, self.least)
+        np.maximum.at(high, self.held_group, self.placed[held] + self.counts[held])
         empty = (high < 0) | (self.low_end == NEVER)
         self.low_end[empty] = 0
         high[empty] = 0
         span = np.maximum(high - self.low_end, 0)
-        written = np.bincount(_spread(group[self.produces], self.counts[self.produces]), minlength=self.groups)
+        written = np.bincount(_spread(self.group[self.produces], self.counts[self.produces]), minlength=self.groups)
         # An offset below the end is held by a record that was produced, so a longer log than that cannot be explained.
         wild = span > written
         if wild.any():
@@ -256,11 +261,12 @@ class _Block:
 
     def _leave_out(self, wild: Flags) -> None:
         """Say no more about partitions that are flagged already and would need too long a table."""
-        kept = ~wild[self.group[self.knowing]]
-        self.knowing, self.least = self.knowing[kept], self.least[kept]
-        kept = ~wild[self.group[self.bounded]]
-        self.bounded, self.most = self.bounded[kept], self.most[kept]
-        self.held = self.held[~wild[self.group[self.held]]]
+        kept = ~wild[self.knowing_group]
+        self.knowing, self.knowing_group, self.least = self.knowing[kept], self.knowing_group[kept], self.least[kept]
+        kept = ~wild[self.bounded_group]
+        self.bounded, self.bounded_group, self.most = self.bounded[kept], self.bounded_group[kept], self.most[kept]
+        kept = ~wild[self.held_group]
+        self.held, self.held_group = self.held[kept], self.held_group[kept]
         self.weak = self.weak[~wild[self.group[self.weak]]]
 
     def bound(self) -> None:
@@ -272,13 +278,14 @@ class _Block:
         self.times, self.horizon = call, horizon
         # Each partition's times lie above those of the one before it, so that the minimum does not leak between them.
         reached = np.full(int(self.base[-1]) + 1, NEVER, np.int64)
-        group = self.group[self.knowing]
+        group = self.knowing_group
         least = np.maximum(self.least, self.low_end[group])
         np.minimum.at(reached, least + self.shift[group], returned + group * horizon)
         self.reached = np.minimum.accumulate(reached[::-1])[::-1]
-        group = self.group[self.bounded]
+        group = self.bounded_group
         most = np.minimum(self.most, self.high[group])
-        self.flag(self.bounded, self.reached[most + 1 + self.shift[group]] < self.called(self.bounded))
+        called = call[self.bounded] + group * horizon
+        self.flag(self.bounded, self.reached[most + 1 + self.shift[group]] < called)
 
     def called(self, rows: Ints) -> Ints:
         """When `rows` were called, on the time scale of `reached`."""
@@ -289,23 +296,23 @@ class _Block:
         holder = np.full(int(self.base[-1]) + 1, -1, np.int64)
         ends = self.base[1:]
         holder[ends - 1] = holder[ends - 2] = holder[-1] = -2
-        slots, rows = self._slots(self.held, self.placed[self.held])
+        slots, rows = self._slots(self.held, self.held_group, self.placed[self.held])
         holder[slots] = rows
         self.flag(rows, holder[slots] != rows)
         if (holder == -1).any():
             self._fill(holder)
 
-    def _slots(self, rows: Ints, offset: Ints) -> tuple[Ints, Ints]:
+    def _slots(self, rows: Ints, group: Ints, offset: Ints) -> tuple[Ints, Ints]:
         """The slots of the records of batches that begin at `offset`, and the row of each."""
         counts = self.counts[rows]
-        return _runs(offset + self.shift[self.group[rows]], counts), _spread(rows, counts)
+        return _runs(offset + self.shift[group], counts), _spread(rows, counts)
 
     def _fill(self, holder: Ints) -> None:
         ops = self.ops
         weak = self.weak[self.placed[self.weak] < 0]
         weak = weak[ops.offset[weak] + self.counts[weak] <= self.high[self.group[weak]]]
         weak = weak[ops.offset[weak] >= self.low_end[self.group[weak]]]
-        slots, rows = self._slots(weak, ops.offset[weak])
+        slots, rows = self._slots(weak, self.group[weak], ops.offset[weak])
         fits = (holder[slots] == -1) & (self.called(rows) <= self.reached[slots + 1])
         holder[slots[fits]] = rows[fits]
         # A batch that fills only a part of its place is for the closer look.
