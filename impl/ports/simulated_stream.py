@@ -16,13 +16,10 @@ from __future__ import annotations
 import struct
 from collections import deque
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import attrs
 import trio
-
-if TYPE_CHECKING:
-    from kio.static.protocol import Entity
 
 LARGEST_FRAME = 256 << 20
 """A length beyond this is taken for garbage."""
@@ -66,16 +63,14 @@ class Frame:
         return not self.end.closed
 
     @cached_property
-    def message(self) -> Entity:
-        """The decoded body. Raises `impl.wire.codecs.MalformedMessageError` when it cannot be decoded."""
+    def message(self) -> Any:
+        """The decoded body, one of kio's classes. Raises `impl.wire.codecs.MalformedMessageError` when it cannot be decoded."""
         from impl.wire.codecs import decode_request, decode_response
 
         body = memoryview(self.data)[4:]
         if self.is_request:
-            request: Entity = decode_request(body).message
-            return request
-        response: Entity = decode_response(body, self.api_key, self.api_version).message
-        return response
+            return decode_request(body).message
+        return decode_response(body, self.api_key, self.api_version).message
 
     def __str__(self) -> str:
         kind = "request" if self.is_request else "response"

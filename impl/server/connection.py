@@ -23,7 +23,6 @@ import trio
 from kio.schema.errors import ErrorCode
 
 from impl.ports.clock import Clock
-from impl.ports.network import abort
 from impl.wire.apis import SPOKEN, ApiKey
 from impl.wire.codecs import MalformedMessageError, api_name, decode_request, encode_response, peek_request
 from impl.wire.frames import ConnectionLostError, FrameReader, FrameTooLargeError, Payload
@@ -52,14 +51,18 @@ class Connection:
         self._answers: list[bytes] = []
 
     async def serve(self) -> str | None:
-        """Serve until the peer closes (None), breaks the rules or is lost (the reason in words)."""
+        """Serve until the peer closes (None), breaks the rules or is lost (the reason in words).
+
+        The caller closes the stream; requests before the one that broke the rules have been answered.
+        """
         try:
-            while (frame := self._reader.buffered_frame() or await self._next_frame()) is not None:
-                await self._clock.until_running()
-                await self._handle(frame)
-        except (RefusedError, MalformedMessageError, FrameTooLargeError) as error:
-            await abort(self._stream)
-            return str(error)
+            try:
+                while (frame := self._reader.buffered_frame() or await self._next_frame()) is not None:
+                    await self._clock.until_running()
+                    await self._handle(frame)
+            except (RefusedError, MalformedMessageError, FrameTooLargeError) as error:
+                await self._send_answers()
+                return str(error)
         except (ConnectionLostError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
             return str(error) or "the connection broke"
         return None

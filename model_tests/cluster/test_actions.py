@@ -101,7 +101,7 @@ async def test_an_isr_change_is_two_messages(cluster: Cluster) -> None:
         await client.produce("t", b"a", acks=1)
     assert cluster.broker(0).trigger.shrink_isr("t", 0, lagging={1}) == [("t", 0)]
     await wait_all_tasks_blocked()
-    assert cluster.replica(0, "t").pending_isr == {0}
+    assert cluster.replica(0, "t").pending_isr == frozenset({0})
     assert not cluster.broker(0).trigger.retry_alter_partition("t", 0), "one is on its way"
     await deliver(cluster)
     assert cluster.isr("t") == (0,)

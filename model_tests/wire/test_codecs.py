@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -82,10 +83,8 @@ def test_a_damaged_request_is_another_request_or_malformed(api: ApiKey, data: st
     frame = bytearray(encode_request(data.draw(messages(request_class(api, SPOKEN[api]))), 1, "c")[4:])
     position = data.draw(st.integers(8, len(frame) - 1))
     frame[position] ^= 1 << data.draw(st.integers(0, 7))
-    try:
-        decode_request(bytes(frame))
-    except MalformedMessageError as error:
-        assert str(error)
+    with suppress(MalformedMessageError):
+        assert decode_request(bytes(frame)).correlation_id == 1
 
 
 def test_a_cut_request_is_malformed_wherever_it_is_cut() -> None:

@@ -1,0 +1,190 @@
+"""The client retries what is safe, and says clearly when it cannot know what became of a request."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import trio
+from kio.schema.errors import ErrorCode
+
+from impl.client.client import Client, ClientConfig
+from impl.client.errors import KafkaError
+from impl.client.observer import Operation
+from impl.client.requests import Fetched, ListedOffset
+from impl.cluster import Cluster
+from impl.ports.clock import SimulatedClock
+from impl.ports.network import Address
+from model_tests.simulated import simulated
+
+IMPATIENT = ClientConfig(request_timeout_ms=500, default_api_timeout_ms=900)
+
+
+class Recorder:
+    """What a client did, in order."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, Any]] = []
+
+    def invoked(self, operation: Operation) -> int:
+        self.events.append(("invoke", operation))
+        return len(self.events)
+
+    def returned(self, token: int, result: Any) -> None:
+        self.events.append((f"return {token}", result))
+
+    def failed(self, token: int, error: BaseException) -> None:
+        self.events.append((f"fail {token}", error))
+
+
+@simulated
+async def test_a_client_finds_the_new_leader_by_itself() -> None:
+    async with Cluster(brokers=3, seed=1) as cluster:
+        await cluster.create_topic("t", assignments=[[0, 1, 2]])
+        async with cluster.client() as client:
+            await client.produce("t", b"a")
+            cluster.lapse_session(0)
+            await cluster.settle_metadata()
+            assert await client.produce("t", b"b") == 1
+            assert (await client.fetch("t", 0)).values == (b"a", b"b")
+            assert cluster.leader("t") == 1
+
+
+@simulated
+async def test_a_client_waits_for_a_leader_to_appear() -> None:
+    async with Cluster(brokers=2, seed=1) as cluster:
+        await cluster.create_topic("t", assignments=[[0]])
+        async with cluster.client() as client, trio.open_nursery() as nursery:
+            await client.produce("t", b"a")
+            await cluster.crash(0, lose_unsynced=False)
+
+            async def restart_later() -> None:
+                await trio.sleep(3)
+                await cluster.restart(0)
+
+            nursery.start_soon(restart_later)
+            assert await client.produce("t", b"b", timeout_ms=30_000) == 1
+
+
+@simulated
+async def test_a_produce_that_was_never_sent_was_not_done() -> None:
+    async with Cluster(brokers=1, seed=1) as cluster:
+        await cluster.create_topic("t")
+        async with cluster.client(config=IMPATIENT) as client:
+            await cluster.crash(0)
+            with pytest.raises(KafkaError) as refused:
+                await client.produce("t", b"a")
+            assert not refused.value.maybe_done
+
+
+@simulated
+async def test_a_produce_without_an_answer_may_have_been_done_and_is_not_repeated() -> None:
+    async with Cluster(brokers=1, seed=1) as cluster:
+        await cluster.create_topic("t")
+        async with cluster.client("me", config=IMPATIENT) as client:
+            await client.produce("t", b"a")
+            cluster.drop(source=0, destination="me")
+            with pytest.raises(KafkaError) as unanswered:
+                await client.produce("t", b"b")
+            assert unanswered.value.maybe_done
+            assert "it may have been carried out" in str(unanswered.value)
+            assert cluster.replica(0, "t").log_end_offset == 2
+            cluster.clear_faults()
+            assert (await client.fetch("t", 0)).values == (b"a", b"b")
+
+
+@simulated
+async def test_a_fetch_without_an_answer_is_repeated() -> None:
+    async with Cluster(brokers=1, seed=1) as cluster:
+        await cluster.create_topic("t")
+        async with cluster.client("me", config=ClientConfig(request_timeout_ms=500)) as client:
+            await client.produce("t", b"a")
+            cluster.drop(source=0, destination="me")
+            async with trio.open_nursery() as nursery:
+
+                async def heal_later() -> None:
+                    await trio.sleep(2)
+                    cluster.clear_faults()
+
+                nursery.start_soon(heal_later)
+                assert (await client.fetch("t", 0)).values == (b"a",)
+
+
+@simulated
+async def test_a_fetch_inside_a_batch_begins_where_it_was_asked_to() -> None:
+    async with Cluster(brokers=1, seed=1) as cluster:
+        await cluster.create_topic("t")
+        async with cluster.client() as client:
+            await client.produce("t", b"a", b"b", b"c")
+            fetched = await client.fetch("t", 1)
+            assert [(record.offset, record.value) for record in fetched.records] == [(1, b"b"), (2, b"c")]
+
+
+@simulated
+async def test_everything_a_client_does_can_be_observed() -> None:
+    async with Cluster(brokers=1, seed=1) as cluster:
+        await cluster.create_topic("t")
+        recorder = Recorder()
+        async with cluster.client("me", config=IMPATIENT, observer=recorder) as client:
+            await client.produce("t", b"a", b"b")
+            await client.fetch("t", 1)
+            await client.list_offsets("t")
+            with pytest.raises(KafkaError):
+                await client.fetch("t", 99)
+            with trio.move_on_after(0.1):
+                await client.fetch("t", 2, max_wait_ms=5_000)
+        produce, fetch, listing = (
+            Operation("me", "produce", "t", 0, (b"a", b"b")),
+            Operation("me", "fetch", "t", 0, offset=1),
+            Operation("me", "list_offsets", "t", 0, offset=-1),
+        )
+        events = recorder.events
+        assert events[:2] == [("invoke", produce), ("return 1", 0)]
+        assert events[2] == ("invoke", fetch)
+        assert isinstance(events[3][1], Fetched)
+        assert events[3][1].values == (b"b",)
+        assert events[4:6] == [("invoke", listing), ("return 5", ListedOffset(2, -1, 0))]
+        assert events[7][0] == "fail 7"
+        assert events[7][1].code is ErrorCode.offset_out_of_range
+        assert isinstance(events[9][1], trio.Cancelled)
+
+
+@simulated
+async def test_metadata_come_from_whichever_broker_answers() -> None:
+    async with Cluster(brokers=3, seed=1) as cluster:
+        await cluster.create_topic("t")
+        async with cluster.client(config=IMPATIENT) as client:
+            await cluster.crash(0)
+            cluster.pause(1)
+            answer = await client.metadata("t", timeout_ms=5_000)
+            assert answer.topics[0].name == "t"
+
+
+@simulated
+async def test_mistakes_of_the_caller_are_named() -> None:
+    async with Cluster(brokers=1, seed=1) as cluster:
+        async with cluster.client(config=IMPATIENT) as client:
+            with pytest.raises(ValueError, match="acks is 2: use 0, 1 or -1"):
+                await client.produce("t", b"a", acks=2)
+            with pytest.raises(ValueError, match="give at least one"):
+                await client.produce("t")
+            with pytest.raises(KafkaError) as unknown:
+                await client.produce("nothing", b"a")
+            assert unknown.value.code is ErrorCode.unknown_topic_or_partition
+            assert not unknown.value.maybe_done
+        with pytest.raises(RuntimeError, match="async with client"):
+            await cluster.client().fetch("t", 0)
+        with pytest.raises(ValueError, match="bootstrap is empty"):
+            Client(cluster.network.host("me"), [], SimulatedClock())
+
+
+@simulated
+async def test_a_cluster_that_cannot_be_reached_is_an_error_in_time() -> None:
+    async with Cluster(brokers=1, seed=1) as cluster:
+        nowhere = Client(cluster.network.host("me"), [Address("nowhere", 1)], SimulatedClock(), config=IMPATIENT)
+        async with nowhere as client:
+            begun = trio.current_time()
+            with pytest.raises(KafkaError) as unreachable:
+                await client.fetch("t", 0)
+            assert "nowhere:1 cannot be reached" in str(unreachable.value)
+            assert trio.current_time() - begun < 1

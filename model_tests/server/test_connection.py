@@ -1,0 +1,174 @@
+"""A server's connections: answers in order, and whoever breaks the rules loses his own connection only."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import trio
+from kio.schema.api_versions.v0.request import ApiVersionsRequest as ApiVersionsRequestV0
+from kio.schema.api_versions.v4.request import ApiVersionsRequest
+from kio.schema.errors import ErrorCode
+from kio.schema.metadata.v12.request import MetadataRequest, MetadataRequestTopic
+
+from impl.client import requests
+from impl.cluster import Cluster
+from impl.ports.network import Address
+from impl.server.fetch_messages import consumer_request
+from impl.wire.apis import BROKER_APIS, SPOKEN, ApiKey
+from impl.wire.codecs import decode_response, encode_request
+from impl.wire.frames import LENGTH, FrameReader
+from impl.wire.primitives import TopicName
+from model_tests.simulated import simulated
+
+SMALL = {"socket.request.max.bytes": 10_000, "max.connections": 6}
+
+
+def metadata(name: str) -> MetadataRequest:
+    topic = MetadataRequestTopic(topic_id=None, name=TopicName(name))
+    return MetadataRequest(topics=(topic,), include_topic_authorized_operations=False)
+
+
+class Peer:
+    """Somebody on a raw connection to broker 0."""
+
+    def __init__(self, stream: trio.abc.Stream) -> None:
+        self.stream = stream
+        self._reader = FrameReader(stream, 1 << 20)
+
+    async def answer(self, api: ApiKey, version: int | None = None) -> tuple[int, Any]:
+        frame = await self._reader.read_frame()
+        assert frame is not None, "the broker closed the connection"
+        decoded = decode_response(frame, api, SPOKEN[api] if version is None else version)
+        return decoded.correlation_id, decoded.message
+
+    async def is_hung_up_on(self) -> bool:
+        try:
+            return await self._reader.read_frame() is None
+        except trio.BrokenResourceError:
+            return True
+
+
+@asynccontextmanager
+async def broker_with_peers(config: dict[str, int] | None = None) -> AsyncIterator[tuple[Cluster, Any]]:
+    async with Cluster(brokers=1, seed=1, config=config) as cluster:
+        address: Address = cluster.broker(0).address
+
+        async def connect() -> Peer:
+            return Peer(await cluster.network.host("peer").connect(address))
+
+        yield cluster, connect
+
+
+@simulated
+async def test_requests_that_come_together_are_answered_in_order() -> None:
+    async with broker_with_peers() as (_, connect):
+        peer = await connect()
+        await peer.stream.send_all(b"".join(encode_request(metadata("t"), nth, "me") for nth in range(50)))
+        assert [(await peer.answer(ApiKey.METADATA))[0] for _ in range(50)] == list(range(50))
+
+
+@simulated
+async def test_a_request_waits_for_the_one_before_it() -> None:
+    async with broker_with_peers() as (cluster, connect):
+        await cluster.create_topic("t")
+        async with cluster.client() as client:
+            await client.produce("t", b"a")
+            topic_id = cluster.controller.controller.image.topics["t"].topic_id
+        held = consumer_request(topic_id, 0, 1, leader_epoch=-1, max_wait_ms=2_000, min_bytes=1, max_bytes=1_000)
+        peer = await connect()
+        begun = trio.current_time()
+        await peer.stream.send_all(encode_request(held, 1, "me") + encode_request(metadata("t"), 2, "me"))
+        assert (await peer.answer(ApiKey.FETCH))[0] == 1
+        assert (await peer.answer(ApiKey.METADATA))[0] == 2
+        assert trio.current_time() - begun == pytest.approx(2)
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (LENGTH.pack(10_001) + bytes(10_001), "a frame of 10001 bytes"),
+        (LENGTH.pack(-1), "a frame of -1 bytes"),
+        (LENGTH.pack(4) + b"\x00\x03\x00\x0c", "shorter than its header"),
+        (LENGTH.pack(30) + bytes(30), "PRODUCE version 0 is not served"),
+        (LENGTH.pack(30) + b"\x7f\xff" + bytes(28), "API 32767 version 0 is not served"),
+        (encode_request(metadata("t"), 1, "me")[:-1] + b"\x07", "MetadataRequest"),
+    ],
+)
+@simulated
+async def test_malformed_input_ends_its_connection_and_harms_nobody_else(data: bytes, reason: str) -> None:
+    async with broker_with_peers(SMALL) as (cluster, connect):
+        neighbour, culprit = await connect(), await connect()
+        await culprit.stream.send_all(data)
+        assert await culprit.is_hung_up_on()
+        await trio.testing.wait_all_tasks_blocked()
+        assert reason in cluster.broker(0).closed_connections[-1]
+        await neighbour.stream.send_all(encode_request(metadata("t"), 5, "me"))
+        correlation_id, answer = await neighbour.answer(ApiKey.METADATA)
+        assert correlation_id == 5
+        assert answer.topics[0].error_code is ErrorCode.unknown_topic_or_partition
+
+
+@simulated
+async def test_requests_before_a_malformed_one_are_answered() -> None:
+    async with broker_with_peers(SMALL) as (cluster, connect):
+        await cluster.create_topic("t")
+        async with cluster.client() as client:
+            await client.produce("t", b"a", acks=1)
+            route = await client._routes.leader(client, "t", 0)
+        produce = requests.produce(route, requests.batch([b"b"], 0), 1, 1_000)
+        peer = await connect()
+        await peer.stream.send_all(encode_request(produce, 1, "me") + LENGTH.pack(-5))
+        _, answer = await peer.answer(ApiKey.PRODUCE)
+        assert answer.responses[0].partition_responses[0].base_offset == 1
+        assert await peer.is_hung_up_on()
+        assert cluster.replica(0, "t").log_end_offset == 2
+
+
+@simulated
+async def test_connections_beyond_the_limit_are_closed() -> None:
+    async with broker_with_peers(SMALL) as (_, connect):
+        peers = [await connect() for _ in range(8)]
+        await trio.testing.wait_all_tasks_blocked()
+        refused = 0
+        for peer in peers:
+            with trio.move_on_after(0.1):
+                refused += await peer.is_hung_up_on()
+        assert refused >= 2
+
+
+@simulated
+async def test_api_versions_say_what_is_spoken() -> None:
+    async with broker_with_peers() as (_, connect):
+        peer = await connect()
+        request = ApiVersionsRequest(client_software_name="me", client_software_version="1")
+        await peer.stream.send_all(encode_request(request, 1, "me"))
+        _, answer = await peer.answer(ApiKey.API_VERSIONS)
+        assert {key.api_key: key.max_version for key in answer.api_keys} == {key: SPOKEN[key] for key in BROKER_APIS}
+
+
+@simulated
+async def test_an_unknown_version_of_api_versions_is_answered_in_version_0() -> None:
+    async with broker_with_peers() as (_, connect):
+        peer = await connect()
+        await peer.stream.send_all(encode_request(ApiVersionsRequestV0(), 9, "me"))
+        correlation_id, answer = await peer.answer(ApiKey.API_VERSIONS, version=0)
+        assert (correlation_id, answer.error_code) == (9, ErrorCode.unsupported_version)
+        assert {key.api_key for key in answer.api_keys} == {int(key) for key in BROKER_APIS}
+
+
+@simulated
+async def test_a_waiting_request_is_dropped_with_its_connection() -> None:
+    async with broker_with_peers() as (cluster, connect):
+        await cluster.create_topic("t")
+        topic_id = cluster.controller.controller.image.topics["t"].topic_id
+        held = consumer_request(topic_id, 0, 0, leader_epoch=-1, max_wait_ms=60_000, min_bytes=1, max_bytes=1_000)
+        peer = await connect()
+        await peer.stream.send_all(encode_request(held, 1, "me"))
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(cluster.broker(0).partitions.fetches) == 1
+        await peer.stream.aclose()
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(cluster.broker(0).partitions.fetches) == 0
