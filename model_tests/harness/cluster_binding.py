@@ -30,6 +30,8 @@ from impl.client.errors import KafkaError
 from impl.client.requests import batch, produce, produced
 from impl.client.routes import Route
 from impl.cluster import Cluster
+from impl.controller.controller import Controller
+from impl.controller.records import MetadataRecord, PartitionRecord
 from impl.partition.messages import FollowerFetch
 from impl.partition.registration import PartitionRegistration
 from impl.ports.simulated_network import Frame
@@ -68,16 +70,10 @@ class ClusterBinding:
     """A cluster beside the specification; `cluster_steps` makes it move."""
 
     def __init__(self, machine: Replication, roles: Roles = CORRECT) -> None:
-        """Raises ValueError for a machine whose initial state no new cluster is in."""
-        if machine.initial_leader or machine.initial_isr not in ((), tuple(range(machine.brokers))):
-            raise ValueError(
-                f"a new cluster is led by broker 0 with all replicas in sync, not by {machine.initial_leader} with "
-                f"{machine.initial_isr}: replay on spec or cores"
-            )
         self.machine = machine
         self.epochs = abstraction.Epochs()
         self.memory = [Remembered() for _ in range(machine.brokers)]
-        self.leaders: dict[int, int] = {0: 0}
+        self.leaders: dict[int, int] = {0: machine.initial_leader}
         """Leader epoch -> the broker that followers of that epoch fetch from."""
         self.answered: dict[int, tuple[int, bool]] = {}
         """Value -> (leader epoch in which it was appended, whether it was acknowledged)."""
@@ -100,7 +96,7 @@ class ClusterBinding:
             timers=False,
             trace=False,
             replica_class=roles.replica,
-            controller_class=roles.controller,
+            controller_class=founding(roles.controller, machine),
         )
         await self._stack.enter_async_context(cluster)
         self._nursery = await self._stack.enter_async_context(trio.open_nursery())
@@ -263,6 +259,19 @@ class ClusterBinding:
                 self.answered[value] = leader_epoch, False
             await channel.aclose()
             nursery.cancel_scope.cancel()
+
+
+def founding(controller: type[Controller], machine: Replication) -> type[Controller]:
+    """The controller, but that the partition begins as the machine says and not as placement has it."""
+    isr = machine.initial_isr or tuple(range(machine.brokers))
+
+    class Founding(controller):  # type: ignore[valid-type, misc]
+        def _write(self, record: MetadataRecord) -> None:
+            if isinstance(record, PartitionRecord):
+                record = attrs.evolve(record, leader=machine.initial_leader, isr=isr)
+            super()._write(record)
+
+    return Founding
 
 
 def record_batch(value: int) -> bytes:

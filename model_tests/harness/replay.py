@@ -83,8 +83,7 @@ class SpecBinding:
 def replay_file(path: Path, on: str = "all", *, with_bug: bool = True) -> list[Replayed]:
     """Replay a file at one level, "spec", "cores" or "cluster", or at "all".
 
-    Raises CounterexampleError for a file that is none, ValueError for a level that is none or a machine in whose initial
-    state no new cluster is.
+    Raises CounterexampleError for a file that is none, ValueError for a level that is none.
     """
     counterexample = load(path)
     if on not in ("all", *(level.value for level in Level)):

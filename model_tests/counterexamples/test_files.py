@@ -1,0 +1,116 @@
+"""Counterexample files are read back as they were written, and bad ones are refused with what is wrong."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from model_tests.harness.counterexamples import (
+    FOLDER,
+    Counterexample,
+    CounterexampleError,
+    Expected,
+    Failure,
+    Found,
+    load,
+    save,
+)
+from spec.replication import Bounds, Replication
+from spec.replication_actions import Append, SendFetch
+from spec.replication_state import Acks
+
+SAMPLE = Counterexample(
+    machine=Replication(brokers=2, initial_isr=(0,), acks=(Acks.LEADER,), bounds=Bounds(crashes=3)),
+    bug=None,
+    actions=(Append(0, Acks.LEADER), SendFetch(1)),
+    expected=Expected(Failure.DIFFERENCE, "replicas[0].log"),
+    found=Found("cluster lockstep", 7),
+)
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.json")), ids=lambda path: path.stem)
+def test_a_file_is_written_as_it_was_read(path: Path, tmp_path: Path) -> None:
+    copy = tmp_path / path.name
+    save(load(path), copy)
+    assert load(copy) == load(path)
+    unlike = [
+        (one, other)
+        for one, other in zip(path.read_text().splitlines(), copy.read_text().splitlines(), strict=True)
+        if one != other
+    ]
+    assert all('"replay"' in one for one, _ in unlike), "but for the path in the command, byte for byte"
+
+
+def test_every_constant_survives(tmp_path: Path) -> None:
+    line = save(SAMPLE, tmp_path / "sample.json")
+    assert load(tmp_path / "sample.json") == SAMPLE
+    assert line == f"tidegauge replay {tmp_path / 'sample.json'}"
+
+
+def test_one_action_is_one_line(tmp_path: Path) -> None:
+    save(SAMPLE, tmp_path / "sample.json")
+    lines = (tmp_path / "sample.json").read_text().splitlines()
+    assert sum('"@": "Append"' in line for line in lines) == sum('"@": "SendFetch"' in line for line in lines) == 1
+
+
+def test_the_buggy_machine_has_the_same_constants() -> None:
+    buggy = attrs.evolve(SAMPLE, bug="minimal_isr").buggy_machine()
+    assert type(buggy) is not Replication
+    assert attrs.asdict(buggy) == attrs.asdict(SAMPLE.machine)
+
+
+def change(key: str, value: Any) -> Callable[[dict[str, Any]], None]:
+    def edit(data: dict[str, Any]) -> None:
+        data[key] = value
+
+    return edit
+
+
+def constant(name: str, value: Any) -> Callable[[dict[str, Any]], None]:
+    def edit(data: dict[str, Any]) -> None:
+        data["machine"]["constants"][name] = value
+
+    return edit
+
+
+@pytest.mark.parametrize(
+    ("edit", "told"),
+    [
+        (change("format", "tidegauge counterexample 9"), '"format" must be'),
+        (change("bug", "kafka_1"), "the zoo has kafka_1211"),
+        (change("colour", "blue"), r"unknown \['colour'\]"),
+        (change("expected", {"kind": "feeling"}), "'invariant' or 'difference'"),
+        (change("found", []), '"found" must give'),
+        (change("actions", 7), '"actions" must be a list'),
+        (change("actions", [{"@": "Append", "broker": 0}]), "action 1: Append has the fields"),
+        (change("actions", [{"@": "Dance"}]), "action 1: 'Dance' is no class"),
+        (change("machine", {"name": "Paxos", "constants": {}}), "must be Replication"),
+        (constant("brokers", -1), "constant brokers must be a int of at least 0, not -1"),
+        (constant("acks", ["some"]), "constant acks must be a list of"),
+        (constant("bounds", {"crashes": "many"}), "constant bounds must give whole numbers"),
+        (constant("initial_isr", [0, "1"]), "constant initial_isr must be a list of broker ids"),
+        (constant("rain", 1), r"no constants \['rain'\]"),
+    ],
+)
+def test_what_is_wrong_is_told_with_the_path(edit: Callable[[dict[str, Any]], None], told: str, tmp_path: Path) -> None:
+    path = tmp_path / "sample.json"
+    save(SAMPLE, path)
+    data = json.loads(path.read_text())
+    edit(data)
+    path.write_text(json.dumps(data))
+    with pytest.raises(CounterexampleError, match=told) as refused:
+        load(path)
+    assert str(refused.value).startswith(str(path))
+
+
+def test_what_is_no_json_and_what_is_not_there_are_told_apart(tmp_path: Path) -> None:
+    with pytest.raises(CounterexampleError, match="cannot be read"):
+        load(tmp_path / "none.json")
+    (tmp_path / "torn.json").write_text('{"format": ')
+    with pytest.raises(CounterexampleError, match="is not JSON: line 1"):
+        load(tmp_path / "torn.json")

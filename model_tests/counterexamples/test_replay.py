@@ -1,0 +1,41 @@
+"""Every saved counterexample goes wrong with its bug, on specification, cores and cluster, and nowhere without it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from model_tests.harness.counterexamples import FOLDER, load, replay_line
+from model_tests.harness.replay import Level, replay, replay_file
+from spec.bugs import BUGS
+
+FILES = sorted(FOLDER.glob("*.json"))
+
+
+def test_every_bug_of_the_zoo_has_a_counterexample() -> None:
+    assert {load(path).bug for path in FILES} >= set(BUGS)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("level", Level, ids=lambda level: level.value)
+def test_it_fails_with_its_bug_and_passes_without(path: Path, level: Level) -> None:
+    counterexample = load(path)
+    without = replay(counterexample, level, with_bug=False)
+    assert not without.failed, f"{without.words}\nreplay: {replay_line(path)}"
+    if counterexample.bug is not None:
+        assert replay(counterexample, level).failed, f"the bug no longer shows: {replay_line(path)}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_on_the_specification_the_expected_invariant_falls_in_the_last_step(path: Path) -> None:
+    counterexample = load(path)
+    (done,) = replay_file(path, "spec")
+    assert done.failure == counterexample.expected
+    assert done.at == len(counterexample.actions), "a shortest counterexample has no action to spare"
+    assert done.values, "the values that make the invariant false are told"
+
+
+def test_there_is_no_other_level() -> None:
+    with pytest.raises(ValueError, match="no level 'moon': use spec, cores, cluster or all"):
+        replay_file(FILES[0], "moon")

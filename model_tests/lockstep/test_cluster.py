@@ -1,0 +1,41 @@
+"""The trio cluster in lockstep with the specification, and what the lockstep finds when a bug is switched on."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from model_tests.bugs import BUGS
+from model_tests.harness.cluster_steps import bind_cluster
+from model_tests.harness.counterexamples import replay_line, save
+from model_tests.harness.lockstep_machine import LockstepRun, drive
+
+NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
+EXAMPLES = 5_000 if NIGHTLY else 200
+FAILURES = Path(".hypothesis") / "counterexamples"
+
+
+def assert_holds(run: LockstepRun, name: str) -> None:
+    """Else save the shortest list of actions, and say how to replay it."""
+    if run.counterexample is not None:
+        path = FAILURES / f"{name}.json"
+        save(run.counterexample, path)
+        pytest.fail(f"{run.difference}\nreplay: {replay_line(path)}")
+
+
+def test_the_cluster_is_in_every_state_as_the_specification_says() -> None:
+    seed = int.from_bytes(os.urandom(4)) if NIGHTLY else None
+    run = drive(bind_cluster(), name="cluster lockstep", examples=EXAMPLES, seed=seed)
+    assert_holds(run, f"cluster-{seed}")
+    seldom = {"Append", "Crash", "Pause", "LapseSession", "ControllerFailover", "ShrinkIsr", "ReceiveAlterPartition"}
+    assert all(run.actions[name] > 10 for name in seldom), f"too little was tried: {run.actions}"
+
+
+@pytest.mark.parametrize("bug", ["kafka_1211", "kafka_14139", "last_replica_standing"])
+def test_a_bug_that_is_switched_on_is_found_and_shrunk(bug: str, tmp_path: Path) -> None:
+    run = drive(bind_cluster(BUGS[bug].roles), name="cluster lockstep", examples=100, seed=1, bug=bug)
+    assert run.counterexample is not None, f"{bug} was not found in {run.examples} examples"
+    assert len(run.counterexample.actions) <= 20
+    assert save(run.counterexample, tmp_path / f"{bug}.json").startswith("tidegauge replay ")
