@@ -76,8 +76,10 @@ def ordered(items: frozenset[Any]) -> list[Any]:
 
 
 def narrate(trace: Trace[Any]) -> Iterator[str]:
-    """A trace as lines of text: the initial state, then each action with what it changed."""
-    yield f"1. {plain(trace.initial)}"
+    """A trace as lines of text: the initial state, part by part, then each action with what it changed."""
+    yield "1. initial state"
+    for field in attrs.fields(type(trace.initial)) if attrs.has(type(trace.initial)) else ():
+        yield f"     {field.name}: {plain(getattr(trace.initial, field.name))}"
     for number, (before, action, after) in enumerate(trace.transitions(), start=2):
         yield f"{number}. {plain(action)}"
         for change in changes(before, after):

@@ -11,6 +11,7 @@ from cyclopts import App, CycloptsError
 import tidegauge
 from tidegauge.commands.checking import check
 from tidegauge.commands.exploring import explore
+from tidegauge.commands.replaying import replay
 from tidegauge.exits import Status, Unusable
 from tidegauge.screen import write_json
 
@@ -29,7 +30,7 @@ app = App(
     suppress_keyboard_interrupt=False,
     result_action="return_value",
 )
-for command in (explore, check):
+for command in (explore, replay, check):
     app.command(command)
 
 

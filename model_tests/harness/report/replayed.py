@@ -1,0 +1,74 @@
+"""A replayed counterexample as a report: what became of it at each level, and its steps as a sequence diagram."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from model_tests.harness.counterexamples import Counterexample
+from model_tests.harness.replay import Replayed
+from model_tests.harness.report.model import Catch, Report, Stage, Verdict
+from model_tests.harness.report.model import Counterexample as Figure
+from model_tests.harness.report.replication import steps
+from spec.bugs import BUGS
+from spec.changes import plain
+
+
+def figure_of(counterexample: Counterexample, replayed: Replayed, replay: str) -> Figure:
+    """The steps that were taken, and what was wrong in the end; `replay` is the command that shows it again."""
+    name = replayed.failure.name if replayed.failure else counterexample.expected.name
+    machine = counterexample.buggy_machine() if replayed.bug else counterexample.machine
+    rule = machine.invariants.get(name) or machine.step_invariants.get(name)
+    return Figure(
+        title=title_of(counterexample.bug),
+        machine=machine.name,
+        invariant=name if replayed.failed else "",
+        explanation=(rule.__doc__ or "").strip() if rule else replayed.words,
+        values={key: plain(value) for key, value in replayed.values.items()},
+        steps=steps(replayed.trace),
+        replay=replay,
+    )
+
+
+def title_of(bug: str | None) -> str:
+    if bug is None:
+        return "a difference between specification and implementation"
+    return f"{BUGS[bug].title} ({BUGS[bug].reference})"
+
+
+def catches_of(replayed: Sequence[Replayed], seconds: Sequence[float | None] | None = None) -> tuple[Catch, ...]:
+    """One line a level: caught or missed, and how."""
+    times = seconds or [None] * len(replayed)
+    return tuple(
+        Catch(
+            level=one.level.value,
+            verdict=Verdict.CAUGHT if one.failed else Verdict.MISSED,
+            how=f"{one.failure} in step {one.at}" if one.failed else "nothing goes wrong",
+            seconds=time,
+        )
+        for one, time in zip(replayed, times, strict=True)
+    )
+
+
+def report_of(counterexample: Counterexample, replayed: Sequence[Replayed], replay: str, version: str) -> Report:
+    """The report of one replay, with the diagram of the first level at which something went wrong."""
+    shown = next((one for one in replayed if one.failed), replayed[0])
+    stages = tuple(
+        Stage(
+            name=f"replay on the {one.level.value}",
+            what=f"{len(one.trace.steps)} actions",
+            result=f"{one.failure} in step {one.at}" if one.failed else "nothing goes wrong",
+            verdict=Verdict.VIOLATED if one.failed else Verdict.HOLDS,
+        )
+        for one in replayed
+    )
+    return Report(
+        title=title_of(counterexample.bug),
+        version=version,
+        started="",
+        seed=counterexample.found.seed or 0,
+        options={"bug": counterexample.bug or "none"},
+        stages=stages,
+        reproduce=replay,
+        bug=counterexample.bug or "",
+        counterexample=figure_of(counterexample, shown, replay),
+    )

@@ -1,0 +1,90 @@
+"""`tidegauge replay`: a saved counterexample again, on the specification, on the cores, on a whole cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+import tidegauge
+from model_tests.harness.counterexamples import Counterexample, load, replay_line
+from model_tests.harness.replay import Level, Replayed
+from model_tests.harness.replay import replay as replay_at
+from model_tests.harness.report.page import write
+from model_tests.harness.report.replayed import report_of
+from spec.changes import narrate, plain
+from tidegauge.exits import Status
+from tidegauge.screen import Screen
+
+Flag = Annotated[bool, Parameter(negative="")]
+
+
+def replay(
+    file: Path,
+    *,
+    on: Literal["spec", "cores", "cluster", "all"] = "all",
+    without_bug: Flag = False,
+    out: Path | None = None,
+    json: Flag = False,
+) -> Status:
+    """Replay a counterexample and show where it goes wrong.
+
+    Parameters
+    ----------
+    file
+        A counterexample, as verify, the tests and the simulation save them (model_tests/counterexamples has some).
+    on
+        The specification, the deterministic cores, a simulated cluster, or each in turn.
+    without_bug
+        Leave the file's bug switched off: then nothing may go wrong.
+    out
+        Write the sequence diagram to index.html in this folder.
+    json
+        Print one JSON document and nothing else.
+    """
+    screen = Screen("replay", json=json)
+    counterexample = load(file)
+    bug = None if without_bug else counterexample.bug
+    screen.header({"file": file, "bug": bug or "none", "on": on, "expected": counterexample.expected})
+    levels = list(Level) if on == "all" else [Level(on)]
+    replayed = [replay_at(counterexample, level, with_bug=not without_bug) for level in levels]
+    for number, one in enumerate(replayed):
+        show(screen, counterexample, one, told=number == 0)
+    if out is not None:
+        report = report_of(counterexample, replayed, replay_line(file), tidegauge.__version__)
+        screen.say(f"\nthe sequence diagram is in {write(report, out)}")
+    failed = any(one.failed for one in replayed)
+    return screen.finish(Status.VIOLATED if failed else Status.HOLDS, document(counterexample, bug, replayed))
+
+
+def show(screen: Screen, counterexample: Counterexample, replayed: Replayed, *, told: bool) -> None:
+    """One level: every step with what it changed, where it is `told`; then what went wrong, if anything."""
+    if told:
+        for line in narrate(replayed.trace):
+            screen.say(line)
+        screen.say()
+    outcome = f"step {replayed.at}: {replayed.words}" if replayed.failed else "nothing goes wrong"
+    screen.say(f"on the {replayed.level.value}: {outcome}", style="bold" if replayed.failed else None)
+    if replayed.skipped:
+        screen.say(f"  {len(replayed.skipped)} of {len(counterexample.actions)} actions were not enabled and skipped")
+
+
+def document(counterexample: Counterexample, bug: str | None, replayed: Sequence[Replayed]) -> dict[str, Any]:
+    return {
+        "bug": bug,
+        "expected": str(counterexample.expected),
+        "levels": [
+            {
+                "level": one.level.value,
+                "failed": one.failed,
+                "at": one.at,
+                "failure": str(one.failure) if one.failure else None,
+                "words": one.words,
+                "actions": [plain(action) for action in one.trace.actions],
+                "skipped": [plain(action) for action in one.skipped],
+            }
+            for one in replayed
+        ],
+    }
