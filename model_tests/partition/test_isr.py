@@ -1,0 +1,223 @@
+"""Joining and leaving the ISR, and what the leader makes of the controller's answer (KIP-497, KIP-903)."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+from kio.schema.errors import ErrorCode
+
+from impl.partition.messages import AlterPartitionRequest, AlterPartitionResponse, IsrChanged, SendAlterPartition
+from impl.partition.registration import PartitionRegistration
+from model_tests.lockstep.memory_log import bytes_of
+from model_tests.partition.replicas import Partition, registration
+
+LAG = 1_000
+
+
+def with_isr(*isr: int, records: int = 0) -> Partition:
+    """Broker 0 leads with this ISR, and has this many records."""
+    partition = Partition(replica_lag_time_max_ms=LAG)
+    partition.tell(registration(partition_epoch=1, isr=isr))
+    if records:
+        partition.append(0, *range(records))
+    partition[0].take_effects()
+    return partition
+
+
+def proposal(partition: Partition) -> AlterPartitionRequest:
+    request = partition[0].alter_partition_request(100)
+    assert request is not None
+    return request
+
+
+def answer(
+    partition: Partition,
+    request: AlterPartitionRequest,
+    error: ErrorCode = ErrorCode.none,
+    controller_epoch: int = 0,
+) -> PartitionRegistration:
+    """The controller's answer reaches the leader; the registration that it wrote, or the old one."""
+    written = partition.registration
+    if error is ErrorCode.none:
+        written = attrs.evolve(written, isr=request.members, partition_epoch=written.partition_epoch + 1)
+    partition[0].receive_alter_partition_response(request, AlterPartitionResponse(error, controller_epoch, written))
+    return written
+
+
+# --- joining -------------------------------------------------------------------------------------------------------
+
+
+def test_a_follower_that_reached_the_high_watermark_is_proposed() -> None:
+    partition = with_isr(0, 1, records=2)
+    partition.fetch(2)
+    assert partition[0].pending_isr == frozenset({0, 1, 2})
+    assert SendAlterPartition() in partition[0].take_effects()
+
+
+def test_a_follower_below_the_high_watermark_is_not_proposed() -> None:
+    partition = with_isr(0, records=2)
+    assert partition[0].high_watermark == 2
+    fetch = partition.request(2)
+    partition[2].receive_fetch_response(fetch, partition[0].receive_fetch(fetch, bytes_of(1), 0), 0)
+    partition[0].receive_fetch(partition.request(2), bytes_of(1), 0)
+    assert partition[0].pending_isr is None
+
+
+def test_kafka_7128_a_follower_joins_only_once_it_has_reached_the_start_of_the_epoch() -> None:
+    partition = Partition()
+    partition.append(0, 1)
+    partition.fetch(1)
+    partition.elect(1, (1,))
+    partition[1].high_watermark = 0
+    partition[1].receive_fetch(partition.request(2), bytes_of(1), 0)
+    assert partition[1].pending_isr is None
+    partition.fetch(2)
+    partition.fetch(2)
+    assert partition[1].pending_isr == frozenset({1, 2})
+
+
+def test_one_proposal_at_a_time() -> None:
+    partition = with_isr(0)
+    partition.fetch(1)
+    partition.fetch(2)
+    assert partition[0].pending_isr == frozenset({0, 1})
+    assert not partition[0].shrink_isr(partition.now_ms + 10 * LAG)
+
+
+def test_kip_903_a_proposal_names_the_process_that_the_leader_saw_fetching() -> None:
+    partition = with_isr(0, 1)
+    partition.fetch(2)
+    request = proposal(partition)
+    assert request == AlterPartitionRequest(0, 100, 0, 1, ((0, 100), (1, -1), (2, 102)))
+    assert proposal(partition) == request, "a proposal is sent again as it was"
+
+
+# --- leaving -------------------------------------------------------------------------------------------------------
+
+
+def test_a_follower_that_has_not_caught_up_for_too_long_is_to_leave() -> None:
+    partition = with_isr(0, 1, 2, records=1)
+    partition.fetch(1)
+    partition.fetch(1)
+    assert not partition[0].shrink_isr(partition.now_ms + LAG)
+    assert partition[0].shrink_isr(partition.now_ms + LAG + 1)
+    assert proposal(partition).members == {0, 1}
+    assert partition[0].maximal_isr == {0, 1, 2}
+
+
+def test_a_follower_that_holds_everything_stays_however_long_nothing_happens() -> None:
+    partition = with_isr(0, 1, 2, records=1)
+    for follower in (1, 2):
+        partition.fetch(follower)
+        partition.fetch(follower)
+    assert not partition[0].shrink_isr(partition.now_ms + 1_000 * LAG)
+
+
+def test_a_follower_that_always_reaches_what_the_leader_had_at_its_last_fetch_keeps_up() -> None:
+    partition = with_isr(0, 1, records=1)
+    for value in range(1, 20):
+        partition.fetch(1)
+        partition.append(0, value)
+        partition.now_ms += LAG // 2
+        assert not partition[0].shrink_isr(partition.now_ms), f"left behind after {value} fetches"
+    partition.now_ms += 2 * LAG
+    assert partition[0].shrink_isr(partition.now_ms)
+
+
+def test_members_of_the_isr_get_their_full_time_in_a_new_epoch() -> None:
+    partition = with_isr(0, 1, 2, records=1)
+    partition.now_ms += 10 * LAG
+    partition.elect(0, (0, 1, 2))
+    assert not partition[0].shrink_isr(partition.now_ms + LAG)
+    assert partition[0].shrink_isr(partition.now_ms + LAG + 1)
+
+
+def test_only_a_leader_shrinks_its_isr() -> None:
+    partition = with_isr(0, 1, 2, records=1)
+    assert not partition[1].shrink_isr(partition.now_ms + 10 * LAG)
+    assert partition[1].alter_partition_request(101) is None
+
+
+# --- the controller's answer ---------------------------------------------------------------------------------------
+
+
+def test_what_the_controller_wrote_becomes_the_isr() -> None:
+    partition = with_isr(0)
+    partition.fetch(1)
+    written = answer(partition, proposal(partition))
+    assert partition[0].isr == {0, 1}
+    assert partition[0].pending_isr is None
+    assert partition[0].partition_epoch == written.partition_epoch
+    assert IsrChanged(frozenset({0, 1})) in partition[0].take_effects()
+
+
+def test_a_shrink_that_is_confirmed_lets_the_high_watermark_move() -> None:
+    partition = with_isr(0, 1, records=1)
+    partition[0].shrink_isr(partition.now_ms + LAG + 1)
+    assert partition[0].high_watermark == 0
+    answer(partition, proposal(partition))
+    assert partition[0].high_watermark == 1
+
+
+def test_an_ineligible_replica_makes_the_leader_give_the_proposal_up() -> None:
+    partition = with_isr(0)
+    partition.fetch(1)
+    answer(partition, proposal(partition), ErrorCode.ineligible_replica)
+    assert partition[0].pending_isr is None
+    assert partition[0].isr == {0}
+    partition.fetch(1)
+    assert partition[0].pending_isr == frozenset({0, 1}), "it is proposed again by a later fetch"
+
+
+@pytest.mark.parametrize(
+    "error", [ErrorCode.invalid_update_version, ErrorCode.fenced_leader_epoch, ErrorCode.stale_broker_epoch]
+)
+def test_a_refusal_as_out_of_date_leaves_the_proposal_open_until_the_metadata_tell(error: ErrorCode) -> None:
+    partition = with_isr(0)
+    partition.fetch(1)
+    answer(partition, proposal(partition), error)
+    assert partition[0].maximal_isr == {0, 1}
+    partition.tell(registration(partition_epoch=2, isr=(0,)))
+    assert partition[0].maximal_isr == {0}
+
+
+def test_an_older_controllers_answer_is_ignored() -> None:
+    partition = with_isr(0)
+    partition.tell(partition.registration, controller_epoch=3)
+    partition.fetch(1)
+    answer(partition, proposal(partition), controller_epoch=2)
+    assert partition[0].isr == {0}
+    answer(partition, proposal(partition), controller_epoch=3)
+    assert partition[0].isr == {0, 1}
+
+
+def test_a_late_refusal_does_not_void_a_later_proposal() -> None:
+    partition = with_isr(0, 2)
+    partition.fetch(1)
+    refused = proposal(partition)
+    partition.tell(registration(partition_epoch=2, isr=(0,)))
+    partition.fetch(1)
+    assert partition[0].pending_isr == frozenset({0, 1})
+    answer(partition, refused, ErrorCode.ineligible_replica)
+    assert partition[0].maximal_isr == {0, 1}
+
+
+def test_an_answer_to_an_earlier_epochs_proposal_is_ignored() -> None:
+    partition = with_isr(0)
+    partition.fetch(1)
+    earlier = proposal(partition)
+    partition.elect(0, (0,))
+    answer(partition, earlier)
+    assert partition[0].isr == {0}
+
+
+def test_metadata_that_arrive_before_the_answer_close_the_proposal() -> None:
+    partition = with_isr(0)
+    partition.fetch(1)
+    request = proposal(partition)
+    partition.tell(registration(partition_epoch=2, isr=(0, 1)))
+    assert partition[0].pending_isr is None
+    assert partition[0].alter_partition_request(100) is None
+    answer(partition, request)
+    assert partition[0].isr == {0, 1}
+    assert partition[0].partition_epoch == 2
