@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 from kio.schema.errors import ErrorCode
 
@@ -70,13 +71,7 @@ def test_kip_903_another_process_than_the_leader_saw_does_not_join() -> None:
     seen = cluster.epochs[2]
     cluster.join(2)
     request = cluster.proposal(0, 1, 2)
-    stale = type(request)(
-        request.broker_id,
-        request.broker_epoch,
-        request.leader_epoch,
-        request.partition_epoch,
-        (*request.isr[:2], (2, seen)),
-    )
+    stale = attrs.evolve(request, isr=(*request.isr[:2], (2, seen)))
     assert cluster.controller.alter_partition(TOPIC, 0, stale).error is ErrorCode.ineligible_replica
     assert cluster.controller.alter_partition(TOPIC, 0, request).error is ErrorCode.none
 
