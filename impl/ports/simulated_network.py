@@ -9,7 +9,8 @@ what other links do: adding a client does not change the faults between brokers,
 A frame that was sent
 
 1. waits in `in_flight` when a hold matches it, until `release`, `drop` or `duplicate` (the harness decides);
-2. is lost when its link is blocked or by chance (the connection stays, the answer never comes);
+2. is lost by chance (the connection stays, the answer never comes), or waits while its link is blocked: TCP sends it
+   again until the partition heals or the connection is given up;
 3. else arrives after the link's delay, at once if there is none, and perhaps once more. Frames of one connection keep
    their order unless one is picked for reordering, when later ones overtake it.
 
@@ -72,7 +73,7 @@ class SimulatedNetwork:
         self.in_flight: list[Frame] = []
         """Frames that a hold keeps, oldest first."""
         self.counters: Counter[str] = Counter()
-        """How often each thing happened: sent, lost, blocked, delayed, reordered, duplicated, held, delivered."""
+        """How often each thing happened: sent, lost, stalled, delayed, reordered, duplicated, held, delivered."""
         self._faults: dict[tuple[str | None, str | None], LinkFaults] = {}
         self._blocked: dict[Link, None] = {}
         self._isolated: dict[str, tuple[bool, bool]] = {}
@@ -82,6 +83,8 @@ class SimulatedNetwork:
         self._listeners: dict[Address, SimulatedListener] = {}
         self._connections: dict[int, Connection] = {}
         self._opened = 0
+        self._stalled: list[Frame] = []
+        """Frames that a partition keeps from arriving, oldest first."""
         self._delayed: list[tuple[float, int, Frame]] = []
         self._scheduled = 0
         self._earlier = trio.Event()
@@ -131,13 +134,19 @@ class SimulatedNetwork:
         self._isolated[node] = inbound, outbound
 
     def heal(self, node: str | None = None) -> None:
-        """Undo `block`, `partition` and `isolate`: all of them, or those that touch `node`."""
+        """Undo `block`, `partition` and `isolate`: all of them, or those that touch `node`.
+
+        What was sent meanwhile arrives, unless its connection was given up.
+        """
         if node is None:
             self._blocked.clear()
             self._isolated.clear()
         else:
             self._blocked = {link: None for link in self._blocked if node not in link}
             self._isolated.pop(node, None)
+        stalled, self._stalled = self._stalled, []
+        for frame in stalled:
+            self._arrive(frame)
         for connection in list(self._connections.values()):
             connection.settle()
 
@@ -202,6 +211,7 @@ class SimulatedNetwork:
             return
         self.counters["lost"] += end.arriving
         self.in_flight[:] = [frame for frame in self.in_flight if frame.end is not end]
+        self._stalled = [frame for frame in self._stalled if frame.end is not end]
         self._delayed = [entry for entry in self._delayed if entry[2].end is not end]
         heapq.heapify(self._delayed)
         end.arriving = 0
@@ -265,8 +275,7 @@ class SimulatedNetwork:
             self.counters["held"] += 1
             self.in_flight.append(frame)
         elif self.is_blocked(frame.source, frame.destination):
-            self.counters["blocked"] += 1
-            self._gone(frame)
+            self._stall(frame)
         elif (faults := self.faults_of(frame.source, frame.destination)) is NO_FAULTS and not self._delayed:
             self._arrive(frame)
         else:
@@ -317,10 +326,15 @@ class SimulatedNetwork:
             while self._delayed and self._delayed[0][0] <= trio.current_time():
                 self._arrive(heapq.heappop(self._delayed)[2])
 
+    def _stall(self, frame: Frame) -> None:
+        self.counters["stalled"] += 1
+        self._stalled.append(frame)
+
     def _arrive(self, frame: Frame) -> None:
         if self.is_blocked(frame.source, frame.destination):
-            self.counters["blocked"] += 1
-        elif not frame.end.closed:
+            self._stall(frame)
+            return
+        if not frame.end.closed:
             self.counters["delivered"] += 1
             frame.end.arrive(frame.data)
         self._gone(frame)

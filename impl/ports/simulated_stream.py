@@ -64,7 +64,7 @@ class Frame:
 
     @cached_property
     def message(self) -> Any:
-        """The decoded body, one of kio's classes. Raises `impl.wire.codecs.MalformedMessageError` when it cannot be decoded."""
+        """The decoded body, one of kio's classes. Raises MalformedMessageError when it cannot be decoded."""
         from impl.wire.codecs import decode_request, decode_response
 
         body = memoryview(self.data)[4:]
@@ -275,14 +275,17 @@ class SimulatedStream(trio.abc.Stream):
         self.connection.settle()
 
     def abort(self) -> None:
-        """Reset the connection: nothing that is on its way arrives, and the peer loses what it has not read yet."""
+        """Reset the connection: nothing that is on its way arrives, and the peer loses what it has not read yet.
+
+        Behind a partition the peer hears of that when it heals, and keeps what it has.
+        """
         if self.closed:
             return
         self._unsent.clear()
         peer = self.connection.peer_of(self)
         self._carrier.lose_frames_to(self)
+        self._carrier.lose_frames_to(peer)
         if not self._carrier.is_blocked(self.node, peer.node):
-            self._carrier.lose_frames_to(peer)
             peer.forget_unread()
         self.close()
 

@@ -49,7 +49,6 @@ class ServerConfig:
 
     socket_request_max_bytes: int = _setting(100 << 20)
     max_connections: int = _setting(1 << 31)
-    request_timeout_ms: int = _setting(30_000)
     retry_backoff_ms: int = _setting(100)
     num_partitions: int = _setting(1)
     default_replication_factor: int = _setting(1)
@@ -66,6 +65,7 @@ class ServerConfig:
 
     broker_heartbeat_interval_ms: int = _setting(2_000)
     broker_session_timeout_ms: int = _setting(9_000)
+    controller_quorum_request_timeout_ms: int = _setting(2_000)
     metadata_fetch_wait_max_ms: int = _setting(500, least=0)
     """How long the controller holds a broker's fetch of metadata that finds nothing new."""
 

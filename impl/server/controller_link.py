@@ -43,8 +43,9 @@ class ControllerLink:
         self._broker = broker
         self._epoch = -1
         config = broker.config
-        short = broker.answer_timeout_ms(config.request_timeout_ms)
-        held = broker.answer_timeout_ms(config.request_timeout_ms + config.metadata_fetch_wait_max_ms)
+        timeout_ms = config.controller_quorum_request_timeout_ms
+        short = broker.answer_timeout_ms(timeout_ms)
+        held = broker.answer_timeout_ms(timeout_ms + config.metadata_fetch_wait_max_ms)
         name = f"broker-{broker.id}"
         self._requests = Channel(broker.network, address, name, broker.nursery, timeout_ms=short)
         self._metadata = Channel(broker.network, address, name, broker.nursery, timeout_ms=held)

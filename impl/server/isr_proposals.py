@@ -1,13 +1,14 @@
 """AlterPartition from the leader's side: proposals of an ISR on their way to the controller.
 
 The core proposes, at most one ISR for a partition at a time, and keeps the proposal open until the controller or newer
-metadata has settled it. Here it is sent at once; when its answer is lost, or settles nothing, it is sent again after a
-backoff for as long as it is open. The core ignores the answer to a proposal that it has given up.
+metadata has settled it. Here it is sent at once; when its answer is lost, or is an error that may pass, it is sent again
+after a backoff for as long as it is open. A proposal that was refused because it is out of date is not: the metadata
+will tell what has happened. The core ignores the answer to a proposal that it has given up.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import trio
 from kio.schema.alter_partition.v3 import request as wire_request
@@ -24,6 +25,11 @@ from impl.wire.primitives import BrokerId, i32, i64, topic_uuid
 
 if TYPE_CHECKING:
     from impl.server.broker import Broker
+
+
+OUT_OF_DATE: Final = frozenset(
+    {ErrorCode.fenced_leader_epoch, ErrorCode.invalid_update_version, ErrorCode.invalid_request}
+)
 
 
 class IsrProposals:
@@ -72,7 +78,7 @@ class IsrProposals:
             name, partition.topic, partition.index, partition.replica, error=error.name, **request_fields(request)
         )
         broker.partitions.carry_out(partition)
-        if broker.timers:
+        if broker.timers and error not in OUT_OF_DATE:
             await trio.sleep(broker.config.retry_backoff_ms / 1000)
             await broker.clock.until_running()
             self.retry(partition)

@@ -136,7 +136,7 @@ async def test_a_partition_may_be_asymmetric() -> None:
             await network.host("client").connect(HERE)
         network.heal()
         await server.send_all(frame("again"))
-        assert await arrivals(client) == ["again"]
+        assert await arrivals(client) == ["back", "again"]
 
 
 @simulated
@@ -144,12 +144,24 @@ async def test_an_isolated_node_is_cut_off_from_nodes_to_come() -> None:
     network = SimulatedNetwork(1)
     async with link(network) as (client, server):
         network.isolate("server")
-        await client.send_all(frame("lost"))
+        await client.send_all(frame("late"))
         with pytest.raises(OSError, match="server:9092"):
             await network.host("newcomer").connect(HERE)
+        assert await arrivals(server) == []
         network.heal("server")
-        await client.send_all(frame("back"))
-        assert await arrivals(server) == ["back"]
+        assert await arrivals(server) == ["late"]
+
+
+@simulated
+async def test_what_is_sent_into_a_partition_is_lost_with_its_connection() -> None:
+    network = SimulatedNetwork(1)
+    async with link(network) as (client, server):
+        await client.send_all(frame("before"))
+        network.isolate("server")
+        await client.send_all(frame("into the partition"))
+        await abort(client)
+        network.heal()
+        assert await arrivals(server) == ["before", None]
 
 
 @simulated
