@@ -1,0 +1,66 @@
+"""The campaign's histories, judged by the checker here and by Spark, and the two held against each other row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from linearizability import files
+from linearizability.check import Verdict, Verdicts, check
+from linearizability.history import concatenate
+
+Row = Mapping[str, Any]
+
+
+@attrs.frozen(eq=False)
+class JudgedTwice:
+    """Both verdicts on each history, and every row on which they differ."""
+
+    here: Verdicts
+    verdicts: Sequence[Row]
+    """Spark's, one a history."""
+    differing: tuple[str, ...]
+
+    @property
+    def agree(self) -> bool:
+        return not self.differing
+
+    def spark_verdict(self, history: int) -> Verdict | None:
+        """None when Spark has no row for it."""
+        return next((Verdict(row["verdict"]) for row in self.verdicts if row["history"] == history), None)
+
+
+def judged_here(histories: Iterable[Path]) -> Verdicts:
+    """The checker's verdicts on all histories in these files. Raises HistoryError."""
+    return check(concatenate([files.read(path) for path in histories]))
+
+
+def compared(here: Verdicts, out: Path) -> JudgedTwice:
+    """`here` against the tables that the Spark job wrote to `out`."""
+    verdicts = rows_of(out / "verdicts", "history")
+    differing = [
+        *differences("verdict", here.table().select(["history", "operations", "verdict"]), out / "verdicts"),
+        *differences("anomaly", here.anomaly_table(), out / "anomalies"),
+    ]
+    return JudgedTwice(here, verdicts, tuple(differing))
+
+
+def differences(what: str, own: pa.Table, folder: Path) -> list[str]:
+    """Rows that only one of the two has, by the columns of `own`."""
+    columns = own.column_names
+    mine = {repr([row[name] for name in columns]) for row in own.to_pylist()}
+    theirs = {repr([row[name] for name in columns]) for row in rows_of(folder, columns[0])}
+    only_here = [f"{what} only here: {row}" for row in sorted(mine - theirs)]
+    return only_here + [f"{what} only in Spark: {row}" for row in sorted(theirs - mine)]
+
+
+def rows_of(folder: Path, order: str) -> list[dict[str, Any]]:
+    """All rows of a table that is a folder of Parquet files."""
+    tables = [pq.read_table(path) for path in sorted(folder.glob("*.parquet"))]
+    rows: list[dict[str, Any]] = pa.concat_tables(tables).to_pylist() if tables else []
+    return sorted(rows, key=lambda row: row[order])  # type: ignore[no-any-return]

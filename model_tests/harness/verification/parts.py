@@ -1,0 +1,169 @@
+"""The parts that run in worker processes: each a function of plain values, returning plain values."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from pathlib import Path
+
+import attrs
+
+from model_tests.bugs import BUGS as CORE_BUGS
+from model_tests.harness.cluster_steps import bind_cluster
+from model_tests.harness.counterexamples import Counterexample, Expected, Failure, Found, save
+from model_tests.harness.lockstep_machine import drive
+from model_tests.harness.replay import Level, replay, roles_of
+from model_tests.harness.report.model import Catch, Coverage, Explored, Verdict
+from model_tests.harness.report.model import Counterexample as Figure
+from model_tests.harness.report.replayed import figure_of
+from model_tests.lockstep.walks import first_failure, walks
+from spec.bugs import BUGS
+from spec.explorer import explore
+from spec.models import MODELS
+
+WALKS_TO_FIND = 400
+"""Walks after which a bug counts as missed."""
+EXAMPLES_TO_FIND = 60
+
+
+@attrs.frozen
+class ModelExplored:
+    """One model: what was seen in it, and the violation in words, if there was one."""
+
+    explored: Explored
+    violation: str | None
+    seconds: float
+    """CPU seconds, as all times of this module."""
+
+
+@attrs.frozen
+class Driven:
+    """A lockstep: how many examples, how many steps in them, and the difference, if there was one."""
+
+    examples: int
+    actions: Counter[str]
+    difference: str | None
+    seconds: float
+    replay: str | None = None
+
+    @property
+    def steps(self) -> int:
+        return self.actions.total()
+
+
+@attrs.frozen
+class Demonstrated:
+    """A bug, switched on: how each level caught it, its shrunk counterexample, and the line that replays it."""
+
+    bug: str
+    catches: tuple[Catch, ...]
+    figure: Figure
+    replay: str
+    actions: int
+
+
+def explored(name: str) -> ModelExplored:
+    """Explore a model of `spec.models` to its end."""
+    machine = MODELS[name].machine
+    found = explore(machine, clock=time.process_time)
+    seconds = found.seconds or 0.0
+    constants = {field.name: str(getattr(machine, field.name)) for field in attrs.fields(type(machine))}
+    coverage = tuple(Coverage(c.action, c.enabled, c.taken, c.found) for c in found.coverage)
+    shown = Explored(
+        machine=name,
+        constants={"shows": MODELS[name].shows, **constants},
+        distinct=found.distinct,
+        generated=found.generated,
+        depth=found.depth,
+        complete=found.complete,
+        rate=found.rate,
+        invariants=(*machine.invariants, *machine.step_invariants),
+        coverage=coverage,
+        reached={goal: len(trace) for goal, trace in found.reached.items()},
+        unreached=found.unreached,
+    )
+    fell = f"{found.violations[0].invariant} falls" if found.violations else None
+    return ModelExplored(shown, fell, seconds)
+
+
+def walked(seed: int, count: int) -> Driven:
+    """Random walks of the cores beside the specification."""
+    began = time.process_time()
+    actions: Counter[str] = Counter()
+    difference = None
+    for walk in walks(seed, count):
+        actions["steps"] += walk.steps
+        if walk.failure is not None and difference is None:
+            difference = f"walk {walk.number} of seed {seed}: {walk.failure.words}"
+    return Driven(count, actions, difference, time.process_time() - began)
+
+
+def driven(seed: int, examples: int, folder: Path) -> Driven:
+    """Hypothesis drives a trio cluster beside the specification; a difference is shrunk and saved in `folder`."""
+    began = time.process_time()
+    run = drive(bind_cluster(roles_of(None)), name="cluster lockstep", examples=examples, seed=seed)
+    line = None
+    if run.counterexample is not None:
+        line = save(run.counterexample, folder / f"lockstep-{seed}.json")
+    return Driven(run.examples, run.actions, run.difference or None, time.process_time() - began, line)
+
+
+def demonstrated(bug: str, seed: int, folder: Path) -> Demonstrated:
+    """Switch `bug` on and have each level find it; the explorer's shortest trace is saved and replayed at each."""
+    began = time.process_time()
+    found = explore(BUGS[bug].machine())
+    if not found.violations:
+        raise AssertionError(f"{bug} is not found among {found.distinct:,} states: the specification lost its teeth")
+    violation = found.violations[0]
+    explorer = Catch(
+        level="explorer",
+        verdict=Verdict.CAUGHT,
+        how=f"{violation.invariant} falls, {len(violation.trace)} states, {found.distinct:,} explored",
+        seconds=time.process_time() - began,
+    )
+    counterexample = Counterexample(
+        machine=BUGS[bug].correct_machine(),
+        bug=bug,
+        actions=violation.trace.actions,
+        expected=Expected(Failure.INVARIANT, violation.invariant),
+        found=Found("explorer"),
+    )
+    line = save(counterexample, folder / f"{bug}.json")
+    catches = (explorer, on_cores(bug, seed), on_cluster(bug, seed), *replays(counterexample))
+    figure = figure_of(counterexample, replay(counterexample, Level.SPEC), line)
+    return Demonstrated(bug, catches, figure, line, len(counterexample.actions))
+
+
+def on_cores(bug: str, seed: int) -> Catch:
+    """Random walks of the cores with the bug, beside the correct specification."""
+    began = time.process_time()
+    failing = first_failure(seed, WALKS_TO_FIND, roles=CORE_BUGS[bug].roles)
+    if failing is None or failing.failure is None:
+        return Catch("lockstep on the cores", Verdict.MISSED, f"not in {WALKS_TO_FIND} walks")
+    how = f"{failing.failure.expected} in walk {failing.number + 1}"
+    return Catch("lockstep on the cores", Verdict.CAUGHT, how, time.process_time() - began)
+
+
+def on_cluster(bug: str, seed: int) -> Catch:
+    """Hypothesis and a trio cluster with the bug, beside the correct specification; what it finds is shrunk."""
+    began = time.process_time()
+    run = drive(bind_cluster(roles_of(bug)), name="cluster lockstep", examples=EXAMPLES_TO_FIND, seed=seed, bug=bug)
+    if run.counterexample is None:
+        return Catch("lockstep on the cluster", Verdict.MISSED, f"not in {EXAMPLES_TO_FIND} examples")
+    shrunk = len(run.counterexample.actions)
+    how = f"{run.counterexample.expected} in example {run.walks_to_failure}, shrunk to {shrunk} actions"
+    return Catch("lockstep on the cluster", Verdict.CAUGHT, how, time.process_time() - began)
+
+
+def replays(counterexample: Counterexample) -> tuple[Catch, ...]:
+    """The saved counterexample at each level, with its bug and without."""
+    catches = []
+    for level in Level:
+        began = time.process_time()
+        caught = replay(counterexample, level)
+        harmless = not replay(counterexample, level, with_bug=False).failed
+        how = f"{caught.failure} in step {caught.at}; " if caught.failed else "nothing goes wrong; "
+        how += "without the bug nothing does" if harmless else "but without the bug something does, too"
+        verdict = Verdict.CAUGHT if caught.failed and harmless else Verdict.MISSED
+        catches.append(Catch(f"replay on the {level.value}", verdict, how, time.process_time() - began))
+    return tuple(catches)

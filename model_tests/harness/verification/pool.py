@@ -1,0 +1,33 @@
+"""Work spread over processes: tasks in, results as they come, the same whatever the number of workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+from typing import Any
+
+import attrs
+
+
+@attrs.frozen
+class Task:
+    """One call in a worker; `part` says of which part of the verification it is one."""
+
+    part: str
+    call: Callable[..., Any]
+    arguments: tuple[Any, ...]
+
+
+def run(tasks: Sequence[Task], workers: int) -> Iterator[tuple[int, Any]]:
+    """Yields (index of the task, its result) as each is done; a task that raises, raises here."""
+    if not tasks:
+        return
+    # spawn: trio, Arrow and Hypothesis have threads and hooks that a fork would copy half-way
+    with ProcessPoolExecutor(min(workers, len(tasks)), mp_context=get_context("spawn")) as pool:
+        running = {pool.submit(task.call, *task.arguments): index for index, task in enumerate(tasks)}
+        try:
+            for done in as_completed(running):
+                yield running[done], done.result()
+        finally:
+            pool.shutdown(cancel_futures=True)

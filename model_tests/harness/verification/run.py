@@ -1,0 +1,167 @@
+"""All parts in their order, and what they come to: the stages of a report."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from linearizability.check import Verdict as HistoryVerdict
+from model_tests.harness.report.model import Anomaly, CampaignRun, Stage, Verdict
+from model_tests.harness.verification import parts
+from model_tests.harness.verification.judging import JudgedTwice, compared, judged_here
+from model_tests.harness.verification.plan import Plan
+from model_tests.harness.verification.pool import Task, run
+
+Advance = Callable[[str, int, int], None]
+"""Called with what is being done, how many tasks are done, and how many there are."""
+JudgeInSpark = Callable[[Sequence[Path], Path], str]
+"""Judges these files into that folder; returns what it did, in words."""
+
+WALKS_A_TASK = 250
+EXAMPLES_A_TASK = 25
+
+EXPLORE, CORES, CLUSTER, BREAK = "explore", "lockstep on the cores", "lockstep on the cluster", "break on purpose"
+
+
+@attrs.frozen
+class Checked:
+    """What came of the parts that need no history: models, locksteps, and the bug switched on."""
+
+    models: tuple[parts.ModelExplored, ...]
+    cores: tuple[parts.Driven, ...]
+    cluster: tuple[parts.Driven, ...]
+    bug: parts.Demonstrated
+
+
+def check_protocol(plan: Plan, folder: Path, advance: Advance) -> Checked:
+    """Explore, drive and break, over the plan's workers; counterexamples are saved in `folder`."""
+    tasks = [
+        *(Task(EXPLORE, parts.explored, (name,)) for name in plan.models),
+        Task(BREAK, parts.demonstrated, (plan.bug, plan.seed, folder)),
+        *(Task(CORES, parts.walked, (seed, n)) for seed, n in shares(plan.seed, plan.walks, WALKS_A_TASK)),
+        *(Task(CLUSTER, parts.driven, (s, n, folder)) for s, n in shares(plan.seed, plan.examples, EXAMPLES_A_TASK)),
+    ]
+    results: dict[int, Any] = {}
+    for index, result in run(tasks, plan.workers):
+        results[index] = result
+        advance(tasks[index].part, len(results), len(tasks))
+    by_part: defaultdict[str, list[Any]] = defaultdict(list)
+    for index, task in enumerate(tasks):
+        by_part[task.part].append(results[index])
+    return Checked(tuple(by_part[EXPLORE]), tuple(by_part[CORES]), tuple(by_part[CLUSTER]), by_part[BREAK][0])
+
+
+def shares(seed: int, amount: int, most: int) -> list[tuple[int, int]]:
+    """`amount` cut into shares of at most `most`, each with a seed of its own."""
+    return [(seed * 1000 + n, min(most, amount - first)) for n, first in enumerate(range(0, amount, most))]
+
+
+def stages_of(checked: Checked) -> tuple[Stage, ...]:
+    """A line of the table for each part."""
+    return (
+        explore_stage(checked.models),
+        driven_stage(CORES, "random walks", checked.cores),
+        driven_stage(CLUSTER, "Hypothesis examples", checked.cluster),
+        break_stage(checked.bug),
+    )
+
+
+def explore_stage(models: Sequence[parts.ModelExplored]) -> Stage:
+    distinct = sum(model.explored.distinct for model in models)
+    seconds = sum(model.seconds for model in models)
+    fell = [f"{model.explored.machine}: {model.violation}" for model in models if model.violation]
+    missed = [f"{model.explored.machine}: {goal}" for model in models for goal in model.explored.unreached]
+    result = "; ".join(fell) or ("not reached: " + "; ".join(missed) if missed else "all invariants hold")
+    return Stage(
+        name=EXPLORE,
+        what=f"{len(models)} models to their end, {distinct:,} states, {distinct / max(seconds, 0.001):,.0f} a second",
+        result=result,
+        verdict=Verdict.VIOLATED if fell or missed else Verdict.HOLDS,
+        seconds=seconds,
+    )
+
+
+def driven_stage(name: str, unit: str, runs: Sequence[parts.Driven]) -> Stage:
+    examples, steps = sum(one.examples for one in runs), sum(one.steps for one in runs)
+    found = next((one for one in runs if one.difference), None)
+    result = "no difference in any field"
+    if found is not None:
+        result = f"{found.difference}" + (f" ({found.replay})" if found.replay else "")
+    return Stage(
+        name=name,
+        what=f"{examples:,} {unit}, {steps:,} steps, every field compared after each",
+        result=result,
+        verdict=Verdict.HOLDS if found is None else Verdict.VIOLATED,
+        seconds=sum(one.seconds for one in runs),
+    )
+
+
+def break_stage(bug: parts.Demonstrated) -> Stage:
+    caught = [each for each in bug.catches if each.verdict is Verdict.CAUGHT]
+    return Stage(
+        name=BREAK,
+        what=f"{bug.bug} switched on",
+        result=f"caught at {len(caught)} of {len(bug.catches)} levels, {bug.actions} actions: {bug.replay}",
+        verdict=Verdict.CAUGHT if len(caught) == len(bug.catches) else Verdict.MISSED,
+        seconds=sum(each.seconds or 0.0 for each in bug.catches),
+    )
+
+
+def judge_twice(
+    histories: Sequence[Path], out: Path, in_spark: JudgeInSpark | None
+) -> tuple[JudgedTwice | None, tuple[Stage, ...]]:
+    """The checker's verdicts, then Spark's on the same files; None without Spark."""
+    began = time.perf_counter()
+    here = judged_here(histories)
+    operations = int(here.operations.sum())
+    bad = int((here.verdicts != HistoryVerdict.VALID).sum())
+    checker = Stage(
+        name="judge",
+        what=f"{len(here.histories):,} histories, {operations:,} operations",
+        result=f"{bad} not valid" if bad else "all valid",
+        verdict=Verdict.VIOLATED if bad else Verdict.HOLDS,
+        seconds=time.perf_counter() - began,
+    )
+    if in_spark is None:
+        skipped = Stage("judge in Spark", "left out", "", Verdict.SKIPPED)
+        return None, (checker, skipped)
+    began = time.perf_counter()
+    what = in_spark(histories, out)
+    twice = compared(here, out)
+    spark = Stage(
+        name="judge in Spark",
+        what=what,
+        result="agrees row by row" if twice.agree else f"{len(twice.differing)} rows differ: {twice.differing[0]}",
+        verdict=Verdict.HOLDS if twice.agree else Verdict.VIOLATED,
+        seconds=time.perf_counter() - began,
+    )
+    return twice, (checker, spark)
+
+
+def with_verdicts(runs: Sequence[CampaignRun], twice: JudgedTwice) -> tuple[CampaignRun, ...]:
+    """The campaign's rows with both verdicts and the witnesses; the history of a run bears its seed as its id."""
+    words = {
+        HistoryVerdict.VALID: Verdict.HOLDS,
+        HistoryVerdict.VIOLATED: Verdict.VIOLATED,
+        HistoryVerdict.UNKNOWN: Verdict.UNKNOWN,
+    }
+    found: defaultdict[int, list[Anomaly]] = defaultdict(list)
+    for anomaly in twice.here.anomalies:
+        found[anomaly.history].append(Anomaly(anomaly.name.value, anomaly.witness))
+    verdicts = {
+        history: HistoryVerdict(v) for history, v in zip(twice.here.histories, twice.here.verdicts, strict=True)
+    }
+    judged = []
+    for each in runs:
+        spark = twice.spark_verdict(each.seed)
+        own = words[verdicts[each.seed]] if each.verdict is Verdict.HOLDS else each.verdict
+        told = (*each.anomalies, *found[each.seed])
+        judged.append(
+            attrs.evolve(each, verdict=own, spark_verdict=words[spark] if spark is not None else None, anomalies=told)
+        )
+    return tuple(judged)
