@@ -63,4 +63,4 @@ def rows_of(folder: Path, order: str) -> list[dict[str, Any]]:
     """All rows of a table that is a folder of Parquet files."""
     tables = [pq.read_table(path) for path in sorted(folder.glob("*.parquet"))]
     rows: list[dict[str, Any]] = pa.concat_tables(tables).to_pylist() if tables else []
-    return sorted(rows, key=lambda row: row[order])  # type: ignore[no-any-return]
+    return sorted(rows, key=lambda row: row[order])

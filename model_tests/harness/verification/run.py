@@ -153,13 +153,10 @@ def with_verdicts(runs: Sequence[CampaignRun], twice: JudgedTwice) -> tuple[Camp
     found: defaultdict[int, list[Anomaly]] = defaultdict(list)
     for anomaly in twice.here.anomalies:
         found[anomaly.history].append(Anomaly(anomaly.name.value, anomaly.witness))
-    verdicts = {
-        history: HistoryVerdict(v) for history, v in zip(twice.here.histories, twice.here.verdicts, strict=True)
-    }
     judged = []
     for each in runs:
         spark = twice.spark_verdict(each.seed)
-        own = words[verdicts[each.seed]] if each.verdict is Verdict.HOLDS else each.verdict
+        own = words[twice.here.of(each.seed)] if each.verdict is Verdict.HOLDS else each.verdict
         told = (*each.anomalies, *found[each.seed])
         judged.append(
             attrs.evolve(each, verdict=own, spark_verdict=words[spark] if spark is not None else None, anomalies=told)
