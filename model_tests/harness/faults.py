@@ -1,0 +1,171 @@
+"""The injector: now and then it does something to the cluster, and undoes it a little later.
+
+What it does and when depends on the seed alone. Each fault heals itself after a while, and `heal` ends all of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from random import Random
+
+import trio
+
+from impl.client.errors import KafkaError
+from impl.cluster import Cluster
+from impl.cluster_faults import NodeName
+from model_tests.harness.options import Fault, Options
+from model_tests.harness.workload import TOPIC
+
+CONTROLLER = "controller"
+
+
+class Injector:
+    """The faults of one run."""
+
+    def __init__(self, cluster: Cluster, options: Options) -> None:
+        self.cluster = cluster
+        self.options = options
+        self.injected: Counter[str] = Counter()
+        """Fault -> how often."""
+        self._rng = Random(f"faults/{options.seed}")
+        self._busy: set[int] = set()
+        """Brokers that are crashed or paused."""
+        self._controller = trio.Lock()
+        self._do: dict[Fault, Callable[[], Awaitable[None]]] = {
+            Fault.CRASH: self.crash,
+            Fault.PAUSE: self.pause,
+            Fault.ISOLATE: self.isolate,
+            Fault.ONE_WAY: self.one_way,
+            Fault.SPLIT: self.split,
+            Fault.RESET: self.reset,
+            Fault.LAPSE: self.lapse,
+            Fault.PREFERRED: self.elect_preferred,
+            Fault.UNCLEAN: self.elect_uncleanly,
+            Fault.CONTROLLER: self.restart_controller,
+        }
+
+    def roughen_links(self) -> None:
+        """Loss, delay, reordering on all links; duplicates between brokers only, for a client's requests come once."""
+        options, cluster = self.options, self.cluster
+        cluster.delay(0, options.delay_ms)
+        cluster.drop(options.loss)
+        cluster.reorder(options.reorder)
+        nodes: list[NodeName] = [*range(options.brokers), CONTROLLER]
+        for source in nodes:
+            for destination in nodes:
+                if source != destination and options.duplicate:
+                    cluster.delay(0, options.delay_ms, source, destination)
+                    cluster.drop(options.loss, source, destination)
+                    cluster.reorder(options.reorder, source, destination)
+                    cluster.duplicate(options.duplicate, source, destination)
+
+    async def run(self) -> None:
+        """One fault after the other, overlapping, until cancelled."""
+        faults = self.options.faults
+        if not faults:
+            return
+        async with trio.open_nursery() as nursery:
+            while True:
+                await trio.sleep(self._rng.uniform(0.2, 2) * self.options.fault_interval)
+                (fault,) = self._rng.choices(list(faults), list(faults.values()))
+                nursery.start_soon(self._do[fault])
+
+    def _note(self, fault: Fault) -> None:
+        self.injected[fault.value] += 1
+
+    async def _last(self) -> None:
+        await trio.sleep(self._rng.choice((0.1, 0.5, 1.0, 2.5)))
+
+    def _victim(self) -> int | None:
+        idle = [broker for broker in range(self.options.brokers) if broker not in self._busy]
+        return self._rng.choice(idle) if idle else None
+
+    async def crash(self) -> None:
+        """A broker dies with a part of what it had not synced, and comes back."""
+        victim = self._victim()
+        if victim is None:
+            return
+        self._note(Fault.CRASH)
+        self._busy.add(victim)
+        with trio.CancelScope(shield=True):
+            await self.cluster.crash(victim, lose_unsynced=self._rng.choice((None, True, False)))
+        await self._last()
+        with trio.CancelScope(shield=True):
+            await self.cluster.restart(victim)
+        self._busy.discard(victim)
+
+    async def pause(self) -> None:
+        victim = self._victim()
+        if victim is None:
+            return
+        self._note(Fault.PAUSE)
+        self._busy.add(victim)
+        self.cluster.pause(victim)
+        await self._last()
+        self.cluster.resume(victim)
+        self._busy.discard(victim)
+
+    async def isolate(self) -> None:
+        """One node is alone: a broker or the controller."""
+        self._note(Fault.ISOLATE)
+        node: NodeName = self._rng.choice([*range(self.options.brokers), CONTROLLER])
+        self.cluster.isolate(node)
+        await self._last()
+        self.cluster.heal(node)
+
+    async def one_way(self) -> None:
+        """One link carries nothing in one direction."""
+        self._note(Fault.ONE_WAY)
+        source, destination = self._rng.sample([*range(self.options.brokers), CONTROLLER], 2)
+        self.cluster.block(source, destination)
+        await self._last()
+        self.cluster.heal()
+
+    async def split(self) -> None:
+        """Two brokers don't hear each other, while both hear the controller and the third."""
+        self._note(Fault.SPLIT)
+        one, other = self._rng.sample(range(self.options.brokers), 2)
+        self.cluster.block(one, other)
+        self.cluster.block(other, one)
+        await self._last()
+        self.cluster.heal()
+
+    async def reset(self) -> None:
+        self._note(Fault.RESET)
+        self.cluster.reset_connections(self._rng.randrange(self.options.brokers))
+
+    async def lapse(self) -> None:
+        self._note(Fault.LAPSE)
+        self.cluster.lapse_session(self._rng.randrange(self.options.brokers))
+
+    async def elect_preferred(self) -> None:
+        await self._elect(Fault.PREFERRED)
+
+    async def elect_uncleanly(self) -> None:
+        await self._elect(Fault.UNCLEAN)
+
+    async def _elect(self, fault: Fault) -> None:
+        self._note(fault)
+        partition = self._rng.randrange(self.options.partitions)
+        try:
+            await self.cluster.elect(TOPIC, partition, unclean=fault is Fault.UNCLEAN)
+        except KafkaError:
+            return
+
+    async def restart_controller(self) -> None:
+        self._note(Fault.CONTROLLER)
+        async with self._controller:
+            with trio.CancelScope(shield=True):
+                await self.cluster.restart_controller()
+
+    async def heal(self) -> None:
+        """End every fault. Call it when `run` was cancelled."""
+        cluster = self.cluster
+        cluster.clear_faults()
+        cluster.heal()
+        for broker in range(self.options.brokers):
+            if not cluster.is_alive(broker):
+                await cluster.restart(broker)
+            else:
+                cluster.resume(broker)

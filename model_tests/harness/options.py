@@ -1,0 +1,117 @@
+"""What a simulated run is made of, drawn from its seed and printed before it begins.
+
+Options are drawn by *swarm* (Groce et al., ISSTA 2012): in each run some faults are off altogether, so that the others
+get room; a run in which everything goes wrong at once mostly shows an unavailable cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from random import Random
+from typing import Any
+
+import attrs
+
+
+class Fault(Enum):
+    """What the injector may do to a cluster."""
+
+    CRASH = "crash"
+    PAUSE = "pause"
+    ISOLATE = "isolate"
+    ONE_WAY = "one-way partition"
+    SPLIT = "partition"
+    RESET = "reset connections"
+    LAPSE = "session lapse"
+    PREFERRED = "preferred election"
+    UNCLEAN = "unclean election"
+    CONTROLLER = "controller restart"
+
+
+OFTEN = (0, 0, 1, 1, 3)
+"""Weights of a fault; two runs in five are without it."""
+
+CONFIG: Mapping[str, int] = {
+    "broker.session.timeout.ms": 1_500,
+    "broker.heartbeat.interval.ms": 300,
+    "replica.lag.time.max.ms": 1_200,
+    "replica.fetch.wait.max.ms": 250,
+    "replica.fetch.backoff.ms": 100,
+    "replica.socket.timeout.ms": 800,
+    "retry.backoff.ms": 100,
+    "metadata.fetch.wait.max.ms": 400,
+    "replica.high.watermark.checkpoint.interval.ms": 500,
+}
+"""Kafka's settings on a smaller scale of time, so that a few seconds see what otherwise takes minutes."""
+
+
+@attrs.frozen
+class Options:
+    """Everything that a run depends on besides the code; times in seconds, probabilities in 0..1."""
+
+    seed: int
+    brokers: int = 3
+    partitions: int = 2
+    min_insync_replicas: int = 2
+    unclean_leader_election: bool = False
+    producers: int = 2
+    consumers: int = 1
+    readers: int = 1
+    acks: tuple[int, ...] = (-1,)
+    duration: float = 6.0
+    pause_between_operations: float = 0.1
+    loss: float = 0.0
+    duplicate: float = 0.0
+    reorder: float = 0.0
+    delay_ms: float = 1.0
+    flush_interval_ms: int | None = None
+    """How often brokers flush; None: never, so that a crash may take everything since the last one along."""
+    faults: Mapping[Fault, int] = attrs.field(factory=dict)
+    """Weight of each fault; those that are absent don't happen."""
+    fault_interval: float = 0.6
+    bug: str | None = None
+    """A bug of the zoo to switch on."""
+
+    def config(self) -> dict[str, Any]:
+        """The brokers' settings."""
+        flush = {} if self.flush_interval_ms is None else {"log.flush.scheduler.interval.ms": self.flush_interval_ms}
+        return {**CONFIG, **flush}
+
+    def described(self) -> dict[str, str]:
+        """Each option as text, for the first lines of a run."""
+        described = {field.name: str(getattr(self, field.name)) for field in attrs.fields(Options)}
+        described["acks"] = ", ".join("all" if acks == -1 else str(acks) for acks in self.acks)
+        described["faults"] = ", ".join(f"{fault.value}×{weight}" for fault, weight in self.faults.items()) or "none"
+        return described
+
+
+def draw(seed: int, *, bug: str | None = None, duration: float | None = None) -> Options:
+    """The options of a seed."""
+    rng = Random(f"options/{seed}")  # a string is hashed the same way in every process
+    weights = {fault: rng.choice(OFTEN) for fault in Fault}
+    unclean = rng.random() < 0.3
+    if not unclean:
+        weights[Fault.UNCLEAN] = 0
+    options = Options(
+        seed=seed,
+        partitions=rng.choice((1, 2, 3)),
+        min_insync_replicas=rng.choice((1, 2, 2)),
+        unclean_leader_election=unclean and rng.random() < 0.5,
+        producers=rng.choice((1, 2, 3)),
+        consumers=rng.choice((1, 2)),
+        readers=rng.choice((0, 1)),
+        acks=rng.choice(((-1,), (-1,), (-1, 1), (-1, 1, 0))),
+        duration=rng.choice((4.0, 6.0)) if duration is None else duration,
+        pause_between_operations=rng.choice((0.04, 0.08)),
+        loss=rng.choice((0.0, 0.0, 0.01, 0.05)),
+        duplicate=rng.choice((0.0, 0.0, 0.02, 0.1)),
+        reorder=rng.choice((0.0, 0.0, 0.05, 0.2)),
+        delay_ms=rng.choice((0.0, 2.0, 10.0, 50.0)),
+        flush_interval_ms=rng.choice((None, 200, 1_000)),
+        faults={fault: weight for fault, weight in weights.items() if weight},
+        fault_interval=rng.choice((0.3, 0.6, 1.2)),
+        bug=bug,
+    )
+    assert options.brokers == 3, "the injector splits three brokers"
+    return options

@@ -1,0 +1,198 @@
+"""One simulated run: a seed, a cluster with clients under faults, and everything that it must have kept.
+
+Two phases, as in all good simulators. In the *safety* phase anything may happen, and whatever the clients are told is
+recorded. Then everything is healed, and in the *liveness* phase the cluster must come together: all partitions led, all
+replicas in sync and equal, an acks=all produce to each partition answered. What has been recorded is judged by others;
+the trace of decisions is held against the specification here.
+
+A run is a function of its options: same options, same bytes, in any process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import attrs
+import trio
+
+from impl.client.client import Client
+from impl.client.errors import KafkaError
+from impl.cluster import Cluster
+from linearizability.history import Operations
+from model_tests.bugs import BUGS
+from model_tests.harness.deterministic import run_deterministically
+from model_tests.harness.faults import Injector
+from model_tests.harness.options import Options
+from model_tests.harness.recorder import Recorder, TimedTrace, UncleanElection, declare, now_ns, unclean_elections
+from model_tests.harness.sometimes import seen
+from model_tests.harness.validation import Settings, Validated, validate
+from model_tests.harness.workload import TOPIC, Workload
+from model_tests.lockstep.cores import CORRECT
+
+CONVERGES_WITHIN = 60.0
+"""Virtual seconds after which a healed cluster that hasn't come together never will."""
+
+
+@attrs.frozen(eq=False)
+class Simulated:
+    """What came of a run."""
+
+    options: Options
+    operations: Operations
+    """The history; its id is the seed."""
+    faults: Mapping[str, int]
+    """Kind of fault -> times injected."""
+    elections: tuple[UncleanElection, ...]
+    validated: tuple[Validated, ...]
+    """For each partition, how far its trace is a behaviour of the specification; empty if that was not asked."""
+    problems: tuple[str, ...]
+    """What the healed cluster failed to do, in words."""
+    sometimes: Mapping[str, int]
+    """Rare things that a good campaign has seen -> times seen."""
+    events: int
+    """Decisions in the trace."""
+    digest: str
+    """A hash of the trace."""
+
+    @property
+    def seed(self) -> int:
+        return self.options.seed
+
+    @property
+    def holds(self) -> bool:
+        """Whether the cluster converged and behaved as the specification allows; histories are judged elsewhere."""
+        return not self.problems and all(validated.holds for validated in self.validated)
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """Everything that went wrong, in words."""
+        return (*self.problems, *(str(validated) for validated in self.validated if not validated.holds))
+
+    @property
+    def reproduce(self) -> str:
+        """The command that runs the same again."""
+        return reproduce(self.options)
+
+
+def reproduce(options: Options) -> str:
+    """The command that runs these options again."""
+    bug = "" if options.bug is None else f" --bug {options.bug}"
+    return f"tidegauge simulate --seed {options.seed}{bug}"
+
+
+def simulate(options: Options, *, validated: bool = True) -> Simulated:
+    """Run it. With `validated` the trace is held against the specification."""
+    return run_deterministically(_simulate, options, validated, seed=options.seed)
+
+
+async def _simulate(options: Options, validated: bool) -> Simulated:
+    roles = CORRECT if options.bug is None else BUGS[options.bug].roles
+    cluster = Cluster(
+        options.brokers,
+        options.seed,
+        options.config(),
+        replica_class=roles.replica,
+        controller_class=roles.controller,
+    )
+    trace = cluster.trace = TimedTrace()
+    recorder = Recorder(options.seed)
+    injector = Injector(cluster, options)
+    problems: list[str] = []
+    async with cluster:
+        await cluster.create_topic(
+            TOPIC,
+            options.partitions,
+            config={
+                "min.insync.replicas": options.min_insync_replicas,
+                "unclean.leader.election.enable": options.unclean_leader_election,
+            },
+        )
+        await _safety(cluster, options, recorder, injector)
+        await injector.heal()
+        problems += await _liveness(cluster, options, recorder)
+    elections = tuple(unclean_elections(trace))
+    declare(recorder, elections)
+    return Simulated(
+        options,
+        recorder.history.operations(),
+        dict(injector.injected),
+        elections,
+        tuple(_validated(trace, options)) if validated else (),
+        tuple(problems),
+        seen(trace, recorder.history.rows(), elections),
+        len(trace),
+        trace.digest(),
+    )
+
+
+async def _safety(cluster: Cluster, options: Options, recorder: Recorder, injector: Injector) -> None:
+    """Clients and faults together, for the run's duration."""
+    injector.roughen_links()
+    with trio.move_on_after(options.duration):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(Workload(cluster, options, recorder).run)
+            nursery.start_soon(injector.run)
+
+
+async def _liveness(cluster: Cluster, options: Options, recorder: Recorder) -> list[str]:
+    """What the healed cluster fails to do."""
+    with trio.move_on_after(CONVERGES_WITHIN) as waiting:
+        while unsettled(cluster, options):  # noqa: ASYNC110 - there is no one event to wait for
+            await trio.sleep(0.05)
+    if waiting.cancelled_caught:
+        return [f"not converged {CONVERGES_WITHIN:.0f} s after healing: {why}" for why in unsettled(cluster, options)]
+    problems: list[str] = []
+    async with cluster.client("closing", observer=recorder) as client:
+        for partition in range(options.partitions):
+            recorder.history.settled(topic=TOPIC, partition=partition, call=now_ns())
+            problems += await _close(client, partition, 1_000_000_000 + partition)
+    with trio.move_on_after(CONVERGES_WITHIN):
+        while unsettled(cluster, options):  # noqa: ASYNC110
+            await trio.sleep(0.05)
+    return problems + list(unsettled(cluster, options))
+
+
+async def _close(client: Client, partition: int, value: int) -> list[str]:
+    """The healed partition takes a record with acks=all, and is read from the beginning to its end."""
+    try:
+        await client.list_offsets(TOPIC, partition=partition)
+        await client.produce(TOPIC, b"%d" % value, partition=partition)
+        position = 0
+        while True:
+            fetched = await client.fetch(TOPIC, position, partition=partition)
+            position += len(fetched.records)
+            if not fetched.records:
+                return []
+    except KafkaError as error:
+        return [f"after healing, {TOPIC}-{partition} fails: {error}"]
+
+
+def unsettled(cluster: Cluster, options: Options) -> list[str]:
+    """In what the replicas of a partition are not yet one, in words; empty when they are."""
+    found: list[str] = []
+    everyone = tuple(range(options.brokers))
+    for partition in range(options.partitions):
+        name = f"{TOPIC}-{partition}"
+        leader, isr = cluster.leader(TOPIC, partition), cluster.isr(TOPIC, partition)
+        if leader == -1:
+            found.append(f"{name} has no leader")
+        elif isr != everyone:
+            found.append(f"{name} has the ISR {isr}")
+        else:
+            logs = [cluster.broker(broker).partitions.get(TOPIC, partition) for broker in everyone]
+            contents = {
+                (hosted.replica.high_watermark, hosted.log.log_end_offset, hosted.log.read(0, hosted.log.size + 1))
+                for hosted in logs
+                if hosted is not None
+            }
+            if None in logs or len(contents) != 1:
+                found.append(f"the replicas of {name} differ")
+            elif any(high_watermark != end for high_watermark, end, _ in contents):
+                found.append(f"the high watermark of {name} is behind its end")
+    return found
+
+
+def _validated(trace: TimedTrace, options: Options) -> Iterator[Validated]:
+    settings = Settings(options.min_insync_replicas, options.unclean_leader_election)
+    for partition in range(options.partitions):
+        yield validate(trace, TOPIC, partition, settings)
