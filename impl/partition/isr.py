@@ -100,8 +100,6 @@ class InSyncReplicas(HighWatermark):
         self._effects.append(SendAlterPartition())
 
     def _commit_isr(self, registration: PartitionRegistration, controller_epoch: int) -> None:
-        if registration.partition_epoch <= self.partition_epoch:
-            return
         self.controller_epoch = controller_epoch
         self.partition_epoch = registration.partition_epoch
         self.isr = registration.isr

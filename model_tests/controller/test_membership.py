@@ -117,6 +117,12 @@ def test_heartbeats_put_the_deadline_off() -> None:
     assert cluster.controller.next_deadline_ms is None
 
 
+def test_a_registration_ends_the_session_of_the_process_before_it() -> None:
+    cluster = Governed()
+    cluster.register(1)
+    assert cluster.controller.expire_sessions(10 * SESSION) == [0, 2]
+
+
 def test_fencing_a_fenced_broker_changes_nothing() -> None:
     cluster = Governed()
     assert cluster.controller.lapse_session(1)
