@@ -21,7 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         job = open_job(options.histories, options.out, level=Level(options.level), resume=options.resume)
         summary = job.finished
         if summary is None:
-            print(f"{len(job.plan.units)} units, {job.plan.rows:,} operations, starting Spark", file=sys.stderr)
+            print(f"{len(job.files)} files of histories; starting Spark", file=sys.stderr)
             summary = job.run(local_session(options.cores, options.memory), _show_progress)
     except (CannotRun, NoJava, NoSpark) as error:
         print(f"error: {error}", file=sys.stderr)

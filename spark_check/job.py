@@ -6,13 +6,14 @@ No operation ever passes through the JVM, except unclustered ones, which are shu
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 import numpy as np
@@ -21,29 +22,26 @@ import pyarrow.parquet as pq
 
 from linearizability.log import Level
 from spark_check.census import census, reconcile
+from spark_check.converting import Failed, convert, converted
 from spark_check.errors import BadInput, CannotRun, NotReconciled
-from spark_check.footers import find_files, pieces_of
+from spark_check.footers import PARQUET, find_files, pieces_of
 from spark_check.judging import judge
 from spark_check.output import SUMMARY, TABLES, Commit, begin, commit, commits, committed, examine, write_atomically
-from spark_check.planner import LARGEST, TARGET, Plan, Unit, plan
+from spark_check.planner import LARGEST, TARGET, Piece, Plan, Unit, plan
 from spark_check.reading import Part, join_bucket, read_unit, split_by_bucket
 from spark_check.summary import Summary, summarize
 
 if TYPE_CHECKING:
+    from pyspark import RDD
     from pyspark.sql import SparkSession
+
+T = TypeVar("T")
 
 Progress = Callable[[int, int], None]
 """Called with the units done and the units in all."""
 
 POLL = 0.5
 """Seconds between two looks at how many units are done."""
-
-
-@attrs.frozen
-class Failed:
-    """A unit that cannot be judged, however often it is tried: the input is not what it should be."""
-
-    message: str
 
 
 @attrs.frozen
@@ -93,9 +91,12 @@ class Job:
     """What is to be judged, and where to: made by `open_job`, which finds fault before any time is spent."""
 
     files: tuple[Path, ...]
-    plan: Plan
+    pieces: tuple[Piece, ...]
+    """Of the files that are Parquet already."""
     work: Work
     manifest: dict[str, Any]
+    target: int
+    largest: int
 
     @property
     def finished(self) -> Summary | None:
@@ -104,33 +105,40 @@ class Job:
         return Summary.from_json(json.loads(place.read_text())) if place.exists() else None
 
     def run(self, spark: SparkSession, progress: Progress | None = None) -> Summary:
-        """Judge what is not judged yet. Raises BadInput, BadOutput, NotReconciled, or CannotRun if Spark itself fails."""
+        """Judge what is not judged yet. Raises BadInput, BadOutput, NotReconciled, CannotRun if Spark itself fails."""
         began = time.perf_counter()
         finished = self.finished
         if finished is not None:
             return finished
-        out, units = self.work.out, self.plan.units
+        out = self.work.out
         begin(out, self.manifest)
+        files, planned = self._plan(spark)
         done = commits(out)
-        todo = [unit for unit in units if unit.name not in done]
-        with _watched(out, len(units), progress):
-            results = _judge_all(spark, todo, self.work)
-        for result in results:
-            if isinstance(result, Failed):
-                raise BadInput(result.message)
-            done[result.unit] = result
-        _reconcile(out, [str(file) for file in self.files], self.plan, done)
+        todo = [unit for unit in planned.units if unit.name not in done]
+        with _watched(out, len(planned.units), progress):
+            done |= {one.unit: one for one in _judge_all(spark, todo, self.work)}
+        _reconcile(out, files, planned, done)
         summary = summarize(
-            [done[unit.name] for unit in units],
+            [done[unit.name] for unit in planned.units],
             out=str(out),
             level=self.work.level.value,
             files=len(self.files),
-            resumed=len(units) - len(todo),
-            notes=self.plan.notes,
+            resumed=len(planned.units) - len(todo),
+            notes=planned.notes,
             seconds=time.perf_counter() - began,
         )
         _complete(out, summary)
         return summary
+
+    def _plan(self, spark: SparkSession) -> tuple[list[str], Plan]:
+        """Convert what is not Parquet; then all files are, and the plan is made of their footers."""
+        out = self.work.out
+        text = [file for file in self.files if file.suffix != PARQUET]
+        if text:
+            _succeed(spark.sparkContext.parallelize(text, len(text)).map(lambda file: convert(file, out)))
+        added = [converted(file, out) for file in text]
+        files = [str(file) for file in self.files if file.suffix == PARQUET] + [str(file) for file in added]
+        return files, plan([*self.pieces, *pieces_of(added)], self.target, self.largest)
 
 
 def open_job(
@@ -142,32 +150,40 @@ def open_job(
     target: int = TARGET,
     largest: int = LARGEST,
 ) -> Job:
-    """Plan the judging of all histories in `paths`; raises BadInput and BadOutput, and writes nothing.
+    """The job of judging all histories in `paths`; raises BadInput and BadOutput, and writes nothing.
 
     `target` and `largest` are the operations that a unit should and may hold.
     """
     out = Path(out).resolve()
     files = find_files(paths)
-    planned = plan(pieces_of(files), target, largest)
+    pieces = tuple(pieces_of([file for file in files if file.suffix == PARQUET]))
     inputs = [[str(file), file.stat().st_size, file.stat().st_mtime_ns] for file in files]
     manifest = {"files": inputs, "level": level.value, "unit sizes": [target, largest]}
     examine(out, manifest, resume)
-    return Job(files, planned, Work(out, level), manifest)
+    return Job(files, pieces, Work(out, level), manifest, target, largest)
 
 
-def _judge_all(spark: SparkSession, units: Sequence[Unit], work: Work) -> list[Commit | Failed]:
-    results: list[Commit | Failed] = []
+def _succeed(tasks: RDD[T | Failed]) -> list[T]:
+    """Run `tasks`; what one of them cannot do fails the job in its words, once all have been tried."""
     try:
-        single = [unit for unit in units if unit.buckets == 1]
-        if single:
-            results += spark.sparkContext.parallelize(single, len(single)).map(work.do).collect()
-        for shared in _by_pieces(unit for unit in units if unit.buckets > 1):
-            results += _judge_buckets(spark, shared, work)
+        results = tasks.collect()
     except Exception as error:
         raise CannotRun(
-            f"Spark gave up: {str(error).strip().splitlines()[0]}. What is done is kept: --resume goes on from there"
+            f"Spark gave up: {_first_line(error)}. What is done is kept: --resume goes on from there"
         ) from error
-    return results
+    failed = [result.message for result in results if isinstance(result, Failed)]
+    if failed:
+        more = f" (and {len(failed) - 1} more like it)" if len(failed) > 1 else ""
+        raise BadInput(f"{failed[0]}{more}")
+    return [result for result in results if not isinstance(result, Failed)]
+
+
+def _judge_all(spark: SparkSession, units: Sequence[Unit], work: Work) -> Iterator[Commit]:
+    single = [unit for unit in units if unit.buckets == 1]
+    if single:
+        yield from _succeed(spark.sparkContext.parallelize(single, len(single)).map(work.do))
+    for shared in _by_pieces(unit for unit in units if unit.buckets > 1):
+        yield from _judge_buckets(spark, shared, work)
 
 
 def _by_pieces(units: Iterable[Unit]) -> Iterator[list[Unit]]:
@@ -178,7 +194,7 @@ def _by_pieces(units: Iterable[Unit]) -> Iterator[list[Unit]]:
     yield from found.values()
 
 
-def _judge_buckets(spark: SparkSession, units: Sequence[Unit], work: Work) -> list[Commit | Failed]:
+def _judge_buckets(spark: SparkSession, units: Sequence[Unit], work: Work) -> list[Commit]:
     """Shuffle the operations by bucket, then judge each bucket."""
     whole = units[0]
     by_bucket = {unit.bucket: attrs.evolve(unit, pieces=(), borrowed=()) for unit in units}
@@ -192,7 +208,7 @@ def _judge_buckets(spark: SparkSession, units: Sequence[Unit], work: Work) -> li
             yield work.join(by_bucket[bucket], (stream for _, stream in pairs))
 
     streams = spark.sparkContext.parallelize(tasks, len(tasks)).flatMap(work.split)
-    return streams.partitionBy(whole.buckets, int).mapPartitionsWithIndex(judge_bucket).collect()
+    return _succeed(streams.partitionBy(whole.buckets, int).mapPartitionsWithIndex(judge_bucket))
 
 
 @contextmanager
@@ -238,3 +254,10 @@ def _complete(out: Path, summary: Summary) -> None:
             write_atomically(out / name / "none.parquet", partial(pq.write_table, empty))
     text: dict[str, Any] = summary.to_json()
     write_atomically(out / SUMMARY, lambda place: place.write_text(json.dumps(text, indent=1)))
+
+
+def _first_line(error: Exception) -> str:
+    """Spark's exceptions carry the traces of two languages; the last line of the worker's says what happened."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    python = [line for line in lines if re.match(r"[\w.]+(Error|Exception): ", line)]
+    return (python or lines or [type(error).__name__])[0]

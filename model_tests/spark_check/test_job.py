@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 import pytest
 
+from linearizability import jsonl
 from linearizability.arrow import to_arrow
 from model_tests.spark_check.layouts import (
     LENGTH,
@@ -135,20 +136,42 @@ def test_the_callers_session_is_used_when_there_is_one(spark: SparkSession) -> N
     assert local_session().sparkContext is spark.sparkContext
 
 
-def test_a_worker_that_dies_is_said_in_one_line(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_worker_could_not_do_is_said_in_one_line(spark: SparkSession, tmp_path: Path) -> None:
+    """Nobody foresaw that a folder is where the worker has to put its table: Spark tries three times, then gives up."""
     file = write(tmp_path / "in.parquet", to_arrow(histories(3)), 200)
-    job = open_job([file], tmp_path / "out")
-    job.run(spark)
-    (tmp_path / "out" / SUMMARY).unlink()
-    for commit in (tmp_path / "out" / UNITS).iterdir():
-        commit.unlink()
-    (tmp_path / "out" / "verdicts").rename(tmp_path / "elsewhere")
-    (tmp_path / "out" / "verdicts").write_text("a file where the folder was")
-    with pytest.raises(CannotRun) as raised:
+    (tmp_path / "out" / "verdicts" / "unit-000000.parquet").mkdir(parents=True)
+    job = open_job([file], tmp_path / "out2")
+    (tmp_path / "out").rename(tmp_path / "out2")
+    with pytest.raises(CannotRun, match=r"^Spark gave up: IsADirectoryError: .*--resume goes on from there$") as raised:
         job.run(spark)
     assert "\n" not in str(raised.value)
+
+
+def test_json_lines_are_converted_once_and_judged_with_the_rest(spark: SparkSession, tmp_path: Path) -> None:
+    operations = histories(40)
+    (tmp_path / "in" / "deep").mkdir(parents=True)
+    write(tmp_path / "in" / "a.parquet", to_arrow(operations.slice(0, 10 * LENGTH)), 70)
+    jsonl.write(tmp_path / "in" / "b.jsonl", operations.slice(10 * LENGTH, 30 * LENGTH))
+    jsonl.write(tmp_path / "in" / "deep" / "b.jsonl", operations.slice(30 * LENGTH, 40 * LENGTH))
+    out = tmp_path / "out"
+    assert open_job([tmp_path / "in"], out).run(spark).files == 3
+    assert written_verdicts(out) == expected(operations)
+    assert written_anomalies(out) == expected_anomalies(operations)
+    made = {file: file.stat().st_mtime_ns for file in (out / "_converted").iterdir()}
+    (out / SUMMARY).unlink()
+    open_job([tmp_path / "in"], out, resume=True).run(spark)
+    assert {file: file.stat().st_mtime_ns for file in (out / "_converted").iterdir()} == made
+    assert len(made) == 2
+
+
+def test_a_line_that_is_no_operation_fails_the_job_by_name_and_line(spark: SparkSession, tmp_path: Path) -> None:
+    file = tmp_path / "odd.jsonl"
+    jsonl.write(file, histories(3))
+    with file.open("a") as lines:
+        lines.write('{"history": 3, "kind": "produce"}\n')
+    with pytest.raises(BadInput, match=rf"odd\.jsonl, line {3 * LENGTH + 1}: "):
+        open_job([file], tmp_path / "out").run(spark)
+    assert not (tmp_path / "out" / SUMMARY).exists()
 
 
 # The command line

@@ -29,9 +29,10 @@ from model_tests.spark_check.layouts import (
     written_verdicts,
 )
 from spark_check.census import census
+from spark_check.converting import Failed
 from spark_check.errors import BadInput
 from spark_check.footers import find_files, pieces_of
-from spark_check.job import Failed, Work
+from spark_check.job import Work
 from spark_check.output import begin
 from spark_check.planner import plan
 from spark_check.reading import join_bucket, read_unit, split_by_bucket
