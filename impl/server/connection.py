@@ -57,7 +57,7 @@ class Connection:
         """
         try:
             try:
-                while (frame := self._reader.buffered_frame() or await self._next_frame()) is not None:
+                while (frame := await self._next_frame()) is not None:
                     await self._clock.until_running()
                     await self._handle(frame)
             except (RefusedError, MalformedMessageError, FrameTooLargeError) as error:
@@ -68,8 +68,11 @@ class Connection:
         return None
 
     async def _next_frame(self) -> Payload | None:
-        await self._send_answers()
-        return await self._reader.read_frame()
+        frame = self._reader.buffered_frame()
+        if frame is None:
+            await self._send_answers()
+            frame = await self._reader.read_frame()
+        return frame
 
     async def _send_answers(self) -> None:
         if self._answers:

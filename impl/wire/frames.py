@@ -103,4 +103,4 @@ class FrameReader:
                 raise ConnectionLostError(f"the connection ended after {filled} of the {size} bytes of a frame")
             frame[filled : filled + len(data)] = data
             filled += len(data)
-        return frame
+        return memoryview(frame).toreadonly()

@@ -91,6 +91,7 @@ async def test_a_request_waits_for_the_one_before_it() -> None:
     [
         (LENGTH.pack(10_001) + bytes(10_001), "a frame of 10001 bytes"),
         (LENGTH.pack(-1), "a frame of -1 bytes"),
+        (LENGTH.pack(0), "a request of 0 bytes is shorter than its header"),
         (LENGTH.pack(4) + b"\x00\x03\x00\x0c", "shorter than its header"),
         (LENGTH.pack(30) + bytes(30), "PRODUCE version 0 is not served"),
         (LENGTH.pack(30) + b"\x7f\xff" + bytes(28), "API 32767 version 0 is not served"),

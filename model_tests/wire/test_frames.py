@@ -61,6 +61,19 @@ def test_large_frames_are_read_between_small_ones(size: int) -> None:
     assert trio.run(read_all, chunks) == payloads
 
 
+@pytest.mark.parametrize("size", [10, READ_SIZE + 1])
+def test_a_frame_can_be_decoded_in_place(size: int) -> None:
+    """kio's readers take no writable buffer."""
+
+    async def main() -> None:
+        data = framed(bytes(size))
+        frame = await FrameReader(Chunks([data[:7], data[7:]]), LIMIT).read_frame()
+        assert frame is not None
+        assert memoryview(frame).readonly
+
+    trio.run(main)
+
+
 @pytest.mark.parametrize("size", [-1, -(1 << 31), LIMIT + 1, (1 << 31) - 1])
 def test_a_length_that_is_not_allowed_is_refused_before_anything_is_allocated(size: int) -> None:
     with pytest.raises(FrameTooLargeError, match=f"a frame of {size} bytes: only 0 to {LIMIT}"):
