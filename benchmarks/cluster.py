@@ -144,7 +144,7 @@ def table(rows: list[tuple[str, str, Figures, Figures]]) -> Table:
 def main() -> None:
     repetitions = 200 if "--quick" in sys.argv[1:] else 2_000
     hosts: tuple[HostKind, ...] = ("simulated", "tcp")
-    rows = []
+    rows: list[tuple[str, str, Figures, Figures]] = []
     trio.run(cluster_figures, 1, "simulated", 10)  # imports, and kio's readers and writers
     for host in hosts:
         floor = trio.run(echo_figures, host, repetitions)

@@ -1,9 +1,9 @@
 """AlterPartition from the leader's side: proposals of an ISR on their way to the controller.
 
-The core proposes, at most one ISR for a partition at a time, and keeps the proposal open until the controller or newer
-metadata has settled it. Here it is sent at once; when its answer is lost, or is an error that may pass, it is sent
-again after a backoff for as long as it is open. A proposal that was refused because it is out of date is not: the metadata
-will tell what has happened. The core ignores the answer to a proposal that it has given up.
+The core proposes, at most one ISR for a partition at a time, and keeps the proposal open until the controller or
+newer metadata has settled it. Here it is sent at once; when its answer is lost, or is an error that may pass, it is
+sent again after a backoff for as long as it is open. A proposal that was refused because it is out of date is not:
+the metadata will tell what has happened. The core ignores the answer to a proposal that it has given up.
 """
 
 from __future__ import annotations
