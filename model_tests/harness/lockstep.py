@@ -74,11 +74,12 @@ class Lockstep:
         self.binding = binding
         self.state = next(iter(machine.initial()))
         self.actions: list[Action] = []
+        self._selective = binding if isinstance(binding, Selective) else None
         self._compare(None, binding.abstraction(self.state))
 
     def perform(self, action: Action) -> bool:
         """Take `action` on both sides and compare; False if it is not enabled. Raises Difference."""
-        if isinstance(self.binding, Selective) and not self.binding.can_perform(action, self.state):
+        if self._selective is not None and not self._selective.can_perform(action, self.state):
             return False
         try:
             after = self.machine.step(self.state, action)

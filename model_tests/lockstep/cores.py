@@ -79,6 +79,8 @@ class Cores:
         self.alter_responses: dict[
             spec.AlterPartitionResponse, tuple[messages.AlterPartitionRequest, messages.AlterPartitionResponse]
         ] = {}
+        self._controller_key: tuple[int, Controller] | None = None
+        self._controller_seen: spec.Controller | None = None
         self.next_value = 0
         self.unanswered: dict[int, tuple[int, messages.Appended]] = {}
         """Value -> (broker, where it is), for appends with acks=all."""
@@ -112,8 +114,8 @@ class Cores:
         if acknowledged != history.acknowledged:
             history = attrs.evolve(history, acknowledged=acknowledged)
         return spec.State(
-            replicas=tuple(self._abstract_replica(broker) for broker in range(len(self.brokers))),
-            controller=abstraction.controller(self.controller, self.registration, len(self.brokers), self.epochs),
+            replicas=tuple(map(self._abstract_replica, range(len(self.brokers)), state.replicas)),
+            controller=self._abstract_controller(state.controller),
             network=spec.Network(
                 tuple(sorted(self.fetches)),
                 tuple(sorted(self.fetch_responses)),
@@ -138,10 +140,23 @@ class Cores:
             )
         )
 
-    def _abstract_replica(self, number: int) -> spec.Replica:
+    def _abstract_controller(self, expected: spec.Controller) -> spec.Controller:
+        """The controller, looked at again only if its log or its epoch has moved."""
+        key = (self.metadata_log.end_offset, self.controller)
+        if key != self._controller_key or self._controller_seen is None:
+            seen = abstraction.controller(self.controller, self.registration, len(self.brokers), self.epochs)
+            self._controller_key, self._controller_seen = key, expected if seen == expected else seen
+        return self._controller_seen
+
+    def _abstract_replica(self, number: int, expected: spec.Replica) -> spec.Replica:
+        """A replica, looked at again only if it was touched.
+
+        What equals `expected` is replaced by it, so that two states that share it are compared by identity.
+        """
         broker = self.brokers[number]
         if broker.seen is None:
-            broker.seen = self._look_at_replica(number, broker)
+            seen = self._look_at_replica(number, broker)
+            broker.seen = expected if seen == expected else seen
         return broker.seen
 
     def _look_at_replica(self, number: int, broker: Broker) -> spec.Replica:
