@@ -66,6 +66,8 @@ class Channel:
         self._timeout_ms = timeout_ms
         self._handshake = handshake
         self._stream: trio.abc.Stream | None = None
+        self._ready: trio.abc.Stream | None = None
+        """The stream once its handshake is done: until then it is not for requests."""
         self._opening = trio.Lock()
         self._sending = trio.Lock()
         self._waiting: dict[int, _Waiting] = {}
@@ -79,7 +81,7 @@ class Channel:
 
     async def connect(self) -> None:
         """Open the connection unless it is; without a checkpoint when it is. Raises UnreachableError."""
-        if self._stream is None:
+        if self._ready is None:
             await self._open()
 
     async def request(self, message: Payload, timeout_ms: float | None = None) -> Any:
@@ -87,7 +89,7 @@ class Channel:
 
         Raises UnreachableError when it was not sent, NoAnswerError when the answer did not come.
         """
-        stream = self._stream or await self._open()
+        stream = self._ready or await self._open()
         return await self._exchange(stream, message, self._timeout_ms if timeout_ms is None else timeout_ms)
 
     async def request_here(self, message: Payload) -> Any:
@@ -97,7 +99,7 @@ class Channel:
 
     async def send(self, message: Payload) -> None:
         """Send a request that is not answered (Produce with acks=0). Raises UnreachableError or NoAnswerError."""
-        stream = self._stream or await self._open()
+        stream = self._ready or await self._open()
         await self._send(stream, encode_request(message, self._correlation_id(), self._client_id))
 
     async def _exchange(self, stream: trio.abc.Stream, message: Payload, timeout_ms: float) -> Any:
@@ -131,8 +133,8 @@ class Channel:
 
     async def _open(self) -> trio.abc.Stream:
         async with self._opening:
-            if self._stream is not None:
-                return self._stream
+            if self._ready is not None:
+                return self._ready
             if self._closed:
                 raise UnreachableError(f"the channel to {self.address} is closed")
             try:
@@ -147,6 +149,9 @@ class Channel:
                     await self._handshake(self)
                 except NoAnswerError as error:
                     raise UnreachableError(f"{self.address} does not answer: {error}") from error
+            if self._stream is not stream:
+                raise UnreachableError(f"the connection to {self.address} broke before it could be used")
+            self._ready = stream
             return stream
 
     async def _read_answers(self, stream: trio.abc.Stream) -> None:
@@ -169,7 +174,7 @@ class Channel:
     async def _lose(self, stream: trio.abc.Stream, reason: str) -> None:
         """Reset the connection, and tell all that waited on it."""
         if self._stream is stream:
-            self._stream = None
+            self._stream = self._ready = None
             for waiting in self._waiting.values():
                 if not waiting.done.is_set():
                     waiting.failure = reason
@@ -179,7 +184,7 @@ class Channel:
     async def aclose(self) -> None:
         """Close the connection after what was sent; requests that wait get NoAnswerError."""
         self._closed = True
-        stream, self._stream = self._stream, None
+        stream, self._stream, self._ready = self._stream, None, None
         for waiting in self._waiting.values():
             waiting.failure = "the channel was closed"
             waiting.done.set()
