@@ -217,8 +217,12 @@ def apply_metadata(event: Event, follower: Follower) -> Iterator[Choice]:
 
 
 def register(event: Event, follower: Follower) -> Iterator[Choice]:
+    """A broker that lost even the partition's folder restarts without a word on the partition."""
     assert follower.state is not None
     broker = follower.index(event.fields["broker"])
+    if not follower.state.replicas[broker].running:
+        yield [lambda state: faults.Restart(broker), lambda state: faults.Register(broker)]
+        return
     again = follower.state.replicas[broker].broker_epoch != NONE
     yield just(RegisterAgain(broker) if again else faults.Register(broker))
 
