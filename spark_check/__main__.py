@@ -9,9 +9,8 @@ from collections.abc import Sequence
 
 from linearizability.log import Level
 from spark_check.errors import CannotRun
-from spark_check.java import NoJava
 from spark_check.job import open_job
-from spark_check.session import CORES, JVM_MEMORY, NoSpark, local_session
+from spark_check.session import CORES, JVM_MEMORY, local_session
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -23,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if summary is None:
             print(f"{len(job.files)} files of histories; starting Spark", file=sys.stderr)
             summary = job.run(local_session(options.cores, options.memory), _show_progress)
-    except (CannotRun, NoJava, NoSpark) as error:
+    except CannotRun as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     if options.json:

@@ -22,6 +22,8 @@ from pathlib import Path
 
 import attrs
 
+from spark_check.errors import CannotRun
+
 OLDEST = 17
 """The first Java that Spark 4 runs on."""
 
@@ -39,7 +41,7 @@ exec "{{java}}" "$@"
 """
 
 
-class NoJava(RuntimeError):  # noqa: N818 - a state of affairs, with the way out
+class NoJava(CannotRun):
     """No Java that can run Spark was found."""
 
 

@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from spark_check.errors import CannotRun
 from spark_check.java import java_home
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ SETTINGS: Mapping[str, str] = {
 }
 
 
-class NoSpark(RuntimeError):  # noqa: N818 - a state of affairs, with the way out
+class NoSpark(CannotRun):
     """PySpark is not installed, or its JVM does not start."""
 
 
