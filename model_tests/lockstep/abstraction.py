@@ -15,7 +15,6 @@ from impl.controller import controller as core
 from impl.partition import messages
 from impl.partition.registration import PartitionRegistration
 from impl.partition.replica import PartitionReplica
-from model_tests.lockstep import memory_log
 from spec import replication_state as spec
 
 UNKNOWN_REMOTE: Final = spec.RemoteReplica()
@@ -59,13 +58,13 @@ def fetch_request(fetch: messages.FollowerFetch, leader: int, epochs: Epochs) ->
     )
 
 
-def fetch_response(request: spec.FetchRequest, answer: messages.FetchAnswer) -> spec.FetchResponse:
+def fetch_response(request: spec.FetchRequest, answer: messages.FetchAnswer, records: spec.Log) -> spec.FetchResponse:
     if answer.error is not ErrorCode.none:
         return spec.FetchResponse(request, error(answer.error))
     diverging = answer.diverging_epoch
     return spec.FetchResponse(
         request,
-        records=memory_log.decode(answer.records),
+        records=records,
         high_watermark=answer.high_watermark,
         diverging_epoch=spec.NONE if diverging is None else diverging.epoch,
         diverging_end_offset=spec.NONE if diverging is None else diverging.end_offset,

@@ -11,6 +11,7 @@ The specification's `spent` and most of its `history` are the prover's own and h
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import attrs
@@ -25,7 +26,7 @@ from impl.partition import messages
 from impl.partition.registration import PartitionRegistration
 from impl.partition.replica import PartitionReplica
 from model_tests.lockstep import abstraction
-from model_tests.lockstep.memory_log import MemoryLog
+from model_tests.lockstep.memory_log import LockstepLog, MemoryLog
 from spec import replication_state as spec
 from spec.replication import Replication
 
@@ -36,10 +37,11 @@ NOT_REGISTERED: Final = -1
 
 @attrs.frozen
 class Roles:
-    """The classes that play the replica and the controller; a bug of the zoo brings its own."""
+    """The classes that play the replica and the controller (a bug of the zoo brings its own), and what makes a log."""
 
     replica: type[PartitionReplica] = PartitionReplica
     controller: type[Controller] = Controller
+    log: Callable[[], LockstepLog] = MemoryLog
 
 
 CORRECT: Final = Roles()
@@ -50,7 +52,7 @@ CORRECT: Final = Roles()
 class Broker:
     """One broker's process and disk."""
 
-    log: MemoryLog
+    log: LockstepLog
     image: ClusterImage = attrs.field(factory=ClusterImage)
     replica: PartitionReplica | None = None
     broker_epoch: int = NOT_REGISTERED
@@ -72,7 +74,7 @@ class Cores:
         self.epochs = abstraction.Epochs()
         self.metadata_log = InMemoryMetadataLog(self._founding_records())
         self.controller = self.activate_controller()
-        self.brokers = [Broker(MemoryLog()) for _ in range(machine.brokers)]
+        self.brokers = [Broker(roles.log()) for _ in range(machine.brokers)]
         self.fetches: dict[spec.FetchRequest, messages.FollowerFetch] = {}
         self.fetch_responses: dict[spec.FetchResponse, messages.FetchAnswer] = {}
         self.alters: dict[spec.AlterPartitionRequest, messages.AlterPartitionRequest] = {}

@@ -1,27 +1,54 @@
-"""A replica's log in memory, for cores without a disk: as fast as a log can be, and it can forget its tail at will.
+"""What a lockstep asks of a log, and one in memory: as fast as a log can be, and it forgets its tail at will.
 
-It holds the specification's records, so that the abstraction of a log is the log. On the way between two logs a record
-is 16 bytes; a producer's record is the 8 bytes of its value.
+The one in memory holds the specification's records, so that the abstraction of a log is the log. On the way between two
+logs a record is 16 bytes; a producer's record is the 8 bytes of its value.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
+from typing import Protocol
 
+from impl.partition.log import ReplicaLog
 from spec.replication_state import Record
 
 _VALUE = struct.Struct(">q")
 _RECORD = struct.Struct(">qq")
 
 
-def produced(values: Iterable[int]) -> bytes:
-    """What a producer sends."""
-    return b"".join(map(_VALUE.pack, values))
+class LockstepLog(ReplicaLog, Protocol):
+    """A replica's log that a lockstep can look into, and that can crash."""
+
+    @property
+    def records(self) -> tuple[Record, ...]:
+        """All of it, as the specification has it."""
+
+    @property
+    def flushed_end_offset(self) -> int:
+        """Every record below it survives a crash."""
+
+    def flush(self) -> object:
+        """Make everything survive a crash."""
+
+    def after_crash(self, kept: int) -> LockstepLog:
+        """What a restarted process finds: the first `kept` records."""
+
+    @staticmethod
+    def produced(values: Iterable[int]) -> bytes:
+        """What a producer sends."""
+
+    @staticmethod
+    def bytes_of(count: int) -> int:
+        """The size of `count` records on their way."""
+
+    @staticmethod
+    def decode(batches: bytes) -> tuple[Record, ...]:
+        """The records that `read` returned."""
 
 
 class MemoryLog:
-    """Satisfies `impl.partition.log.ReplicaLog`."""
+    """A log in memory."""
 
     log_start_offset = 0
 
@@ -47,7 +74,7 @@ class MemoryLog:
         self.records += tuple(Record(leader_epoch, value) for (value,) in _VALUE.iter_unpack(batches))
 
     def append_as_follower(self, batches: bytes) -> None:
-        self.records += decode(batches)
+        self.records += self.decode(batches)
 
     def read(self, offset: int, max_bytes: int, end_offset: int) -> bytes:
         count = max(1, max_bytes // _RECORD.size)
@@ -61,12 +88,17 @@ class MemoryLog:
     def flush(self) -> None:
         self.flushed_end_offset = len(self.records)
 
+    def after_crash(self, kept: int) -> MemoryLog:
+        return MemoryLog(self.records[:kept], kept)
 
-def bytes_of(count: int) -> int:
-    """The size of `count` records on their way."""
-    return count * _RECORD.size
+    @staticmethod
+    def produced(values: Iterable[int]) -> bytes:
+        return b"".join(map(_VALUE.pack, values))
 
+    @staticmethod
+    def bytes_of(count: int) -> int:
+        return count * _RECORD.size
 
-def decode(batches: bytes) -> tuple[Record, ...]:
-    """The records that `MemoryLog.read` returned."""
-    return tuple(Record(epoch, value) for epoch, value in _RECORD.iter_unpack(batches))
+    @staticmethod
+    def decode(batches: bytes) -> tuple[Record, ...]:
+        return tuple(Record(epoch, value) for epoch, value in _RECORD.iter_unpack(batches))

@@ -14,7 +14,6 @@ from kio.schema.errors import ErrorCode
 from impl.partition.replica import PartitionReplica
 from model_tests.lockstep import abstraction
 from model_tests.lockstep.cores import PARTITION, TOPIC, Broker, Cores
-from model_tests.lockstep.memory_log import MemoryLog, bytes_of, produced
 from spec import replication_actions as protocol
 from spec import replication_control as control
 from spec import replication_faults as faults
@@ -26,7 +25,9 @@ from spec.machine import Action
 
 def append(cores: Cores, action: protocol.Append) -> None:
     value, cores.next_value = cores.next_value, cores.next_value + 1
-    appended = cores.replica(action.broker).append(produced([value]), int(action.acks), cores.now_ms)
+    appended = cores.replica(action.broker).append(
+        cores.brokers[action.broker].log.produced([value]), int(action.acks), cores.now_ms
+    )
     if not isinstance(appended, ErrorCode) and action.acks is spec.Acks.ALL:
         cores.unanswered[value] = (action.broker, appended)
     cores.carry_out_effects(action.broker)
@@ -43,15 +44,17 @@ def send_fetch(cores: Cores, action: protocol.SendFetch) -> None:
 def receive_fetch(cores: Cores, action: protocol.ReceiveFetch) -> None:
     fetch = cores.fetches[action.request] if action.duplicate else cores.fetches.pop(action.request)
     leader = action.request.leader
-    answer = cores.replica(leader).receive_fetch(fetch, bytes_of(action.records), cores.now_ms)
+    log = cores.brokers[leader].log
+    answer = cores.replica(leader).receive_fetch(fetch, log.bytes_of(action.records), cores.now_ms)
     if action.request in cores.brokers[action.request.follower].outstanding:
-        cores.fetch_responses[abstraction.fetch_response(action.request, answer)] = answer
+        cores.fetch_responses[abstraction.fetch_response(action.request, answer, log.decode(answer.records))] = answer
     cores.carry_out_effects(leader)
 
 
 def hold_fetch(cores: Cores, action: protocol.HoldFetch) -> None:
     leader = action.request.leader
-    answer = cores.replica(leader).receive_fetch(cores.fetches[action.request], bytes_of(1), cores.now_ms)
+    one_record = cores.brokers[leader].log.bytes_of(1)
+    answer = cores.replica(leader).receive_fetch(cores.fetches[action.request], one_record, cores.now_ms)
     assert not answer.has_news, f"a fetch is held though there is something to answer: {answer}"
     cores.carry_out_effects(leader)
 
@@ -148,10 +151,8 @@ def checkpoint_high_watermark(cores: Cores, action: faults.CheckpointHighWaterma
 
 
 def crash(cores: Cores, action: faults.Crash) -> None:
-    dead, log = action.broker, cores.brokers[action.broker].log
-    cores.brokers[dead] = Broker(
-        MemoryLog(log.records[: action.kept], action.kept), checkpoint=cores.brokers[dead].checkpoint
-    )
+    dead, broker = action.broker, cores.brokers[action.broker]
+    cores.brokers[dead] = Broker(broker.log.after_crash(action.kept), checkpoint=broker.checkpoint)
     for follower in range(len(cores.brokers)):
         cut_connection(cores, follower, dead)
         cut_connection(cores, dead, follower)

@@ -7,9 +7,9 @@ import attrs
 from impl.partition.messages import FetchAnswer, FollowerFetch, PartitionConfig
 from impl.partition.registration import PartitionRegistration
 from impl.partition.replica import PartitionReplica
-from model_tests.lockstep.memory_log import MemoryLog, bytes_of, produced
+from model_tests.lockstep.memory_log import MemoryLog
 
-EVERYTHING = bytes_of(1_000)
+EVERYTHING = MemoryLog.bytes_of(1_000)
 BROKER_EPOCHS = {0: 100, 1: 101, 2: 102}
 
 
@@ -59,7 +59,7 @@ class Partition:
         )
 
     def append(self, broker: int, *values: int, acks: int = -1) -> object:
-        return self.replicas[broker].append(produced(values), acks, self.now_ms)
+        return self.replicas[broker].append(MemoryLog.produced(values), acks, self.now_ms)
 
     def request(self, follower: int) -> FollowerFetch:
         fetch = self.replicas[follower].fetch_request(BROKER_EPOCHS[follower])

@@ -8,7 +8,7 @@ from kio.schema.errors import ErrorCode
 
 from impl.partition.messages import AlterPartitionRequest, AlterPartitionResponse, IsrChanged, SendAlterPartition
 from impl.partition.registration import PartitionRegistration
-from model_tests.lockstep.memory_log import bytes_of
+from model_tests.lockstep.memory_log import MemoryLog
 from model_tests.partition.replicas import Partition, registration
 
 LAG = 1_000
@@ -58,8 +58,8 @@ def test_a_follower_below_the_high_watermark_is_not_proposed() -> None:
     partition = with_isr(0, records=2)
     assert partition[0].high_watermark == 2
     fetch = partition.request(2)
-    partition[2].receive_fetch_response(fetch, partition[0].receive_fetch(fetch, bytes_of(1), 0), 0)
-    partition[0].receive_fetch(partition.request(2), bytes_of(1), 0)
+    partition[2].receive_fetch_response(fetch, partition[0].receive_fetch(fetch, MemoryLog.bytes_of(1), 0), 0)
+    partition[0].receive_fetch(partition.request(2), MemoryLog.bytes_of(1), 0)
     assert partition[0].pending_isr is None
 
 
@@ -69,7 +69,7 @@ def test_kafka_7128_a_follower_joins_only_once_it_has_reached_the_start_of_the_e
     partition.fetch(1)
     partition.elect(1, (1,))
     partition[1].high_watermark = 0
-    partition[1].receive_fetch(partition.request(2), bytes_of(1), 0)
+    partition[1].receive_fetch(partition.request(2), MemoryLog.bytes_of(1), 0)
     assert partition[1].pending_isr is None
     partition.fetch(2)
     partition.fetch(2)
