@@ -25,9 +25,8 @@ from spec.machine import Action
 
 def append(cores: Cores, action: protocol.Append) -> None:
     value, cores.next_value = cores.next_value, cores.next_value + 1
-    appended = cores.replica(action.broker).append(
-        cores.brokers[action.broker].log.produced([value]), int(action.acks), cores.now_ms
-    )
+    batch = cores.brokers[action.broker].log.produced([value])
+    appended = cores.replica(action.broker).append(batch, int(action.acks), cores.now_ms)
     if not isinstance(appended, ErrorCode) and action.acks is spec.Acks.ALL:
         cores.unanswered[value] = (action.broker, appended)
     cores.carry_out_effects(action.broker)

@@ -18,7 +18,8 @@ from model_tests.harness.lockstep_machine import drive, large_machine
 from model_tests.lockstep.cores import CORRECT, Roles
 from model_tests.lockstep.lockstep import CoresLockstep, InvariantFell, failure_of
 from model_tests.lockstep.steps import PERFORM, DrivenCores
-from model_tests.lockstep.walks import walk, walks
+from model_tests.lockstep.stored_log import StoredLog
+from model_tests.lockstep.walks import first_failure, walk, walks
 from spec import replication_actions as protocol
 from spec import replication_faults as faults
 from spec.machine import Action, Invariant
@@ -26,6 +27,7 @@ from spec.replication import Bounds, Replication
 from spec.replication_state import Acks, Replica, State
 
 WALKS = 300
+SEED_OF_BUG = 3
 
 
 def test_every_action_of_the_specification_has_a_step() -> None:
@@ -53,6 +55,22 @@ def test_random_walks_find_no_difference_and_take_every_action() -> None:
         assert found.failure is None, f"walk {found.number}: {found.failure.words}"
         taken.update(map(type, found.actions))
     assert taken == set(Replication.action_types)
+
+
+def test_the_cores_over_stored_logs_do_what_the_specification_says() -> None:
+    """Record batches, segments, leader epochs and recovery in place of records in memory."""
+    stored = Roles(log=StoredLog)
+    for found in walks(2, 40, roles=stored):
+        assert found.failure is None, f"walk {found.number}: {found.failure.words}"
+    buggy = attrs.evolve(BUGS["kafka_1211"].roles, log=StoredLog)
+    assert first_failure(SEED_OF_BUG, 50, roles=buggy) is not None
+
+
+@pytest.mark.deep
+def test_many_walks_find_no_difference() -> None:
+    for seed in range(100, 110):
+        for found in walks(seed, 1_000, length=200):
+            assert found.failure is None, f"seed {seed}, walk {found.number}: {found.failure.words}"
 
 
 def test_a_walk_is_a_function_of_its_seed_and_number() -> None:
