@@ -28,6 +28,7 @@ class StoredLog:
         self._disk = SimulatedDisk(random.Random(0)) if disk is None else disk
         self._log = Log.open(self._disk, _DIRECTORY, _CONFIG, now_ms=0)
         self.log_start_offset = self._log.log_start_offset
+        self._flushed_end_offset = self._log.log_end_offset
 
     @property
     def log_end_offset(self) -> int:
@@ -39,7 +40,9 @@ class StoredLog:
 
     @property
     def flushed_end_offset(self) -> int:
-        return self._log.flushed_end_offset
+        """What was asked to be flushed; the log may have flushed more, since truncating is durable, but never less."""
+        assert self._log.flushed_end_offset >= self._flushed_end_offset
+        return self._flushed_end_offset
 
     @property
     def records(self) -> tuple[Record, ...]:
@@ -59,9 +62,11 @@ class StoredLog:
 
     def truncate_to(self, offset: int) -> None:
         self._log.truncate_to(offset)
+        self._flushed_end_offset = min(self._flushed_end_offset, offset)
 
     def flush(self) -> None:
         self._log.flush()
+        self._flushed_end_offset = self._log.log_end_offset
 
     def after_crash(self, kept: int) -> StoredLog:
         self._log.truncate_to(kept)
