@@ -16,6 +16,8 @@ FetchRequest = wire_request.FetchRequest
 FetchResponse = wire_response.FetchResponse
 
 _NO_DIVERGENCE = wire_response.EpochEndOffset()
+_NO_LEADER = wire_response.LeaderIdAndEpoch()
+"""An answer without an error need not say who leads."""
 
 
 @attrs.frozen
@@ -148,9 +150,9 @@ def _partition_data(answered: AnsweredPartition) -> wire_response.PartitionData:
         diverging_epoch=_NO_DIVERGENCE
         if diverging is None
         else wire_response.EpochEndOffset(epoch=i32(diverging.epoch), end_offset=i64(diverging.end_offset)),
-        current_leader=wire_response.LeaderIdAndEpoch(
-            leader_id=BrokerId(answer.leader), leader_epoch=i32(answer.leader_epoch)
-        ),
+        current_leader=_NO_LEADER
+        if answer.error is ErrorCode.none
+        else wire_response.LeaderIdAndEpoch(leader_id=BrokerId(answer.leader), leader_epoch=i32(answer.leader_epoch)),
         aborted_transactions=None,
         records=Records(answer.records),
     )

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from impl.server.connection import Connection
 
 _ACKS = (0, 1, ACKS_ALL)
+_NO_LEADER = wire_response.LeaderIdAndEpoch()
 
 
 @attrs.define(eq=False)
@@ -122,8 +123,8 @@ def _response(request: ProduceRequest, appends: list[_Append]) -> ProduceRespons
 def _partition_response(append: _Append) -> wire_response.PartitionProduceResponse:
     error = ErrorCode.request_timed_out if append.error is None else append.error
     partition = append.partition
-    leader = wire_response.LeaderIdAndEpoch()
-    if partition is not None:
+    leader = _NO_LEADER
+    if partition is not None and error is ErrorCode.not_leader_or_follower:
         replica = partition.replica
         leader = wire_response.LeaderIdAndEpoch(
             leader_id=BrokerId(replica.leader), leader_epoch=i32(replica.leader_epoch)

@@ -70,7 +70,7 @@ class FrameReader:
         """Receive once more into the buffer; False at the end of the stream. Safe to cancel."""
         data = await self._stream.receive_some()
         rest = self._buffer[self._position :] if self._available else b""
-        self._buffer = bytes(rest) + data if rest else data
+        self._buffer = bytes(rest) + data if rest else bytes(data)
         self._position = 0
         return bool(data)
 

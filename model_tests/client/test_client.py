@@ -94,6 +94,25 @@ async def test_a_produce_without_an_answer_may_have_been_done_and_is_not_repeate
 
 
 @simulated
+async def test_a_produce_whose_connection_breaks_is_not_sent_again() -> None:
+    async with Cluster(brokers=2, seed=1, config={"replica.socket.timeout.ms": 500}) as cluster:
+        await cluster.create_topic("t", assignments=[[0, 1]])
+        cluster.drop(source=1, destination=0)
+        async with cluster.client("me") as client, trio.open_nursery() as nursery:
+
+            async def break_it() -> None:
+                await trio.sleep(0.2)
+                cluster.reset_connections("me", 0)
+                cluster.clear_faults()
+
+            nursery.start_soon(break_it)
+            with pytest.raises(KafkaError) as unanswered:
+                await client.produce("t", b"a")
+            assert unanswered.value.maybe_done
+            assert await client.produce("t", b"b") == 1
+
+
+@simulated
 async def test_a_fetch_without_an_answer_is_repeated() -> None:
     async with Cluster(brokers=1, seed=1) as cluster:
         await cluster.create_topic("t")

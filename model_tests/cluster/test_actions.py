@@ -107,8 +107,8 @@ async def test_an_isr_change_is_two_messages(cluster: Cluster) -> None:
     assert cluster.isr("t") == (0,)
     assert cluster.replica(0, "t").isr == {0, 1}
     await deliver(cluster)
-    assert cluster.replica(0, "t").isr == {0}
-    assert cluster.replica(0, "t").high_watermark == 1
+    leader = cluster.replica(0, "t")
+    assert (leader.isr, leader.high_watermark, leader.controller_epoch) == ({0}, 1, 0)
 
 
 @driven
@@ -164,6 +164,17 @@ async def test_metadata_reach_a_broker_when_it_pulls(cluster: Cluster) -> None:
     await cluster.broker(1).trigger.apply_metadata()
     assert cluster.replica(1, "t").is_leader
     assert cluster.replica(0, "t").is_leader, "the old leader has not heard of it"
+
+
+@driven
+async def test_a_broker_that_the_controller_does_not_know_registers_again(cluster: Cluster) -> None:
+    broker = cluster.broker(1)
+    known = broker.broker_epoch
+    broker.broker_epoch = known + 1_000
+    assert not await broker.trigger.heartbeat()
+    assert known < broker.broker_epoch < known + 1_000
+    await broker.trigger.apply_metadata()
+    assert await broker.trigger.heartbeat()
 
 
 @driven

@@ -151,6 +151,19 @@ async def test_offsets_are_listed_by_time() -> None:
 
 
 @simulated
+async def test_offsets_above_the_high_watermark_are_not_listed_by_time() -> None:
+    async with Cluster(brokers=2, seed=1) as cluster:
+        await cluster.create_topic("t", assignments=[[0, 1]])
+        async with cluster.client() as client:
+            await client.produce("t", b"committed")
+            cluster.pause(1)
+            await trio.sleep(1)
+            now = cluster.broker(0).clock.now_ms()
+            await client.produce("t", b"not yet", acks=1)
+            assert (await client.list_offsets("t", now)).offset == -1
+
+
+@simulated
 async def test_a_new_leader_has_everything_that_was_acknowledged() -> None:
     async with Cluster(brokers=3, seed=5) as cluster:
         await cluster.create_topic("t", config={"min.insync.replicas": 2})
@@ -201,6 +214,33 @@ async def test_a_follower_that_lags_leaves_the_isr_and_comes_back() -> None:
             await cluster.wait_for_isr("t", {0, 1, 2})
         await trio.sleep(1)
         assert log_values(cluster, 2, "t") == [b"slow"]
+
+
+@simulated
+async def test_a_proposal_that_is_lost_is_made_again() -> None:
+    async with Cluster(brokers=3, seed=2, config=SMALL_LAG) as cluster:
+        await cluster.create_topic("t", assignments=[[0, 1, 2]])
+        cluster.drop(source=2, destination=0)
+        async with cluster.client() as client:
+            await client.produce("t", b"a", acks=1)
+            cluster.drop(source=0, destination="controller")
+            while cluster.replica(0, "t").pending_isr is None:
+                await trio.sleep(0.01)
+            await trio.sleep(0.1)
+            cluster.drop(0.0, source=0, destination="controller")
+            with trio.fail_after(4):
+                await cluster.wait_for_isr("t", {0, 1})
+
+
+@simulated
+async def test_brokers_that_wait_for_metadata_are_told_at_once() -> None:
+    async with Cluster(brokers=3, seed=2) as cluster:
+        await cluster.create_topic("t", assignments=[[0, 1, 2]])
+        await trio.sleep(0.2)
+        begun = trio.current_time()
+        cluster.lapse_session(0)
+        await cluster.wait_for_leader("t", other_than=0)
+        assert trio.current_time() - begun < 0.1
 
 
 @simulated

@@ -12,15 +12,18 @@ from kio.schema.api_versions.v0.request import ApiVersionsRequest as ApiVersions
 from kio.schema.api_versions.v4.request import ApiVersionsRequest
 from kio.schema.errors import ErrorCode
 from kio.schema.metadata.v12.request import MetadataRequest, MetadataRequestTopic
+from kio.schema.metadata.v12.response import MetadataResponse
 
 from impl.client import requests
 from impl.cluster import Cluster
 from impl.ports.network import Address
+from impl.ports.clock import SimulatedClock
+from impl.server.connection import Connection
 from impl.server.fetch_messages import consumer_request
 from impl.wire.apis import BROKER_APIS, SPOKEN, ApiKey
 from impl.wire.codecs import decode_response, encode_request
 from impl.wire.frames import LENGTH, FrameReader
-from impl.wire.primitives import TopicName
+from impl.wire.primitives import NO_WAIT, TopicName
 from model_tests.simulated import simulated
 
 SMALL = {"socket.request.max.bytes": 10_000, "max.connections": 6}
@@ -126,6 +129,27 @@ async def test_requests_before_a_malformed_one_are_answered() -> None:
         assert answer.responses[0].partition_responses[0].base_offset == 1
         assert await peer.is_hung_up_on()
         assert cluster.replica(0, "t").log_end_offset == 2
+
+
+@simulated
+async def test_answers_are_sent_before_a_connection_is_closed_for_what_came_behind() -> None:
+    ours, theirs = trio.testing.memory_stream_pair()
+
+    async def handle(request: Any, _: Connection) -> Any:
+        return requests_answer(request)
+
+    server = Connection(theirs, {ApiKey.METADATA: handle}, SimulatedClock(), 1_000)
+    await ours.send_all(encode_request(metadata("a"), 1, "me") + encode_request(metadata("b"), 2, "me") + b"\xff" * 4)
+    assert await server.serve() == "a frame of -1 bytes: only 0 to 1000 are accepted (socket.request.max.bytes)"
+    reader = FrameReader(ours, 1_000)
+    for correlation_id in (1, 2):
+        frame = await reader.read_frame()
+        assert frame is not None
+        assert decode_response(frame, ApiKey.METADATA, SPOKEN[ApiKey.METADATA]).correlation_id == correlation_id
+
+
+def requests_answer(request: MetadataRequest) -> MetadataResponse:
+    return MetadataResponse(throttle_time=NO_WAIT, brokers=(), topics=())
 
 
 @simulated
