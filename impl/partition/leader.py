@@ -8,7 +8,7 @@ not.
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Final
 
 from kio.schema.errors import ErrorCode
 
@@ -22,7 +22,6 @@ from impl.partition.messages import (
 )
 
 ACKS_ALL: Final = -1
-Acks = Literal[0, 1, -1]
 
 
 class Leader(InSyncReplicas):

@@ -21,10 +21,12 @@ from model_tests.lockstep.steps import PERFORM, DrivenCores
 from model_tests.lockstep.stored_log import StoredLog
 from model_tests.lockstep.walks import first_failure, walk, walks
 from spec import replication_actions as protocol
+from spec import replication_control as control
 from spec import replication_faults as faults
 from spec.machine import Action, Invariant
 from spec.replication import Bounds, Replication
-from spec.replication_state import Acks, Replica, State
+from spec.replication_state import Acks, Error, Replica, State
+from spec.traces import replay
 
 WALKS = 300
 SEED_OF_BUG = 3
@@ -64,6 +66,15 @@ def test_the_cores_over_stored_logs_do_what_the_specification_says() -> None:
         assert found.failure is None, f"walk {found.number}: {found.failure.words}"
     buggy = attrs.evolve(BUGS["kafka_1211"].roles, log=StoredLog)
     assert first_failure(SEED_OF_BUG, 50, roles=buggy) is not None
+
+
+def test_random_walks_reach_what_a_search_must_have_reached() -> None:
+    reached: set[str] = set()
+    for found in walks(1, 100):
+        goals = found.machine.sometimes
+        for state in replay(found.machine, found.actions).trace.states:
+            reached.update(goal for goal, holds in goals.items() if goal not in reached and holds(state))
+    assert reached == set(large_machine(unclean_leader_election=True).sometimes)
 
 
 @pytest.mark.deep
@@ -170,6 +181,30 @@ def test_acknowledgements_are_compared_too() -> None:
     pair.binding.answered.clear()
     with pytest.raises(Difference, match=r"history\.acknowledged"):
         pair.perform(protocol.Append(0, Acks.LEADER))
+
+
+def test_a_late_refusal_does_not_void_a_later_proposal() -> None:
+    """The answer to a leader's first proposal arrives when the controller has already written its second one."""
+    pair = CoresLockstep(Replication(max_records=1, bounds=Bounds(shrinks=0, lapses=2)))
+
+    def fetch_of_broker_1_is_proposed() -> None:
+        pair.perform(protocol.SendFetch(1))
+        pair.perform(protocol.ReceiveFetch(pair.state.network.fetches[0]))
+        pair.perform(protocol.ReceiveFetchResponse(pair.state.network.fetch_responses[0]))
+        pair.perform(control.ReceiveAlterPartition(pair.state.network.alters[0]))
+
+    first: list[Action] = [faults.LapseSession(1), control.ApplyMetadata(0), control.ApplyMetadata(1)]
+    assert all(map(pair.perform, first))
+    fetch_of_broker_1_is_proposed()
+    (refusal,) = pair.state.network.alter_responses
+    assert refusal.error is Error.INELIGIBLE_REPLICA
+    then: list[Action] = [faults.LapseSession(2), *first[1:], faults.Unfence(1)]
+    assert all(map(pair.perform, then))
+    fetch_of_broker_1_is_proposed()
+    assert pair.state.controller.isr == (0, 1)
+    assert pair.perform(control.ReceiveAlterPartitionResponse(refusal))
+    assert pair.perform(protocol.Append(0))
+    assert pair.state.replicas[0].high_watermark == 0
 
 
 def test_a_crash_keeps_the_prefix_that_the_action_says_and_forgets_the_rest() -> None:
