@@ -108,7 +108,7 @@ async def test_an_isr_change_is_two_messages(cluster: Cluster) -> None:
     assert cluster.replica(0, "t").isr == {0, 1}
     await deliver(cluster)
     leader = cluster.replica(0, "t")
-    assert (leader.isr, leader.high_watermark, leader.controller_epoch) == ({0}, 1, 0)
+    assert (leader.isr, leader.high_watermark, leader.controller_epoch) == (frozenset({0}), 1, 0)
 
 
 @driven

@@ -16,8 +16,8 @@ from kio.schema.metadata.v12.response import MetadataResponse
 
 from impl.client import requests
 from impl.cluster import Cluster
-from impl.ports.network import Address
 from impl.ports.clock import SimulatedClock
+from impl.ports.network import Address
 from impl.server.connection import Connection
 from impl.server.fetch_messages import consumer_request
 from impl.wire.apis import BROKER_APIS, SPOKEN, ApiKey
