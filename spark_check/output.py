@@ -125,11 +125,9 @@ def commit(out: Path, unit: Unit, judged: Judged, nameless: int, seconds: float)
     """Put a unit's tables in their places, then its commit."""
     tables = {"verdicts": judged.verdicts, "anomalies": judged.anomalies, "malformed": judged.malformed}
     for name, table in tables.items():
-        place = out / name / f"{unit.name}.parquet"
         if len(table):
+            place = out / name / f"{unit.name}.parquet"
             write_atomically(place, partial(pq.write_table, table, compression="zstd"))
-        else:
-            place.unlink(missing_ok=True)
     done = Commit(
         unit=unit.name,
         histories=len(judged.verdicts),

@@ -66,7 +66,9 @@ def local_session(cores: int = CORES, memory: str = JVM_MEMORY, name: str = "tid
     # What the JVM writes to stderr is noise unless it does not start, so it goes to a file that is read only then.
     with tempfile.TemporaryFile() as said:
         try:
-            gateway = launch_gateway(conf=conf, popen_kwargs={"stderr": said})  # type: ignore[no-untyped-call]
+            gateway = SparkContext._gateway  # of a session that was stopped: the JVM outlives it
+            if gateway is None:
+                gateway = launch_gateway(conf=conf, popen_kwargs={"stderr": said})  # type: ignore[no-untyped-call]
             return SparkSession(SparkContext(conf=conf, gateway=gateway))
         except Exception as error:
             said.seek(0)
