@@ -216,6 +216,17 @@ async def test_what_a_node_had_sent_outlives_its_process_not_its_machine(
 
 
 @simulated
+async def test_a_crash_takes_along_what_a_paused_peer_has_not_read() -> None:
+    network = SimulatedNetwork(1)
+    async with link(network) as (client, server):
+        network.pause("client")
+        await server.send_all(frame("unread"))
+        network.crash("server")
+        network.resume("client")
+        assert await arrivals(client) == [None]
+
+
+@simulated
 async def test_a_crash_behind_a_partition_shows_when_it_heals() -> None:
     network = SimulatedNetwork(1)
     async with link(network) as (client, _):
