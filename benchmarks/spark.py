@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
+from linearizability.check import Verdict
 from linearizability.files import ROW_GROUP, HistoryWriter
 from linearizability.generator import BLOCK_OPERATIONS, INJECTED, generate
 from linearizability.history import Ints, Operations, blocks
@@ -149,7 +150,7 @@ def found_and_injected(summary: Summary, truth: Path) -> tuple[int, int, int, in
     injected = pq.read_table(truth)
     ids = injected.column("history").to_numpy()
     table = pq.read_table(
-        f"{summary.out}/verdicts", columns=["history", "verdict"], filters=[("verdict", "!=", "valid")]
+        f"{summary.out}/verdicts", columns=["history", "verdict"], filters=[("verdict", "!=", Verdict.VALID)]
     )
     found = table.column("history").to_numpy()
     anomalies = pq.read_table(f"{summary.out}/anomalies", columns=["history", "anomaly"])

@@ -33,11 +33,12 @@ VERDICT_SCHEMA = pa.schema(
         pa.field("history", pa.int64(), nullable=False),
         pa.field("operations", pa.int64(), nullable=False),
         pa.field("malformed", pa.int64(), nullable=False),
-        pa.field("verdict", pa.string(), nullable=False),
+        pa.field("verdict", pa.int8(), nullable=False),
         pa.field("anomalies", pa.int32(), nullable=False),
     ]
 )
-"""One row a history. `operations`: its rows in the input; `malformed`: how many of them were kept aside."""
+"""One row a history. `operations`: its rows in the input; `malformed`: how many of them were kept aside; `verdict`: an
+index into NAMES. The columns of the checker's own table have its names and types."""
 
 MALFORMED_SCHEMA = pa.schema(
     [
@@ -169,9 +170,7 @@ def _among(history: Ints, spoiled: Iterable[int]) -> Flags:
 def _verdict_table(verdicts: Verdicts, rows: Census, spoiled: set[int], aside: Iterable[Aside]) -> pa.Table:
     """VERDICT_SCHEMA: the histories that were judged, and those that were not because of malformed rows."""
     judged = verdicts.table()
-    names = pa.DictionaryArray.from_arrays(judged.column("verdict").combine_chunks(), pa.array(NAMES)).cast(pa.string())
-    columns = [judged.column("history"), judged.column("operations"), _zeros(len(judged)), names]
-    table = pa.Table.from_arrays([*columns, judged.column("anomalies")], schema=VERDICT_SCHEMA)
+    table = judged.append_column("malformed", _zeros(len(judged))).select(VERDICT_SCHEMA.names).cast(VERDICT_SCHEMA)
     if not spoiled:
         return table
     malformed = Counter(row["history"] for row in aside)
@@ -180,7 +179,7 @@ def _verdict_table(verdicts: Verdicts, rows: Census, spoiled: set[int], aside: I
         "history": ids,
         "operations": rows.counts[np.searchsorted(rows.ids, ids)],
         "malformed": [malformed[one] for one in ids],
-        "verdict": [MALFORMED] * len(ids),
+        "verdict": [NAMES.index(MALFORMED)] * len(ids),
         "anomalies": [0] * len(ids),
     }
     return pa.concat_tables([table, pa.table(left_out, schema=VERDICT_SCHEMA)]).sort_by("history")

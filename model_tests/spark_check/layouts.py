@@ -14,7 +14,7 @@ from linearizability.anomaly import Name
 from linearizability.check import Verdict, check
 from linearizability.generator import generate
 from linearizability.history import Operations, concatenate
-from spark_check.judging import MALFORMED_SCHEMA, VERDICT_SCHEMA
+from spark_check.judging import MALFORMED_SCHEMA, NAMES, VERDICT_SCHEMA
 
 Change = Callable[[pa.Table], pa.Table]
 LENGTH = 20
@@ -69,7 +69,7 @@ def expected_anomalies(operations: Operations) -> set[tuple[int, Name, str, int,
 def written_verdicts(out: Path) -> dict[int, tuple[int, str]]:
     """The verdict table on disk; a history with two rows is an error."""
     rows = pq.read_table(out / "verdicts", schema=VERDICT_SCHEMA).to_pylist()
-    found = {row["history"]: (row["operations"], row["verdict"]) for row in rows}
+    found = {row["history"]: (row["operations"], NAMES[row["verdict"]]) for row in rows}
     assert len(found) == len(rows), "a history has more than one verdict"
     return found
 

@@ -32,6 +32,7 @@ from spark_check.__main__ import main
 from spark_check.errors import BadInput, BadOutput, CannotRun, NotReconciled
 from spark_check.frames import check_histories
 from spark_check.job import open_job
+from spark_check.judging import NAMES
 from spark_check.output import SUMMARY, UNITS
 from spark_check.session import local_session
 
@@ -46,7 +47,7 @@ def test_the_tables_in_spark_are_the_checkers_verdicts(spark: SparkSession, tmp_
     operations = histories(100)
     write(tmp_path / "cut.parquet", to_arrow(operations), 333)
     tables = check_histories(spark, [tmp_path / "cut.parquet"])
-    verdicts = {row.history: (row.operations, row.verdict) for row in tables.verdicts.collect()}
+    verdicts = {row.history: (row.operations, NAMES[row.verdict]) for row in tables.verdicts.collect()}
     assert verdicts == expected(operations)
     assert tables.verdicts.count() == 100
     named = {(row.history, row.anomaly, row.witness) for row in tables.anomalies.collect()}
