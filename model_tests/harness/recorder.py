@@ -46,12 +46,16 @@ class Recorder:
         self.history = History(history)
         self._processes: dict[str, int] = {}
 
+    def process(self, client_id: str) -> int:
+        """The history's number of a client."""
+        return self._processes.setdefault(client_id, len(self._processes))
+
     def invoked(self, operation: Operation) -> int | None:
         """The operation's index in the history; None for what a history has no word for."""
         if operation.name == "list_offsets" and operation.offset == EARLIEST:
             return None
         return self.history.invoke(
-            process=self._processes.setdefault(operation.client_id, len(self._processes)),
+            process=self.process(operation.client_id),
             kind=KINDS[operation.name],
             topic=operation.topic,
             partition=operation.partition,

@@ -15,10 +15,10 @@ from collections.abc import Iterator, Mapping
 import attrs
 import trio
 
-from impl.client.client import Client
+from impl.client.client import ALL, Client
 from impl.client.errors import KafkaError
 from impl.cluster import Cluster
-from linearizability.history import Operations
+from linearizability.history import Kind, Operations, Outcome
 from model_tests.bugs import BUGS
 from model_tests.harness.deterministic import run_deterministically
 from model_tests.harness.faults import Injector
@@ -29,6 +29,7 @@ from model_tests.harness.validation import Settings, Validated, validate
 from model_tests.harness.workload import TOPIC, Workload
 from model_tests.lockstep.cores import CORRECT
 
+CLOSING = "closing"
 CONVERGES_WITHIN = 60.0
 """Virtual seconds after which a healed cluster that hasn't come together never will."""
 
@@ -53,6 +54,8 @@ class Simulated:
     """Decisions in the trace."""
     digest: str
     """A hash of the trace."""
+    closing: int
+    """The history's process that read every partition from beginning to end when all was healed."""
 
     @property
     def seed(self) -> int:
@@ -67,6 +70,16 @@ class Simulated:
     def failures(self) -> tuple[str, ...]:
         """Everything that went wrong, in words."""
         return (*self.problems, *(str(validated) for validated in self.validated if not validated.holds))
+
+    @property
+    def declared_lost(self) -> int:
+        """Records that were acknowledged with acks=all and that the closing client did not find in the healed log."""
+        rows = [row for row in self.operations if row.outcome is Outcome.OK]
+        found = {
+            value for row in rows if row.kind is Kind.FETCH and row.process == self.closing for value in row.values
+        }
+        acknowledged = {value for row in rows if row.kind is Kind.PRODUCE and row.acks == ALL for value in row.values}
+        return len(acknowledged - found) if self.elections else 0
 
     @property
     def reproduce(self) -> str:
@@ -122,6 +135,7 @@ async def _simulate(options: Options, validated: bool) -> Simulated:
         seen(trace, recorder.history.rows(), elections),
         len(trace),
         trace.digest(),
+        recorder.process(CLOSING),
     )
 
 
@@ -142,7 +156,7 @@ async def _liveness(cluster: Cluster, options: Options, recorder: Recorder) -> l
     if waiting.cancelled_caught:
         return [f"not converged {CONVERGES_WITHIN:.0f} s after healing: {why}" for why in unsettled(cluster, options)]
     problems: list[str] = []
-    async with cluster.client("closing", observer=recorder) as client:
+    async with cluster.client(CLOSING, observer=recorder) as client:
         for partition in range(options.partitions):
             recorder.history.settled(topic=TOPIC, partition=partition, call=now_ns())
             problems += await _close(client, partition, 1_000_000_000 + partition)

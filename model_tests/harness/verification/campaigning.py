@@ -1,0 +1,173 @@
+"""The campaign: a simulated cluster for each seed, its trace held against the specification, its history kept."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import attrs
+
+from linearizability.check import check
+from linearizability.files import HistoryWriter
+from linearizability.history import Operations, Outcome
+from model_tests.harness.options import draw
+from model_tests.harness.report.model import Anomaly, CampaignRun, Catch, Stage, Verdict
+from model_tests.harness.simulation import Simulated, simulate
+from model_tests.harness.verification.pool import Task, run
+
+SEEDS_A_TASK = 5
+SEEDS_TO_FIND = 30
+"""Seeds after which a bug counts as missed."""
+HISTORIES = "histories.parquet"
+
+Advance = Callable[[str, int, int], None]
+
+
+@attrs.frozen(eq=False)
+class Ran:
+    """One seed: its row of the report, its history (which bears the seed as its id), and what it saw."""
+
+    run: CampaignRun
+    operations: Operations
+    failures: tuple[str, ...]
+    reproduce: str
+    sometimes: Mapping[str, int]
+    events: int
+    digest: str
+    seconds: float
+
+
+@attrs.frozen(eq=False)
+class Campaign:
+    """What came of all seeds: their rows in the order of the seeds, the file of their histories, and a summary."""
+
+    runs: tuple[CampaignRun, ...]
+    histories: Path
+    sometimes: Mapping[str, int]
+    """Rare things that a campaign should have seen → times seen."""
+    failures: tuple[str, ...]
+    """What went wrong, each with the line that reproduces it."""
+    events: int
+    seconds: float
+    """CPU seconds."""
+
+    @property
+    def never_seen(self) -> tuple[str, ...]:
+        return tuple(goal for goal, times in self.sometimes.items() if times == 0)
+
+    @property
+    def stage(self) -> Stage:
+        """The line of the table."""
+        operations = sum(each.operations for each in self.runs)
+        faults: Counter[str] = Counter()
+        for each in self.runs:
+            faults.update(each.faults)
+        unseen = f"; never seen: {', '.join(self.never_seen)}" if self.never_seen else ""
+        result = "every trace is a behaviour of the specification, every cluster healed"
+        if self.failures:
+            result = f"{len(self.failures)} runs fail, the first: {self.failures[0]}"
+        return Stage(
+            name="simulate",
+            what=f"{len(self.runs):,} clusters, {faults.total():,} faults, {operations:,} operations, "
+            f"{self.events:,} decisions",
+            result=result + unseen,
+            verdict=Verdict.VIOLATED if self.failures else Verdict.HOLDS,
+            seconds=self.seconds,
+        )
+
+
+def campaign(
+    seeds: Sequence[int], folder: Path, advance: Advance, *, workers: int = 2, bug: str | None = None
+) -> Campaign:
+    """Run every seed; histories go to `folder`. The result is the same for any number of workers."""
+    shares = [tuple(seeds[first : first + SEEDS_A_TASK]) for first in range(0, len(seeds), SEEDS_A_TASK)]
+    tasks = [Task("simulate", ran_all, (share, bug)) for share in shares]
+    results: dict[int, list[Ran]] = {}
+    for index, ran in run(tasks, workers):
+        results[index] = ran
+        advance("simulate", sum(map(len, results.values())), len(seeds))
+    ordered = [one for index in range(len(tasks)) for one in results[index]]
+    folder.mkdir(parents=True, exist_ok=True)
+    with HistoryWriter(folder / HISTORIES) as writer:
+        for one in ordered:
+            writer.write(one.operations)
+    return Campaign(
+        tuple(one.run for one in ordered),
+        folder / HISTORIES,
+        summed(one.sometimes for one in ordered),
+        tuple(f"{one.failures[0]} ({one.reproduce})" for one in ordered if one.failures),
+        sum(one.events for one in ordered),
+        sum(one.seconds for one in ordered),
+    )
+
+
+def summed(counts: Iterator[Mapping[str, int]] | Sequence[Mapping[str, int]]) -> dict[str, int]:
+    """Counts added up; what was never seen stays, at zero."""
+    total: dict[str, int] = {}
+    for each in counts:
+        for name, times in each.items():
+            total[name] = total.get(name, 0) + times
+    return total
+
+
+def ran_all(seeds: Sequence[int], bug: str | None) -> list[Ran]:
+    """Some seeds, in a worker."""
+    return [ran(seed, bug) for seed in seeds]
+
+
+def ran(seed: int, bug: str | None = None) -> Ran:
+    """One seed, with what the specification says of its trace."""
+    began = time.process_time()
+    simulated = simulate(draw(seed, bug=bug))
+    return Ran(
+        row_of(simulated),
+        simulated.operations,
+        simulated.failures,
+        simulated.reproduce,
+        simulated.sometimes,
+        simulated.events,
+        simulated.digest,
+        time.process_time() - began,
+    )
+
+
+def row_of(simulated: Simulated) -> CampaignRun:
+    """The run's row; its history's verdict is yet to come."""
+    operations = simulated.operations
+    return CampaignRun(
+        seed=simulated.seed,
+        options=simulated.options.described(),
+        faults=simulated.faults,
+        operations=len(operations),
+        unknown=int((operations.outcome == Outcome.INFO).sum()),
+        declared_lost=simulated.declared_lost,
+        verdict=Verdict.HOLDS if simulated.holds else Verdict.VIOLATED,
+        spark_verdict=None,
+        anomalies=tuple(Anomaly("trace", words) for words in simulated.failures),
+    )
+
+
+def caught_by_simulation(bug: str, seed: int) -> tuple[Catch, Catch]:
+    """Whole clusters with the bug, until its trace leaves the specification and until its history is violated."""
+    began = time.process_time()
+    by_trace: Catch | None = None
+    by_history: Catch | None = None
+    for number in range(SEEDS_TO_FIND):
+        simulated = simulate(draw(seed + number, bug=bug))
+        if by_trace is None and not simulated.holds:
+            how = f"seed {seed + number}: {simulated.failures[0].splitlines()[0]}"
+            by_trace = Catch("simulation, by its trace", Verdict.CAUGHT, how, time.process_time() - began)
+        anomalies = check(simulated.operations).anomalies
+        if by_history is None and anomalies:
+            how = f"seed {seed + number}: {anomalies[0].name.value}"
+            by_history = Catch("simulation, by its history", Verdict.CAUGHT, how, time.process_time() - began)
+        if by_trace and by_history:
+            break
+    spent = time.process_time() - began
+    missed = f"not in {SEEDS_TO_FIND} seeds"
+    return (
+        by_trace or Catch("simulation, by its trace", Verdict.MISSED, missed, spent),
+        by_history or Catch("simulation, by its history", Verdict.SKIPPED, f"clients saw nothing; {missed}", spent),
+    )
