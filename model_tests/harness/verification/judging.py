@@ -44,17 +44,18 @@ def compared(here: Verdicts, out: Path) -> JudgedTwice:
     """`here` against the tables that the Spark job wrote to `out`."""
     verdicts = rows_of(out / "verdicts", "history")
     differing = [
-        *differences("verdict", here.table().select(["history", "operations", "verdict"]), out / "verdicts"),
-        *differences("anomaly", here.anomaly_table(), out / "anomalies"),
+        *differences("verdict", here.table().to_pylist(), out / "verdicts"),
+        *differences("anomaly", here.anomaly_table().to_pylist(), out / "anomalies"),
     ]
     return JudgedTwice(here, verdicts, tuple(differing))
 
 
-def differences(what: str, own: pa.Table, folder: Path) -> list[str]:
+def differences(what: str, own: Sequence[Row], folder: Path) -> list[str]:
     """Rows that only one of the two has, by the columns of `own`."""
-    columns = own.column_names
-    mine = {repr([row[name] for name in columns]) for row in own.to_pylist()}
-    theirs = {repr([row[name] for name in columns]) for row in rows_of(folder, columns[0])}
+    read = rows_of(folder, "history")
+    columns = list(own[0]) if own else []
+    mine = {repr([row[name] for name in columns]) for row in own}
+    theirs = {repr([row[name] for name in columns or row]) for row in read}
     only_here = [f"{what} only here: {row}" for row in sorted(mine - theirs)]
     return only_here + [f"{what} only in Spark: {row}" for row in sorted(theirs - mine)]
 

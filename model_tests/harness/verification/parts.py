@@ -16,6 +16,7 @@ from model_tests.harness.replay import Level, replay, roles_of
 from model_tests.harness.report.model import Catch, Coverage, Explored, Verdict
 from model_tests.harness.report.model import Counterexample as Figure
 from model_tests.harness.report.replayed import figure_of
+from model_tests.harness.verification.campaigning import caught_by_simulation
 from model_tests.lockstep.walks import first_failure, walks
 from spec.bugs import BUGS
 from spec.explorer import explore
@@ -129,7 +130,8 @@ def demonstrated(bug: str, seed: int, folder: Path) -> Demonstrated:
         found=Found("explorer"),
     )
     line = save(counterexample, folder / f"{bug}.json")
-    catches = (explorer, on_cores(bug, seed), on_cluster(bug, seed), *replays(counterexample))
+    lockstep = (on_cores(bug, seed), on_cluster(bug, seed))
+    catches = (explorer, *lockstep, *caught_by_simulation(bug, seed), *replays(counterexample))
     figure = figure_of(counterexample, replay(counterexample, Level.SPEC), line)
     return Demonstrated(bug, catches, figure, line, len(counterexample.actions))
 

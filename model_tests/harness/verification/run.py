@@ -103,19 +103,20 @@ def driven_stage(name: str, unit: str, runs: Sequence[parts.Driven]) -> Stage:
 
 def break_stage(bug: parts.Demonstrated) -> Stage:
     caught = [each for each in bug.catches if each.verdict is Verdict.CAUGHT]
+    missed = [each for each in bug.catches if each.verdict is Verdict.MISSED]
     return Stage(
         name=BREAK,
         what=f"{bug.bug} switched on",
         result=f"caught at {len(caught)} of {len(bug.catches)} levels, {bug.actions} actions: {bug.replay}",
-        verdict=Verdict.CAUGHT if len(caught) == len(bug.catches) else Verdict.MISSED,
+        verdict=Verdict.MISSED if missed else Verdict.CAUGHT,
         seconds=sum(each.seconds or 0.0 for each in bug.catches),
     )
 
 
 def judge_twice(
     histories: Sequence[Path], out: Path, in_spark: JudgeInSpark | None
-) -> tuple[JudgedTwice | None, tuple[Stage, ...]]:
-    """The checker's verdicts, then Spark's on the same files; None without Spark."""
+) -> tuple[JudgedTwice, tuple[Stage, ...]]:
+    """The checker's verdicts, then Spark's on the same files, if it is there."""
     began = time.perf_counter()
     here = judged_here(histories)
     operations = int(here.operations.sum())
@@ -129,7 +130,7 @@ def judge_twice(
     )
     if in_spark is None:
         skipped = Stage("judge in Spark", "left out", "", Verdict.SKIPPED)
-        return None, (checker, skipped)
+        return JudgedTwice(here, (), ()), (checker, skipped)
     began = time.perf_counter()
     what = in_spark(histories, out)
     twice = compared(here, out)

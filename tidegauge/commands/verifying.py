@@ -1,0 +1,149 @@
+"""`tidegauge verify`: the main job, from the specification to Spark's verdict and a page that shows it all."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Sequence
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any
+
+import attrs
+from cyclopts import Parameter
+
+import tidegauge
+from model_tests.harness.report.model import Report
+from model_tests.harness.report.page import write
+from model_tests.harness.verification.campaigning import campaign
+from model_tests.harness.verification.plan import BUG, Plan, plan
+from model_tests.harness.verification.run import JudgeInSpark, check_protocol, judge_twice, stages_of, with_verdicts
+from spark_check.errors import CannotRun
+from spark_check.java import NoJava, java_home
+from spark_check.session import NoSpark
+from tidegauge.exits import Status, Unusable
+from tidegauge.screen import Screen
+
+Flag = Annotated[bool, Parameter(negative="")]
+
+MARK = ".tidegauge"
+"""In a folder that verify wrote, and may empty."""
+
+
+def verify(
+    *,
+    quick: Flag = False,
+    seed: int = 1,
+    seeds: int | None = None,
+    bug: str = BUG,
+    no_spark: Flag = False,
+    out: Path = Path("report"),
+    json: Flag = False,
+) -> Status:
+    """Explore the specification, drive the cluster with it, simulate, judge every history twice, break it on purpose.
+
+    Parameters
+    ----------
+    quick
+        A tenth of the work: 30 seconds instead of 3 minutes on 2 cores.
+    seed
+        Where all random parts begin; the same seed does the same again.
+    seeds
+        How many simulated clusters the campaign runs.
+    bug
+        The historical bug that is switched on to show that it is caught.
+    no_spark
+        Leave Spark's verdicts out.
+    out
+        The folder for index.html, the histories, the verdict tables and the counterexample.
+    json
+        Print one JSON document and nothing else.
+    """
+    screen = Screen("verify", json=json)
+    try:
+        wanted = plan(seed=seed, quick=quick, bug=bug, seeds=seeds)
+    except ValueError as error:
+        raise Unusable(f"--{error}") from None
+    folder = own_folder(out)
+    in_spark = None if no_spark else spark_judge()
+    screen.header(attrs.asdict(wanted))
+    report = run(screen, wanted, in_spark, folder)
+    screen.table(
+        ("part", "what", "result", "verdict", "seconds"),
+        ((each.name, each.what, each.result, each.verdict.value, each.seconds) for each in report.stages),
+    )
+    page = write(report, folder)
+    screen.say(f"\n{'everything holds' if report.holds else 'NOT everything holds'}, in {report.seconds:.0f} s")
+    screen.say(f"the report:          {page}")
+    if report.counterexample is not None:
+        screen.say(f"{wanted.bug} again:  {report.counterexample.replay}")
+    return screen.finish(Status.HOLDS if report.holds else Status.VIOLATED, {"report": str(page), **document(report)})
+
+
+def own_folder(out: Path) -> Path:
+    """`out`, emptied of what an earlier verification left there. Raises Unusable for a folder that is not ours."""
+    if out.exists() and not out.is_dir():
+        raise Unusable(f"--out {out} is a file: name a folder")
+    if out.is_dir() and any(out.iterdir()) and not (out / MARK).exists():
+        raise Unusable(f"--out {out} has files that no verification wrote: name another folder, or an empty one")
+    if out.is_dir():
+        shutil.rmtree(out)
+    out.mkdir(parents=True)
+    (out / MARK).write_text("This folder is overwritten by `tidegauge verify`.\n", encoding="utf-8")
+    return out
+
+
+def spark_judge() -> JudgeInSpark:
+    """The Spark job as a function. Raises Unusable now, not in three minutes, where there is no Spark or no Java."""
+    try:
+        from spark_check.job import open_job
+        from spark_check.session import local_session
+
+        java_home()
+    except (ImportError, CannotRun, NoJava, NoSpark) as error:
+        raise Unusable(f"Spark can't run: {error} (or leave it out: --no-spark)") from None
+
+    def in_spark(histories: Sequence[Path], tables: Path) -> str:
+        summary = open_job(histories, tables).run(local_session())
+        return f"{summary.histories:,} histories, {summary.operations:,} operations in {tables}"
+
+    return in_spark
+
+
+def run(screen: Screen, wanted: Plan, in_spark: JudgeInSpark | None, folder: Path) -> Report:
+    """Every part in turn; the report says how each ended."""
+    started = time.strftime("%Y-%m-%d %H:%M:%S")
+    with screen.progress("checking the protocol") as advance:
+        checked = check_protocol(wanted, folder / "counterexamples", lambda part, n, of: advance(part, n, of))
+    with screen.progress("simulating") as advance:
+        seeds = range(wanted.seed, wanted.seed + wanted.seeds)
+        simulated = campaign(seeds, folder, lambda part, n, of: advance(part, n, of), workers=wanted.workers)
+    with screen.progress("judging") as advance:
+        advance("in this process, then in Spark")
+        twice, judging = judge_twice([simulated.histories], folder / "spark", in_spark)
+    return Report(
+        title="tidegauge verify" + (" --quick" if wanted.quick else ""),
+        version=tidegauge.__version__,
+        started=started,
+        seed=wanted.seed,
+        options={name: str(value) for name, value in attrs.asdict(wanted).items()},
+        stages=(*stages_of(checked), simulated.stage, *judging),
+        reproduce=f"tidegauge verify --seed {wanted.seed}" + (" --quick" if wanted.quick else ""),
+        explored=tuple(model.explored for model in checked.models),
+        campaign=with_verdicts(simulated.runs, twice),
+        bug=wanted.bug,
+        catches=checked.bug.catches,
+        counterexample=checked.bug.figure,
+        seconds=screen.seconds,
+    )
+
+
+def document(report: Report) -> dict[str, Any]:
+    """A report for machines, without the pictures."""
+    told = attrs.asdict(attrs.evolve(report, counterexample=None), value_serializer=plain_value)
+    replay = report.counterexample.replay if report.counterexample else None
+    return {**told, "holds": report.holds, "counterexample": replay}
+
+
+def plain_value(_: object, __: object, value: Any) -> Any:
+    return value.value if isinstance(value, Enum) else value
