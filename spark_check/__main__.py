@@ -25,12 +25,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except CannotRun as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("error: interrupted; what is done is kept: --resume goes on from there", file=sys.stderr)
+        return 2
     if options.json:
         print(json.dumps(summary.to_json()))
     else:
         for line in summary.lines():
             print(line)
     return summary.exit_status
+
+
+def _cores(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of workers: use 1 or more")
+    return int(text)
 
 
 def _show_progress(done: int, units: int) -> None:
@@ -51,7 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--json", action="store_true", help="print the summary as one JSON object")
     parser.add_argument("--resume", action="store_true", help="go on with the job that was begun in DIR")
-    parser.add_argument("--cores", type=int, default=CORES, metavar="N", help="workers (default: %(default)s)")
+    parser.add_argument("--cores", type=_cores, default=CORES, metavar="N", help="workers (default: %(default)s)")
     parser.add_argument("--memory", default=JVM_MEMORY, metavar="SIZE", help="heap of the JVM (default: %(default)s)")
     return parser
 

@@ -242,6 +242,28 @@ def test_exit_status_2_for_bad_input_and_output_before_spark_is_started(
     assert [path.name for path in (tmp_path / "full").iterdir()] == ["thesis.txt"]
 
 
+def test_a_number_of_workers_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    for cores in ("0", "-1", "two"):
+        with pytest.raises(SystemExit) as raised:
+            main(["histories", "--out", "out", f"--cores={cores}"])
+        assert raised.value.code == 2
+        assert f"{cores!r} is not a number of workers" in capsys.readouterr().err
+
+
+def test_an_interrupted_job_says_how_to_go_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("spark_check.__main__.local_session", interrupt)
+    status, _, err = command(
+        capsys, write(tmp_path / "a.parquet", to_arrow(histories(3)), 100), "--out", tmp_path / "o"
+    )
+    assert status == 2
+    assert "--resume goes on" in err
+
+
 def test_a_job_is_resumed_only_with_the_same_input_and_level(spark: SparkSession, tmp_path: Path) -> None:
     file = write(tmp_path / "in.parquet", to_arrow(histories(3)), 100)
     open_job([file], tmp_path / "out").run(spark)
