@@ -12,6 +12,7 @@ import tidegauge
 from tidegauge.commands.checking import check
 from tidegauge.commands.exploring import explore
 from tidegauge.commands.replaying import replay
+from tidegauge.commands.simulating import simulate
 from tidegauge.commands.verifying import verify
 from tidegauge.exits import Status, Unusable
 from tidegauge.screen import write_json
@@ -31,7 +32,7 @@ app = App(
     suppress_keyboard_interrupt=False,
     result_action="return_value",
 )
-for command in (verify, explore, replay, check):
+for command in (verify, explore, simulate, replay, check):
     app.command(command)
 
 

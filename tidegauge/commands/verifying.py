@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Sequence
-from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,6 +20,7 @@ from model_tests.harness.verification.run import JudgeInSpark, check_protocol, j
 from spark_check.errors import CannotRun
 from spark_check.java import NoJava, java_home
 from spark_check.session import NoSpark
+from tidegauge.commands.simulating import plain_value
 from tidegauge.exits import Status, Unusable
 from tidegauge.screen import Screen
 
@@ -143,7 +143,3 @@ def document(report: Report) -> dict[str, Any]:
     told = attrs.asdict(attrs.evolve(report, counterexample=None), value_serializer=plain_value)
     replay = report.counterexample.replay if report.counterexample else None
     return {**told, "holds": report.holds, "counterexample": replay}
-
-
-def plain_value(_: object, __: object, value: Any) -> Any:
-    return value.value if isinstance(value, Enum) else value

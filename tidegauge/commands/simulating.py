@@ -1,0 +1,100 @@
+"""`tidegauge simulate`: whole clusters under faults, a seed each; a failure comes with the line that repeats it."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any
+
+import attrs
+from cyclopts import Parameter
+
+from model_tests.harness.options import draw
+from model_tests.harness.report.model import CampaignRun, Verdict
+from model_tests.harness.verification.campaigning import Campaign, campaign
+from model_tests.harness.verification.run import judge_twice, with_verdicts
+from spec.bugs import BUGS
+from tidegauge.exits import Status, Unusable
+from tidegauge.screen import Screen
+
+Flag = Annotated[bool, Parameter(negative="")]
+
+
+def simulate(
+    *,
+    seed: int = 1,
+    seeds: int = 1,
+    bug: str | None = None,
+    workers: int = 2,
+    out: Path | None = None,
+    json: Flag = False,
+) -> Status:
+    """Run simulated clusters with clients under faults; judge what the clients saw and what the brokers decided.
+
+    Parameters
+    ----------
+    seed
+        The first seed; a seed decides everything: options, faults and their times.
+    seeds
+        How many seeds to run.
+    bug
+        A historical bug to switch on.
+    workers
+        Processes; the results do not depend on it.
+    out
+        Keep the histories in this folder, as Parquet for tidegauge check and spark_check.
+    json
+        Print one JSON document and nothing else.
+    """
+    screen = Screen("simulate", json=json)
+    if seeds < 1 or workers < 1:
+        raise Unusable(f"--seeds {seeds} --workers {workers}: give at least 1 of each")
+    if bug is not None and bug not in BUGS:
+        raise Unusable(f"--bug {bug}: the zoo has no such bug; choose one of {', '.join(BUGS)}")
+    if out is not None and out.exists() and not out.is_dir():
+        raise Unusable(f"--out {out} is a file: name a folder")
+    screen.header({"seed": seed, "seeds": seeds, "bug": bug or "none", "workers": workers})
+    if seeds == 1:
+        screen.say("  ".join(f"{name}={value}" for name, value in draw(seed, bug=bug).described().items()) + "\n")
+    with TemporaryDirectory() as scratch, screen.progress("simulating") as advance:
+        folder = out or Path(scratch)
+        ran = campaign(range(seed, seed + seeds), folder, advance, workers=workers, bug=bug)
+        twice, _ = judge_twice([ran.histories], folder, None)
+        runs = with_verdicts(ran.runs, twice)
+    show(screen, ran, runs, bug)
+    good = all(run.verdict is Verdict.HOLDS for run in runs)
+    return screen.finish(Status.HOLDS if good else Status.VIOLATED, document(ran, runs))
+
+
+def show(screen: Screen, ran: Campaign, runs: tuple[CampaignRun, ...], bug: str | None) -> None:
+    screen.table(
+        ("seed", "operations", "unknown", "faults", "records lost to unclean elections", "verdict"),
+        (
+            (run.seed, run.operations, run.unknown, sum(run.faults.values()), run.declared_lost, run.verdict.value)
+            for run in runs
+        ),
+    )
+    for run in runs:
+        for anomaly in run.anomalies:
+            screen.say(f"\nseed {run.seed}: {anomaly.kind}: {anomaly.witness}")
+        if run.anomalies:
+            again = f" --bug {bug}" if bug else ""
+            screen.say(f"again: tidegauge simulate --seed {run.seed}{again}")
+    if len(runs) > 1 and ran.never_seen:
+        screen.say(f"\nnever seen: {', '.join(ran.never_seen)}")
+
+
+def document(ran: Campaign, runs: tuple[CampaignRun, ...]) -> dict[str, Any]:
+    return {
+        "runs": [
+            attrs.asdict(run, value_serializer=lambda _, __, value: getattr(value, "value", value)) for run in runs
+        ],
+        "sometimes": dict(ran.sometimes),
+        "decisions": ran.events,
+    }
+
+
+def plain_value(_: object, __: object, value: Any) -> Any:
+    """Enums by their value, all else as it is: for `attrs.asdict`."""
+    return value.value if isinstance(value, Enum) else value
