@@ -95,10 +95,40 @@ def reproduce(options: Options) -> str:
 
 def simulate(options: Options, *, validated: bool = True) -> Simulated:
     """Run it. With `validated` the trace is held against the specification."""
-    return run_deterministically(_simulate, options, validated, seed=options.seed)
+    ran = run_deterministically(_run, options, seed=options.seed)
+    trace, recorder = ran.trace, ran.recorder
+    elections = tuple(unclean_elections(trace))
+    declare(recorder, elections)
+    return Simulated(
+        options,
+        recorder.history.operations(),
+        ran.faults,
+        elections,
+        tuple(_validated(trace, options)) if validated else (),
+        ran.problems,
+        seen(trace, recorder.history.rows(), elections),
+        len(trace),
+        trace.digest(),
+        recorder.process(CLOSING),
+    )
 
 
-async def _simulate(options: Options, validated: bool) -> Simulated:
+def traced(options: Options) -> TimedTrace:
+    """The trace of decisions alone."""
+    return run_deterministically(_run, options, seed=options.seed).trace
+
+
+@attrs.frozen(eq=False)
+class _Ran:
+    """A run, before anything is made of it."""
+
+    trace: TimedTrace
+    recorder: Recorder
+    faults: Mapping[str, int]
+    problems: tuple[str, ...]
+
+
+async def _run(options: Options) -> _Ran:
     roles = CORRECT if options.bug is None else BUGS[options.bug].roles
     cluster = Cluster(
         options.brokers,
@@ -123,20 +153,7 @@ async def _simulate(options: Options, validated: bool) -> Simulated:
         await _safety(cluster, options, recorder, injector)
         await injector.heal()
         problems += await _liveness(cluster, options, recorder)
-    elections = tuple(unclean_elections(trace))
-    declare(recorder, elections)
-    return Simulated(
-        options,
-        recorder.history.operations(),
-        dict(injector.injected),
-        elections,
-        tuple(_validated(trace, options)) if validated else (),
-        tuple(problems),
-        seen(trace, recorder.history.rows(), elections),
-        len(trace),
-        trace.digest(),
-        recorder.process(CLOSING),
-    )
+    return _Ran(trace, recorder, dict(injector.injected), tuple(problems))
 
 
 async def _safety(cluster: Cluster, options: Options, recorder: Recorder, injector: Injector) -> None:

@@ -124,8 +124,9 @@ def validate(trace: Sequence[Event], topic: str, partition: int, settings: Setti
             follower.follow(event)
         except (Wrong, NotEnabled, Untranslatable) as wrong:
             reason = f"the guard fails: {wrong.guard}" if isinstance(wrong, NotEnabled) else str(wrong)
-            assert before is not None, "until the partition exists nothing is held against it"
-            mismatch = Mismatch(place, event, reason, before, follower.taken)
+            state = before or follower.state
+            assert state is not None, "until the partition exists nothing is held against it"
+            mismatch = Mismatch(place, event, reason, state, follower.taken)
             return Validated(topic, partition, count, len(concerning), follower.actions, mismatch)
     return Validated(topic, partition, len(concerning), len(concerning), follower.actions, None)
 

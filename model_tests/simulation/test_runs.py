@@ -1,0 +1,92 @@
+"""Simulated runs: a function of the seed, valid, converging, and behaviours of the specification."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from linearizability.check import Verdict, check
+from linearizability.history import Kind
+from model_tests.harness.options import Fault, Options, draw
+from model_tests.harness.simulation import reproduce, simulate
+from model_tests.harness.sometimes import GOALS
+
+SEEDS = range(24)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_seed_is_valid_converges_and_behaves_as_specified(seed: int) -> None:
+    run = simulate(draw(seed))
+    assert run.holds, "\n".join((*run.failures, f"reproduce: {run.reproduce}"))
+    verdicts = check(run.operations)
+    assert verdicts.of(seed) is not Verdict.VIOLATED, f"{verdicts.anomalies}\nreproduce: {run.reproduce}"
+
+
+def test_two_processes_with_different_hash_seeds_give_one_run() -> None:
+    program = (
+        "from model_tests.harness.options import draw\n"
+        "from model_tests.harness.simulation import simulate\n"
+        "run = simulate(draw(4), validated=False)\n"
+        "print(run.digest, hash(tuple(run.operations.call.tolist())), run.faults)\n"
+    )
+
+    def in_a_process_of_its_own(hash_seed: str) -> str:
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        command = [sys.executable, "-c", program]
+        return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
+
+    assert in_a_process_of_its_own("1") == in_a_process_of_its_own("2") != ""
+
+
+def test_options_are_drawn_from_the_seed_with_some_faults_left_out() -> None:
+    drawn = [draw(seed) for seed in range(200)]
+    assert drawn == [draw(seed) for seed in range(200)]
+    for fault in Fault:
+        assert 0 < sum(fault in options.faults for options in drawn) < 200, f"{fault} is in some runs, not in all"
+    assert all(options.described()["seed"] == str(options.seed) for options in drawn)
+
+
+def test_a_calm_run_has_no_unknown_outcome_and_no_fault() -> None:
+    run = simulate(Options(seed=5, duration=2.0))
+    assert run.holds, run.failures
+    assert not run.faults
+    assert all(row.returned is not None for row in run.operations if row.kind in (Kind.PRODUCE, Kind.FETCH))
+    assert run.sometimes["a produce that waits for all was answered"] > 10
+    assert run.sometimes["a produce has an unknown outcome"] == 0
+
+
+def test_acknowledged_records_are_lost_in_unclean_elections_and_declared() -> None:
+    """Everything that clients lost is excused by the declaration, and by nothing else."""
+    runs = [simulate(draw(seed), validated=False) for seed in (0, 9, 11, 17)]
+    lossy = [run for run in runs if run.declared_lost]
+    assert lossy, "one of these seeds loses acknowledged records"
+    for run in lossy:
+        assert check(run.operations).of(run.seed) is Verdict.VALID
+        rows = [row for row in run.operations if row.kind is not Kind.ELECTION]
+        undeclared = type(run.operations).of(rows)
+        assert check(undeclared).of(run.seed) is Verdict.VIOLATED, "without the declaration it is a loss"
+
+
+def test_goals_are_counted_in_every_run() -> None:
+    assert set(simulate(Options(seed=1, duration=1.0), validated=False).sometimes) == set(GOALS)
+
+
+@pytest.mark.parametrize("bug", ["kafka_14139", "last_replica_standing"])
+def test_a_bug_that_is_switched_on_shows_in_the_trace(bug: str) -> None:
+    runs = (simulate(draw(seed, bug=bug)) for seed in range(10))
+    failing = next((run for run in runs if not run.holds), None)
+    assert failing is not None, f"{bug} shows in none of ten seeds"
+    assert failing.reproduce == f"tidegauge simulate --seed {failing.seed} --bug {bug}"
+
+
+def test_the_command_that_reproduces_a_run_names_seed_and_bug() -> None:
+    assert reproduce(draw(7)) == "tidegauge simulate --seed 7"
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("seed", range(1_000, 1_300))
+def test_many_more_seeds(seed: int) -> None:
+    test_a_seed_is_valid_converges_and_behaves_as_specified(seed)

@@ -1,0 +1,205 @@
+"""Trace validation: it follows what the specification allows, and stops at the first event that it doesn't."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any
+
+import attrs
+import pytest
+
+from impl.server.trace import TraceEvent
+from model_tests.harness.options import draw
+from model_tests.harness.simulation import traced
+from model_tests.harness.validation import Settings, Validated, partitions, validate
+
+CONTROLLER = 3000
+
+
+def state(**changes: Any) -> dict[str, Any]:
+    """A broker's account of its replica."""
+    calm = {
+        "leader": 0,
+        "leader_epoch": 0,
+        "partition_epoch": 0,
+        "log_end_offset": 0,
+        "high_watermark": 0,
+        "isr": (0, 1),
+        "pending_isr": None,
+    }
+    return {"topic": "t", "partition": 0, **calm, **changes}
+
+
+def event(node: int, name: str, **fields: Any) -> TraceEvent:
+    return TraceEvent(0, node, name, fields)
+
+
+ANSWER = {"error": "none", "diverging_epoch": -1, "diverging_end_offset": -1}
+
+GOOD: tuple[TraceEvent, ...] = (
+    event(CONTROLLER, "ControllerFailover", controller_epoch=0, changed=()),
+    event(CONTROLLER, "Register", broker=0, broker_epoch=1, changed=()),
+    event(CONTROLLER, "Register", broker=1, broker_epoch=2, changed=()),
+    event(CONTROLLER, "Unfence", broker=0, broker_epoch=1, changed=()),
+    event(CONTROLLER, "Unfence", broker=1, broker_epoch=2, changed=()),
+    event(CONTROLLER, "CreateTopic", topic="t", changed=(("t", 0, 0, 0, 0, (0, 1), (), -1),)),
+    event(0, "ApplyMetadata", controller_epoch=0, replicas=(0, 1), elr=(), **state()),
+    event(1, "ApplyMetadata", controller_epoch=0, replicas=(0, 1), elr=(), **state()),
+    event(0, "Append", acks=-1, base_offset=0, records=2, **state(log_end_offset=2)),
+    event(1, "SendFetch", source=0, fetch=(1, 2, 0, 0, -1), **state()),
+    event(
+        0,
+        "ReceiveFetch",
+        fetch=(1, 2, 0, 0, -1),
+        records=2,
+        leader_high_watermark=0,
+        **ANSWER,
+        **state(log_end_offset=2),
+    ),
+    event(
+        1,
+        "ReceiveFetchResponse",
+        source=0,
+        fetch=(1, 2, 0, 0, -1),
+        records=2,
+        leader_high_watermark=0,
+        accepted=True,
+        **ANSWER,
+        **state(log_end_offset=2),
+    ),
+    event(1, "SendFetch", source=0, fetch=(1, 2, 0, 2, 0), **state(log_end_offset=2)),
+    event(
+        0,
+        "HoldFetch",
+        fetch=(1, 2, 0, 2, 0),
+        records=0,
+        leader_high_watermark=2,
+        **ANSWER,
+        **state(log_end_offset=2, high_watermark=2),
+    ),
+)
+"""A record is written by hand, as a cluster of two would tell it: created, appended, fetched, committed."""
+
+
+def of(trace: tuple[TraceEvent, ...]) -> Validated:
+    return validate(trace, "t", 0, Settings(min_insync_replicas=1))
+
+
+def changed(place: int, **fields: Any) -> tuple[TraceEvent, ...]:
+    """The good trace with some fields of one event changed."""
+    one = attrs.evolve(GOOD[place], fields={**GOOD[place].fields, **fields})
+    return (*GOOD[:place], one, *GOOD[place + 1 :])
+
+
+def test_a_trace_written_by_hand_is_followed_to_its_end() -> None:
+    done = of(GOOD)
+    assert done.holds, str(done)
+    assert done.actions == {
+        "ApplyMetadata": 2,
+        "Append": 2,
+        "SendFetch": 2,
+        "ReceiveFetch": 1,
+        "ReceiveFetchResponse": 1,
+        "HoldFetch": 1,
+    }
+    assert str(done) == f"t-0: all {len(GOOD)} events are a behaviour of the specification"
+
+
+@pytest.mark.parametrize(
+    ("bad", "place", "told"),
+    [
+        (changed(6, isr=(0,)), 6, r"isr is \[0\] at broker 0, \[0, 1\] in the specification"),
+        (changed(8, high_watermark=2), 8, "high_watermark is 2 at broker 0, 0 in the specification"),
+        (changed(8, records=1), 8, "log_end_offset is 2 at broker 0, 1 in the specification"),
+        (changed(10, fetch=(1, 2, 0, 1, 0)), 10, "no message on its way is what this event received"),
+        (changed(11, leader_high_watermark=1), 11, "no message on its way is what this event received"),
+        (changed(13, high_watermark=1), 13, "high_watermark is 1 at broker 0, 2 in the specification"),
+        ((*GOOD[:9], *GOOD[10:]), 9, "no message on its way"),
+        ((*GOOD, GOOD[12]), 14, "the guard fails: broker 1 is still waiting for an answer"),
+        ((*GOOD[:8], event(1, "Append", acks=1, base_offset=0, records=1, **state())), 8, "does not think it leads"),
+        ((*GOOD[:8], event(0, "Dance", **state())), 8, "the specification knows no Dance"),
+    ],
+)
+def test_the_first_event_that_is_not_allowed_is_shown_with_the_reason(
+    bad: tuple[TraceEvent, ...], place: int, told: str
+) -> None:
+    done = of(bad)
+    assert done.mismatch is not None
+    assert (done.matched, done.mismatch.position) == (place, place)
+    assert re.search(told, done.mismatch.reason), done.mismatch.reason
+    assert f"the first {place} of {len(bad)} events match" in str(done)
+
+
+# --- traces of real clusters, tampered with --------------------------------------------------------------------------
+
+SEED = 6
+
+
+@cache
+def real() -> tuple[TraceEvent, ...]:
+    """The trace of a simulated run with crashes, lapses and broken connections."""
+    return tuple(traced(draw(SEED)))
+
+
+def settings() -> Settings:
+    options = draw(SEED)
+    return Settings(options.min_insync_replicas, options.unclean_leader_election)
+
+
+def test_the_trace_of_a_real_run_is_a_behaviour_of_the_specification() -> None:
+    for topic, partition in partitions(real()):
+        done = validate(real(), topic, partition, settings())
+        assert done.holds, str(done)
+        assert done.events > 100
+
+
+def nth(name: str, place: int) -> int:
+    """Where the given event of the first partition is in the trace; -1 is the last one."""
+    _, partition = partitions(real())[0]
+    places = [
+        index
+        for index, event in enumerate(real())
+        if event.name == name and event.fields.get("partition", partition) == partition
+    ]
+    return places[place]
+
+
+def tampered(place: int, **fields: Any) -> Validated:
+    trace = list(real())
+    trace[place] = attrs.evolve(trace[place], fields={**trace[place].fields, **fields})
+    return validate(trace, *partitions(real())[0], settings())
+
+
+@pytest.mark.parametrize("name", ["Append", "ReceiveFetch", "ReceiveFetchResponse", "ApplyMetadata", "SendFetch"])
+@pytest.mark.parametrize("field", ["log_end_offset", "high_watermark", "leader_epoch", "partition_epoch"])
+def test_a_field_that_is_one_too_large_is_found_where_it_is(name: str, field: str) -> None:
+    place = nth(name, -3)
+    done = tampered(place, **{field: real()[place].fields[field] + 1})
+    assert done.mismatch is not None
+    assert done.mismatch.position == place
+
+
+@pytest.mark.parametrize("name", ["Append", "ReceiveFetch", "ReceiveFetchResponse", "ReceiveAlterPartition"])
+def test_a_decision_that_is_left_out_is_missed_later(name: str) -> None:
+    place = nth(name, 0)
+    trace = (*real()[:place], *real()[place + 1 :])
+    done = validate(trace, *partitions(real())[0], settings())
+    assert done.mismatch is not None
+    assert done.mismatch.position >= place
+
+
+def test_a_crash_cannot_have_kept_more_than_there_was() -> None:
+    place = nth("Crash", 0)
+    kept = tuple((topic, partition, end + 1_000) for topic, partition, end in real()[place].fields["kept"])
+    done = tampered(place, kept=kept)
+    assert done.mismatch is not None
+    assert "a crash of broker" in done.mismatch.reason
+
+
+def test_the_settings_of_the_topic_count() -> None:
+    """Held against another min.insync.replicas, the same trace is no behaviour."""
+    trace = traced(draw(4))
+    own = draw(4).min_insync_replicas
+    assert validate(trace, *partitions(trace)[0], Settings(own)).holds
+    assert not validate(trace, *partitions(trace)[0], Settings(3)).holds
