@@ -81,6 +81,8 @@ def _key_column(file: Path, footer: pq.FileMetaData) -> int:
             f"{file} has no column `{KEY}`, it has {', '.join(schema.names) or 'none'}: "
             "docs/history.md says what a table of histories looks like"
         )
+    if schema.names.count(KEY) > 1:
+        raise BadInput(f"{file} has more than one column `{KEY}`: write each column once")
     if not pa.types.is_integer(schema.field(KEY).type):
         raise BadInput(f"{file}: the column `{KEY}` is {schema.field(KEY).type}: histories are numbered, as int64")
     return [footer.schema.column(at).path for at in range(len(footer.schema))].index(KEY)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import attrs
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from linearizability.arrow import SCHEMA, TOPICS
@@ -49,12 +50,12 @@ class Part:
 
 def read_unit(unit: Unit) -> Iterator[Part]:
     """The rows that `unit` owns, in order of file and row; raises BadInput if a file cannot be read."""
-    for piece in unit.pieces:
-        part = read_piece(piece)
-        yield part.of(_owned(unit, part.table))
-    if unit.last is not None:
-        for piece in unit.borrowed:
+    for piece in sorted(unit.pieces + unit.borrowed, key=lambda piece: (piece.file, piece.row_group)):
+        if piece in unit.borrowed and unit.last is not None:
             yield _read_history(piece, unit.last)
+        else:
+            part = read_piece(piece)
+            yield part.of(_owned(unit, part.table))
 
 
 def _owned(unit: Unit, table: pa.Table) -> Flags:
@@ -79,7 +80,11 @@ def _read_history(piece: Piece, history: int) -> Part:
     with _open(piece) as file:
         group = [piece.row_group]
         ids = file.read_row_group(piece.row_group, columns=[KEY], use_threads=False).column(0)
-        rows = np.flatnonzero(ids.fill_null(history + 1).to_numpy() == history)
+        rows = np.flatnonzero(pc.equal(ids, history).fill_null(False).to_numpy())
+        if not len(rows):
+            raise BadInput(
+                f"{piece.file}, row group {piece.row_group}: its footer is about other histories: write it again"
+            )
         columns, end, at = _columns(file), int(rows[-1]) + 1, 0
         batches: list[pa.RecordBatch] = []
         for batch in file.iter_batches(ROWS_AT_A_TIME, row_groups=group, columns=columns, use_threads=False):
