@@ -220,7 +220,8 @@ class SimulatedStream(trio.abc.Stream):
             raise trio.BusyResourceError("another task is receiving from this stream")
         self._receiving = True
         try:
-            await trio.lowlevel.checkpoint()
+            if self._incoming or self.ended or self.closed:
+                await trio.lowlevel.checkpoint()
             await self._carrier.until_running(self.node)
             while not self._incoming and not self.ended and not self.closed:
                 await self._readable.park()

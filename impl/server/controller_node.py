@@ -165,11 +165,19 @@ class ControllerActions:
         return [broker_id for broker_id in overdue if self.lapse_session(broker_id)]
 
     async def run_timers(self) -> None:
-        """Expire sessions on time until cancelled."""
+        """Expire sessions on time until cancelled.
+
+        A controller that has overslept cannot tell who is gone from who was as fast asleep in the same process: it first
+        waits for the next heartbeats, two of them since one may have been lost in the meantime.
+        """
         node = self._node
+        interval = node.config.broker_heartbeat_interval_ms / 1000
         while True:
             deadline = node.controller.next_deadline_ms
             wait_ms = node.config.broker_session_timeout_ms if deadline is None else deadline - node.clock.now_ms()
-            await trio.sleep(max(1, wait_ms) / 1000)
+            alarm = trio.current_time() + max(1, wait_ms) / 1000
+            await trio.sleep_until(alarm)
             await node.clock.until_running()
+            if trio.current_time() - alarm > interval:
+                await trio.sleep(2 * interval)
             self.expire_sessions()

@@ -113,6 +113,18 @@ async def test_a_paused_leader_is_a_zombie_that_is_fenced_when_it_wakes() -> Non
 
 
 @simulated
+async def test_nobody_is_fenced_because_the_whole_process_stood_still() -> None:
+    async with Cluster(brokers=3, seed=4) as cluster:
+        await cluster.create_topic("t", assignments=[[0, 1, 2]])
+        clock = trio.lowlevel.current_clock()
+        assert isinstance(clock, trio.testing.MockClock)
+        for _ in range(10):
+            clock.jump(60)
+            await trio.sleep(3)
+        assert not [event for event in cluster.trace if event.name == "LapseSession"]
+
+
+@simulated
 async def test_an_isolated_broker_is_cut_off_and_heals() -> None:
     async with Cluster(brokers=3, seed=4) as cluster:
         await cluster.create_topic("t", assignments=[[0, 1, 2]])
