@@ -167,8 +167,8 @@ class ControllerActions:
     async def run_timers(self) -> None:
         """Expire sessions on time until cancelled.
 
-        A controller that has overslept cannot tell who is gone from who was as fast asleep in the same process: it first
-        waits for the next heartbeats, two of them since one may have been lost in the meantime.
+        A controller that has overslept cannot tell who is gone from who was as fast asleep in the same process: it
+        first waits for the next heartbeats, two of them since one may have been lost in the meantime.
         """
         node = self._node
         interval = node.config.broker_heartbeat_interval_ms / 1000
