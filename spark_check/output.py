@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -134,7 +135,7 @@ def commit(out: Path, unit: Unit, judged: Judged, nameless: int, seconds: float)
         operations=int(pc.sum(judged.verdicts.column("operations")).as_py() or 0),
         verdicts=dict(judged.counts),
         anomalies=dict(judged.kinds),
-        malformed=dict(Counter(judged.malformed.column("reason").to_pylist())),
+        malformed=by_kind(Counter(judged.malformed.column("reason").to_pylist())),
         nameless=nameless,
         examples=tuple(
             Example(one.history, one.name.value, one.topic, one.partition, one.operations, one.count, one.witness)
@@ -144,6 +145,15 @@ def commit(out: Path, unit: Unit, judged: Judged, nameless: int, seconds: float)
     )
     write_atomically(out / UNITS / f"{unit.name}.json", lambda beside: beside.write_text(done.to_json()))
     return done
+
+
+def by_kind(reasons: Mapping[str, int]) -> dict[str, int]:
+    """Counts of reasons that differ in their numbers alone added up, under the first of them."""
+    first: dict[str, str] = {}
+    counts: Counter[str] = Counter()
+    for reason, count in reasons.items():
+        counts[first.setdefault(re.sub(r"\d+", "0", reason), reason)] += count
+    return dict(counts)
 
 
 def commits(out: Path) -> dict[str, Commit]:

@@ -10,7 +10,7 @@ import attrs
 
 from linearizability.check import Verdict
 from spark_check.judging import MALFORMED
-from spark_check.output import Commit, Example
+from spark_check.output import Commit, Example, by_kind
 
 EXAMPLES = 3
 """Examples of each anomaly that a summary holds."""
@@ -21,8 +21,8 @@ class Summary:
     """Counts over all histories of a job.
 
     `verdicts` counts histories by verdict (valid, violated, unknown, malformed), `anomalies` the rows of the anomaly
-    table by name, `malformed` the rows kept aside by reason. `seconds` is the wall time of this run of the job,
-    `kernel_seconds` the workers' time added up, over all runs of it.
+    table by name, `malformed` the rows kept aside, under the first reason of each kind. `seconds` is the wall time of
+    this run of the job, `kernel_seconds` the workers' time added up, over all runs of it.
     """
 
     out: str
@@ -74,7 +74,7 @@ class Summary:
             for one in (one for one in self.examples if one.anomaly == name):
                 yield f"    history {one.history}, {one.topic}-{one.partition}: {one.witness}"
         for reason, count in sorted(self.malformed.items(), key=lambda item: -item[1]):
-            yield f"  malformed rows: {count:,}: {reason}"
+            yield f"  malformed rows: {count:,}, as: {reason}"
         yield from (f"note: {note}" for note in self.notes)
 
 
@@ -108,7 +108,7 @@ def summarize(
         operations=operations,
         verdicts=dict(verdicts),
         anomalies=dict(sorted(anomalies.items())),
-        malformed=dict(malformed),
+        malformed=by_kind(malformed),
         examples=tuple(example for name in sorted(examples) for example in examples[name]),
         units=units,
         resumed=resumed,
