@@ -42,7 +42,7 @@ NULLABLE = ("offset", "values", "return")
 _DEFAULTS = {"isolation": 0, "acks": -1, "high_watermark": UNKNOWN}
 
 
-class HistoryError(Exception):
+class HistoryError(ValueError):
     """A file of histories that can't be read; says which, where, and the way out."""
 
 
@@ -79,7 +79,10 @@ def from_arrow(
 
 
 def require_columns(table: pa.Table, source: str) -> None:
-    """Raise HistoryError unless all columns are there that have no default."""
+    """Raise HistoryError unless all columns are there that have no default, and none is there twice."""
+    double = [name for name in SCHEMA.names if table.column_names.count(name) > 1]
+    if double:
+        raise HistoryError(f"{source}: more than one column {', '.join(double)}; write each column once")
     missing = [name for name in REQUIRED if name not in table.column_names]
     if missing:
         raise HistoryError(
@@ -125,8 +128,8 @@ class _Columns:
         column = self.table.column("topic")
         if pa.types.is_integer(column.type):
             codes = self.ints("topic", np.int32)
-            most = int(codes.max()) + 1 if len(codes) else 0
-            names = tuple(f"topic-{code}" for code in range(most)) if names is None else names
+            if names is None:
+                return self._named(codes)
             wrong = np.flatnonzero((codes < 0) | (codes >= len(names)))
             if len(wrong):
                 raise HistoryError(
@@ -145,6 +148,14 @@ class _Columns:
         if isinstance(coded, pa.ChunkedArray):
             coded = coded.chunk(0) if coded.num_chunks else pa.array([], pa.string()).dictionary_encode()
         return coded.indices.to_numpy().astype(np.int32), tuple(coded.dictionary.to_pylist())
+
+    def _named(self, codes: Any) -> tuple[Any, tuple[str, ...]]:
+        """Codes without names become topic-CODE; only those that occur, for a code may be any number."""
+        if len(codes) and codes.min() < 0:
+            row = int(np.argmax(codes < 0))
+            raise HistoryError(f"{self.source}, row {row}: topic {codes[row]}; number topics from 0, or write names")
+        found, places = np.unique(codes, return_inverse=True)
+        return places.astype(np.int32), tuple(f"topic-{code}" for code in found)
 
     def lists(self, name: str) -> tuple[Ints, Ints]:
         """A list column as (starts, items); a null list is an empty one."""
@@ -167,8 +178,10 @@ class _Columns:
         items = [chunk.flatten() for chunk in column.chunks]
         if any(item.null_count for item in items):
             raise HistoryError(f"{self.source}: column {name} has a null inside a list; write a number for each record")
-        flat = pa.chunked_array(items, type=column.type.value_type).cast(pa.int64()).to_numpy()
-        return starts, flat
+        try:
+            return starts, pa.chunked_array(items, type=column.type.value_type).cast(pa.int64()).to_numpy()
+        except pa.ArrowInvalid as error:
+            raise HistoryError(f"{self.source}: column {name} does not fit int64 ({error})") from error
 
     def offsets(self, starts: Ints) -> Ints | None:
         """The explicit offsets, filled in where a row is contiguous; None if all rows are."""

@@ -49,7 +49,7 @@ def parse(lines: Iterable[str], source: str = "memory") -> Operations:
                 history = _integer(fields, "history", 0)
                 rows.append(_row(fields, history, indices.get(history, 0)))
                 indices[history] = rows[-1].index + 1
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise HistoryError(f"{source}, line {number}: {error}") from error
     return Operations.of([*rows, *events.rows()])
 
@@ -196,12 +196,21 @@ def _text(fields: Mapping[str, Any], name: str) -> str:
     value = fields.get(name)
     if not isinstance(value, str):
         raise ValueError(f"{name} is {value!r}: give a string")
-    return value
+    return _unicode(name, value)
 
 
 def _meta(fields: Mapping[str, Any]) -> str | None:
     value = fields.get("meta")
-    return value if value is None or isinstance(value, str) else json.dumps(value)
+    return _unicode("meta", value) if isinstance(value, str) else None if value is None else json.dumps(value)
+
+
+def _unicode(name: str, text: str) -> str:
+    """`text`; JSON can escape half of a surrogate pair, which no file or terminal can be given."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{name} is {text!r}: half of a surrogate pair is no character") from None
+    return text
 
 
 def _name(fields: Mapping[str, Any], name: str, names: type[E], absent: E | None = None) -> E:

@@ -378,7 +378,8 @@ def _value_slots(writer: Ints, wrote: Ints, reader: Ints, read: Ints) -> tuple[I
     high = np.full(groups, -NEVER, np.int64)
     np.minimum.at(low, writer, wrote)
     np.maximum.at(high, writer, wrote)
-    span = np.where(high >= low, high.astype(np.float64) - low, -1.0) + 1.0
+    # The difference may need 64 bits, and as floats the values would lose their last ones before it is taken.
+    span = np.where(high >= low, (high - low).view(np.uint64).astype(np.float64), -1.0) + 1.0
     # Values that are dense in their partition, as counters are, index the table themselves.
     if span.sum() > 8 * len(wrote) + 1024:
         return _sorted_slots(writer, wrote, reader, read)

@@ -12,6 +12,9 @@ import pyarrow.compute as pc
 from linearizability.arrow import NULLABLE, REQUIRED, require_columns
 from linearizability.history import NEVER, UNKNOWN, Flags, Ints, Isolation, Kind, Operations, Outcome
 
+BEYOND = 1 << 62
+"""No offset is so large, so that sums of offsets and counts fit 64 bits."""
+
 
 @attrs.frozen
 class MalformedRow:
@@ -102,6 +105,11 @@ def _faults(ops: Operations) -> Iterator[tuple[Flags, str]]:
     yield ops.returned < ops.call, "returned at {returned}, before its call at {call}: use one monotonic clock"
     yield ok & (ops.kind <= Kind.LIST_OFFSETS) & (ops.returned == NEVER), "it is ok but has no return: make it info"
     yield ops.offset < UNKNOWN, "offset is {offset}: use null where nobody knows it"
+    yield ops.offset >= BEYOND, "offset is {offset}: no log is that long, give an offset below 2**62"
+    yield ops.high_watermark >= BEYOND, "high_watermark is {high_watermark}: no log is that long, give less than 2**62"
+    if ops.offsets is not None:
+        wild: Ints = np.concatenate(([0], np.cumsum((ops.offsets < UNKNOWN) | (ops.offsets >= BEYOND))))
+        yield wild[ops.starts[1:]] > wild[ops.starts[:-1]], "an offset in offsets is negative, or 2**62 or more"
     yield ops.high_watermark < UNKNOWN, "high_watermark is {high_watermark}: use null where nobody knows it"
     yield produce & (ops.counts == 0), "a produce without values: list what was sent"
     yield ~produce & ~fetch & (ops.counts > 0), "{count} values on an operation that has none: leave values empty"
@@ -110,6 +118,8 @@ def _faults(ops: Operations) -> Iterator[tuple[Flags, str]]:
     yield answered & (ops.offset == UNKNOWN), "an acknowledged produce without its offset: give it, or make it info"
     needs = ((ops.kind == Kind.LIST_OFFSETS) & ok) | (ops.kind == Kind.ELECTION)
     yield needs & (ops.offset == UNKNOWN), "no offset: a list_offsets needs its answer, an election the new log end"
+    declared = (ops.kind == Kind.ELECTION) | (ops.kind == Kind.SETTLED)
+    yield declared & (ops.outcome == Outcome.FAIL), "a declaration of what did not happen: leave the row out"
     yield _offsets_absent(ops, fetch & ok), "values without offsets: give offsets, or the position in offset"
     yield from _order(ops)
 

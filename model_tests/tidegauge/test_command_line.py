@@ -179,6 +179,7 @@ def test_what_cannot_be_used_is_told_in_one_line(
     assert err.count("\n") == 1
     assert told in err
     assert "Traceback" not in err
+    assert "bug in tidegauge" not in err
     status, found = document(capsys, *words)
     assert (status, found["command"]) == (2, words[0])
     assert told in found["error"]
