@@ -102,7 +102,7 @@ def draw(seed: int, *, bug: str | None = None, duration: float | None = None) ->
         consumers=rng.choice((1, 2)),
         readers=rng.choice((0, 1)),
         acks=rng.choice(((-1,), (-1,), (-1, 1), (-1, 1, 0))),
-        duration=rng.choice((4.0, 6.0)) if duration is None else duration,
+        duration=rng.choice((3.0, 5.0)) if duration is None else duration,
         pause_between_operations=rng.choice((0.04, 0.08)),
         loss=rng.choice((0.0, 0.0, 0.01, 0.05)),
         duplicate=rng.choice((0.0, 0.0, 0.02, 0.1)),

@@ -66,7 +66,7 @@ def verify(
         raise Unusable(f"--{error}") from None
     folder = own_folder(out)
     in_spark = None if no_spark else spark_judge()
-    screen.header(attrs.asdict(wanted))
+    screen.header({"seed": wanted.seed, **shown(wanted)})
     report = run(screen, wanted, in_spark, folder)
     screen.table(
         ("part", "what", "result", "verdict", "seconds"),
@@ -126,7 +126,7 @@ def run(screen: Screen, wanted: Plan, in_spark: JudgeInSpark | None, folder: Pat
         version=tidegauge.__version__,
         started=started,
         seed=wanted.seed,
-        options={name: str(value) for name, value in attrs.asdict(wanted).items()},
+        options=shown(wanted),
         stages=(*stages_of(checked), simulated.stage, *judging),
         reproduce=f"tidegauge verify --seed {wanted.seed}" + (" --quick" if wanted.quick else ""),
         explored=tuple(model.explored for model in checked.models),
@@ -136,6 +136,12 @@ def run(screen: Screen, wanted: Plan, in_spark: JudgeInSpark | None, folder: Pat
         counterexample=checked.bug.figure,
         seconds=screen.seconds,
     )
+
+
+def shown(wanted: Plan) -> dict[str, str]:
+    """The plan as text, without the seed, which a report has apart."""
+    amounts = {**attrs.asdict(wanted, filter=lambda field, _: field.name != "seed"), "models": ", ".join(wanted.models)}
+    return {name: str(value) for name, value in amounts.items()}
 
 
 def document(report: Report) -> dict[str, Any]:

@@ -81,6 +81,10 @@ def pill(verdict: Verdict) -> Html:
     return element("span", verdict.value, class_=classes("pill", "good" if verdict in GOOD else "bad", verdict.value))
 
 
+def spent(seconds: float | None) -> Html:
+    return element("span", duration(seconds), class_="spent")
+
+
 def duration(seconds: float | None) -> str:
     if seconds is None:
         return ""
@@ -110,7 +114,7 @@ def row(*cells: Child, class_: str | None = None) -> Html:
 
 def stages(report: Report) -> Html:
     def line(stage: Stage) -> Html:
-        return row(stage.name, stage.what, stage.result, pill(stage.verdict), duration(stage.seconds))
+        return row(stage.name, stage.what, stage.result, pill(stage.verdict), spent(stage.seconds))
 
     rows = [line(stage) for stage in report.stages]
     return section("Verdicts", table(("part", "what was done", "result", "verdict", "time"), rows), anchor="verdicts")
@@ -122,7 +126,7 @@ def caught(report: Report) -> Html | None:
         return None
 
     def line(catch: Catch) -> Html:
-        return row(catch.level, pill(catch.verdict), catch.how, duration(catch.seconds))
+        return row(catch.level, pill(catch.verdict), catch.how, spent(catch.seconds))
 
     rows = [line(catch) for catch in report.catches]
     return section(
