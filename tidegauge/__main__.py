@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 from cyclopts import App, CycloptsError
 
@@ -15,7 +16,7 @@ from tidegauge.commands.replaying import replay
 from tidegauge.commands.simulating import simulate
 from tidegauge.commands.verifying import verify
 from tidegauge.exits import Status, Unusable
-from tidegauge.screen import write_json
+from tidegauge.screen import error_stream, write_json
 
 TRACEBACK = "TIDEGAUGE_TRACEBACK"
 
@@ -65,9 +66,11 @@ def in_one_line(error: BaseException) -> str:
 
 
 def refuse(words: Sequence[str], reason: str, status: Status = Status.COULD_NOT_RUN) -> Status:
-    print(f"tidegauge: {reason}", file=sys.stderr, flush=True)
+    print(f"tidegauge: {reason}", file=error_stream(), flush=True)
     if "--json" in words:
-        write_json(words[0], status, {"error": reason})
+        # Standard output may be what is wrong: closed, or on a disk that is full.
+        with suppress(OSError, Unusable):
+            write_json(words[0], status, {"error": reason})
     return status
 
 

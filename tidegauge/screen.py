@@ -12,7 +12,8 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from io import TextIOWrapper
+from typing import Any, TextIO
 
 from rich.console import Console
 from rich.markup import escape
@@ -21,7 +22,7 @@ from rich.table import Table
 from rich.text import Text
 
 import tidegauge
-from tidegauge.exits import Status
+from tidegauge.exits import Status, Unusable
 
 BETWEEN_LINES = 5.0
 """Seconds between two plain lines of progress."""
@@ -35,9 +36,30 @@ STYLES = {"holds": "green", "caught": "green", "violated": "bold red", "missed":
 
 
 def console(*, stderr: bool = False) -> Console:
-    stream = sys.stderr if stderr else sys.stdout
+    stream = error_stream() if stderr else output_stream()
     width = None if stream.isatty() or "COLUMNS" in os.environ else PLAIN_WIDTH
-    return Console(stderr=stderr, width=width, highlight=False, soft_wrap=False)
+    return Console(file=stream, width=width, highlight=False, soft_wrap=False)
+
+
+def output_stream() -> TextIO:
+    """Standard output."""
+    if sys.stdout is None:
+        raise Unusable("standard output is closed: leave it open, or send it to /dev/null")
+    return writable(sys.stdout)
+
+
+def error_stream() -> TextIO:
+    """Standard error; nowhere if it is closed, since there is nobody to tell."""
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - for the rest of the process
+    return writable(sys.stderr)
+
+
+def writable(stream: TextIO) -> TextIO:
+    """`stream`, with a character that its encoding lacks written as an escape."""
+    if isinstance(stream, TextIOWrapper):
+        stream.reconfigure(errors="backslashreplace")
+    return stream
 
 
 class Screen:
@@ -137,4 +159,4 @@ def write_json(command: str, status: Status, document: Mapping[str, Any]) -> Non
         "status": int(status),
         "verdict": status.name.lower(),
     }
-    print(jsonlib.dumps({**head, **document}, ensure_ascii=False, default=str), flush=True)
+    print(jsonlib.dumps({**head, **document}, ensure_ascii=False, default=str), file=output_stream(), flush=True)

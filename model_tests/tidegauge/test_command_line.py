@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -12,6 +13,8 @@ from typing import Any
 
 import attrs
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from linearizability import jsonl
@@ -151,7 +154,7 @@ UNUSABLE = (
     (("explore", "kip320", "--wat"), "--wat"),
     (("check",), "no histories"),
     (("check", "no-such-file"), "no-such-file: there is no such file"),
-    (("check", "."), "no .parquet or .jsonl file"),
+    (("check", "."), "no .parquet or .jsonl or .ndjson file"),
     (("check", "text.parquet"), "not a readable Parquet file"),
     (("check", "text.jsonl"), "text.jsonl"),
     (("check", "text.parquet", "--out", "text.parquet"), "is a file"),
@@ -225,6 +228,68 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     with os.fdopen(writing, "w") as closed:
         done = subprocess.run(words, stdout=closed, stderr=subprocess.PIPE, text=True, check=False)
     assert "Traceback" not in done.stderr
+
+
+def in_a_shell(script: str, *words: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    """`script` with $0 the command and $1… the words."""
+    line = ["sh", "-c", script.replace("tidegauge", f"{sys.executable} -m tidegauge"), "sh", *map(str, words)]
+    return subprocess.run(line, capture_output=True, text=True, check=False, env={**os.environ, **environment})
+
+
+@pytest.mark.parametrize("where", [">&-", ">/dev/full", "--json >&-", "--json >/dev/full"])
+def test_standard_output_that_cannot_be_written_is_told_in_one_line(sound: Path, where: str) -> None:
+    done = in_a_shell(f'tidegauge check "$1" {where}', sound)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "bug in tidegauge" not in done.stderr
+
+
+def test_a_terminal_without_unicode_gets_escapes(lossy: Path) -> None:
+    done = in_a_shell('tidegauge check "$1" --limit 0', lossy, PYTHONIOENCODING="ascii")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "\\u2026 and " in done.stdout
+
+
+def test_closed_standard_error_changes_nothing(lossy: Path) -> None:
+    assert in_a_shell('tidegauge check "$1" 2>&-', lossy).returncode == 1
+    refused = in_a_shell('tidegauge check "$1" 2>&-', lossy / "missing")
+    assert (refused.returncode, refused.stdout) == (2, "")
+
+
+def test_a_file_name_that_is_no_unicode_is_judged_like_any_other(
+    capsys: pytest.CaptureFixture[str], sound: Path, tmp_path: Path
+) -> None:
+    odd = tmp_path / os.fsdecode(b"[red]\xff.jsonl")
+    jsonl.write(odd, history(1))
+    status, found = document(capsys, "check", odd, sound, "--out", tmp_path / "out")
+    assert (status, found["histories"]) == (0, 3)
+    assert found["files"][0]["file"].endswith(r"[red]\xff.jsonl")
+
+
+def test_a_folder_is_searched_as_spark_does(capsys: pytest.CaptureFixture[str], sound: Path, tmp_path: Path) -> None:
+    for place in ("deep/er/a.parquet", "part.parquet/b.parquet", "_kept/c.parquet", ".d.parquet"):
+        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / place).write_bytes(sound.read_bytes())
+    jsonl.write(tmp_path / "e.ndjson", history(1))
+    status, found = document(capsys, "check", tmp_path)
+    names = [Path(each["file"]).name for each in found["files"]]
+    assert (status, sorted(names)) == (0, ["a.parquet", "b.parquet", "e.ndjson", "sound.parquet"])
+
+
+def test_tables_that_cannot_be_written_leave_nothing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, sound: Path, tmp_path: Path
+) -> None:
+    write_table = pq.write_table
+
+    def until_full(table: pa.Table, place: Path) -> None:
+        write_table(table, place)
+        if "anomalies" in place.name:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(pq, "write_table", until_full)
+    status, _, err = run(capsys, "check", sound, "--out", tmp_path / "out")
+    assert status == 2
+    assert f"--out {tmp_path / 'out'} cannot be written (No space left on device)" in err
+    assert not list((tmp_path / "out").iterdir())
 
 
 def test_the_package_is_cheap_to_import_and_needs_neither_spark_nor_hypothesis() -> None:

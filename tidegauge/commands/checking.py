@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -22,8 +24,8 @@ from tidegauge.exits import Status, Unusable
 from tidegauge.screen import Screen
 
 PARQUET = ".parquet"
-JSON_LINES = ".jsonl"
-SUFFIXES = (PARQUET, JSON_LINES)
+JSON_LINES = (".jsonl", ".ndjson")
+SUFFIXES = (PARQUET, *JSON_LINES)
 
 
 @attrs.frozen(eq=False)
@@ -64,7 +66,7 @@ def check(
     paths = history_files(histories)
     if out is not None and out.exists() and not out.is_dir():
         raise Unusable(f"--out {out} is a file: name a folder")
-    screen.header({"histories": " ".join(map(str, histories)), "level": level})
+    screen.header({"histories": " ".join(map(shown, histories)), "level": level})
     judged: list[Judged] = []
     with screen.progress("judging") as advance:
         for number, path in enumerate(paths):
@@ -86,16 +88,24 @@ def history_files(paths: Sequence[Path]) -> list[Path]:
     for path in paths:
         if not path.exists():
             raise Unusable(f"{path}: there is no such file or folder; check the path")
-        inside = [path] if path.is_file() else sorted(each for each in path.glob("*") if each.suffix in SUFFIXES)
+        if not path.is_file() and not path.is_dir():
+            raise Unusable(f"{path}: neither a file nor a folder; write the histories to a file and name that")
+        inside = [path] if path.is_file() else sorted(each for each in path.rglob("*") if is_data(each, path))
         if not inside:
             raise Unusable(f"{path}: there is no {' or '.join(SUFFIXES)} file in this folder; name one with histories")
         found += inside
     return found
 
 
+def is_data(path: Path, folder: Path) -> bool:
+    """A file of histories in `folder`, by its name; hidden ones are not, as for Spark."""
+    hidden = any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)
+    return not hidden and path.suffix in SUFFIXES and path.is_file()
+
+
 def read_sound(path: Path) -> tuple[Operations, Sequence[MalformedRow]]:
     """The histories of a file that can be judged, and the rows for which the others can't. Raises HistoryError."""
-    if path.suffix == JSON_LINES:
+    if path.suffix in JSON_LINES:
         return split(jsonl.read(path), str(path))
     return files.read_sound(path)
 
@@ -112,7 +122,7 @@ def status_of(judged: Sequence[Judged]) -> Status:
 def show(screen: Screen, judged: Sequence[Judged], limit: int) -> None:
     rows = [
         (
-            str(one.path),
+            shown(one.path),
             len(one.verdicts.histories),
             int(one.verdicts.operations.sum()),
             *(one.count(verdict) for verdict in Verdict),
@@ -135,17 +145,38 @@ def show(screen: Screen, judged: Sequence[Judged], limit: int) -> None:
 
 def write_tables(judged: Sequence[Judged], out: Path) -> None:
     """Both tables, each whole or not at all, with the file in which a history is as the first column."""
-    out.mkdir(parents=True, exist_ok=True)
-    for name, tables in (
-        ("verdicts", [(one.path, one.verdicts.table()) for one in judged]),
-        ("anomalies", [(one.path, one.verdicts.anomaly_table()) for one in judged]),
-    ):
-        sourced = [
-            table.add_column(0, "file", pa.array([str(path)] * len(table), pa.string())) for path, table in tables
-        ]
-        unfinished = out / f"{name}{PARQUET}.part"
-        pq.write_table(pa.concat_tables(sourced), unfinished)
-        unfinished.replace(out / f"{name}{PARQUET}")
+    unfinished: dict[Path, Path] = {}
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for name, tables in (
+            ("verdicts", [(one.path, one.verdicts.table()) for one in judged]),
+            ("anomalies", [(one.path, one.verdicts.anomaly_table()) for one in judged]),
+        ):
+            sourced = [
+                table.add_column(0, "file", pa.array([shown(path)] * len(table), pa.string())) for path, table in tables
+            ]
+            place = out / f"{name}{PARQUET}"
+            # Two commands may write into one folder at once: each has files of its own until they are complete.
+            part = unfinished[place] = out / f".{place.name}.{os.getpid()}.part"
+            pq.write_table(pa.concat_tables(sourced), part)
+        for place, part in unfinished.items():
+            part.replace(place)
+    except OSError as error:
+        raise Unusable(f"--out {out} cannot be written ({os_words(error)}): name another folder") from error
+    finally:
+        for part in unfinished.values():
+            with suppress(OSError):
+                part.unlink(missing_ok=True)
+
+
+def os_words(error: OSError) -> str:
+    """What the system says, without the path; Arrow's errors carry no code of their own."""
+    return error.strerror or str(error)
+
+
+def shown(path: Path) -> str:
+    """The path as text; bytes that are no UTF-8 are shown as they are in the shell."""
+    return str(path).encode(errors="surrogateescape").decode(errors="backslashreplace")
 
 
 def document(judged: Sequence[Judged]) -> dict[str, Any]:
@@ -157,7 +188,7 @@ def document(judged: Sequence[Judged]) -> dict[str, Any]:
         "anomalies_by_name": dict(sorted(found.items())),
         "files": [
             {
-                "file": str(one.path),
+                "file": shown(one.path),
                 "histories": len(one.verdicts.histories),
                 "anomalies": one.verdicts.anomaly_table().to_pylist(),
                 "malformed": [attrs.asdict(row) for row in one.malformed],

@@ -18,8 +18,7 @@ from model_tests.harness.verification.campaigning import campaign
 from model_tests.harness.verification.plan import BUG, Plan, plan
 from model_tests.harness.verification.run import JudgeInSpark, check_protocol, judge_twice, stages_of, with_verdicts
 from spark_check.errors import CannotRun
-from spark_check.java import NoJava, java_home
-from spark_check.session import NoSpark
+from spark_check.java import java_home
 from tidegauge.commands.simulating import plain_value
 from tidegauge.exits import Status, Unusable
 from tidegauge.screen import Screen
@@ -96,11 +95,13 @@ def own_folder(out: Path) -> Path:
 def spark_judge() -> JudgeInSpark:
     """The Spark job as a function. Raises Unusable now, not in three minutes, where there is no Spark or no Java."""
     try:
+        import pyspark  # noqa: F401 - to hear now that it is missing
+
         from spark_check.job import open_job
         from spark_check.session import local_session
 
         java_home()
-    except (ImportError, CannotRun, NoJava, NoSpark) as error:
+    except (ImportError, CannotRun) as error:
         raise Unusable(f"Spark can't run: {error} (or leave it out: --no-spark)") from None
 
     def in_spark(histories: Sequence[Path], tables: Path) -> str:

@@ -1,0 +1,132 @@
+"""verify, simulate and replay from the command line: what they print, where they write, how they end."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from linearizability import files
+from model_tests.harness.counterexamples import FOLDER
+from tidegauge import __main__ as command_line
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
+    """Exit status, standard output and standard error of one command line."""
+    status = command_line.run([str(word) for word in words])
+    said = capsys.readouterr()
+    return status, said.out, said.err
+
+
+# --- verify ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spark
+def test_the_main_job_holds_and_leaves_a_report_its_tables_and_a_counterexample(tmp_path: Path) -> None:
+    out = tmp_path / "report"
+    words = ("verify", "--quick", "--seeds", "3", "--out", str(out), "--json")
+    done = subprocess.run([sys.executable, "-m", "tidegauge", *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    stages = {stage["name"]: stage["verdict"] for stage in document["stages"]}
+    assert stages == {
+        "explore": "holds",
+        "lockstep on the cores": "holds",
+        "lockstep on the cluster": "holds",
+        "break on purpose": "caught",
+        "simulate": "holds",
+        "judge": "holds",
+        "judge in Spark": "holds",
+    }
+    assert document["counterexample"].startswith("tidegauge replay ")
+    assert 'class="diagram"' in (out / "index.html").read_text(encoding="utf-8")
+    assert len(set(files.read(out / "histories.parquet").history.tolist())) == 3
+    assert sorted(path.name for path in out.iterdir()) == [
+        ".tidegauge",
+        "counterexamples",
+        "histories.parquet",
+        "index.html",
+        "spark",
+    ]
+
+
+def test_verify_leaves_a_folder_alone_that_it_did_not_write(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("important")
+    status, _, err = run(capsys, "verify", "--quick", "--out", tmp_path)
+    assert status == 2
+    assert "has files that no verification wrote" in err
+    assert (tmp_path / "thesis.tex").read_text() == "important"
+
+
+def test_verify_refuses_an_unknown_bug_before_it_begins(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    status, _, err = run(capsys, "verify", "--bug", "kafka_1", "--out", tmp_path / "new")
+    assert status == 2
+    assert "kafka_1" in err
+    assert "choose one of kafka_1211" in err
+    assert not (tmp_path / "new").exists()
+
+
+# --- simulate --------------------------------------------------------------------------------------------------------
+
+
+def test_a_seed_prints_its_options_first_and_holds(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, "simulate", "--seed", 3, "--workers", 1)
+    assert status == 0
+    assert out.index("brokers=3") < out.index("verdict")
+
+
+def test_a_bug_shows_with_the_line_that_repeats_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    words = ("simulate", "--seed", 7, "--bug", "kafka_1211", "--out", tmp_path)
+    status, out, _ = run(capsys, *words)
+    assert status == 1
+    assert "again: tidegauge simulate --seed 7 --bug kafka_1211" in out
+    status, out, _ = run(capsys, "check", tmp_path / "histories.parquet", "--json")
+    assert status == 1
+    assert json.loads(out)["verdicts"]["violated"] == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--seeds", 0), "--seeds 0"),
+        (("--bug", "none_such"), "none_such"),
+        (("--workers", 0), "--workers 0"),
+        (("--out", "README.md"), "is a file"),
+    ],
+)
+def test_simulate_refuses_what_it_can_not_do(
+    capsys: pytest.CaptureFixture[str], words: tuple[object, ...], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(Path(__file__).parents[2])
+    status, _, err = run(capsys, "simulate", *words)
+    assert status == 2
+    assert said in err
+
+
+# --- replay ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_counterexample_fails_at_every_level_with_its_bug_and_at_none_without(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = FOLDER / "minimal_isr.json"
+    status, out, _ = run(capsys, "replay", file, "--out", tmp_path / "figure")
+    assert status == 1
+    assert "StrongIsr falls" in out
+    assert out.count("the implementation differs") == 2
+    assert 'class="diagram"' in (tmp_path / "figure" / "index.html").read_text(encoding="utf-8")
+    status, out, _ = run(capsys, "replay", file, "--without-bug", "--json")
+    assert status == 0
+    assert [level["failed"] for level in json.loads(out)["levels"]] == [False, False, False]
+
+
+def test_replay_says_what_is_wrong_with_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "broken.json").write_text('{"format": "tidegauge counterexample 1"}')
+    status, _, err = run(capsys, "replay", tmp_path / "broken.json")
+    assert status == 2
+    assert "broken.json" in err
+    assert "missing" in err
+    assert run(capsys, "replay", tmp_path / "nowhere.json")[0] == 2
