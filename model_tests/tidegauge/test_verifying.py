@@ -11,6 +11,7 @@ import pytest
 
 from linearizability import files
 from model_tests.harness.counterexamples import FOLDER
+from spec.models import MODELS
 from tidegauge import __main__ as command_line
 
 
@@ -130,3 +131,20 @@ def test_replay_says_what_is_wrong_with_a_file(capsys: pytest.CaptureFixture[str
     assert "broken.json" in err
     assert "missing" in err
     assert run(capsys, "replay", tmp_path / "nowhere.json")[0] == 2
+
+
+# --- explore, by the name of a model ---------------------------------------------------------------------------------
+
+
+def test_every_model_that_verify_explores_has_a_name_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, "explore", "controller", "--json")
+    assert status == 0
+    assert json.loads(out)["complete"] is True
+    help_text = run(capsys, "explore", "--help")[1]
+    assert [name for name in MODELS if name not in help_text] == []
+
+
+def test_a_bug_can_be_switched_on_in_a_model(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, "explore", "crash-and-shrink", "--bug", "kafka_14139", "--json")
+    assert status == 1
+    assert json.loads(out)["violations"][0]["invariant"] == "StrongIsr"

@@ -38,7 +38,8 @@ def explore(
     Parameters
     ----------
     spec
-        replication or kip320 (the published model).
+        replication, kip320 (the published model), or one of the models that verify explores: isr, elections, shrink,
+        preferred, lapse, crash, crash-and-shrink, unclean, unclean-by-hand, network, controller, acks.
     constants
         Constants and bounds as NAME=VALUE, for example brokers=2 max_records=2 crashes=1.
     bug

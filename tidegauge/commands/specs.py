@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import attrs
@@ -10,6 +11,7 @@ import attrs
 from spec import kip320_variants
 from spec.bugs import BUGS
 from spec.kip320 import Kip320
+from spec.models import MODELS
 from spec.replication import Replication
 from tidegauge.exits import Unusable
 
@@ -24,20 +26,27 @@ def variants() -> Mapping[str, type[Kip320]]:
     }
 
 
+def replication_model(name: str, bug: str | None) -> Replication:
+    """One of the models that verify explores, with a bug if one is named."""
+    machine = MODELS[name].machine
+    return BUGS[bug].buggy(**attrs.asdict(machine, recurse=False)) if bug else machine
+
+
 SPECS: Mapping[str, Callable[[str | None], Model]] = {
     "replication": lambda bug: BUGS[bug].machine() if bug else Replication(brokers=2, max_records=1),
     "kip320": lambda bug: variants()[bug]() if bug else Kip320(),
+    **{name: partial(replication_model, name) for name in MODELS},
 }
 
 
 def bugs_of(spec: str) -> tuple[str, ...]:
-    return tuple(BUGS if spec == "replication" else variants())
+    return tuple(variants() if spec == "kip320" else BUGS)
 
 
 def model(spec: str, bug: str | None, constants: Iterable[str]) -> Model:
     """The machine that the words name. Raises Unusable with what there is to choose from."""
     if spec not in SPECS:
-        raise Unusable(f"there is no specification {spec!r}: choose {' or '.join(SPECS)}")
+        raise Unusable(f"there is no specification {spec!r}: choose one of {', '.join(SPECS)}")
     if bug is not None and bug not in bugs_of(spec):
         raise Unusable(f"{spec} has no bug {bug!r}: choose one of {', '.join(bugs_of(spec))}")
     machine = SPECS[spec](bug)
