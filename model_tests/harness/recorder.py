@@ -6,7 +6,7 @@ elections, which the cluster's trace shows, are added as declarations (see docs/
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -102,13 +102,21 @@ class UncleanElection:
     elected: int
     """When, in ns."""
     offset: int
-    """Log end offset of the first leader that took over since."""
+    """What lies below survives: the log end offset of the first leader that took over since, or where its log parts
+    from what had been committed."""
     deposed: int | None
     """When the last replica that led under an older epoch stopped; None: it still does."""
 
 
-def unclean_elections(trace: TimedTrace) -> list[UncleanElection]:
-    """Every unclean election after which some leader took over."""
+Kept = Mapping[tuple[str, int, int], int]
+"""(topic, partition, leader epoch) -> the offset below which everything survived that leader's unclean election."""
+
+
+def unclean_elections(trace: TimedTrace, kept: Kept) -> list[UncleanElection]:
+    """Every unclean election after which some leader took over.
+
+    `kept` knows where a new leader's log parts from the committed one; without it, nothing below its end is declared.
+    """
     found: list[UncleanElection] = []
     known: dict[tuple[str, int], tuple[Any, ...]] = {}
     for place, event in enumerate(trace):
@@ -119,12 +127,14 @@ def unclean_elections(trace: TimedTrace) -> list[UncleanElection]:
             if before is None or leader == -1 or leader_epoch == before[3]:
                 continue
             if leader not in before[5] and leader not in before[6]:
-                election = _election(trace, place, topic, partition, leader_epoch)
+                election = _election(trace, kept, place, topic, partition, leader_epoch)
                 found += [election] if election is not None else []
     return found
 
 
-def _election(trace: TimedTrace, place: int, topic: str, partition: int, epoch: int) -> UncleanElection | None:
+def _election(
+    trace: TimedTrace, kept: Kept, place: int, topic: str, partition: int, epoch: int
+) -> UncleanElection | None:
     took_over = next(
         (
             event
@@ -137,10 +147,10 @@ def _election(trace: TimedTrace, place: int, topic: str, partition: int, epoch: 
     )
     if took_over is None:
         return None
+    end: int = took_over.fields["log_end_offset"]
+    survives = kept.get((topic, partition, took_over.fields["leader_epoch"]), end)
     deposed = _deposed(trace, place, topic, partition, epoch)
-    return UncleanElection(
-        topic, partition, epoch, trace.times[place], int(took_over.fields["log_end_offset"]), deposed
-    )
+    return UncleanElection(topic, partition, epoch, trace.times[place], min(end, survives), deposed)
 
 
 def _deposed(trace: TimedTrace, place: int, topic: str, partition: int, epoch: int) -> int | None:

@@ -97,14 +97,18 @@ def simulate(options: Options, *, validated: bool = True) -> Simulated:
     """Run it. With `validated` the trace is held against the specification."""
     ran = run_deterministically(_run, options, seed=options.seed)
     trace, recorder = ran.trace, ran.recorder
-    elections = tuple(unclean_elections(trace))
+    elections = unclean_elections(trace, {})
+    checked = tuple(_validated(trace, options)) if validated or elections else ()
+    if elections:
+        kept = {(one.topic, one.partition, epoch): end for one in checked for epoch, end in one.kept.items()}
+        elections = unclean_elections(trace, kept)
     declare(recorder, elections)
     return Simulated(
         options,
         recorder.history.operations(),
         ran.faults,
-        elections,
-        tuple(_validated(trace, options)) if validated else (),
+        tuple(elections),
+        checked if validated else (),
         ran.problems,
         seen(trace, recorder.history.rows(), elections),
         len(trace),

@@ -50,7 +50,16 @@ def test_the_first_leader_that_takes_over_says_what_is_kept() -> None:
         (1, "ApplyMetadata", applied(1, 1, 7)),
         (0, "ApplyMetadata", applied(1, 1, 9)),
     )
-    assert unclean_elections(trace) == [UncleanElection("t", 0, 1, 3 * SECOND, 7, 5 * SECOND)]
+    assert unclean_elections(trace, {}) == [UncleanElection("t", 0, 1, 3 * SECOND, 7, 5 * SECOND)]
+
+
+def test_a_log_that_parts_from_the_committed_one_keeps_less_than_its_end() -> None:
+    trace = trace_of(
+        (CONTROLLER, "CreateTopic", written(0, 0, (0,))),
+        (CONTROLLER, "LapseSession", written(1, 1, (1,))),
+        (1, "ApplyMetadata", applied(1, 1, 7)),
+    )
+    assert [election.offset for election in unclean_elections(trace, {("t", 0, 1): 4})] == [4]
 
 
 def test_an_old_leader_that_never_hears_of_it_may_answer_for_ever() -> None:
@@ -60,7 +69,7 @@ def test_an_old_leader_that_never_hears_of_it_may_answer_for_ever() -> None:
         (CONTROLLER, "LapseSession", written(1, 1, (1,))),
         (1, "ApplyMetadata", applied(1, 1, 7)),
     )
-    assert [election.deposed for election in unclean_elections(trace)] == [None]
+    assert [election.deposed for election in unclean_elections(trace, {})] == [None]
 
 
 def test_a_crash_deposes_as_well() -> None:
@@ -71,7 +80,7 @@ def test_a_crash_deposes_as_well() -> None:
         (CONTROLLER, "LapseSession", written(1, 1, (1,))),
         (1, "ApplyMetadata", applied(1, 1, 7)),
     )
-    assert [election.deposed for election in unclean_elections(trace)] == [4 * SECOND], "nobody led any more"
+    assert [election.deposed for election in unclean_elections(trace, {})] == [4 * SECOND], "nobody led any more"
 
 
 @pytest.mark.parametrize(("isr", "elr"), [((0, 1), ()), ((0,), (1,))])
@@ -81,7 +90,7 @@ def test_a_leader_from_isr_or_elr_is_a_clean_one(isr: tuple[int, ...], elr: tupl
         (CONTROLLER, "LapseSession", written(1, 1, (1,))),
         (1, "ApplyMetadata", applied(1, 1, 7)),
     )
-    assert unclean_elections(trace) == []
+    assert unclean_elections(trace, {}) == []
 
 
 def test_an_election_that_nobody_followed_lost_nothing() -> None:
@@ -89,7 +98,7 @@ def test_an_election_that_nobody_followed_lost_nothing() -> None:
         (CONTROLLER, "CreateTopic", written(0, 0, (0,))),
         (CONTROLLER, "LapseSession", written(1, 1, (1,))),
     )
-    assert unclean_elections(trace) == []
+    assert unclean_elections(trace, {}) == []
 
 
 def test_outcomes_are_told_apart() -> None:

@@ -35,6 +35,7 @@ from spec.replication_state import (
     AlterPartitionRequest,
     Controller,
     FetchRequest,
+    Log,
     Replica,
     Session,
     State,
@@ -90,6 +91,9 @@ class Validated:
     actions: Counter[str]
     """Actions taken, by name; those of `observed` show what the network did beyond the model."""
     mismatch: Mismatch | None
+    kept: Mapping[int, int] = attrs.field(factory=dict)
+    """Leader epoch -> for a leader that took over after an unclean election: where its log parts from what had been
+    committed, and from the logs of those that still think they lead; what lies below survives."""
 
     @property
     def holds(self) -> bool:
@@ -127,8 +131,8 @@ def validate(trace: Sequence[Event], topic: str, partition: int, settings: Setti
             state = before or follower.state
             assert state is not None, "until the partition exists nothing is held against it"
             mismatch = Mismatch(place, event, reason, state, follower.taken)
-            return Validated(topic, partition, count, len(concerning), follower.actions, mismatch)
-    return Validated(topic, partition, len(concerning), len(concerning), follower.actions, None)
+            return Validated(topic, partition, count, len(concerning), follower.actions, mismatch, follower.kept)
+    return Validated(topic, partition, len(concerning), len(concerning), follower.actions, None, follower.kept)
 
 
 def concerns(event: Event, topic: str, partition: int) -> bool:
@@ -189,6 +193,7 @@ class Follower:
         """Every request that was ever sent, to know a late one."""
         self.written: dict[tuple[int, int], Controller] = {}
         """The controller's word by (partition epoch, controller epoch)."""
+        self.kept: dict[int, int] = {}
         self._early: list[Event] = []
 
     def follow(self, event: Event) -> None:
@@ -280,6 +285,9 @@ class Follower:
                 raise Wrong(f"{fell} falls: {plain_values(self.machine.explain(fell, after))}")
             state = after
         self._compare(event, state)
+        if self.state.history.unsettled and not state.history.unsettled:
+            epoch, kept = surviving(self.state, state, self.index(event.node))
+            self.kept[epoch] = kept
         self.state = state
         self.actions.update(action.name for action in taken)
         self._note(state)
@@ -333,6 +341,25 @@ class Follower:
     def incarnation(self, broker: int, broker_epoch: int) -> int:
         """The specification's broker epoch."""
         return NONE if broker_epoch == NONE else self.world.epochs[broker, broker_epoch]
+
+
+def surviving(before: State, after: State, broker: int) -> tuple[int, int]:
+    """A leader took over after an unclean election: (its epoch, the offset below which everything survives)."""
+    leader = after.replicas[broker]
+    kept = leader.log_end_offset
+    committed = before.history.committed
+    if common_prefix(leader.log, committed) < len(committed):
+        kept = common_prefix(leader.log, committed)
+    for other, replica in enumerate(after.replicas):
+        if replica.leader == other and replica.running and replica.leader_epoch < leader.leader_epoch:
+            kept = min(kept, common_prefix(leader.log, replica.log))
+    return leader.leader_epoch, kept
+
+
+def common_prefix(one: Log, other: Log) -> int:
+    """How many records the two have in common from the beginning."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((offset for offset, (own, theirs) in pairs if own != theirs), min(len(one), len(other)))
 
 
 def plain_values(values: Mapping[str, Any]) -> str:

@@ -60,14 +60,14 @@ def test_a_calm_run_has_no_unknown_outcome_and_no_fault() -> None:
 
 def test_acknowledged_records_are_lost_in_unclean_elections_and_declared() -> None:
     """Everything that clients lost is excused by the declaration, and by nothing else."""
-    runs = [simulate(draw(seed), validated=False) for seed in (0, 9, 11, 17)]
-    lossy = [run for run in runs if run.declared_lost]
-    assert lossy, "one of these seeds loses acknowledged records"
-    for run in lossy:
-        assert check(run.operations).of(run.seed) is Verdict.VALID
-        rows = [row for row in run.operations if row.kind is not Kind.ELECTION]
-        undeclared = type(run.operations).of(rows)
-        assert check(undeclared).of(run.seed) is Verdict.VIOLATED, "without the declaration it is a loss"
+    may_lose = (
+        options for options in map(draw, range(200)) if Fault.UNCLEAN in options.faults and options.acks == (-1,)
+    )
+    run = next(run for run in (simulate(options, validated=False) for options in may_lose) if run.declared_lost)
+    assert check(run.operations).of(run.seed) is Verdict.VALID
+    rows = [row for row in run.operations if row.kind is not Kind.ELECTION]
+    undeclared = type(run.operations).of(rows)
+    assert check(undeclared).of(run.seed) is Verdict.VIOLATED, "without the declaration it is a loss"
 
 
 def test_goals_are_counted_in_every_run() -> None:
@@ -87,6 +87,6 @@ def test_the_command_that_reproduces_a_run_names_seed_and_bug() -> None:
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("seed", range(1_000, 1_300))
-def test_many_more_seeds(seed: int) -> None:
-    test_a_seed_is_valid_converges_and_behaves_as_specified(seed)
+def test_many_more_seeds() -> None:
+    for seed in range(1_000, 1_500):
+        test_a_seed_is_valid_converges_and_behaves_as_specified(seed)

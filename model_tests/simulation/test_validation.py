@@ -10,9 +10,11 @@ import attrs
 import pytest
 
 from impl.server.trace import TraceEvent
-from model_tests.harness.options import draw
+from model_tests.harness.options import Fault, Options, draw
 from model_tests.harness.simulation import traced
-from model_tests.harness.validation import Settings, Validated, partitions, validate
+from model_tests.harness.validation import Settings, Validated, partitions, surviving, validate
+from spec.replication import Replication
+from spec.replication_state import History, Record, State
 
 CONTROLLER = 3000
 
@@ -133,17 +135,25 @@ def test_the_first_event_that_is_not_allowed_is_shown_with_the_reason(
 
 # --- traces of real clusters, tampered with --------------------------------------------------------------------------
 
-SEED = 6
+NEEDED = {"Crash", "ReceiveAlterPartition", "ReceiveFetchResponse"}
 
 
 @cache
+def run() -> tuple[Options, tuple[TraceEvent, ...]]:
+    """The first simulated run in whose first partition a broker crashes and the ISR changes."""
+    for options in map(draw, range(100)):
+        trace = tuple(traced(options))
+        if {event.name for event in trace if event.fields.get("partition", 0) == partitions(trace)[0][1]} >= NEEDED:
+            return options, trace
+    raise AssertionError(f"no seed has all of {NEEDED}")
+
+
 def real() -> tuple[TraceEvent, ...]:
-    """The trace of a simulated run with crashes, lapses and broken connections."""
-    return tuple(traced(draw(SEED)))
+    return run()[1]
 
 
 def settings() -> Settings:
-    options = draw(SEED)
+    options = run()[0]
     return Settings(options.min_insync_replicas, options.unclean_leader_election)
 
 
@@ -199,7 +209,41 @@ def test_a_crash_cannot_have_kept_more_than_there_was() -> None:
 
 def test_the_settings_of_the_topic_count() -> None:
     """Held against another min.insync.replicas, the same trace is no behaviour."""
-    trace = traced(draw(4))
-    own = draw(4).min_insync_replicas
-    assert validate(trace, *partitions(trace)[0], Settings(own)).holds
+    trace = traced(Options(seed=4, min_insync_replicas=1, faults={Fault.CRASH: 1}))
+    assert validate(trace, *partitions(trace)[0], Settings(1)).holds
     assert not validate(trace, *partitions(trace)[0], Settings(3)).holds
+
+
+# --- what survives an unclean election -------------------------------------------------------------------------------
+
+A, B, C, D = Record(0, 0), Record(0, 1), Record(0, 2), Record(1, 3)
+
+
+def elected(new: tuple[Record, ...], committed: tuple[Record, ...], zombie: tuple[Record, ...] | None) -> int:
+    """The offset below which all survives when broker 1 leads epoch 2 with log `new`."""
+    (begin,) = Replication(brokers=2).initial()
+    before = attrs.evolve(begin, history=History(committed=committed, unsettled=True, superseded_epoch=2))
+    leader = attrs.evolve(begin.replicas[1], leader=1, leader_epoch=2, log=new)
+    older = attrs.evolve(begin.replicas[0], leader=0 if zombie is not None else 1, log=zombie or ())
+    after: State = attrs.evolve(before, replicas=(older, leader), history=History(committed=new))
+    epoch, kept = surviving(before, after, 1)
+    assert epoch == 2
+    return kept
+
+
+@pytest.mark.parametrize(
+    ("new", "committed", "zombie", "kept"),
+    [
+        ((A, B), (A, B, C), None, 2),
+        ((A, B, C), (A, B), None, 3),
+        ((A, B, C), (A, D), None, 1),
+        ((A, B, C), (A, B), (A, D), 1),
+        ((A, B, C), (A,), (A, B), 2),
+        ((), (A,), None, 0),
+    ],
+    ids=["shorter", "longer", "parted", "zombie parted", "zombie behind", "empty"],
+)
+def test_what_survives_ends_where_the_new_leaders_log_parts(
+    new: tuple[Record, ...], committed: tuple[Record, ...], zombie: tuple[Record, ...] | None, kept: int
+) -> None:
+    assert elected(new, committed, zombie) == kept
