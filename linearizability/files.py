@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -124,10 +125,14 @@ class HistoryWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if kind is None:
-            self.close()
-        else:
+        if kind is not None:
             self.abandon()
+            return
+        try:
+            self.close()
+        except BaseException:
+            self.abandon()
+            raise
 
     def write(self, operations: Operations) -> None:
         """Append whole histories."""
@@ -146,7 +151,9 @@ class HistoryWriter:
 
     def abandon(self) -> None:
         """Leave nothing behind."""
-        self._writer.close()
+        # Closing writes a footer, for which a full disk has no room; the file goes in any case.
+        with suppress(OSError):
+            self._writer.close()
         self.partial.unlink(missing_ok=True)
 
     def _recoded(self, operations: Operations) -> Operations:

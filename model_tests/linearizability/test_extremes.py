@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import os
+from pathlib import Path
+
 import attrs
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from linearizability import jsonl
+from linearizability import files, jsonl
 from linearizability.arrow import HistoryError, from_arrow, to_arrow
 from linearizability.check import check
 from linearizability.history import Operation, Operations, Outcome
@@ -89,3 +94,18 @@ def test_half_a_surrogate_pair_is_refused_by_its_line(name: str) -> None:
 def test_a_line_nested_too_deep_is_refused_by_its_number() -> None:
     with pytest.raises(HistoryError, match=r"line 1: .*recursion"):
         jsonl.parse(["[" * 200_000])
+
+
+def test_a_history_file_that_cannot_be_completed_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures = [OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) for _ in range(2)]
+
+    def full(writer: pq.ParquetWriter) -> None:
+        if failures:
+            raise failures.pop()
+
+    monkeypatch.setattr(pq.ParquetWriter, "close", full)
+    with pytest.raises(OSError, match="No space left"):
+        files.write(tmp_path / "histories.parquet", history([end(0, 1, 0)]))
+    assert not list(tmp_path.iterdir())
