@@ -73,7 +73,7 @@ class Cluster(Faults):
 
         Raises ValueError naming what is wrong, its value and the way out.
         """
-        _check(brokers, host, directory, racks)
+        _check(brokers, seed, host, directory, racks)
         self.size = brokers
         self.seed = seed
         self.config = ServerConfig.from_properties({**DEFAULTS, **(config or {})})
@@ -297,9 +297,11 @@ def _config_text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _check(brokers: int, host: str, directory: object, racks: Sequence[str] | None) -> None:
-    if not isinstance(brokers, int) or brokers < 1:
+def _check(brokers: int, seed: int, host: str, directory: object, racks: Sequence[str] | None) -> None:
+    if type(brokers) is not int or brokers < 1:
         raise ValueError(f"brokers is {brokers!r}: ask for at least 1")
+    if type(seed) is not int:
+        raise ValueError(f"seed is {seed!r}: give a whole number, so that the run can be had again")
     if host not in ("simulated", "tcp"):
         raise ValueError(f"host is {host!r}: use 'simulated' or 'tcp'")
     if directory is not None and host != "tcp":

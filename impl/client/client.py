@@ -107,6 +107,9 @@ class Client:
             raise ValueError(f"acks is {acks}: use 0, 1 or {ALL} (all)")
         if not values:
             raise ValueError("produce without values: give at least one")
+        for value in values:
+            if not isinstance(value, bytes | bytearray | memoryview | None):
+                raise ValueError(f"a value is {value!r:.100}: give bytes, each record's as an argument of its own")
         operation = Operation(self.client_id, "produce", topic, partition, values, acks)
         return await self._observed(operation, lambda: self._produce(operation, timeout_ms))
 
@@ -125,6 +128,7 @@ class Client:
 
         Raises KafkaError (OFFSET_OUT_OF_RANGE outside the log).
         """
+        _check_64_bits("offset", offset)
         operation = Operation(self.client_id, "fetch", topic, partition, offset=offset)
 
         async def attempt() -> Fetched:
@@ -142,6 +146,7 @@ class Client:
 
         The offset is -1 when no record is that late. Raises KafkaError.
         """
+        _check_64_bits("timestamp", timestamp)
         operation = Operation(self.client_id, "list_offsets", topic, partition, offset=timestamp)
 
         async def attempt() -> ListedOffset:
@@ -296,3 +301,8 @@ RETRIABLE: Final = frozenset(
     }
 )
 """Errors that another attempt, perhaps elsewhere, may not meet."""
+
+
+def _check_64_bits(name: str, value: object) -> None:
+    if not isinstance(value, int) or not -(1 << 63) <= value < 1 << 63:
+        raise ValueError(f"{name} is {value!r}: give a whole number of 64 bits")

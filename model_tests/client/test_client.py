@@ -207,3 +207,21 @@ async def test_a_cluster_that_cannot_be_reached_is_an_error_in_time() -> None:
                 await client.fetch("t", 0)
             assert "nowhere:1 cannot be reached" in str(unreachable.value)
             assert trio.current_time() - begun < 1
+
+
+@simulated
+async def test_what_is_no_record_and_no_offset_is_refused_before_anything_is_sent() -> None:
+    async with Cluster(brokers=1, seed=1) as cluster:
+        await cluster.create_topic("t")
+        recorder = Recorder()
+        async with cluster.client(observer=recorder) as client:
+            with pytest.raises(ValueError, match="a value is 'text': give bytes"):
+                await client.produce("t", "text")  # type: ignore[arg-type]
+            with pytest.raises(ValueError, match=r"a value is \[b'a'\]: give bytes"):
+                await client.produce("t", [b"a"])  # type: ignore[arg-type]
+            for offset in (1 << 63, "0", 1.5, None):
+                with pytest.raises(ValueError, match=r"offset is .*: give a whole number of 64 bits"):
+                    await client.fetch("t", offset)  # type: ignore[arg-type]
+                with pytest.raises(ValueError, match=r"timestamp is .*: give a whole number of 64 bits"):
+                    await client.list_offsets("t", offset)  # type: ignore[arg-type]
+        assert not recorder.events

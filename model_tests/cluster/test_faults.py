@@ -216,6 +216,8 @@ async def test_a_log_whose_disk_failed_to_sync_refuses_appends_until_a_restart()
     ("arguments", "complaint"),
     [
         ({"brokers": 0}, "brokers is 0: ask for at least 1"),
+        ({"brokers": True}, "brokers is True: ask for at least 1"),
+        ({"seed": None}, "seed is None: give a whole number"),
         ({"host": "docker"}, "host is 'docker': use 'simulated' or 'tcp'"),
         ({"directory": "x"}, "only host='tcp' keeps files"),
         ({"brokers": 2, "racks": ["a"]}, "racks has 1 entries for 2 brokers"),
