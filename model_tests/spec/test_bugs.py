@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cache
 
 import pytest
 
 from spec.bugs import BUGS, Bug
 from spec.explorer import explore
+from spec.machine import NotEnabled
 from spec.replication import Replication
 from spec.replication_state import State
 from spec.traces import Violation
@@ -33,9 +35,9 @@ def test_the_counterexample_is_harmless_without_the_bug(bug: Bug) -> None:
     machine = bug.correct_machine()
     state = next(iter(machine.initial()))
     for action in found(bug.name).trace.actions:
-        if action in machine.actions(state):
+        with suppress(NotEnabled):
             state = machine.step(state, action)
-            assert all(holds(state) for holds in machine.invariants.values())
+        assert all(holds(state) for holds in machine.invariants.values())
 
 
 @every_bug
