@@ -134,6 +134,29 @@ def one_fetch(lockstep: Lockstep, follower: int) -> Iterator[Action]:
         yield protocol.ReceiveFetchResponse(response)
 
 
+def long_poll(lockstep: Lockstep, follower: int) -> Iterator[Action]:
+    """One follower fetches, and its leader holds the fetch."""
+    yield protocol.SendFetch(follower)
+    for fetch in [m for m in lockstep.state.network.fetches if m.follower == follower]:
+        yield protocol.HoldFetch(fetch)
+
+
+def lost_proposal(lockstep: Lockstep, leader: int) -> Iterator[Action]:
+    """A leader's ISR proposal is lost on its way, and made again."""
+    yield faults.DisconnectController(leader)
+    yield control.RetryAlterPartition(leader)
+
+
+def leaderless(lockstep: Lockstep) -> Iterator[Action]:
+    """Everyone in sync lapses, the last one too; those that were not come back, and can only be elected uncleanly."""
+    for _ in range(2 * lockstep.machine.brokers):
+        if lockstep.state.controller.isr:
+            yield faults.LapseSession(lockstep.state.controller.isr[0])
+    for broker in range(lockstep.machine.brokers):
+        if broker not in lockstep.state.controller.elr:
+            yield faults.Unfence(broker)
+
+
 def arrivals(lockstep: Lockstep) -> Iterator[Action]:
     """Every message that is on its way arrives, and so do the answers to it."""
     while action := next(_deliverable(lockstep), None):

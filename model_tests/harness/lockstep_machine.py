@@ -20,7 +20,17 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 from model_tests.harness.counterexamples import Counterexample, Expected, Failure, Found
-from model_tests.harness.lockstep import Binding, Difference, Lockstep, calm_round, fetch_round, one_fetch
+from model_tests.harness.lockstep import (
+    Binding,
+    Difference,
+    Lockstep,
+    calm_round,
+    fetch_round,
+    leaderless,
+    long_poll,
+    lost_proposal,
+    one_fetch,
+)
 from model_tests.harness.minimise import minimised
 from model_tests.harness.observed import UNBOUNDED
 from spec import replication_actions as protocol
@@ -88,6 +98,11 @@ class LockstepMachine(RuleBasedStateMachine):
     @rule()
     def fetch_round(self) -> None:
         self.perform_all(fetch_round)
+
+    @precondition(lambda self: self.lockstep is not None)
+    @rule()
+    def leaderless(self) -> None:
+        self.perform_all(leaderless)
 
     def perform_all(self, macro: Callable[[Lockstep], Iterator[Action]]) -> None:
         if self.lockstep is not None:
@@ -160,18 +175,25 @@ def _add_rules_of(broker: int) -> None:
     _add_rule(f"shrink_isr_{broker}", lambda state, which: _shrink(state, broker, which), which=st.integers(0, BROKERS))
     _add_rule(f"disconnect_{broker}", lambda state, place: _disconnect(state, broker, place), place=PLACE)
     _add_message_rules(broker)
-    _add_fetch_macro(broker)
+    _add_macro("fetch", one_fetch, broker, protocol.SendFetch(broker))
+    _add_macro("long_poll", long_poll, broker, protocol.SendFetch(broker))
+    _add_macro("lost_proposal", lost_proposal, broker, faults.DisconnectController(broker))
 
 
-def _add_fetch_macro(broker: int) -> None:
-    def fetch(self: LockstepMachine) -> None:
-        self.perform_all(lambda lockstep: one_fetch(lockstep, broker))
+Macro = Callable[[Lockstep, int], Iterator[Action]]
 
-    def may_fetch(self: LockstepMachine) -> bool:
-        return self.lockstep is not None and self.lockstep.is_enabled(protocol.SendFetch(broker))
 
-    fetch.__name__ = fetch.__qualname__ = f"fetch_{broker}"
-    setattr(LockstepMachine, f"fetch_{broker}", rule()(precondition(may_fetch)(fetch)))
+def _add_macro(name: str, macro: Macro, broker: int, first: protocol.ReplicationAction) -> None:
+    """A rule that takes several steps of one broker; it may be drawn when the first of them is enabled."""
+
+    def happen(self: LockstepMachine) -> None:
+        self.perform_all(lambda lockstep: macro(lockstep, broker))
+
+    def may_happen(self: LockstepMachine) -> bool:
+        return self.lockstep is not None and self.lockstep.is_enabled(first)
+
+    happen.__name__ = happen.__qualname__ = f"{name}_{broker}"
+    setattr(LockstepMachine, happen.__name__, rule()(precondition(may_happen)(happen)))
 
 
 def _add_message_rules(broker: int) -> None:
