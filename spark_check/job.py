@@ -26,7 +26,18 @@ from spark_check.converting import Failed, convert, converted
 from spark_check.errors import BadInput, CannotRun, NotReconciled
 from spark_check.footers import PARQUET, find_files, pieces_of
 from spark_check.judging import judge
-from spark_check.output import SUMMARY, TABLES, Commit, begin, commit, commits, committed, examine, write_atomically
+from spark_check.output import (
+    SUMMARY,
+    TABLES,
+    Commit,
+    alone,
+    begin,
+    commit,
+    commits,
+    committed,
+    examine,
+    write_atomically,
+)
 from spark_check.planner import LARGEST, TARGET, Piece, Plan, Unit, plan
 from spark_check.reading import Part, join_bucket, read_unit, split_by_bucket
 from spark_check.summary import Summary, summarize
@@ -106,12 +117,13 @@ class Job:
 
     def run(self, spark: SparkSession, progress: Progress | None = None) -> Summary:
         """Judge what is not judged yet. Raises BadInput, BadOutput, NotReconciled, CannotRun if Spark itself fails."""
+        with alone(self.work.out):
+            begin(self.work.out, self.manifest)
+            return self.finished or self._run(spark, progress)
+
+    def _run(self, spark: SparkSession, progress: Progress | None) -> Summary:
         began = time.perf_counter()
-        finished = self.finished
-        if finished is not None:
-            return finished
         out = self.work.out
-        begin(out, self.manifest)
         files, planned = self._plan(spark)
         done = commits(out)
         todo = [unit for unit in planned.units if unit.name not in done]

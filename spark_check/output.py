@@ -12,11 +12,13 @@ Names that begin with an underscore are not data to Spark.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -87,6 +89,8 @@ def examine(out: Path, manifest: dict[str, Any], resume: bool) -> None:
 
 def begin(out: Path, manifest: dict[str, Any]) -> None:
     """Make the folders, and clear away what a killed job left half-written. Raises BadOutput."""
+    if (out / MANIFEST).exists():
+        _same_job(out, manifest)
     try:
         out.mkdir(parents=True, exist_ok=True)
         write_atomically(out / MANIFEST, lambda place: place.write_text(json.dumps(manifest, indent=1)))
@@ -96,6 +100,34 @@ def begin(out: Path, manifest: dict[str, Any]) -> None:
             left.unlink(missing_ok=True)
     except OSError as error:
         raise BadOutput(f"{out} cannot be written ({error.strerror or error}): give another folder") from error
+
+
+@contextmanager
+def alone(out: Path) -> Iterator[None]:
+    """Hold the folder `out`, which is made, against every other job on this machine; a kill lets go of it.
+
+    Two jobs were both told that it is empty if neither had begun when they looked. Raises BadOutput.
+    """
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        folder = os.open(out, os.O_RDONLY)
+    except OSError as error:
+        raise BadOutput(f"{out} cannot be written ({error.strerror or error}): give another folder") from error
+    try:
+        _lock(out, folder)
+        yield
+    finally:
+        os.close(folder)
+
+
+def _lock(out: Path, folder: int) -> None:
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise BadOutput(f"another job is writing to {out}: wait until it is done, or give another folder") from error
+    except OSError:
+        # Some network file systems have no locks; there the manifest alone tells two jobs apart.
+        return
 
 
 def _same_job(out: Path, manifest: dict[str, Any]) -> None:

@@ -33,7 +33,7 @@ from spark_check.errors import BadInput, BadOutput, CannotRun, NotReconciled
 from spark_check.frames import check_histories
 from spark_check.job import open_job
 from spark_check.judging import NAMES
-from spark_check.output import SUMMARY, UNITS
+from spark_check.output import SUMMARY, UNITS, alone
 from spark_check.session import local_session
 
 if TYPE_CHECKING:
@@ -274,6 +274,19 @@ def test_a_job_is_resumed_only_with_the_same_input_and_level(spark: SparkSession
     other = write(tmp_path / "other.parquet", to_arrow(histories(4)), 100)
     with pytest.raises(BadOutput, match="its files were others"):
         open_job([other], tmp_path / "out", resume=True)
+
+
+def test_two_jobs_that_found_one_folder_empty_do_not_both_write_to_it(spark: SparkSession, tmp_path: Path) -> None:
+    file = write(tmp_path / "in.parquet", to_arrow(histories(3)), 100)
+    other = write(tmp_path / "other.parquet", to_arrow(histories(4)), 100)
+    first, again, second = (open_job([each], tmp_path / "out") for each in (file, file, other))
+    with alone(tmp_path / "out"), pytest.raises(BadOutput, match="another job is writing"):
+        first.run(spark)
+    assert not list((tmp_path / "out").iterdir())
+    assert first.run(spark) == again.run(spark)
+    with pytest.raises(BadOutput, match="its files were others"):
+        second.run(spark)
+    assert written_verdicts(tmp_path / "out") == expected(histories(3))
 
 
 def test_a_job_that_was_killed_is_resumed_without_double_rows(spark: SparkSession, tmp_path: Path) -> None:
