@@ -141,7 +141,10 @@ def committed(state: State, controller: Controller, *, unclean: bool = False) ->
 
 @attrs.frozen
 class ReceiveAlterPartitionResponse(ReplicationAction):
-    """The leader learns the outcome of its proposal; an ineligible replica makes it give the proposal up."""
+    """The leader learns the outcome of its proposal; an ineligible replica makes it give the proposal up.
+
+    Giving up is safe because a refused proposal can't be written later: a connection delivers each one once.
+    """
 
     response: AlterPartitionResponse
 
