@@ -224,21 +224,21 @@ def register(event: Event, follower: Follower) -> Iterator[Choice]:
         yield [lambda state: faults.Restart(broker), lambda state: faults.Register(broker)]
         return
     again = follower.state.replicas[broker].broker_epoch != NONE
-    yield just(RegisterAgain(broker) if again else faults.Register(broker))
+    yield sent_before_a_pause(follower, broker, RegisterAgain(broker) if again else faults.Register(broker))
 
 
 def unfence(event: Event, follower: Follower) -> Iterator[Choice]:
-    """A heartbeat may have been sent just before its sender was stopped: it is as if it had gone on for a moment."""
     assert follower.state is not None
     broker = follower.index(event.fields["broker"])
-    if follower.state.replicas[broker].paused:
-        yield [
-            lambda state: faults.Resume(broker),
-            lambda state: faults.Unfence(broker),
-            lambda state: faults.Pause(broker),
-        ]
-    else:
-        yield just(faults.Unfence(broker))
+    yield sent_before_a_pause(follower, broker, faults.Unfence(broker))
+
+
+def sent_before_a_pause(follower: Follower, broker: int, action: ReplicationAction) -> Choice:
+    """A request may have been sent just before its sender was stopped: it is as if it had gone on for a moment."""
+    assert follower.state is not None
+    if not follower.state.replicas[broker].paused:
+        return just(action)
+    return [lambda state: faults.Resume(broker), lambda state: action, lambda state: faults.Pause(broker)]
 
 
 def lapse_session(event: Event, follower: Follower) -> Iterator[Choice]:

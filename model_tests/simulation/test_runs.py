@@ -25,6 +25,11 @@ def test_a_seed_is_valid_converges_and_behaves_as_specified(seed: int) -> None:
     assert verdicts.of(seed) is not Verdict.VIOLATED, f"{verdicts.anomalies}\nreproduce: {run.reproduce}"
 
 
+def test_a_registration_on_its_way_when_its_broker_is_paused_is_no_mismatch() -> None:
+    run = simulate(draw(2146))
+    assert run.holds, run.failures
+
+
 def test_two_processes_with_different_hash_seeds_give_one_run() -> None:
     program = (
         "from model_tests.harness.options import draw\n"
