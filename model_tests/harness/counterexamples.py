@@ -30,16 +30,18 @@ from typing import Any
 import attrs
 
 from spec.bugs import BUGS
-from spec.codec import Codec, TraceFormatError, constants, encode
+from spec.codec import Codec, constants, encode
 from spec.machine import Action
 from spec.replication import Bounds, Replication
-from spec.replication_state import Acks
+from spec.replication_state import Acks, named_brokers
 
 FORMAT = "tidegauge counterexample 1"
 FOLDER = Path(__file__).resolve().parent.parent / "counterexamples"
 """Where the saved ones live; each is a test."""
 
 _FIELDS = {"format", "machine", "bug", "expected", "found", "replay", "actions"}
+_DIGITS = 20
+"""No number of 64 bits has more, its sign included."""
 
 
 class CounterexampleError(ValueError):
@@ -126,7 +128,8 @@ def dumps(counterexample: Counterexample, replay: str) -> str:
 def load(path: Path) -> Counterexample:
     """Read a file. Raises CounterexampleError with the path and what is wrong there."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        return _counterexample(json.loads(text, object_pairs_hook=_object, parse_int=_integer))
     except OSError as error:
         raise CounterexampleError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
@@ -135,10 +138,25 @@ def load(path: Path) -> Counterexample:
         raise CounterexampleError(
             f"{path}: is not JSON: line {error.lineno}, column {error.colno}: {error.msg}"
         ) from None
-    try:
-        return _counterexample(data)
-    except (CounterexampleError, TraceFormatError) as error:
+    except RecursionError:
+        raise CounterexampleError(f"{path}: is nested too deeply: an action holds a message and no more") from None
+    except ValueError as error:
         raise CounterexampleError(f"{path}: {error}") from None
+
+
+def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object; of a name that is there twice, one value would go unseen."""
+    names = [name for name, _ in pairs]
+    for name in names:
+        if names.count(name) > 1:
+            raise CounterexampleError(f"an object has the field {name!r} twice: give each once")
+    return dict(pairs)
+
+
+def _integer(text: str) -> int:
+    if len(text) > _DIGITS:
+        raise CounterexampleError(f"has a number of {len(text)} digits, {text[:_DIGITS]}…: give one of 64 bits")
+    return int(text)
 
 
 def _counterexample(data: Any) -> Counterexample:
@@ -149,12 +167,18 @@ def _counterexample(data: Any) -> Counterexample:
         raise CounterexampleError(f"has the wrong fields: missing {missing}, unknown {unknown}")
     machine = _machine(data["machine"])
     bug = data["bug"]
-    if bug is not None and bug not in BUGS:
-        raise CounterexampleError(f'"bug" is {bug!r}, but the zoo has {", ".join(BUGS)}')
+    if bug is not None and (not isinstance(bug, str) or bug not in BUGS):
+        raise CounterexampleError(f'"bug" is {bug!r}, but the zoo has {", ".join(BUGS)}, and null is none of them')
+    if not isinstance(data["replay"], str):
+        raise CounterexampleError(f'"replay" must be the command that replays the file, not {data["replay"]!r}')
     if not isinstance(data["actions"], list):
         raise CounterexampleError('"actions" must be a list')
     return Counterexample(
-        machine, bug, tuple(_actions(machine, data["actions"])), _expected(data["expected"]), _found(data["found"])
+        machine,
+        bug,
+        tuple(_actions(machine, data["actions"])),
+        _expected(machine, data["expected"]),
+        _found(data["found"]),
     )
 
 
@@ -163,33 +187,61 @@ def _actions(machine: Replication, data: Sequence[Any]) -> list[Action]:
     actions: list[Action] = []
     for number, item in enumerate(data, start=1):
         try:
-            actions.append(codec.action(item))
-        except (TraceFormatError, TypeError) as error:
+            action = codec.action(item)
+        except (ValueError, TypeError) as error:
             raise CounterexampleError(f"action {number}: {error}") from None
+        strangers = [broker for broker in named_brokers(action) if not 0 <= broker < machine.brokers]
+        if strangers:
+            raise CounterexampleError(
+                f"action {number}: {action.name} names broker {strangers[0]}, "
+                f"but the machine has the brokers 0 to {machine.brokers - 1}"
+            )
+        actions.append(action)
     return actions
 
 
-def _expected(data: Any) -> Expected:
-    try:
-        return Expected(Failure(data["kind"]), str(data["name"]))
-    except (KeyError, TypeError, ValueError):
-        kinds = " or ".join(repr(kind.value) for kind in Failure)
-        raise CounterexampleError(f'"expected" must give "kind" ({kinds}) and "name", not {data!r}') from None
+def _expected(machine: Replication, data: Any) -> Expected:
+    kinds = [kind.value for kind in Failure]
+    if not _has_fields(data, "kind", "name") or data["kind"] not in kinds or not isinstance(data["name"], str):
+        told = " or ".join(map(repr, kinds))
+        raise CounterexampleError(f'"expected" must give "kind" ({told}) and "name", not {data!r}')
+    expected = Expected(Failure(data["kind"]), data["name"])
+    known = [*machine.invariants, *machine.step_invariants]
+    if expected.kind is Failure.INVARIANT and expected.name not in known:
+        raise CounterexampleError(f'"expected" names no invariant by {expected.name!r}: choose one of {", ".join(known)}')
+    if not expected.name:
+        raise CounterexampleError('"expected" has an empty "name": give the field that differs')
+    return expected
 
 
 def _found(data: Any) -> Found:
-    if not isinstance(data, dict) or not isinstance(data.get("by"), str):
+    if not _has_fields(data, "by", "seed") or not isinstance(data["by"], str):
         raise CounterexampleError(f'"found" must give "by" and "seed", not {data!r}')
-    return Found(data["by"], data.get("seed"))
+    if data["seed"] is not None and type(data["seed"]) is not int:
+        raise CounterexampleError(f'"found" has the seed {data["seed"]!r}: give a whole number, or null for none')
+    return Found(data["by"], data["seed"])
+
+
+def _has_fields(data: Any, *names: str) -> bool:
+    return isinstance(data, dict) and data.keys() == set(names)
 
 
 def _machine(data: Any) -> Replication:
-    if not isinstance(data, dict) or data.get("name") != "Replication" or not isinstance(data.get("constants"), dict):
+    if (
+        not _has_fields(data, "name", "constants")
+        or data["name"] != "Replication"
+        or not isinstance(data["constants"], dict)
+    ):
         raise CounterexampleError(f'"machine" must be Replication with its constants, not {data!r}')
     known = {field.name for field in attrs.fields(Replication)}
     if unknown := sorted(data["constants"].keys() - known):
         raise CounterexampleError(f"the machine has no constants {unknown}; it has {sorted(known)}")
-    return Replication(**{name: _constant(name, value) for name, value in data["constants"].items()})
+    machine = Replication(**{name: _constant(name, value) for name, value in data["constants"].items()})
+    try:
+        list(machine.initial())
+    except ValueError as error:
+        raise CounterexampleError(f"the machine's constants fit no initial state: {error}") from None
+    return machine
 
 
 def _constant(name: str, data: Any) -> Any:
@@ -214,6 +266,9 @@ def _constant(name: str, data: Any) -> Any:
 def _bounds(data: Any) -> Bounds:
     known = {field.name for field in attrs.fields(Bounds)}
     values: Mapping[str, Any] = {k: v for k, v in data.items() if k != "@"} if isinstance(data, dict) else {}
-    if not values or not values.keys() <= known or not all(type(value) is int for value in values.values()):
-        raise CounterexampleError(f"the constant bounds must give whole numbers for {sorted(known)}, not {data!r}")
+    numbers = all(type(value) is int and value >= 0 for value in values.values())
+    if not values or not values.keys() <= known or not numbers:
+        raise CounterexampleError(
+            f"the constant bounds must give whole numbers of at least 0 for {sorted(known)}, not {data!r}"
+        )
     return Bounds(**values)

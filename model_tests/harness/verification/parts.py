@@ -19,8 +19,10 @@ from model_tests.harness.report.replayed import figure_of
 from model_tests.harness.verification.campaigning import caught_by_simulation
 from model_tests.lockstep.walks import first_failure, walks
 from spec.bugs import BUGS
+from spec.changes import plain
 from spec.explorer import explore
 from spec.models import MODELS
+from spec.replication import Replication
 
 WALKS_TO_FIND = 400
 """Walks after which a bug counts as missed."""
@@ -68,11 +70,10 @@ def explored(name: str) -> ModelExplored:
     machine = MODELS[name].machine
     found = explore(machine, clock=time.process_time)
     seconds = found.seconds or 0.0
-    constants = {field.name: str(getattr(machine, field.name)) for field in attrs.fields(type(machine))}
-    coverage = tuple(Coverage(c.action, c.enabled, c.taken, c.found) for c in found.coverage)
+    coverage = tuple(Coverage(c.action, c.enabled, c.taken, c.found) for c in found.coverage if c.taken)
     shown = Explored(
         machine=name,
-        constants={"shows": MODELS[name].shows, **constants},
+        constants={"shows": MODELS[name].shows, **constants_of(machine)},
         distinct=found.distinct,
         generated=found.generated,
         depth=found.depth,
@@ -85,6 +86,14 @@ def explored(name: str) -> ModelExplored:
     )
     fell = f"{found.violations[0].invariant} falls" if found.violations else None
     return ModelExplored(shown, fell, seconds)
+
+
+def constants_of(machine: Replication) -> dict[str, str]:
+    """The constants that matter, as text: of the bounds those that let something happen."""
+    fields = attrs.asdict(machine, recurse=False)
+    bounds = attrs.asdict(fields.pop("bounds"))
+    told = {name: plain(value) for name, value in fields.items() if value not in (False, ())}
+    return told | {name: str(most) for name, most in bounds.items() if most}
 
 
 def walked(seed: int, count: int) -> Driven:

@@ -16,6 +16,7 @@ from model_tests.harness.verification import parts
 from model_tests.harness.verification.judging import JudgedTwice, compared, judged_here
 from model_tests.harness.verification.plan import Plan
 from model_tests.harness.verification.pool import Task, run
+from spec.replication import Replication
 
 Advance = Callable[[str, int, int], None]
 """Called with what is being done, how many tasks are done, and how many there are."""
@@ -76,7 +77,9 @@ def explore_stage(models: Sequence[parts.ModelExplored]) -> Stage:
     seconds = sum(model.seconds for model in models)
     fell = [f"{model.explored.machine}: {model.violation}" for model in models if model.violation]
     missed = [f"{model.explored.machine}: {goal}" for model in models for goal in model.explored.unreached]
+    idle = never_enabled(models)
     result = "; ".join(fell) or ("not reached: " + "; ".join(missed) if missed else "all invariants hold")
+    result += f"; never enabled in any: {', '.join(idle)}" if idle else "; every action taken"
     return Stage(
         name=EXPLORE,
         what=f"{len(models)} models to their end, {distinct:,} states, {distinct / max(seconds, 0.001):,.0f} a second",
@@ -84,6 +87,12 @@ def explore_stage(models: Sequence[parts.ModelExplored]) -> Stage:
         verdict=Verdict.VIOLATED if fell or missed else Verdict.HOLDS,
         seconds=seconds,
     )
+
+
+def never_enabled(models: Sequence[parts.ModelExplored]) -> list[str]:
+    """Actions that happen in none of the models, since each has only some perturbations on."""
+    taken = {each.action for model in models for each in model.explored.coverage}
+    return [kind.__name__ for kind in Replication.action_types if kind.__name__ not in taken]
 
 
 def driven_stage(name: str, unit: str, runs: Sequence[parts.Driven]) -> Stage:
