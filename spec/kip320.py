@@ -29,7 +29,7 @@ import attrs
 
 from spec import kip320_actions as protocol
 from spec.kip320_state import NO_EPOCH, LeaderAndIsr, Log, Replica, State
-from spec.machine import Action, Invariant, Machine, NotEnabled
+from spec.machine import Action, Invariant, Machine, NotEnabled, check_brokers
 
 
 @attrs.frozen
@@ -116,7 +116,8 @@ class Kip320(Machine[State]):
     # --- the machine -------------------------------------------------------------------------------------------------
 
     def initial(self) -> Iterable[State]:
-        """No leader, no epoch, empty logs; the ISR is everyone."""
+        """No leader, no epoch, empty logs; the ISR is everyone. Raises ValueError for constants that fit no state."""
+        check_brokers("replicas", self.replicas)
         nobody = Replica((), 0, None, NO_EPOCH, frozenset())
         yield State((nobody,) * self.replicas, LeaderAndIsr(None, NO_EPOCH, frozenset(range(self.replicas))), (), 0)
 

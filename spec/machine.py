@@ -27,6 +27,16 @@ Invariant = Callable[[S], bool]
 StepInvariant = Callable[[S, "Action", S], bool]
 
 
+MOST_BROKERS = 16
+"""Of a machine. Kafka's partitions have 3 replicas or 5; what 16 show, fewer have shown."""
+
+
+def check_brokers(constant: str, brokers: int) -> None:
+    """Raise ValueError, under the name of the machine's constant, for a number of brokers that no machine has."""
+    if not 1 <= brokers <= MOST_BROKERS:
+        raise ValueError(f"{constant}={brokers}: a machine has at least 1 and at most {MOST_BROKERS}")
+
+
 @attrs.frozen
 class Action:
     """Something that can happen; its fields say to whom and with what."""

@@ -37,7 +37,7 @@ class Cut(Enum):
 
 
 def _positive(_: object, attribute: attrs.Attribute[Any], value: float | None) -> None:
-    if value is not None and value <= 0:
+    if value is not None and not value > 0:  # no comparison holds of nan
         raise ValueError(
             f"{attribute.name}={value} leaves nothing to search: give a positive number, or None for no limit"
         )

@@ -36,7 +36,7 @@ from spec import replication_actions as protocol
 from spec import replication_control as control
 from spec import replication_faults as faults
 from spec import replication_properties
-from spec.machine import Action, Invariant, Machine, NotEnabled, StepInvariant
+from spec.machine import Action, Invariant, Machine, NotEnabled, StepInvariant, check_brokers
 from spec.replication_actions import ReplicationAction
 from spec.replication_state import (
     NONE,
@@ -119,11 +119,14 @@ class Replication(Machine[State]):
     # --- the machine -------------------------------------------------------------------------------------------
 
     def initial(self) -> Iterable[State]:
-        """An empty partition in epoch 0, of which every broker knows."""
+        """An empty partition in epoch 0, of which every broker knows. Raises ValueError if the constants fit none."""
+        check_brokers("brokers", self.brokers)
         isr = self.initial_isr or tuple(range(self.brokers))
         lead = self.initial_leader
-        if lead not in isr or not 0 <= lead < self.brokers:
-            raise ValueError(f"initial_leader={lead} is not in the initial ISR {isr}")
+        if len(set(isr)) < len(isr) or not set(isr) <= set(range(self.brokers)):
+            raise ValueError(f"initial_isr={isr} must name brokers from 0 to {self.brokers - 1}, each once")
+        if lead not in isr:
+            raise ValueError(f"initial_leader={lead} is not in the initial ISR {isr}: choose one of it")
         follower = Replica(broker_epoch=0, controller_epoch=0, leader=lead, leader_epoch=0, partition_epoch=0, isr=isr)
         leader = attrs.evolve(follower, epoch_start_offset=0, remote=(RemoteReplica(),) * self.brokers)
         replicas = tuple(leader if broker == lead else follower for broker in range(self.brokers))

@@ -15,6 +15,7 @@ from spec.replication_state import (
     NONE,
     Acks,
     AlterPartitionRequest,
+    BrokerId,
     FetchRequest,
     FetchResponse,
     Perturbation,
@@ -52,7 +53,7 @@ class ReplicationAction(Action):
 class BrokerAction(ReplicationAction):
     """An action of one broker."""
 
-    broker: int
+    broker: BrokerId
 
     @classmethod
     def candidates(cls, machine: Machine, state: State) -> Iterable[BrokerAction]:
@@ -79,7 +80,7 @@ def not_leading(state: State, broker: int) -> str:
 class Append(ReplicationAction):
     """A broker that thinks it leads appends a producer's next record."""
 
-    broker: int
+    broker: BrokerId
     acks: Acks = Acks.ALL
 
     @classmethod
@@ -176,6 +177,8 @@ class ReceiveFetch(ReplicationAction):
             return f"no such fetch is on its way: {self.request}"
         if self.duplicate and not machine.may_perturb(state, Perturbation.DUPLICATE):
             return "no more duplicates in this model"
+        if self.records < 0:
+            return f"no answer has {self.records} records"
         return not_acting(state, self.request.leader)
 
     def effect(self, machine: Machine, state: State) -> State:

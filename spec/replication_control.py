@@ -24,6 +24,7 @@ from spec.replication_state import (
     NONE,
     AlterPartitionRequest,
     AlterPartitionResponse,
+    BrokerId,
     Controller,
     Error,
     Perturbation,
@@ -45,8 +46,8 @@ if TYPE_CHECKING:
 class ShrinkIsr(ReplicationAction):
     """The leader proposes an ISR without followers that have lagged for too long."""
 
-    broker: int
-    lagging: tuple[int, ...]
+    broker: BrokerId
+    lagging: tuple[BrokerId, ...]
 
     @classmethod
     def candidates(cls, machine: Machine, state: State) -> Iterable[ShrinkIsr]:

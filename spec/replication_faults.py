@@ -13,7 +13,7 @@ import attrs
 
 from spec.replication_actions import BrokerAction, ReplicationAction, not_acting, on_network
 from spec.replication_control import committed
-from spec.replication_state import NONE, Controller, Perturbation, Replica, Session, State
+from spec.replication_state import NONE, BrokerId, Controller, Perturbation, Replica, Session, State
 
 if TYPE_CHECKING:
     from spec.replication import Replication as Machine
@@ -136,7 +136,7 @@ class CheckpointHighWatermark(BrokerAction):
 class Crash(ReplicationAction):
     """A broker dies; of its log the first `kept` records survive, no fewer than were flushed."""
 
-    broker: int
+    broker: BrokerId
     kept: int
 
     @classmethod
@@ -208,8 +208,8 @@ class Resume(BrokerAction):
 class Disconnect(ReplicationAction):
     """The connection on which a follower fetches breaks: its requests and their answers are lost."""
 
-    follower: int
-    leader: int
+    follower: BrokerId
+    leader: BrokerId
 
     @classmethod
     def candidates(cls, machine: Machine, state: State) -> Iterable[Disconnect]:

@@ -7,12 +7,17 @@ promised to clients, `spent` counts the perturbations (crashes, lapses, lost mes
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import IntEnum
-from typing import TypeVar
+from functools import cache
+from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
 import attrs
 
 NONE = -1
+
+BrokerId = Annotated[int, "a broker of the machine"]
+"""The index of a replica, in an action or a message; never NONE."""
 
 
 class Error(IntEnum):
@@ -68,8 +73,8 @@ Log = tuple[Record, ...]
 class FetchRequest:
     """A follower asks for what follows `offset`; it names its epochs so that the leader can fence it (KIP-320)."""
 
-    follower: int
-    leader: int
+    follower: BrokerId
+    leader: BrokerId
     leader_epoch: int
     offset: int
     last_fetched_epoch: int
@@ -92,23 +97,23 @@ class FetchResponse:
 class AlterPartitionRequest:
     """A leader proposes an ISR: ids with the broker epochs that it knows, -1 where it knows none (KIP-903)."""
 
-    leader: int
+    leader: BrokerId
     broker_epoch: int
     leader_epoch: int
     partition_epoch: int
-    isr: tuple[tuple[int, int], ...]
+    isr: tuple[tuple[BrokerId, int], ...]
 
 
 @attrs.frozen(order=True)
 class AlterPartitionResponse:
     """The controller's answer: the partition as it now stands, or why the proposal was refused."""
 
-    leader: int
+    leader: BrokerId
     leader_epoch: int
     proposed_on: int
     """The partition epoch that the proposal was made on: which of a leader's proposals is answered."""
     error: Error
-    isr: tuple[int, ...]
+    isr: tuple[BrokerId, ...]
     partition_epoch: int
     controller_epoch: int
 
@@ -246,3 +251,23 @@ class State:
 
     def spend(self, kind: Perturbation) -> State:
         return attrs.evolve(self, spent=(*self.spent[:kind], self.spent[kind] + 1, *self.spent[kind + 1 :]))
+
+
+def named_brokers(value: Any, hint: Any = None) -> Iterator[int]:
+    """Every broker that `value`, an action or a message, names, in the messages within it as well."""
+    if hint == BrokerId:
+        yield value
+    elif attrs.has(type(value)):
+        for name, inner in _hints(type(value)).items():
+            yield from named_brokers(getattr(value, name), inner)
+    elif isinstance(value, tuple):
+        arguments = get_args(hint)
+        for place, item in enumerate(value):
+            yield from named_brokers(item, arguments[0 if arguments[-1] is Ellipsis else place])
+
+
+@cache
+def _hints(kind: type[Any]) -> dict[str, Any]:
+    """The annotations of a class's fields, by name."""
+    every = get_type_hints(kind, include_extras=True)
+    return {field.name: every[field.name] for field in attrs.fields(kind)}

@@ -39,12 +39,21 @@ class Numbering(dict[Any, int]):
         return number
 
 
+MOST_INTERCHANGEABLE = 8
+"""Their renamings are 40,320, each tried on every state."""
+
+
 class Orbits(Generic[S]):
     """Names the orbit of a state, and measures it."""
 
     def __init__(self, machine: Machine[S]) -> None:
         if machine.interchangeable < 2:
             raise ValueError(f"{machine.name} declares no interchangeable brokers: explore it without symmetry")
+        if machine.interchangeable > MOST_INTERCHANGEABLE:
+            raise ValueError(
+                f"{machine.name} has {machine.interchangeable} interchangeable brokers, too many to rename in every way: "
+                f"explore at most {MOST_INTERCHANGEABLE}, or without symmetry"
+            )
         self._permute = machine.permute
         self._renamings = tuple(permutations(range(machine.interchangeable)))[1:]
         self._number = Numbering()

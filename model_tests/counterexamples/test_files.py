@@ -20,9 +20,11 @@ from model_tests.harness.counterexamples import (
     load,
     save,
 )
+from spec.codec import encode
 from spec.replication import Bounds, Replication
-from spec.replication_actions import Append, SendFetch
-from spec.replication_state import Acks
+from spec.replication_actions import Append, ReceiveFetchResponse, SendFetch
+from spec.replication_control import ReceiveAlterPartition
+from spec.replication_state import Acks, AlterPartitionRequest, FetchRequest, FetchResponse
 
 SAMPLE = Counterexample(
     machine=Replication(brokers=2, initial_isr=(0,), acks=(Acks.LEADER,), bounds=Bounds(crashes=3)),
@@ -78,21 +80,58 @@ def constant(name: str, value: Any) -> Callable[[dict[str, Any]], None]:
     return edit
 
 
+def lagging(follower: int) -> dict[str, Any]:
+    return {"@": "ShrinkIsr", "broker": 0, "lagging": [follower]}
+
+
+def received(**brokers: int) -> dict[str, Any]:
+    """An answer to a fetch; the brokers are in the request within it."""
+    answer = FetchResponse(attrs.evolve(FetchRequest(1, 0, 0, 0, -1, 0), **brokers))
+    data: dict[str, Any] = encode(ReceiveFetchResponse(answer))
+    return data
+
+
+def proposed(*isr: list[int]) -> dict[str, Any]:
+    """A proposal of these members, each with its broker epoch."""
+    data: dict[str, Any] = encode(ReceiveAlterPartition(AlterPartitionRequest(0, 0, 0, 0, ())))
+    data["request"]["isr"] = list(isr)
+    return data
+
+
 @pytest.mark.parametrize(
     ("edit", "told"),
     [
         (change("format", "tidegauge counterexample 9"), '"format" must be'),
         (change("bug", "kafka_1"), "the zoo has kafka_1211"),
+        (change("bug", ["x"]), r"\"bug\" is \['x'\], but the zoo has"),
+        (change("replay", 7), '"replay" must be the command'),
         (change("colour", "blue"), r"unknown \['colour'\]"),
         (change("expected", {"kind": "feeling"}), "'invariant' or 'difference'"),
+        (change("expected", {"kind": ["x"], "name": "x"}), "'invariant' or 'difference'"),
+        (change("expected", {"kind": "invariant", "name": 7}), '"expected" must give'),
+        (change("expected", {"kind": "invariant", "name": "Nope"}), "no invariant by 'Nope': choose one of .*ConsistentRead"),
+        (change("expected", {"kind": "difference", "name": ""}), "give the field that differs"),
         (change("found", []), '"found" must give'),
+        (change("found", {"by": "explorer"}), '"found" must give "by" and "seed"'),
+        (change("found", {"by": "explorer", "seed": "x"}), "seed 'x': give a whole number"),
         (change("actions", 7), '"actions" must be a list'),
         (change("actions", [{"@": "Append", "broker": 0}]), "action 1: Append has the fields"),
         (change("actions", [{"@": "Dance"}]), "action 1: 'Dance' is no class"),
+        (change("actions", [{"@": "SendFetch", "broker": 99}]), "action 1: SendFetch names broker 99, .* brokers 0 to 1"),
+        (change("actions", [{"@": "SendFetch", "broker": -1}]), "action 1: SendFetch names broker -1"),
+        (change("actions", [lagging(1), lagging(2)]), "action 2: ShrinkIsr names broker 2"),
+        (change("actions", [received(follower=9)]), "action 1: ReceiveFetchResponse names broker 9"),
+        (change("actions", [received(leader=-1)]), "action 1: ReceiveFetchResponse names broker -1"),
+        (change("actions", [proposed([0, -1], [7, 0])]), "action 1: ReceiveAlterPartition names broker 7"),
         (change("machine", {"name": "Paxos", "constants": {}}), "must be Replication"),
         (constant("brokers", -1), "constant brokers must be a int of at least 0, not -1"),
         (constant("acks", ["some"]), "constant acks must be a list of"),
         (constant("bounds", {"crashes": "many"}), "constant bounds must give whole numbers"),
+        (constant("bounds", {"crashes": -1}), "bounds must give whole numbers of at least 0"),
+        (constant("brokers", 1_000_000), "brokers=1000000: a machine has at least 1 and at most 16"),
+        (constant("initial_isr", [0, 0]), r"initial_isr=\(0, 0\) must name brokers from 0 to 1, each once"),
+        (constant("initial_isr", [0, 2]), r"initial_isr=\(0, 2\) must name brokers from 0 to 1"),
+        (constant("initial_leader", 1), r"initial_leader=1 is not in the initial ISR \(0,\)"),
         (constant("initial_isr", [0, "1"]), "constant initial_isr must be a list of broker ids"),
         (constant("rain", 1), r"no constants \['rain'\]"),
     ],
@@ -114,3 +153,25 @@ def test_what_is_no_json_and_what_is_not_there_are_told_apart(tmp_path: Path) ->
     (tmp_path / "torn.json").write_text('{"format": ')
     with pytest.raises(CounterexampleError, match="is not JSON: line 1"):
         load(tmp_path / "torn.json")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ('"bug": null', '"bug": null, "bug": "kafka_1211"', "an object has the field 'bug' twice"),
+        ('"broker": 1}', '"broker": 0, "broker": 1}', "an object has the field 'broker' twice"),
+        ('"seed": 7', f'"seed": {"7" * 5000}', "a number of 5000 digits"),
+        ('"broker": 1}', '"broker": ' + "[" * 100_000 + "]" * 100_000 + "}", "is nested too deeply"),
+        ('"broker": 1}', '"broker": ' + "[" * 900 + "]" * 900 + "}", "is nested too deeply|SendFetch.broker can't be"),
+    ],
+    ids=["a field twice", "a field of an action twice", "a long number", "a deep nest", "a nest"],
+)
+def test_json_that_cannot_be_taken_at_its_word_is_refused(old: str, new: str, told: str, tmp_path: Path) -> None:
+    path = tmp_path / "sample.json"
+    save(SAMPLE, path)
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+    with pytest.raises(CounterexampleError, match=told) as refused:
+        load(path)
+    assert str(refused.value).startswith(str(path))

@@ -257,7 +257,7 @@ def _constant(name: str, data: Any) -> Any:
         if not isinstance(data, list) or not all(type(broker) is int for broker in data):
             raise CounterexampleError(f"the constant initial_isr must be a list of broker ids, not {data!r}")
         return tuple(data)
-    kind = bool if name in ("unclean_leader_election", "long_polls") else int
+    kind = type(attrs.fields_dict(Replication)[name].default)
     if type(data) is not kind or data < 0:
         raise CounterexampleError(f"the constant {name} must be a {kind.__name__} of at least 0, not {data!r}")
     return data
