@@ -51,7 +51,7 @@ class Orbits(Generic[S]):
             raise ValueError(f"{machine.name} declares no interchangeable brokers: explore it without symmetry")
         if machine.interchangeable > MOST_INTERCHANGEABLE:
             raise ValueError(
-                f"{machine.name} has {machine.interchangeable} interchangeable brokers, too many to rename in every way: "
+                f"{machine.name} has {machine.interchangeable} interchangeable brokers, too many to rename: "
                 f"explore at most {MOST_INTERCHANGEABLE}, or without symmetry"
             )
         self._permute = machine.permute

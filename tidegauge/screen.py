@@ -85,6 +85,10 @@ class Screen:
         if not self.json:
             self.out.print(Text(text, style=style or ""), soft_wrap=True)
 
+    def warn(self, text: str) -> None:
+        """A line on standard error, with `json` as well."""
+        self.err.print(Text(f"tidegauge: {text}"), soft_wrap=True)
+
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         """A table; numbers stand right, verdicts have their colour."""
         if self.json:

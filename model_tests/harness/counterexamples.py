@@ -208,7 +208,7 @@ def _expected(machine: Replication, data: Any) -> Expected:
     expected = Expected(Failure(data["kind"]), data["name"])
     known = [*machine.invariants, *machine.step_invariants]
     if expected.kind is Failure.INVARIANT and expected.name not in known:
-        raise CounterexampleError(f'"expected" names no invariant by {expected.name!r}: choose one of {", ".join(known)}')
+        raise CounterexampleError(f'"expected" has no invariant {expected.name!r}: choose one of {", ".join(known)}')
     if not expected.name:
         raise CounterexampleError('"expected" has an empty "name": give the field that differs')
     return expected
@@ -257,7 +257,7 @@ def _constant(name: str, data: Any) -> Any:
         if not isinstance(data, list) or not all(type(broker) is int for broker in data):
             raise CounterexampleError(f"the constant initial_isr must be a list of broker ids, not {data!r}")
         return tuple(data)
-    kind = type(attrs.fields_dict(Replication)[name].default)
+    kind: Any = type(attrs.fields_dict(Replication)[name].default)
     if type(data) is not kind or data < 0:
         raise CounterexampleError(f"the constant {name} must be a {kind.__name__} of at least 0, not {data!r}")
     return data

@@ -20,6 +20,7 @@ from linearizability.check import check as judge
 from linearizability.history import Operations
 from linearizability.log import Level
 from linearizability.malformed import MalformedRow, split
+from tidegauge.commands.outputs import check_folder
 from tidegauge.exits import Status, Unusable
 from tidegauge.screen import Screen
 
@@ -36,6 +37,11 @@ class Judged:
     verdicts: Verdicts
     malformed: Sequence[MalformedRow]
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there was nothing to judge."""
+        return not len(self.verdicts.histories) and not self.malformed
+
     def count(self, verdict: Verdict) -> int:
         return int((self.verdicts.verdicts == verdict).sum())
 
@@ -48,6 +54,8 @@ def check(
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> Status:
     """Judge histories: is what the clients saw a behaviour of a log? Millions at a time: python -m spark_check.
+
+    A file with rows that can't be judged, or with none at all, ends it with 2: what was seen is not known to hold.
 
     Parameters
     ----------
@@ -64,8 +72,8 @@ def check(
     """
     screen = Screen("check", json=json)
     paths = history_files(histories)
-    if out is not None and out.exists() and not out.is_dir():
-        raise Unusable(f"--out {out} is a file: name a folder")
+    if out is not None:
+        check_folder("--out", out)
     screen.header({"histories": " ".join(map(shown, histories)), "level": level})
     judged: list[Judged] = []
     with screen.progress("judging") as advance:
@@ -74,6 +82,9 @@ def check(
             operations, malformed = read_sound(path)
             judged.append(Judged(path, judge(operations, Level(level)), malformed))
     show(screen, judged, limit)
+    for one in judged:
+        if one.is_empty:
+            screen.warn(f"{shown(one.path)}: no operations, so nothing is judged: look at what wrote the file")
     if out is not None:
         write_tables(judged, out)
         screen.say(f"verdicts.parquet and anomalies.parquet written to {out}")
@@ -112,7 +123,7 @@ def read_sound(path: Path) -> tuple[Operations, Sequence[MalformedRow]]:
 
 def status_of(judged: Sequence[Judged]) -> Status:
     """What can't be judged outweighs what is violated: a run that left rows aside has not said its last word."""
-    if any(one.malformed for one in judged):
+    if any(one.malformed or one.is_empty for one in judged):
         return Status.COULD_NOT_RUN
     if any(one.count(Verdict.VIOLATED) for one in judged):
         return Status.VIOLATED
@@ -191,6 +202,7 @@ def document(judged: Sequence[Judged]) -> dict[str, Any]:
                 "file": shown(one.path),
                 "histories": len(one.verdicts.histories),
                 "anomalies": one.verdicts.anomaly_table().to_pylist(),
+                "reason": "no operations" if one.is_empty else None,
                 "malformed": [attrs.asdict(row) for row in one.malformed],
             }
             for one in judged

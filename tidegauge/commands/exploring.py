@@ -14,8 +14,9 @@ from spec.explorer import Exploration
 from spec.explorer import explore as search
 from spec.progress import Limits, Progress, Stop
 from spec.traces import Violation
+from tidegauge.commands.outputs import check_file, write_text
 from tidegauge.commands.specs import model, settable
-from tidegauge.exits import Status, Unusable
+from tidegauge.exits import Status
 from tidegauge.screen import Screen
 
 Flag = Annotated[bool, Parameter(negative="")]
@@ -63,8 +64,8 @@ def explore(
     machine = model(spec, bug, constants)
     list(machine.initial())  # constants that fit no initial state are refused here
     limits = Limits(max_states, max_depth, max_seconds)
-    if trace is not None and not trace.parent.is_dir():
-        raise Unusable(f"--trace {trace}: there is no folder {trace.parent}: make it first")
+    if trace is not None:
+        check_file("--trace", trace)
     screen.header({"spec": spec, "bug": bug, **settable(machine), "symmetry": symmetry, "stop": stop})
     with screen.progress(f"exploring {machine.name}") as advance:
 
@@ -83,7 +84,7 @@ def explore(
     show(screen, machine.invariants, found)
     if trace is not None and found.violations:
         first = found.violations[0]
-        trace.write_text("".join(f"{line}\n" for line in trace_lines(machine, first.trace, first)), encoding="utf-8")
+        write_text("--trace", trace, "".join(f"{line}\n" for line in trace_lines(machine, first.trace, first)))
         screen.say(f"counterexample written to {trace}")
     return screen.finish(Status.HOLDS if found.holds else Status.VIOLATED, document(found))
 

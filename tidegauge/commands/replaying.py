@@ -15,6 +15,7 @@ from model_tests.harness.replay import replay as replay_at
 from model_tests.harness.report.page import write
 from model_tests.harness.report.replayed import report_of
 from spec.changes import narrate, plain
+from tidegauge.commands.outputs import check_folder
 from tidegauge.exits import Status
 from tidegauge.screen import Screen
 
@@ -46,6 +47,8 @@ def replay(
     """
     screen = Screen("replay", json=json)
     counterexample = load(file)
+    if out is not None:
+        check_folder("--out", out)
     bug = None if without_bug else counterexample.bug
     screen.header({"file": file, "bug": bug or "none", "on": on, "expected": counterexample.expected})
     levels = list(Level) if on == "all" else [Level(on)]

@@ -13,12 +13,17 @@ from cyclopts import Parameter
 from model_tests.harness.options import draw
 from model_tests.harness.report.model import CampaignRun, Verdict
 from model_tests.harness.verification.campaigning import Campaign, campaign
+from model_tests.harness.verification.plan import check_seeds
 from model_tests.harness.verification.run import judge_twice, with_verdicts
 from spec.bugs import BUGS
+from tidegauge.commands.outputs import check_folder
 from tidegauge.exits import Status, Unusable
 from tidegauge.screen import Screen
 
 Flag = Annotated[bool, Parameter(negative="")]
+
+MOST_WORKERS = 64
+"""Each is a process of some hundred megabytes."""
 
 
 def simulate(
@@ -48,12 +53,16 @@ def simulate(
         Print one JSON document and nothing else.
     """
     screen = Screen("simulate", json=json)
-    if seeds < 1 or workers < 1:
-        raise Unusable(f"--seeds {seeds} --workers {workers}: give at least 1 of each")
+    try:
+        check_seeds(seed, seeds)
+    except ValueError as error:
+        raise Unusable(f"--{error}") from None
+    if not 1 <= workers <= MOST_WORKERS:
+        raise Unusable(f"--workers {workers}: give at least 1 and at most {MOST_WORKERS}, as many as there are cores")
     if bug is not None and bug not in BUGS:
         raise Unusable(f"--bug {bug}: the zoo has no such bug; choose one of {', '.join(BUGS)}")
-    if out is not None and out.exists() and not out.is_dir():
-        raise Unusable(f"--out {out} is a file: name a folder")
+    if out is not None:
+        check_folder("--out", out)
     screen.header({"seed": seed, "seeds": seeds, "bug": bug or "none", "workers": workers})
     if seeds == 1:
         screen.say("  ".join(f"{name}={value}" for name, value in draw(seed, bug=bug).described().items()) + "\n")

@@ -19,6 +19,7 @@ from model_tests.harness.verification.plan import BUG, Plan, plan
 from model_tests.harness.verification.run import JudgeInSpark, check_protocol, judge_twice, stages_of, with_verdicts
 from spark_check.errors import CannotRun
 from spark_check.java import java_home
+from tidegauge.commands.outputs import check_folder
 from tidegauge.commands.simulating import plain_value
 from tidegauge.exits import Status, Unusable
 from tidegauge.screen import Screen
@@ -81,8 +82,7 @@ def verify(
 
 def own_folder(out: Path) -> Path:
     """`out`, emptied of what an earlier verification left there. Raises Unusable for a folder that is not ours."""
-    if out.exists() and not out.is_dir():
-        raise Unusable(f"--out {out} is a file: name a folder")
+    check_folder("--out", out)
     if out.is_dir() and any(out.iterdir()) and not (out / MARK).exists():
         raise Unusable(f"--out {out} has files that no verification wrote: name another folder, or an empty one")
     if out.is_dir():

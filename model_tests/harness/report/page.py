@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 
@@ -28,11 +29,20 @@ POLICY = (
 
 
 def write(report: Report, folder: Path) -> Path:
-    """Write `folder`/index.html, whole or not at all, and return its path. Raises OSError if it can't be written."""
+    """Write `folder`/index.html, whole or not at all, and return its path. Raises OSError, which names the file."""
+    text = render(report)
     folder.mkdir(parents=True, exist_ok=True)
+    page = folder / "index.html"
     unfinished = folder / "index.html.part"
-    unfinished.write_text(render(report), encoding="utf-8")
-    return unfinished.replace(folder / "index.html")
+    try:
+        unfinished.write_text(text, encoding="utf-8")
+        return unfinished.replace(page)
+    except OSError as error:
+        # The system names no file when the disk is full.
+        raise OSError(error.errno, error.strerror, str(page)) from error
+    finally:
+        with suppress(OSError):
+            unfinished.unlink(missing_ok=True)
 
 
 def render(report: Report) -> str:

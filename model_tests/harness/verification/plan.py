@@ -11,6 +11,11 @@ from spec.models import QUICK as QUICK_MODELS
 BUG = "kafka_1211"
 """Switched on unless another is named: it shows at every level, in what clients see as well."""
 
+MOST_SEED = (1 << 62) - 1
+"""A seed is the id of its history, which has 64 bits."""
+MOST_SEEDS = 10_000
+"""A campaign keeps its histories in memory until all are there."""
+
 
 @attrs.frozen
 class Plan:
@@ -29,10 +34,21 @@ class Plan:
     workers: int = 2
 
 
+def check_seeds(seed: int, seeds: int) -> None:
+    """Raise ValueError for seeds that no campaign can run."""
+    if not 0 <= seed <= MOST_SEED:
+        raise ValueError(f"seed {seed}: give a whole number from 0 to {MOST_SEED}")
+    if not 1 <= seeds <= MOST_SEEDS:
+        raise ValueError(f"seeds {seeds}: give at least 1 and at most {MOST_SEEDS}; the next run goes on from there")
+
+
 def plan(*, seed: int = 1, quick: bool = False, bug: str = BUG, seeds: int | None = None) -> Plan:
-    """The full plan fits in 3 minutes on 2 cores, the quick one in 30 s. Raises ValueError for an unknown bug."""
+    """The full plan fits in 3 minutes on 2 cores, the quick one in 30 s. Raises ValueError for what can't be."""
     if bug not in BUGS:
-        raise ValueError(f"there is no bug {bug!r}: choose one of {', '.join(BUGS)}")
+        raise ValueError(f"bug {bug}: there is no bug {bug!r}: choose one of {', '.join(BUGS)}")
+    if seeds is None:
+        seeds = 24 if quick else 300
+    check_seeds(seed, seeds)
     if quick:
-        return Plan(seed, True, QUICK_MODELS, walks=100, examples=20, seeds=seeds or 24, bug=bug)
-    return Plan(seed, False, tuple(MODELS), walks=2000, examples=400, seeds=seeds or 300, bug=bug)
+        return Plan(seed, True, QUICK_MODELS, walks=100, examples=20, seeds=seeds, bug=bug)
+    return Plan(seed, False, tuple(MODELS), walks=2000, examples=400, seeds=seeds, bug=bug)

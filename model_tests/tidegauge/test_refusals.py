@@ -1,0 +1,126 @@
+"""The command line refuses, before it begins, amounts that no run can have and places that cannot be written."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from linearizability import files, jsonl
+from linearizability.history import History
+from model_tests.harness.counterexamples import FOLDER
+from model_tests.tidegauge.test_command_line import document, history, run
+
+SMALL = ("explore", "kip320")
+REPLAY = ("replay", FOLDER / "minimal_isr.json")
+VERIFY = ("verify", "--no-spark", "--out", "new")
+MANY = "give at least 1 and at most"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("explore", "replication", "brokers=999999999"), "brokers=999999999: a machine has at least 1 and at most 16"),
+        (("explore", "replication", "initial_leader=3"), "initial_leader=3 is not in the initial ISR (0, 1)"),
+        ((*SMALL, "replicas=999999999"), "replicas=999999999: "),
+        ((*SMALL, "--max-seconds", "nan"), "seconds=nan"),
+        ((*SMALL, "--max-seconds=-1"), "seconds=-1"),
+        ((*SMALL, "--trace", "folder"), "--trace folder is a folder: name a file"),
+        ((*SMALL, "--trace", "/proc/x"), "--trace /proc/x cannot be written ("),
+        (("simulate", "--seeds", 1_000_000_000), f"--seeds 1000000000: {MANY} 10000"),
+        (("simulate", "--seed=-1"), "--seed -1: give a whole number from 0"),
+        (("simulate", "--seed", 10**30), f"--seed {10**30}: give a whole number from 0 to 4611686018427387903"),
+        (("simulate", "--workers", 100_000), f"--workers 100000: {MANY} 64"),
+        (("simulate", "--out", "/proc/x"), "--out /proc/x cannot be written ("),
+        ((*VERIFY, "--seeds", 0), f"--seeds 0: {MANY} 10000"),
+        ((*VERIFY, "--seeds", 1_000_000_000), f"--seeds 1000000000: {MANY} 10000"),
+        ((*VERIFY, "--seed=-1"), "--seed -1: give a whole number from 0"),
+        ((*VERIFY, "--seed", 10**30), f"--seed {10**30}: give a whole number from 0"),
+        ((*VERIFY, "--bug", "none"), "--bug none: there is no bug 'none': choose one of kafka_1211"),
+        ((*REPLAY, "--out", "file"), "--out file is a file: name a folder"),
+        ((*REPLAY, "--out", "file/x"), "--out file/x cannot be written (Not a directory): name another folder"),
+        ((*REPLAY, "--out", "/proc/x"), "--out /proc/x cannot be written ("),
+        (("check", "sound.parquet", "--out", "/proc/x"), "--out /proc/x cannot be written ("),
+    ],
+)
+def test_it_is_told_in_one_line_before_anything_is_done(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[object, ...],
+    told: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("important")
+    files.write(tmp_path / "sound.parquet", history(1))
+    before = sorted(tmp_path.rglob("*"))
+    status, out, err = run(capsys, *words)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert told in err
+    assert "bug in tidegauge" not in err
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_brokers_with_too_many_renamings_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    status, _, err = run(capsys, *SMALL, "replicas=9", "--symmetry")
+    assert status == 2
+    assert "9 interchangeable brokers, too many to rename: explore at most 8, or without symmetry" in err
+
+
+def test_a_search_with_as_many_brokers_as_a_machine_may_have_begins(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, "explore", "replication", "brokers=16", "--max-states", 20)[0] == 0
+
+
+def test_a_run_may_have_the_largest_seed(capsys: pytest.CaptureFixture[str]) -> None:
+    status, found = document(capsys, "simulate", "--seed", (1 << 62) - 1, "--workers", 1)
+    assert status == 0
+    assert [each["seed"] for each in found["runs"]] == [(1 << 62) - 1]
+
+
+@pytest.mark.parametrize("name", ["none.jsonl", "none.parquet"])
+def test_a_file_without_operations_is_told_and_fails_the_run(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str
+) -> None:
+    empty, sound = tmp_path / name, tmp_path / "sound.parquet"
+    files.write(sound, history(1))
+    (files.write if name.endswith("parquet") else jsonl.write)(empty, History(1).operations())
+    status, _, err = run(capsys, "check", empty, sound)
+    assert status == 2
+    assert err == f"tidegauge: {empty}: no operations, so nothing is judged: look at what wrote the file\n"
+    status, found = document(capsys, "check", empty, sound)
+    assert (status, found["histories"]) == (2, 1)
+    assert [each["reason"] for each in found["files"]] == ["no operations", None]
+
+
+def test_a_trace_is_written_whole_or_not_at_all(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def until_full(path: Path, text: str, encoding: str) -> None:
+        path.write_bytes(text.encode(encoding)[:10])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    trace = tmp_path / "trace.jsonl"
+    trace.write_bytes(b"of before")
+    monkeypatch.setattr(Path, "write_text", until_full)
+    status, _, err = run(capsys, "explore", "replication", "--bug", "kafka_1211", "--trace", trace)
+    assert status == 2
+    assert f"--trace {trace} cannot be written (No space left on device): name another file" in err
+    assert [path.name for path in tmp_path.iterdir()] == ["trace.jsonl"]
+    assert trace.read_bytes() == b"of before"
+
+
+def test_a_page_that_finds_no_room_is_named_and_leaves_nothing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def until_full(path: Path, text: str, encoding: str) -> None:
+        path.write_bytes(text.encode(encoding)[:10])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_text", until_full)
+    status, _, err = run(capsys, *REPLAY, "--on", "spec", "--out", tmp_path / "page")
+    assert status == 2
+    assert f"{tmp_path / 'page' / 'index.html'}: No space left on device" in err
+    assert not list((tmp_path / "page").iterdir())

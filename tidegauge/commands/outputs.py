@@ -1,0 +1,62 @@
+"""Where a command writes to: found to be unusable before the work is done, and never left half-written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryFile
+
+from tidegauge.exits import Unusable
+
+
+def check_folder(option: str, folder: Path) -> None:
+    """Raise Unusable unless files can be written to `folder`, which need not exist yet; leaves nothing behind."""
+    if folder.exists() and not folder.is_dir():
+        raise Unusable(f"{option} {folder} is a file: name a folder")
+    existing = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    with _told(option, folder, "name another folder"):
+        _try_to_write(existing)
+
+
+def check_file(option: str, file: Path) -> None:
+    """Raise Unusable unless `file` can be written, in a folder that exists; changes nothing."""
+    if file.is_dir():
+        raise Unusable(f"{option} {file} is a folder: name a file")
+    if not file.parent.is_dir():
+        raise Unusable(f"{option} {file}: there is no folder {file.parent}: make it first")
+    with _told(option, file, "name another file"):
+        if not file.exists():
+            _try_to_write(file.parent)
+        elif file.is_file():
+            with open(file, "ab"):
+                pass
+
+
+def write_text(option: str, file: Path, text: str) -> None:
+    """Write `file`, whole or not at all; a pipe or a device is written to as it is."""
+    with _told(option, file, "name another file"):
+        if file.exists() and not file.is_file():
+            file.write_text(text, encoding="utf-8")
+            return
+        partial = file.with_name(f".{file.name}.{os.getpid()}.part")
+        try:
+            partial.write_text(text, encoding="utf-8")
+            partial.replace(file)
+        finally:
+            with suppress(OSError):
+                partial.unlink(missing_ok=True)
+
+
+def _try_to_write(folder: Path) -> None:
+    with TemporaryFile(dir=folder):
+        pass
+
+
+@contextmanager
+def _told(option: str, place: Path, way_out: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise Unusable(f"{option} {place} cannot be written ({error.strerror or error}): {way_out}") from error
