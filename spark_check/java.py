@@ -95,7 +95,11 @@ def _wheel() -> Path | None:
 
 
 def probe(java: Path) -> Runtime | None:
-    """Ask `java` who it is; None if it does not start. A launcher script on PATH is not where its runtime lives."""
+    """Ask `java` who it is; None if it does not start.
+
+    A launcher (a script on PATH, our own mirror in JAVA_HOME) is not where its runtime lives, and may drop the flag: it
+    is its runtime that counts.
+    """
     for flags in ([FLAG], []):
         try:
             answer = subprocess.run(
@@ -111,6 +115,9 @@ def probe(java: Path) -> Runtime | None:
         home = re.search(r"^\s*java\.home = (.+?)\s*$", said, re.MULTILINE)
         feature = re.search(r"^\s*java\.specification\.version = (?:1\.)?(\d+)", said, re.MULTILINE)
         if answer.returncode == 0 and home and feature:
+            own = Path(home.group(1), "bin", "java")
+            if own.exists() and not own.samefile(java):
+                return probe(own)
             return Runtime(Path(home.group(1)), int(feature.group(1)), complete=bool(flags))
     return None
 

@@ -44,8 +44,7 @@ def run(words: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return refuse(words, "interrupted", Status.INTERRUPTED)
     except BrokenPipeError:
-        # Whoever read our output has gone; python must not complain when it flushes what is left.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        drop_output()  # whoever read it has gone
         return Status.COULD_NOT_RUN
     except (Unusable, CycloptsError, ValueError, OSError) as error:
         if os.environ.get(TRACEBACK):
@@ -74,8 +73,21 @@ def refuse(words: Sequence[str], reason: str, status: Status = Status.COULD_NOT_
     return status
 
 
+def drop_output() -> None:
+    """Send what is left of standard output nowhere: Python would try to write it once more on exit, and complain."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def main() -> None:
-    sys.exit(run(sys.argv[1:]))
+    status = run(sys.argv[1:])
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError as error:
+        drop_output()
+        if status != Status.COULD_NOT_RUN:  # else it has been told
+            status = refuse(sys.argv[1:], in_one_line(error))
+    sys.exit(status)
 
 
 if __name__ == "__main__":

@@ -35,10 +35,17 @@ Advance = Callable[..., None]
 STYLES = {"holds": "green", "caught": "green", "violated": "bold red", "missed": "bold red", "unknown": "yellow"}
 
 
+class PlainConsole(Console):
+    """Rich, but for a reader that goes away: Rich would exit with 1, which here says that something is violated."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 def console(*, stderr: bool = False) -> Console:
     stream = error_stream() if stderr else output_stream()
     width = None if stream.isatty() or "COLUMNS" in os.environ else PLAIN_WIDTH
-    return Console(file=stream, width=width, highlight=False, soft_wrap=False)
+    return PlainConsole(file=stream, width=width, highlight=False, soft_wrap=False)
 
 
 def output_stream() -> TextIO:

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from model_tests.harness.cluster_binding import PARTITION, RECORD_SIZE, TOPIC, ClusterBinding
-from model_tests.harness.lockstep_machine import Bind
+from model_tests.harness.lockstep import Bind
 from model_tests.lockstep.cores import CORRECT, Roles
 from spec import replication_actions as protocol
 from spec import replication_control as control

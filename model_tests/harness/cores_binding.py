@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from model_tests.harness.lockstep_machine import Bind
+from model_tests.harness.lockstep import Bind
 from model_tests.lockstep.cores import CORRECT, Roles
 from model_tests.lockstep.steps import DrivenCores
 

@@ -13,16 +13,21 @@ Comparing states finds a bug at the step where it acts, long before an invariant
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol, runtime_checkable
 
+from model_tests.harness.observed import UNBOUNDED
 from spec import replication_actions as protocol
 from spec import replication_control as control
 from spec import replication_faults as faults
 from spec.changes import Change, changes, plain
 from spec.machine import Action, NotEnabled
 from spec.replication import Replication
-from spec.replication_state import State
+from spec.replication_state import Acks, State
+
+BROKERS = 3
+RECORDS = 40
+"""Records that one example may append."""
 
 
 class Binding(Protocol):
@@ -36,6 +41,10 @@ class Binding(Protocol):
 
     def close(self) -> None:
         """Stop, and give everything back."""
+
+
+Bind = Callable[[Replication], Binding]
+"""Makes an implementation with a machine's constants, in the machine's initial state."""
 
 
 @runtime_checkable
@@ -63,6 +72,21 @@ class Difference(AssertionError):  # noqa: N818 - a finding
     def path(self) -> str:
         """Where the first difference is."""
         return self.changes[0].path
+
+
+def large_machine(
+    *, brokers: int = BROKERS, min_insync_replicas: int = 1, unclean_leader_election: bool = False
+) -> Replication:
+    """The specification with constants that bound nothing but the number of records."""
+    return Replication(
+        brokers=brokers,
+        max_records=RECORDS,
+        min_insync_replicas=min_insync_replicas,
+        unclean_leader_election=unclean_leader_election,
+        acks=tuple(Acks),
+        long_polls=True,
+        bounds=UNBOUNDED,
+    )
 
 
 class Lockstep:

@@ -21,45 +21,25 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from model_tests.harness.counterexamples import Counterexample, Expected, Failure, Found
 from model_tests.harness.lockstep import (
-    Binding,
+    BROKERS,
+    Bind,
     Difference,
     Lockstep,
     calm_round,
     fetch_round,
+    large_machine,
     leaderless,
     long_poll,
     lost_proposal,
     one_fetch,
 )
 from model_tests.harness.minimise import minimised
-from model_tests.harness.observed import UNBOUNDED
 from spec import replication_actions as protocol
 from spec import replication_control as control
 from spec import replication_faults as faults
 from spec.machine import Action
 from spec.replication import Replication
 from spec.replication_state import Acks, State
-
-Bind = Callable[[Replication], Binding]
-
-BROKERS = 3
-RECORDS = 40
-"""Records that one example may append."""
-
-
-def large_machine(
-    *, brokers: int = BROKERS, min_insync_replicas: int = 1, unclean_leader_election: bool = False
-) -> Replication:
-    """The specification with constants that bound nothing but the number of records."""
-    return Replication(
-        brokers=brokers,
-        max_records=RECORDS,
-        min_insync_replicas=min_insync_replicas,
-        unclean_leader_election=unclean_leader_election,
-        acks=tuple(Acks),
-        long_polls=True,
-        bounds=UNBOUNDED,
-    )
 
 
 @attrs.define

@@ -5,8 +5,8 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from model_tests.harness.lockstep import Difference, Lockstep, calm_round
-from model_tests.harness.lockstep_machine import BROKERS, LockstepMachine, difference_of, drive, large_machine, shrunk
+from model_tests.harness.lockstep import BROKERS, Difference, Lockstep, calm_round, large_machine
+from model_tests.harness.lockstep_machine import LockstepMachine, difference_of, drive, shrunk
 from model_tests.harness.replay import SpecBinding
 from spec.bugs import BUGS
 from spec.machine import Action

@@ -13,8 +13,8 @@ from impl.partition.replica import PartitionReplica
 from model_tests.bugs import BUGS
 from model_tests.harness.cores_binding import bind_cores
 from model_tests.harness.counterexamples import Failure, load, save
-from model_tests.harness.lockstep import Difference
-from model_tests.harness.lockstep_machine import drive, large_machine
+from model_tests.harness.lockstep import Difference, large_machine
+from model_tests.harness.lockstep_machine import drive
 from model_tests.lockstep.cores import CORRECT, Roles
 from model_tests.lockstep.lockstep import CoresLockstep, InvariantFell, failure_of
 from model_tests.lockstep.steps import PERFORM, DrivenCores

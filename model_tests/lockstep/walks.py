@@ -14,8 +14,7 @@ from typing import Final
 
 import attrs
 
-from model_tests.harness.lockstep import Lockstep, calm_round, fetch_round, one_fetch
-from model_tests.harness.lockstep_machine import large_machine
+from model_tests.harness.lockstep import Lockstep, calm_round, fetch_round, large_machine, one_fetch
 from model_tests.lockstep.cores import CORRECT, Roles
 from model_tests.lockstep.lockstep import CoresLockstep, Outcome, failure_of
 from spec import replication_control as control

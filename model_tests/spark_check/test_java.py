@@ -103,6 +103,14 @@ def test_a_cut_down_runtime_is_mirrored_with_a_launcher_that_drops_one_flag(
     assert (java_home() / "bin" / "java").stat().st_ino == made, "the mirror is made once"
 
 
+def test_a_mirror_in_java_home_is_known_as_one(hidden: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A session puts the mirror there, and its child processes look for a Java again."""
+    runtime = probe(fake_java(tmp_path / "wheel", "21", complete=False))
+    assert runtime is not None
+    monkeypatch.setenv("JAVA_HOME", str(mirror(runtime)))
+    assert java_home() == mirror(runtime)
+
+
 def test_a_stale_mirror_is_made_anew(hidden: Path, tmp_path: Path) -> None:
     first = probe(fake_java(tmp_path / "first", "21", complete=False))
     second = probe(fake_java(tmp_path / "second", "21", complete=False))

@@ -70,6 +70,24 @@ def test_verify_refuses_an_unknown_bug_before_it_begins(capsys: pytest.CaptureFi
     assert not (tmp_path / "new").exists()
 
 
+def test_verify_says_what_is_not_installed_and_keeps_the_old_report(tmp_path: Path) -> None:
+    """In an embedder's environment all commands are there; those that need more say so."""
+    (tmp_path / ".tidegauge").touch()
+    (tmp_path / "index.html").touch()
+    code = (
+        "import sys\n"
+        "sys.modules['pyspark'] = sys.modules['hypothesis'] = sys.modules['pytest'] = None\n"
+        "from tidegauge import __main__\n"
+        "assert __main__.run(['simulate', '--seed', '3', '--workers', '1', '--json']) == 0\n"
+        f"assert __main__.run(['replay', {str(FOLDER / 'minimal_isr.json')!r}, '--json']) == 1\n"
+        f"sys.exit(__main__.run(['verify', '--quick', '--out', {str(tmp_path)!r}]))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    told = "tidegauge: verify needs hypothesis and pyspark, not installed here: pip install 'tidegauge[verify]'\n"
+    assert (done.returncode, done.stderr) == (2, told)
+    assert (tmp_path / "index.html").exists()
+
+
 # --- simulate --------------------------------------------------------------------------------------------------------
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -64,8 +65,9 @@ def verify(
         wanted = plan(seed=seed, quick=quick, bug=bug, seeds=seeds)
     except ValueError as error:
         raise Unusable(f"--{error}") from None
-    folder = own_folder(out)
+    need("hypothesis", *([] if no_spark else ["pyspark", "pandas"]))
     in_spark = None if no_spark else spark_judge()
+    folder = own_folder(out)
     screen.header({"seed": wanted.seed, **shown(wanted)})
     report = run(screen, wanted, in_spark, folder)
     screen.table(
@@ -92,11 +94,16 @@ def own_folder(out: Path) -> Path:
     return out
 
 
+def need(*packages: str) -> None:
+    """Raises Unusable, naming those that are not installed: an embedder has only what a cluster needs."""
+    missing = [package for package in packages if find_spec(package) is None]
+    if missing:
+        raise Unusable(f"verify needs {' and '.join(missing)}, not installed here: pip install 'tidegauge[verify]'")
+
+
 def spark_judge() -> JudgeInSpark:
     """The Spark job as a function. Raises Unusable now, not in three minutes, where there is no Spark or no Java."""
     try:
-        import pyspark  # noqa: F401 - to hear now that it is missing
-
         from spark_check.job import open_job
         from spark_check.session import local_session
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import attrs
 
 from model_tests.bugs import BUGS as CORE_BUGS
 from model_tests.harness.cluster_steps import bind_cluster
 from model_tests.harness.counterexamples import Counterexample, Expected, Failure, Found, save
-from model_tests.harness.lockstep_machine import drive
 from model_tests.harness.replay import Level, replay, roles_of
 from model_tests.harness.report.model import Catch, Coverage, Explored, Verdict
 from model_tests.harness.report.model import Counterexample as Figure
@@ -23,6 +23,9 @@ from spec.changes import plain
 from spec.explorer import explore
 from spec.models import MODELS
 from spec.replication import Replication
+
+if TYPE_CHECKING:
+    from model_tests.harness.lockstep_machine import LockstepRun
 
 WALKS_TO_FIND = 400
 """Walks after which a bug counts as missed."""
@@ -111,11 +114,17 @@ def walked(seed: int, count: int) -> Driven:
 def driven(seed: int, examples: int, folder: Path) -> Driven:
     """Hypothesis drives a trio cluster beside the specification; a difference is shrunk and saved in `folder`."""
     began = time.process_time()
-    run = drive(bind_cluster(roles_of(None)), name="cluster lockstep", examples=examples, seed=seed)
+    run = drive_cluster(None, seed, examples)
     line = None
     if run.counterexample is not None:
         line = save(run.counterexample, folder / f"lockstep-{seed}.json")
     return Driven(run.examples, run.actions, run.difference or None, time.process_time() - began, line)
+
+
+def drive_cluster(bug: str | None, seed: int, examples: int) -> LockstepRun:
+    from model_tests.harness.lockstep_machine import drive  # needs Hypothesis, which simulating and replaying don't
+
+    return drive(bind_cluster(roles_of(bug)), name="cluster lockstep", examples=examples, seed=seed, bug=bug)
 
 
 def demonstrated(bug: str, seed: int, folder: Path) -> Demonstrated:
@@ -158,7 +167,7 @@ def on_cores(bug: str, seed: int) -> Catch:
 def on_cluster(bug: str, seed: int) -> Catch:
     """Hypothesis and a trio cluster with the bug, beside the correct specification; what it finds is shrunk."""
     began = time.process_time()
-    run = drive(bind_cluster(roles_of(bug)), name="cluster lockstep", examples=EXAMPLES_TO_FIND, seed=seed, bug=bug)
+    run = drive_cluster(bug, seed, EXAMPLES_TO_FIND)
     if run.counterexample is None:
         return Catch("lockstep on the cluster", Verdict.MISSED, f"not in {EXAMPLES_TO_FIND} examples")
     shrunk = len(run.counterexample.actions)
