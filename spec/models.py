@@ -88,6 +88,11 @@ _ALL = (
         "a new controller while an ISR change is under way",
     ),
     Model(
+        "delayed-metadata",
+        Replication(brokers=2, max_records=1, delayed_metadata=True, bounds=_calm(shrinks=1, lapses=1)),
+        "brokers that act on what the controller said before it changed its mind",
+    ),
+    Model(
         "acks",
         Replication(brokers=2, max_records=2, min_insync_replicas=2, acks=tuple(Acks), bounds=_calm(shrinks=1)),
         "acks 0, 1 and all beside each other, with an ISR that gets too small",

@@ -89,6 +89,7 @@ class Replication(Machine[State]):
         control.RetryAlterPartition,
         control.ReceiveAlterPartition,
         control.ReceiveAlterPartitionResponse,
+        control.PullMetadata,
         control.ApplyMetadata,
         control.PreferredElection,
         control.UncleanElection,
@@ -112,6 +113,7 @@ class Replication(Machine[State]):
     unclean_leader_election: bool = False
     acks: tuple[Acks, ...] = (Acks.ALL,)
     long_polls: bool = False
+    delayed_metadata: bool = False
     initial_leader: int = 0
     initial_isr: tuple[int, ...] = ()
     bounds: Bounds = Bounds()

@@ -184,28 +184,53 @@ class ReceiveAlterPartitionResponse(ReplicationAction):
 
 
 @attrs.frozen
-class ApplyMetadata(BrokerAction):
-    """A broker learns how the partition now stands and becomes its leader or a follower."""
+class PullMetadata(BrokerAction):
+    """A broker fetches the controller's word, to act on it later: by then it may have been overtaken."""
 
     def guard(self, machine: Machine, state: State) -> str:
-        replica, controller = state.replicas[self.broker], state.controller
-        if replica.broker_epoch != controller.sessions[self.broker].broker_epoch:
-            return f"broker {self.broker} has not registered"
-        if (replica.partition_epoch, replica.controller_epoch) == (controller.partition_epoch, controller.epoch):
-            return f"broker {self.broker} knows it all"
+        if not machine.delayed_metadata:
+            return "in this model a broker acts on metadata at once"
+        if state.replicas[self.broker].pulled is not None:
+            return f"broker {self.broker} has yet to act on what it pulled"
+        return nothing_to_learn(state, self.broker) or not_acting(state, self.broker)
+
+    def effect(self, machine: Machine, state: State) -> State:
+        replica = attrs.evolve(state.replicas[self.broker], pulled=state.controller.word)
+        return state.with_replica(self.broker, replica)
+
+
+def nothing_to_learn(state: State, broker: int) -> str:
+    """Why a broker that pulls metadata now would hear nothing new."""
+    replica, controller = state.replicas[broker], state.controller
+    if replica.broker_epoch != controller.sessions[broker].broker_epoch:
+        return f"broker {broker} has not registered"
+    known = (replica.partition_epoch, replica.controller_epoch)
+    return f"broker {broker} knows it all" if known == (controller.partition_epoch, controller.epoch) else ""
+
+
+@attrs.frozen
+class ApplyMetadata(BrokerAction):
+    """A broker acts on the controller's word, the newest or the one that it pulled: it leads or follows."""
+
+    def guard(self, machine: Machine, state: State) -> str:
+        if state.replicas[self.broker].pulled is None and (reason := nothing_to_learn(state, self.broker)):
+            return reason
         return not_acting(state, self.broker)
 
     def effect(self, machine: Machine, state: State) -> State:
-        broker, controller = self.broker, state.controller
-        old = state.replicas[broker]
+        broker = self.broker
+        old = attrs.evolve(state.replicas[broker], pulled=None)
+        word = state.replicas[broker].pulled or state.controller.word
+        if word.partition_epoch < old.partition_epoch or word.controller_epoch < old.controller_epoch:
+            return state.with_replica(broker, old)
         new = attrs.evolve(
             old,
-            controller_epoch=controller.epoch,
-            leader=controller.leader,
-            leader_epoch=controller.leader_epoch,
-            partition_epoch=controller.partition_epoch,
-            isr=controller.isr,
-            pending_isr=old.pending_isr if old.partition_epoch == controller.partition_epoch else (),
+            controller_epoch=word.controller_epoch,
+            leader=word.leader,
+            leader_epoch=word.leader_epoch,
+            partition_epoch=word.partition_epoch,
+            isr=word.isr,
+            pending_isr=old.pending_isr if old.partition_epoch == word.partition_epoch else (),
         )
         if new.leader_epoch == old.leader_epoch:
             state = state.with_replica(broker, new)

@@ -126,6 +126,17 @@ class RemoteReplica:
     broker_epoch: int = NONE
 
 
+@attrs.frozen
+class PartitionWord:
+    """What the controller says of the partition, as a broker pulls it."""
+
+    controller_epoch: int
+    leader: int
+    leader_epoch: int
+    partition_epoch: int
+    isr: tuple[int, ...]
+
+
 @attrs.frozen(cache_hash=True)
 class Replica:
     """One broker's replica: its log, what it last heard from the controller, and what it knows as a leader."""
@@ -146,6 +157,7 @@ class Replica:
     remote: tuple[RemoteReplica, ...] = ()
     pending_isr: tuple[int, ...] = ()
     outstanding: tuple[FetchRequest, ...] = ()
+    pulled: PartitionWord | None = None
 
     @property
     def log_end_offset(self) -> int:
@@ -181,6 +193,10 @@ class Controller:
     isr: tuple[int, ...]
     elr: tuple[int, ...] = ()
     last_known_leader: int = NONE
+
+    @property
+    def word(self) -> PartitionWord:
+        return PartitionWord(self.epoch, self.leader, self.leader_epoch, self.partition_epoch, self.isr)
 
 
 @attrs.frozen(cache_hash=True)
@@ -257,8 +273,8 @@ def named_brokers(value: Any, hint: Any = None) -> Iterator[int]:
     """Every broker that `value`, an action or a message, names, in the messages within it as well."""
     if hint == BrokerId:
         yield value
-    elif attrs.has(type(value)):
-        for name, inner in _hints(type(value)).items():
+    elif attrs.has(kind := type(value)):
+        for name, inner in _hints(kind).items():
             yield from named_brokers(getattr(value, name), inner)
     elif isinstance(value, tuple):
         arguments = get_args(hint)

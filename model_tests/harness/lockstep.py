@@ -75,7 +75,11 @@ class Difference(AssertionError):  # noqa: N818 - a finding
 
 
 def large_machine(
-    *, brokers: int = BROKERS, min_insync_replicas: int = 1, unclean_leader_election: bool = False
+    *,
+    brokers: int = BROKERS,
+    min_insync_replicas: int = 1,
+    unclean_leader_election: bool = False,
+    delayed_metadata: bool = False,
 ) -> Replication:
     """The specification with constants that bound nothing but the number of records."""
     return Replication(
@@ -85,6 +89,7 @@ def large_machine(
         unclean_leader_election=unclean_leader_election,
         acks=tuple(Acks),
         long_polls=True,
+        delayed_metadata=delayed_metadata,
         bounds=UNBOUNDED,
     )
 

@@ -1,4 +1,4 @@
-"""The replication machine as a real network shows it: four things that the model leaves out, and no more.
+"""The replication machine as a real network shows it: four ways in which it is looser, and no more.
 
 The specification's network either brings a message or has lost it for good, its followers wait until a connection
 breaks as a whole, and its brokers read the controller's newest word at the instant at which they act on it. A cluster
@@ -7,7 +7,8 @@ validated trace says how often it was needed.
 
 * `ArriveLate`: a message that its sender had given up arrives after all, or a second copy of one does.
 * `AbandonFetch`: a follower stops waiting for one answer.
-* `ApplyOlderMetadata`: what a broker pulled has been overtaken by the time that it acts on it.
+* `ApplyOlderMetadata`: what a broker pulled has been overtaken by the time that it acts on it; the model has
+  `PullMetadata` for that, but a trace does not tell when a broker pulled.
 * `RegisterAgain`: a broker whose registration succeeded never heard so, and registers once more.
 
 All invariants of `spec.replication` are checked on the way, so none of the four weakens what is concluded.

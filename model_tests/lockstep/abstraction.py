@@ -110,6 +110,16 @@ def remote_replicas(replica: PartitionReplica, brokers: int, epochs: Epochs) -> 
     )
 
 
+def word(registration: PartitionRegistration, controller_epoch: int) -> spec.PartitionWord:
+    return spec.PartitionWord(
+        controller_epoch,
+        registration.leader,
+        registration.leader_epoch,
+        registration.partition_epoch,
+        ids(registration.isr),
+    )
+
+
 def controller(
     active: core.Controller, registration: PartitionRegistration, brokers: int, epochs: Epochs
 ) -> spec.Controller:

@@ -11,7 +11,7 @@ The specification's `spent` and most of its `history` are the prover's own and h
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import attrs
@@ -48,6 +48,14 @@ CORRECT: Final = Roles()
 """As they are in production."""
 
 
+@attrs.frozen
+class Pulled:
+    """Metadata that a broker has fetched and not acted on yet: the records, and what they come to."""
+
+    records: Sequence[MetadataRecord]
+    word: spec.PartitionWord
+
+
 @attrs.define
 class Broker:
     """One broker's process and disk."""
@@ -59,6 +67,7 @@ class Broker:
     checkpoint: int = 0
     paused: bool = False
     outstanding: dict[spec.FetchRequest, messages.FollowerFetch] = attrs.field(factory=dict)
+    pulled: Pulled | None = None
     seen: spec.Replica | None = None
     """The abstraction as last taken; dropped whenever the broker is touched."""
 
@@ -186,6 +195,7 @@ class Cores:
             remote=abstraction.remote_replicas(replica, len(self.brokers), self.epochs),
             pending_isr=abstraction.ids(replica.pending_isr),
             outstanding=tuple(sorted(broker.outstanding)),
+            pulled=broker.pulled.word if broker.pulled else None,
         )
 
     # --- the shell's part ------------------------------------------------------------------------------------------
@@ -210,9 +220,16 @@ class Cores:
         broker = self.brokers[number]
         broker.replica = self.roles.replica(number, broker.log, self.config, broker.checkpoint)
 
+    def pull_metadata(self, number: int) -> None:
+        broker = self.brokers[number]
+        word = abstraction.word(self.registration, self.controller.controller_epoch)
+        broker.pulled = Pulled(tuple(self.controller.records_since(broker.image.offset)), word)
+        broker.seen = None
+
     def apply_metadata(self, number: int) -> None:
-        image = self.brokers[number].image
-        image.replay(self.controller.records_since(image.offset))
+        broker, image = self.brokers[number], self.brokers[number].image
+        image.replay(broker.pulled.records if broker.pulled else self.controller.records_since(image.offset))
+        broker.pulled = None
         registration = image.partition(TOPIC, PARTITION)
         assert registration is not None
         self.replica(number).apply_metadata(registration, image.controller_epoch, self.now_ms)

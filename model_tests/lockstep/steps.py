@@ -101,6 +101,10 @@ def receive_alter_partition_response(cores: Cores, action: control.ReceiveAlterP
     cores.carry_out_effects(action.response.leader)
 
 
+def pull_metadata(cores: Cores, action: control.PullMetadata) -> None:
+    cores.pull_metadata(action.broker)
+
+
 def apply_metadata(cores: Cores, action: control.ApplyMetadata) -> None:
     cores.apply_metadata(action.broker)
 
@@ -208,6 +212,7 @@ PERFORM: Final[Mapping[type[Action], Callable[[Cores, Any], None]]] = {
     control.RetryAlterPartition: retry_alter_partition,
     control.ReceiveAlterPartition: receive_alter_partition,
     control.ReceiveAlterPartitionResponse: receive_alter_partition_response,
+    control.PullMetadata: pull_metadata,
     control.ApplyMetadata: apply_metadata,
     control.PreferredElection: preferred_election,
     control.UncleanElection: unclean_election,

@@ -72,7 +72,9 @@ def walk(
     """Walk `number` of `seed`, of about `length` actions; a bug may be in `machine`, in `roles`, or in both."""
     rng = Random(f"{seed}/{number}")  # a string is hashed the same way in every process
     constants = large_machine(
-        min_insync_replicas=rng.choice((1, 1, 2)), unclean_leader_election=rng.choice((False, True))
+        min_insync_replicas=rng.choice((1, 1, 2)),
+        unclean_leader_election=rng.choice((False, True)),
+        delayed_metadata=True,
     )
     drawn = machine(**attrs.asdict(constants, recurse=False))
     weights = {kind: rng.choice(_HARM_WEIGHTS if kind in _HARM else _PROTOCOL_WEIGHTS) for kind in drawn.action_types}

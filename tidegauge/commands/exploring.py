@@ -40,7 +40,8 @@ def explore(
     ----------
     spec
         replication, kip320 (the published model), or one of the models that verify explores: isr, elections, shrink,
-        preferred, lapse, crash, crash-and-shrink, unclean, unclean-by-hand, network, controller, acks.
+        preferred, lapse, crash, crash-and-shrink, unclean, unclean-by-hand, network, controller, delayed-metadata,
+        acks.
     constants
         Constants and bounds as NAME=VALUE, for example brokers=2 max_records=2 crashes=1.
     bug
