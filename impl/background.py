@@ -8,6 +8,12 @@ from types import TracebackType
 import trio
 
 
+def require_trio(what: str) -> None:
+    """Raise RuntimeError where no trio loop runs, under asyncio for one."""
+    if not trio.lowlevel.in_trio_run():
+        raise RuntimeError(f"{what} runs in trio, and there is no trio loop here: use trio.run, not asyncio")
+
+
 class Background(AbstractAsyncContextManager[trio.Nursery]):
     """A nursery that is cancelled when its block ends.
 
@@ -15,10 +21,8 @@ class Background(AbstractAsyncContextManager[trio.Nursery]):
     only the failure of a task, for which the block is cancelled, comes as trio's exception group.
     """
 
-    def __init__(self) -> None:
-        self._nursery_context = trio.open_nursery()
-
     async def __aenter__(self) -> trio.Nursery:
+        self._nursery_context = trio.open_nursery()
         self._nursery = await self._nursery_context.__aenter__()
         return self._nursery
 

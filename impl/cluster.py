@@ -22,12 +22,13 @@ from typing import Any, Final, Literal
 
 import trio
 
-from impl.background import Background
+from impl.background import Background, require_trio
 from impl.client.client import Client, ClientConfig
 from impl.client.observer import Observer
 from impl.cluster_faults import Faults
 from impl.controller.controller import Controller
 from impl.controller.state import DEFAULT_CONTROLLER_ID
+from impl.controller.topic_config import config_value
 from impl.hosts import Host, SimulatedHost, TcpHost
 from impl.partition.replica import PartitionReplica
 from impl.ports.network import Address
@@ -95,6 +96,7 @@ class Cluster(Faults):
     # --- running ---------------------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Cluster:
+        require_trio("a cluster")
         if self._entered:
             raise RuntimeError("a cluster runs once: make a new one")
         self._entered = True
@@ -220,6 +222,8 @@ class Cluster(Faults):
         return tuple(sorted(registration.isr))
 
     def _running(self, broker_id: int) -> Running:
+        if type(broker_id) is not int:
+            raise ValueError(f"a broker's id is {broker_id!r}: give a whole number from 0 to {self.size - 1}")
         running = self._nodes.get(broker_name(broker_id))
         if running is None:
             raise ValueError(f"there is no broker {broker_id}: ids go from 0 to {self.size - 1}")
@@ -234,10 +238,15 @@ class Cluster(Faults):
         config: ClientConfig | None = None,
         observer: Observer | None = None,
     ) -> Client:
-        """A client, to be used as `async with`; on the simulated host its id is its name in the network."""
+        """A client, to be used as `async with`; on the simulated host its id is its name in the network.
+
+        Without a config of its own it sends what the cluster's message.max.bytes lets brokers take.
+        """
         host = self.host
         self._clients += 1
         name = client_id or f"client-{self._clients}"
+        if config is None:
+            config = ClientConfig(message_max_bytes=config_value({}, "max.message.bytes", self.config.topic_defaults))
         bootstrap = [self._addresses[broker_name(broker_id)] for broker_id in range(self.size)]
         return Client(host.network(name), bootstrap, host.clock(name), client_id=name, config=config, observer=observer)
 

@@ -131,18 +131,18 @@ class Faults:
     def isolate(self, *nodes: NodeName, inbound: bool = True, outbound: bool = True) -> None:
         """Cut nodes off from all others, clients and controller included, in either or both directions."""
         for node in nodes:
-            self.network.isolate(_name(node), inbound=inbound, outbound=outbound)
+            self.network.isolate(self._node_name(node), inbound=inbound, outbound=outbound)
 
     def block(self, source: NodeName, destination: NodeName) -> None:
         """Let nothing pass from one node to another; the way back stays open."""
-        self.network.block(_name(source), _name(destination))
+        self.network.block(self._node_name(source), self._node_name(destination))
 
     def heal(self, *nodes: NodeName) -> None:
         """Undo `isolate` and `block`, for these nodes or for all."""
         if not nodes:
             self.network.heal()
         for node in nodes:
-            self.network.heal(_name(node))
+            self.network.heal(self._node_name(node))
 
     def drop(self, loss: float = 1.0, source: NodeName | None = None, destination: NodeName | None = None) -> None:
         """Lose frames of the links from `source` to `destination` (None: any) with this probability."""
@@ -170,10 +170,13 @@ class Faults:
 
     def reset_connections(self, node: NodeName, peer: NodeName | None = None) -> int:
         """Break the connections between two nodes (or all of one): what is on its way is lost. Returns how many."""
-        return self.network.reset(_name(node), None if peer is None else _name(peer))
+        return self.network.reset(self._node_name(node), None if peer is None else self._node_name(peer))
 
     def _set(self, source: NodeName | None, destination: NodeName | None, **changes: Any) -> None:
-        link = None if source is None else _name(source), None if destination is None else _name(destination)
+        link = (
+            None if source is None else self._node_name(source),
+            None if destination is None else self._node_name(destination),
+        )
         faults: LinkFaults = attrs.evolve(self.network.rule(*link), **changes)
         self.network.set_faults(faults, *link)
 
@@ -213,6 +216,12 @@ class Faults:
         self._simulated("a failing disk").disk(_name(broker_id)).fail_next_sync()
 
     # --- within --------------------------------------------------------------------------------------------------
+
+    def _node_name(self, node: NodeName) -> str:
+        """A node's name in the network. Raises ValueError for the id of no broker."""
+        if not isinstance(node, str):
+            self._running(node)
+        return _name(node)
 
     def _simulated(self, what: str) -> SimulatedHost:
         if not isinstance(self.host, SimulatedHost):

@@ -19,7 +19,7 @@ import attrs
 import trio
 from kio.schema.errors import ErrorCode
 
-from impl.background import Background
+from impl.background import Background, require_trio
 from impl.client import requests
 from impl.client.errors import KafkaError
 from impl.client.observer import Observer, Operation
@@ -46,6 +46,8 @@ class ClientConfig:
     """How long an operation may take, with all attempts."""
     retry_backoff_ms: float = 100
     fetch_max_bytes: int = 1 << 20
+    message_max_bytes: int = 1_048_588
+    """A larger batch is refused before it is sent. Raise it for a topic whose max.message.bytes is larger."""
 
 
 class Client:
@@ -74,6 +76,7 @@ class Client:
         self._background = Background()
 
     async def __aenter__(self) -> Client:
+        require_trio("a client")
         self._nursery = await self._background.__aenter__()
         return self
 
@@ -103,6 +106,7 @@ class Client:
 
         acks: 0, 1 or -1 (all). Raises KafkaError; with `maybe_done` the records may be in the log, now or later.
         """
+        _check_partition(topic, partition)
         if acks not in (0, 1, ALL):
             raise ValueError(f"acks is {acks}: use 0, 1 or {ALL} (all)")
         if not values:
@@ -128,7 +132,8 @@ class Client:
 
         Raises KafkaError (OFFSET_OUT_OF_RANGE outside the log).
         """
-        _check_64_bits("offset", offset)
+        _check_partition(topic, partition)
+        _check_whole("offset", offset)
         operation = Operation(self.client_id, "fetch", topic, partition, offset=offset)
 
         async def attempt() -> Fetched:
@@ -146,7 +151,8 @@ class Client:
 
         The offset is -1 when no record is that late. Raises KafkaError.
         """
-        _check_64_bits("timestamp", timestamp)
+        _check_partition(topic, partition)
+        _check_whole("timestamp", timestamp)
         operation = Operation(self.client_id, "list_offsets", topic, partition, offset=timestamp)
 
         async def attempt() -> ListedOffset:
@@ -158,6 +164,8 @@ class Client:
 
     async def metadata(self, *topics: str, timeout_ms: float | None = None) -> Any:
         """kio's MetadataResponse from any broker: of these topics, or of all."""
+        for topic in topics:
+            _check_topic(topic)
 
         async def attempt() -> Any:
             return await self.ask_any(requests.metadata(topics or None), repeatable=True)
@@ -174,11 +182,15 @@ class Client:
         assignments: Sequence[Sequence[int]] = (),
     ) -> None:
         """Create a topic; `assignments` names each partition's brokers by hand. Raises KafkaError."""
+        _check_topic(name)
+        _check_whole("partitions", partitions, 32)
+        _check_whole("replication_factor", replication_factor, 16)
         request = requests.create_topic(name, partitions, replication_factor, configs or {}, assignments)
         requests.check_created(await self._once(request))
 
     async def elect_leaders(self, topic: str, partition: int = 0, *, unclean: bool = False) -> None:
         """Give the leadership to the preferred replica or, `unclean`, to any live one. Raises KafkaError."""
+        _check_partition(topic, partition)
         requests.check_elected(await self._once(requests.elect_leaders(topic, partition, unclean=unclean)))
 
     async def _once(self, request: Any) -> Any:
@@ -210,7 +222,7 @@ class Client:
         async def attempt() -> int | None:
             route = await self._routes.leader(self, operation.topic, operation.partition)
             left_ms = max(1, math.ceil((deadline - trio.current_time()) * 1000))
-            batch = requests.batch(operation.values, self._clock.now_ms())
+            batch = requests.batch(operation.values, self._clock.now_ms(), self.config.message_max_bytes)
             request = requests.produce(route, batch, operation.acks, left_ms)
             if operation.acks == 0:
                 await self._channel(route.address).send(request)
@@ -303,6 +315,16 @@ RETRIABLE: Final = frozenset(
 """Errors that another attempt, perhaps elsewhere, may not meet."""
 
 
-def _check_64_bits(name: str, value: object) -> None:
-    if not isinstance(value, int) or not -(1 << 63) <= value < 1 << 63:
-        raise ValueError(f"{name} is {value!r}: give a whole number of 64 bits")
+def _check_whole(name: str, value: object, bits: int = 64) -> None:
+    if not isinstance(value, int) or not -(1 << bits - 1) <= value < 1 << bits - 1:
+        raise ValueError(f"{name} is {value!r}: give a whole number of {bits} bits")
+
+
+def _check_topic(name: object) -> None:
+    if not isinstance(name, str):
+        raise ValueError(f"a topic's name is {name!r}: give text")
+
+
+def _check_partition(topic: object, partition: object) -> None:
+    _check_topic(topic)
+    _check_whole("partition", partition, 32)

@@ -57,9 +57,19 @@ class ListedOffset:
     leader_epoch: int
 
 
-def batch(values: Sequence[bytes], timestamp_ms: int) -> bytes:
-    """One record batch with these values."""
-    return build_batch([Record(nth, timestamp_ms, None, value) for nth, value in enumerate(values)])
+def batch(values: Sequence[bytes], timestamp_ms: int, max_bytes: int | None = None) -> bytes:
+    """One record batch with these values. Raises KafkaError, as the leader would, if it is larger than that."""
+    check_size(sum(memoryview(value or b"").nbytes for value in values), max_bytes)  # before any is copied
+    built = build_batch([Record(nth, timestamp_ms, None, value) for nth, value in enumerate(values)])
+    check_size(len(built), max_bytes)
+    return built
+
+
+def check_size(size: int, max_bytes: int | None) -> None:
+    """Raise KafkaError for a batch of too many bytes."""
+    if max_bytes is not None and size > max_bytes:
+        message = f"a batch of at least {size} bytes: message.max.bytes is {max_bytes}; send less, or raise it"
+        raise KafkaError(ErrorCode.message_too_large, message)
 
 
 def produce(route: Route, records: bytes, acks: int, timeout_ms: int) -> ProduceRequest:

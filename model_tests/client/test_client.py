@@ -210,6 +210,52 @@ async def test_a_cluster_that_cannot_be_reached_is_an_error_in_time() -> None:
 
 
 @simulated
+async def test_a_batch_larger_than_the_limit_was_not_done_and_never_sent() -> None:
+    async with Cluster(brokers=1, seed=1) as cluster:
+        await cluster.create_topic("t")
+        async with cluster.client() as client:
+            for value in (bytes(200_000_000), bytes(1_048_588)):
+                with pytest.raises(KafkaError, match="is 1048588; send less, or raise it") as refused:
+                    await client.produce("t", value)
+                assert refused.value.code is ErrorCode.message_too_large
+                assert not refused.value.maybe_done
+            assert await client.produce("t", bytes(1_048_500)) == 0
+
+
+@simulated
+async def test_a_client_sends_as_much_as_its_cluster_takes() -> None:
+    async with Cluster(brokers=1, seed=1, config={"message.max.bytes": 3_000_000}) as cluster:
+        await cluster.create_topic("t")
+        async with cluster.client() as client:
+            assert await client.produce("t", bytes(2_000_000)) == 0
+        async with cluster.client(config=ClientConfig(message_max_bytes=1000)) as client:
+            with pytest.raises(KafkaError, match="MESSAGE_TOO_LARGE: a batch of at least 1000000 bytes"):
+                await client.produce("t", bytes(1_000_000))
+
+
+@simulated
+async def test_names_that_are_no_text_are_refused_before_anything_is_sent() -> None:
+    async with Cluster(brokers=1, seed=1) as cluster:
+        odd: Any = 7
+        with pytest.raises(ValueError, match="a topic's name is 7: give text"):
+            await cluster.create_topic(odd)
+        with pytest.raises(ValueError, match="partitions is '1': give a whole number of 32 bits"):
+            await cluster.create_topic("t", "1")  # type: ignore[arg-type]
+        async with cluster.client() as client:
+            for mistake in (
+                client.produce(odd, b"a"),
+                client.fetch(odd, 0),
+                client.list_offsets(odd),
+                client.metadata(odd),
+                client.elect_leaders(odd),
+            ):
+                with pytest.raises(ValueError, match="a topic's name is 7: give text"):
+                    await mistake
+            with pytest.raises(ValueError, match="partition is '0': give a whole number of 32 bits"):
+                await client.produce("t", b"a", partition="0")  # type: ignore[arg-type]
+
+
+@simulated
 async def test_what_is_no_record_and_no_offset_is_refused_before_anything_is_sent() -> None:
     async with Cluster(brokers=1, seed=1) as cluster:
         await cluster.create_topic("t")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -250,6 +251,18 @@ async def crash_nobody(cluster: Cluster) -> None:
     await cluster.crash(9)
 
 
+async def crash_text(cluster: Cluster) -> None:
+    await cluster.crash("0")  # type: ignore[arg-type]
+
+
+async def isolate_nobody(cluster: Cluster) -> None:
+    cluster.isolate(9)
+
+
+async def lose_what_nobody_sends(cluster: Cluster) -> None:
+    cluster.drop(source=9)
+
+
 async def ask_for_no_topic(cluster: Cluster) -> None:
     cluster.replica(0, "nothing")
 
@@ -261,6 +274,9 @@ async def ask_for_no_topic(cluster: Cluster) -> None:
         (pause_the_dead, "broker 0 is down: restart it first"),
         (restart_the_living, "broker 0 is up: crash it first"),
         (crash_nobody, "there is no broker 9: ids go from 0 to 0"),
+        (crash_text, "a broker's id is '0': give a whole number from 0 to 0"),
+        (isolate_nobody, "there is no broker 9: ids go from 0 to 0"),
+        (lose_what_nobody_sends, "there is no broker 9: ids go from 0 to 0"),
         (ask_for_no_topic, "broker 0 does not host nothing-0"),
     ],
 )
@@ -269,6 +285,15 @@ async def test_faults_that_cannot_be_are_refused(mistake: Callable[[Cluster], An
     async with Cluster(brokers=1, seed=4) as cluster:
         with pytest.raises(ValueError, match=complaint):
             await mistake(cluster)
+
+
+def test_a_cluster_under_asyncio_says_that_it_runs_in_trio() -> None:
+    async def enter() -> None:
+        async with Cluster(brokers=1):
+            pass
+
+    with pytest.raises(RuntimeError, match=r"a cluster runs in trio, .*: use trio.run, not asyncio"):
+        asyncio.run(enter())
 
 
 @simulated
