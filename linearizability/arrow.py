@@ -5,7 +5,9 @@ docs/history.md documents the columns.
 
 from __future__ import annotations
 
+import difflib
 import json
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,6 +39,8 @@ SCHEMA = pa.schema(
     ]
 )
 REQUIRED = ("history", "process", "kind", "outcome", "topic", "partition", "offset", "values", "call", "return")
+ASIDE = ("_", "meta")
+"""How the name of a column or field begins that the checker leaves to people."""
 NULLABLE = ("offset", "values", "return")
 """Required columns in which a null means something."""
 _DEFAULTS = {"isolation": 0, "acks": -1, "high_watermark": UNKNOWN}
@@ -78,8 +82,28 @@ def from_arrow(
     )
 
 
+def unknown_name(name: str, known: Sequence[str], what: str = "column") -> str:
+    """What is wrong with a name that is none of those in docs/history.md; empty when nothing is.
+
+    A misspelt name would drop what it holds, and with it the evidence.
+    """
+    if name in known or name.startswith(ASIDE):
+        return ""
+    close = difflib.get_close_matches(name, known, n=1)
+    meant = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)};"
+    return f"unknown {what} {name!r}: {meant} a name that begins with _ or meta is left aside"
+
+
+def known_columns(names: Iterable[str], source: str) -> None:
+    """Raise HistoryError for a column that docs/history.md does not know."""
+    for name in names:
+        if wrong := unknown_name(name, SCHEMA.names):
+            raise HistoryError(f"{source}: {wrong}")
+
+
 def require_columns(table: pa.Table, source: str) -> None:
-    """Raise HistoryError unless all columns are there that have no default, and none is there twice."""
+    """Raise HistoryError unless all columns are there that have no default, none is there twice, and all are known."""
+    known_columns(table.column_names, source)
     double = [name for name in SCHEMA.names if table.column_names.count(name) > 1]
     if double:
         raise HistoryError(f"{source}: more than one column {', '.join(double)}; write each column once")

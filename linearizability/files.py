@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from linearizability.arrow import SCHEMA, TOPICS, HistoryError, from_arrow, to_arrow
+from linearizability.arrow import SCHEMA, TOPICS, HistoryError, from_arrow, known_columns, to_arrow
 from linearizability.history import Ints, Operations, blocks, concatenate
 from linearizability.malformed import MalformedRow, sieve, split
 
@@ -49,6 +49,7 @@ def _load(path: str | Path, row_groups: Sequence[int] | None) -> tuple[pa.Table,
     """The table, the names of its topics if the file has them, and the number in the file of each row."""
     with _opened(path) as file:
         topics = _topics(file.metadata.metadata, str(path))
+        known_columns(file.schema_arrow.names, str(path))
         columns = [name for name in SCHEMA.names if name in file.schema_arrow.names]
         groups = range(file.num_row_groups) if row_groups is None else row_groups
         sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]

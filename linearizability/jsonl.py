@@ -8,16 +8,21 @@ invocation that its process has open. One that is never completed is info and ne
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from pathlib import Path
 from typing import Any, TypeVar
 
-from linearizability.arrow import HistoryError
+from linearizability.arrow import SCHEMA, HistoryError, unknown_name
 from linearizability.history import UNKNOWN, History, Isolation, Kind, Operation, Operations, Outcome
 
 E = TypeVar("E", bound=IntEnum)
 EVENTS = ("invoke", "ok", "fail", "info")
+ROW_FIELDS = tuple(SCHEMA.names)
+_ELSEWHERE = ("kind", "outcome", "call", "return")
+"""An event says these by its type, f and time."""
+EVENT_FIELDS = ("type", "f", "time", *(name for name in ROW_FIELDS if name not in _ELSEWHERE), "error")
+"""Of these, `index` and `error` are Jepsen's and are not read: events are in order, and an outcome is their type."""
 
 
 def read(path: str | Path) -> Operations:
@@ -40,9 +45,10 @@ def parse(lines: Iterable[str], source: str = "memory") -> Operations:
         if not line.strip():
             continue
         try:
-            fields = json.loads(line)
+            fields = json.loads(line, object_pairs_hook=_object)
             if not isinstance(fields, dict):
                 raise ValueError("it is not a JSON object; write one object a line")
+            _known(fields)
             if "type" in fields:
                 events.take(fields)
             else:
@@ -52,6 +58,25 @@ def parse(lines: Iterable[str], source: str = "memory") -> Operations:
         except (ValueError, RecursionError) as error:
             raise HistoryError(f"{source}, line {number}: {error}") from error
     return Operations.of([*rows, *events.rows()])
+
+
+def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object; of a field that is there twice, one value would go unseen."""
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(
+            f"more than one field {next(name for name in names if names.count(name) > 1)}; write each once"
+        )
+    return fields
+
+
+def _known(fields: Mapping[str, Any]) -> None:
+    known, what = (EVENT_FIELDS, "field of an event") if "type" in fields else (ROW_FIELDS, "field")
+    if not fields.keys() <= set(known):
+        for name in fields:
+            if wrong := unknown_name(name, known, what):
+                raise ValueError(wrong)
 
 
 def write(path: str | Path, operations: Iterable[Operation]) -> None:

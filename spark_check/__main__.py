@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from linearizability.log import Level
 from spark_check.errors import CannotRun
 from spark_check.job import open_job
-from spark_check.session import CORES, JVM_MEMORY, local_session
+from spark_check.session import CORES, JVM_MEMORY, BadMemory, heap, local_session
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -28,6 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("error: interrupted; what is done is kept: --resume goes on from there", file=sys.stderr)
         return 2
+    if not summary.operations and not summary.malformed:
+        print(f"warning: {', '.join(options.histories)}: no operations, so nothing is judged", file=sys.stderr)
     if options.json:
         print(json.dumps(summary.to_json()))
     else:
@@ -40,6 +42,13 @@ def _cores(text: str) -> int:
     if not text.isdecimal() or not int(text):
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of workers: use 1 or more")
     return int(text)
+
+
+def _memory(text: str) -> str:
+    try:
+        return heap(text)
+    except BadMemory as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _show_progress(done: int, units: int) -> None:
@@ -61,7 +70,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--json", action="store_true", help="print the summary as one JSON object")
     parser.add_argument("--resume", action="store_true", help="go on with the job that was begun in DIR")
     parser.add_argument("--cores", type=_cores, default=CORES, metavar="N", help="workers (default: %(default)s)")
-    parser.add_argument("--memory", default=JVM_MEMORY, metavar="SIZE", help="heap of the JVM (default: %(default)s)")
+    parser.add_argument(
+        "--memory", type=_memory, default=JVM_MEMORY, metavar="SIZE", help="heap of the JVM (default: %(default)s)"
+    )
     return parser
 
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from linearizability.arrow import HistoryError, known_columns
 from spark_check.errors import BadInput
 from spark_check.planner import Piece
 
@@ -76,6 +77,10 @@ def pieces_of(files: Sequence[Path]) -> Iterator[Piece]:
 
 def _key_column(file: Path, footer: pq.FileMetaData) -> int:
     schema = footer.schema.to_arrow_schema()
+    try:
+        known_columns(schema.names, str(file))
+    except HistoryError as error:
+        raise BadInput(str(error)) from None
     if KEY not in schema.names:
         raise BadInput(
             f"{file} has no column `{KEY}`, it has {', '.join(schema.names) or 'none'}: "

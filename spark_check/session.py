@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -26,6 +27,10 @@ TRIES = 3
 
 JVM_MEMORY = "640m"
 """Heap of the JVM. It carries units and summaries, no operations, unless unclustered input has to be shuffled."""
+
+LEAST_MEMORY = 512
+"""MiB; Spark refuses to start with less than 450 for itself."""
+_MIB = {"m": 1, "g": 1024}
 
 SETTINGS: Mapping[str, str] = {
     # The JVM lives for seconds and computes little: the second compiler would cost more than it saves.
@@ -47,11 +52,31 @@ class NoSpark(CannotRun):
     """PySpark is not installed, or its JVM does not start."""
 
 
+class BadMemory(CannotRun):
+    """No heap that a JVM with Spark in it could have."""
+
+
+def heap(memory: str) -> str:
+    """`memory`, if Spark starts with a heap of that size; raises BadMemory."""
+    found = re.fullmatch(r"([0-9]{1,9})([mg])b?", memory, re.IGNORECASE)
+    if found is None:
+        raise BadMemory(f"memory is {memory!r}: give a whole number of m or g, such as {JVM_MEMORY} or 2g")
+    mebibytes = int(found[1]) * _MIB[found[2].lower()]
+    if mebibytes < LEAST_MEMORY:
+        raise BadMemory(f"memory is {memory!r}: Spark starts with no less than {LEAST_MEMORY}m")
+    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
+    if mebibytes > machine:
+        raise BadMemory(f"memory is {memory!r}: this machine has {machine}m, give less")
+    return f"{found[1]}{found[2].lower()}"
+
+
 def local_session(cores: int = CORES, memory: str = JVM_MEMORY, name: str = "tidegauge spark_check") -> SparkSession:
     """The session that this process has, or a new one on this machine's `cores`.
 
-    Raises NoJava if there is no Java to start one with, NoSpark if pyspark is missing or does not start.
+    Raises BadMemory for a heap that can't be, NoJava if there is no Java to start one with, NoSpark if pyspark is
+    missing or does not start.
     """
+    memory = heap(memory)
     try:
         from pyspark import SparkConf, SparkContext
         from pyspark.java_gateway import launch_gateway

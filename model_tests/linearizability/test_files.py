@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -124,7 +125,20 @@ def changed(column: str, row: int, value: Any) -> pa.Table:
     return table.set_column(at, field, pa.array(items, field.type))
 
 
+def renamed(**names: str) -> pa.Table:
+    table = to_arrow(history(ROWS))
+    return table.rename_columns([names.get(name, name) for name in table.column_names])
+
+
 FAULTY_TABLES: dict[str, tuple[Callable[[], pa.Table], str]] = {
+    "an unknown column": (
+        lambda: renamed(high_watermark="high_watermrak"),
+        "f: unknown column 'high_watermrak': did you mean 'high_watermark'? a name that begins with _ or meta is left",
+    ),
+    "a column like no other": (
+        lambda: renamed(acks="xyz"),
+        "f: unknown column 'xyz': there are history, index, process",
+    ),
     "a missing column": (
         lambda: to_arrow(history(ROWS)).drop_columns(["call"]),
         "f: no column call; the columns are listed in docs/history.md",
@@ -257,6 +271,13 @@ def test_events_are_paired_by_process() -> None:
 
 
 BAD_LINES = {
+    '{"high_watermrak": 3, "kind": "fetch"}': "line 1: unknown field 'high_watermrak': did you mean 'high_watermark'?",
+    '{"type": "ok", "process": 0, "time": 1, "ofset": 0}': (
+        "line 1: unknown field of an event 'ofset': did you mean 'offset'?"
+    ),
+    '{"type": "ok", "process": 0, "time": 1, "value": 0}': "line 1: unknown field of an event 'value'",
+    '{"kind": "fetch", "error": "x"}': "line 1: unknown field 'error': there are history, index,",
+    '{"kind": "fetch", "values": [1], "values": []}': "line 1: more than one field values; write each once",
     "{": "line 1: Expecting property name",
     "[1]": "line 1: it is not a JSON object",
     '{"type": "ok", "process": 0, "time": 1}': "line 1: process 0 completes nothing",
@@ -275,6 +296,26 @@ def test_a_bad_line_is_refused_with_its_number(line: str) -> None:
     with pytest.raises(HistoryError) as refused:
         jsonl.parse([line], "f")
     assert str(refused.value).startswith(f"f, {BAD_LINES[line]}")
+
+
+def test_what_is_not_the_checkers_is_left_aside(tmp_path: Path) -> None:
+    aside = {"_host": "a", "meta": {"x": 1}, "metadata": [1]}
+    row = {"kind": "list_offsets", "outcome": "ok", "process": 0, "topic": "t", "call": 1, "return": 2, "offset": 0}
+    (read,) = jsonl.parse([json.dumps(row | aside)])
+    assert (read.offset, read.meta) == (0, '{"x": 1}')
+    asked = {"type": "invoke", "f": "list_offsets", "process": 0, "topic": "t", "time": 1, "index": 7}
+    told = {"type": "info", "process": 0, "time": 2, "index": 8, "error": "timeout"}
+    assert len(list(jsonl.parse([json.dumps(asked | aside), json.dumps(told | aside)]))) == 1
+    table = to_arrow(history(ROWS)).append_column("_host", pa.array(["a"] * len(ROWS)))
+    pq.write_table(table, tmp_path / "h.parquet")
+    assert len(files.read(tmp_path / "h.parquet")) == len(from_arrow(table)) == len(ROWS)
+
+
+@pytest.mark.parametrize("read", [files.read, files.read_sound])
+def test_an_unknown_column_of_a_file_is_refused(tmp_path: Path, read: Callable[[Path], Any]) -> None:
+    pq.write_table(renamed(high_watermark="high_watermrak"), tmp_path / "h.parquet")
+    with pytest.raises(HistoryError, match=r"h\.parquet: unknown column 'high_watermrak'"):
+        read(tmp_path / "h.parquet")
 
 
 def test_a_history_is_built_call_by_call() -> None:

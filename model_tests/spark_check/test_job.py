@@ -246,6 +246,37 @@ def test_exit_status_2_for_bad_input_and_output_before_spark_is_started(
     assert [path.name for path in (tmp_path / "full").iterdir()] == ["thesis.txt"]
 
 
+def test_no_operations_at_all_are_told_on_standard_error(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "none.parquet"
+    pq.write_table(to_arrow(histories(1)).slice(0, 0), file)
+    status, said, warned = command(capsys, file, "--out", tmp_path / "out")
+    assert (status, said.splitlines()[0]) == (0, "0 histories, 0 operations, judged at level kafka")
+    assert f"warning: {file}: no operations, so nothing is judged" in warned
+
+
+def test_an_unknown_column_is_refused_before_spark_is_started(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = to_arrow(histories(1))
+    names = ["high_watermrak" if name == "high_watermark" else name for name in table.column_names]
+    pq.write_table(table.rename_columns(names), tmp_path / "odd.parquet")
+    status, _, said = command(capsys, tmp_path / "odd.parquet", "--out", tmp_path / "out")
+    assert status == 2
+    assert "unknown column 'high_watermrak': did you mean 'high_watermark'?" in said
+
+
+def test_a_heap_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    for memory in ("x", "1k"):
+        with pytest.raises(SystemExit) as raised:
+            main(["histories", "--out", "out", f"--memory={memory}"])
+        assert raised.value.code == 2
+        said = capsys.readouterr().err
+        assert f"argument --memory: memory is {memory!r}: give a whole number of m or g" in said
+        assert "Java" not in said
+
+
 def test_a_number_of_workers_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     for cores in ("0", "-1", "two"):
         with pytest.raises(SystemExit) as raised:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from spark_check.session import BadMemory, heap, local_session
+
 pytestmark = pytest.mark.spark
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -36,9 +38,11 @@ print(again.range(40).count() + 2)
 
 def test_a_jvm_that_does_not_start_is_explained_in_its_own_words() -> None:
     code = """
+import os
 from spark_check.session import NoSpark
+os.environ["SPARK_SUBMIT_OPTS"] = "-Xmx1x"
 try:
-    local_session(memory="1x")
+    local_session()
 except NoSpark as error:
     print(error)
 """
@@ -46,6 +50,28 @@ except NoSpark as error:
     assert said.startswith("Spark did not start on the Java in ")
     assert "-Xmx1x" in said
     assert "JAVA_HOME chooses another" in said
+
+
+@pytest.mark.parametrize("memory", ["x", "1x", "640", "-1m", "1.5g", ""])
+def test_a_heap_that_is_no_size_is_refused(memory: str) -> None:
+    with pytest.raises(BadMemory, match=f"memory is {memory!r}: give a whole number of m or g, such as 640m or 2g"):
+        local_session(memory=memory)
+
+
+@pytest.mark.parametrize("memory", ["1m", "511M", "0g"])
+def test_a_heap_that_spark_does_not_start_with_is_refused(memory: str) -> None:
+    with pytest.raises(BadMemory, match=f"memory is {memory!r}: Spark starts with no less than 512m"):
+        local_session(memory=memory)
+
+
+def test_the_smallest_heap_is_enough_and_a_size_has_many_spellings() -> None:
+    assert [heap(memory) for memory in ("512m", "2G", "1gb")] == ["512m", "2g", "1g"]
+    assert run("print(local_session(memory='512m').range(3).count())").stdout == "3\n"
+
+
+def test_a_heap_that_the_machine_has_no_room_for_is_refused() -> None:
+    with pytest.raises(BadMemory, match=r"memory is '900000000m': this machine has \d+m"):
+        local_session(memory="900000000m")
 
 
 def test_a_machine_without_pyspark_is_told_what_to_install() -> None:
