@@ -92,6 +92,11 @@ def check(operations: Operations, level: Level = Level.KAFKA, hole_steps: int = 
 
     All partitions are screened in one array pass; those that it flags are judged one by one.
     """
+    if not isinstance(operations, Operations):
+        kind = type(operations).__name__
+        raise TypeError(
+            f"check judges Operations, not {kind}: give history.operations(), or what linearizability.files.read read"
+        )
     suspects = screen(operations, level)
     anomalies: list[Anomaly] = []
     for rows in suspects.rows:

@@ -113,6 +113,8 @@ def explore(
     `symmetry` keeps one state per orbit (see spec.symmetry). `progress` is called every few thousand states.
     Raises ValueError for a limit on seconds without a clock, or for symmetry that the machine does not declare.
     """
+    if not isinstance(machine, Machine):
+        raise TypeError(f"explore takes a machine, not {machine!r}: for example tidegauge.Replication(brokers=3)")
     if limits.seconds is not None and clock is None:
         raise ValueError(f"a limit of {limits.seconds} seconds needs a clock: pass clock=time.process_time")
     search = _Search(machine, limits, stop, Orbits(machine) if symmetry else None, clock, progress)

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import attrs
 import numpy as np
@@ -16,7 +17,7 @@ import pytest
 from linearizability import files, jsonl
 from linearizability.arrow import HistoryError, from_arrow, to_arrow
 from linearizability.check import check
-from linearizability.history import Operation, Operations, Outcome
+from linearizability.history import History, Operation, Operations, Outcome
 from linearizability.malformed import BEYOND, find, sieve
 from model_tests.linearizability.rows import election, end, fetch, history, produce, settled
 
@@ -110,3 +111,9 @@ def test_a_history_file_that_cannot_be_completed_leaves_nothing(
     with pytest.raises(OSError, match="No space left"):
         files.write(tmp_path / "histories.parquet", history([end(0, 1, 0)]))
     assert not list(tmp_path.iterdir())
+
+
+def test_what_is_no_operations_is_refused_in_words() -> None:
+    recorded: Any = History()
+    with pytest.raises(TypeError, match=r"check judges Operations, not History: give history.operations\(\)"):
+        check(recorded)

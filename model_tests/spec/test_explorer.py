@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import count
+from typing import Any
 
 import attrs
 import pytest
@@ -225,3 +226,9 @@ def test_a_rule_that_raises_says_how_to_get_there() -> None:
 def test_the_same_search_gives_the_same_result() -> None:
     assert explore(Ceremony(), stop=Stop.NEVER) == explore(Ceremony(), stop=Stop.NEVER)
     assert isinstance(explore(Ceremony()).violations[0].trace.last, Badges)
+
+
+def test_what_is_no_machine_is_refused_in_words() -> None:
+    machine: Any = "kip320"
+    with pytest.raises(TypeError, match=r"explore takes a machine, not 'kip320': for example .*Replication"):
+        explore(machine)

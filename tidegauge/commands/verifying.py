@@ -112,7 +112,10 @@ def spark_judge() -> JudgeInSpark:
         raise Unusable(f"Spark can't run: {error} (or leave it out: --no-spark)") from None
 
     def in_spark(histories: Sequence[Path], tables: Path) -> str:
-        summary = open_job(histories, tables).run(local_session())
+        try:
+            summary = open_job(histories, tables).run(local_session())
+        except CannotRun as error:
+            raise Unusable(f"Spark can't run: {error} (or leave it out: --no-spark)") from None
         return f"{summary.histories:,} histories, {summary.operations:,} operations in {tables}"
 
     return in_spark

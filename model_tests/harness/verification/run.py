@@ -116,7 +116,7 @@ def break_stage(bug: parts.Demonstrated) -> Stage:
     return Stage(
         name=BREAK,
         what=f"{bug.bug} switched on",
-        result=f"caught at {len(caught)} of {len(bug.catches)} levels, {bug.actions} actions: {bug.replay}",
+        result=f"caught at {len(caught)} of {len(bug.catches)} levels, {bug.actions} actions",
         verdict=Verdict.MISSED if missed else Verdict.CAUGHT,
         seconds=sum(each.seconds or 0.0 for each in bug.catches),
     )
