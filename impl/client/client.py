@@ -84,6 +84,7 @@ class Client:
         try:
             await self.aclose()
         finally:
+            self._nursery = None
             await self._background.__aexit__(*error)
 
     async def aclose(self) -> None:
@@ -282,7 +283,7 @@ class Client:
 
     def _channel(self, address: Address) -> Channel:
         if self._nursery is None:
-            raise RuntimeError("use the client as `async with client:`")
+            raise RuntimeError("the client is not running: use it within `async with client:`")
         if address not in self._channels:
             self._channels[address] = Channel(
                 self._network, address, self.client_id, self._nursery, timeout_ms=self.config.request_timeout_ms

@@ -271,3 +271,13 @@ async def test_what_is_no_record_and_no_offset_is_refused_before_anything_is_sen
                 with pytest.raises(ValueError, match=r"timestamp is .*: give a whole number of 64 bits"):
                     await client.list_offsets("t", offset)  # type: ignore[arg-type]
         assert not recorder.events
+
+
+@simulated
+async def test_a_client_that_is_closed_says_so() -> None:
+    async with Cluster(brokers=1, seed=1) as cluster:
+        await cluster.create_topic("t")
+        async with cluster.client() as client:
+            await client.produce("t", b"a")
+        with pytest.raises(RuntimeError, match="the client is not running"):
+            await client.produce("t", b"b")
