@@ -81,7 +81,7 @@ class Options:
     def described(self) -> dict[str, str]:
         """Each option as text, for the first lines of a run."""
         described = {field.name: str(getattr(self, field.name)) for field in attrs.fields(Options)}
-        described["acks"] = ", ".join("all" if acks == -1 else str(acks) for acks in self.acks)
+        described["acks"] = "/".join("all" if acks == -1 else str(acks) for acks in self.acks)
         described["faults"] = ", ".join(f"{fault.value}×{weight}" for fault, weight in self.faults.items()) or "none"
         return described
 

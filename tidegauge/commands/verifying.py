@@ -76,9 +76,9 @@ def verify(
     )
     page = write(report, folder)
     screen.say(f"\n{'everything holds' if report.holds else 'NOT everything holds'}, in {report.seconds:.0f} s")
-    screen.say(f"the report:          {page}")
+    screen.say(f"{'the report:':<20}{page}")
     if report.counterexample is not None:
-        screen.say(f"{wanted.bug} again:  {report.counterexample.replay}")
+        screen.say(f"{wanted.bug + ' again:':<20}{report.counterexample.replay}")
     return screen.finish(Status.HOLDS if report.holds else Status.VIOLATED, {"report": str(page), **document(report)})
 
 

@@ -106,8 +106,16 @@ def section(title: str, *children: Child, anchor: str) -> Html:
 
 
 def table(head: Iterable[str], rows: Iterable[Html], *, class_: str | None = None) -> Html:
-    names = element("thead", element("tr", [element("th", name, scope="col") for name in head]))
+    names = element("thead", element("tr", [element("th", name, scope="col", class_=numeric(name)) for name in head]))
     return element("div", element("table", names, element("tbody", rows)), class_=classes("scroll", class_))
+
+
+NUMBERS = frozenset({"operations", "unknown", "lost", "states with it enabled", "steps", "steps to a new state"})
+"""Heads of columns of numbers, which stand right as their numbers do."""
+
+
+def numeric(head: str) -> str | None:
+    return "number" if head in NUMBERS else None
 
 
 def row(*cells: Child, class_: str | None = None) -> Html:
@@ -234,7 +242,7 @@ def exploration(explored: Explored) -> Html:
         element("p", "Invariants: ", [[element("code", name), " "] for name in explored.invariants]),
         element("p", f"Never enabled: {', '.join(never)}", class_="warning") if never else None,
         table(
-            ("action", "share of steps", "states with it enabled", "steps", "steps to a new state"),
+            ("action", "steps, compared", "states with it enabled", "steps", "steps to a new state"),
             [coverage_row(each, most) for each in explored.coverage],
         ),
         table(("sometimes", "states in a shortest trace to it"), goals) if goals else None,

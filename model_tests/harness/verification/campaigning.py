@@ -12,7 +12,7 @@ import attrs
 from linearizability.check import check
 from linearizability.files import HistoryWriter
 from linearizability.history import Operations, Outcome
-from model_tests.harness.options import draw
+from model_tests.harness.options import Options, draw
 from model_tests.harness.report.model import Anomaly, CampaignRun, Catch, Stage, Verdict
 from model_tests.harness.simulation import Simulated, simulate
 from model_tests.harness.verification.pool import Task, run
@@ -138,7 +138,7 @@ def row_of(simulated: Simulated) -> CampaignRun:
     operations = simulated.operations
     return CampaignRun(
         seed=simulated.seed,
-        options=simulated.options.described(),
+        options=shown(simulated.options),
         faults=simulated.faults,
         operations=len(operations),
         unknown=int((operations.outcome == Outcome.INFO).sum()),
@@ -147,6 +147,12 @@ def row_of(simulated: Simulated) -> CampaignRun:
         spark_verdict=None,
         anomalies=tuple(Anomaly("trace", words) for words in simulated.failures),
     )
+
+
+def shown(options: Options) -> dict[str, str]:
+    """The options that a row has no other place for, and only those that are set."""
+    told = options.described()
+    return {name: value for name, value in told.items() if name != "seed" and value not in ("None", "False", "0.0")}
 
 
 def caught_by_simulation(bug: str, seed: int) -> tuple[Catch, Catch]:
