@@ -13,6 +13,7 @@ from spec.replication_actions import Append, HoldFetch, ReceiveFetch, ReceiveFet
 from spec.replication_control import (
     ApplyMetadata,
     PreferredElection,
+    PullMetadata,
     ReceiveAlterPartition,
     ReceiveAlterPartitionResponse,
     RetryAlterPartition,
@@ -33,7 +34,7 @@ from spec.replication_faults import (
     Resume,
     Unfence,
 )
-from spec.replication_state import NONE, Acks, Error, FetchRequest, Perturbation, State
+from spec.replication_state import NONE, Acks, Error, FetchRequest, Perturbation, State, sent
 
 PLENTY = Bounds(*(9,) * len(Perturbation))
 
@@ -250,6 +251,14 @@ def test_the_first_live_member_of_the_isr_in_replica_order_leads(three: Walk) ->
     assert (three.state.controller.leader, three.state.controller.leader_epoch) == (1, 1)
 
 
+def test_a_broker_may_act_on_what_the_controller_said_before_it_changed_its_mind() -> None:
+    walk = Walk(Replication(brokers=3, delayed_metadata=True, bounds=PLENTY))
+    walk.do(LapseSession(0), PullMetadata(2), LapseSession(1), ApplyMetadata(2))
+    assert (walk.state.replicas[2].leader, walk.state.controller.leader) == (1, 2)
+    walk.do(ApplyMetadata(2))
+    assert walk.state.replicas[2].leader == 2
+
+
 def test_preferred_election_gives_the_first_replica_its_partition_back(three: Walk) -> None:
     three.do(LapseSession(0), ApplyMetadata(1), ApplyMetadata(0), Unfence(0)).fetch(0).decide()
     assert three.state.controller.isr == (0, 1, 2)
@@ -338,3 +347,29 @@ def test_the_models_together_turn_every_perturbation_on() -> None:
 def test_the_initial_leader_must_be_in_the_initial_isr() -> None:
     with pytest.raises(ValueError, match="initial_leader=2"):
         explore(attrs.evolve(Replication(), initial_leader=2, initial_isr=(0, 1)))
+
+
+# --- what the protocol relies on ---------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class ReceiveAlterPartitionTwice(ReceiveAlterPartition):
+    """A proposal of which a second copy is still on its way, as no connection of TCP would have it."""
+
+    def effect(self, machine: Replication, state: State) -> State:
+        after = super().effect(machine, state)
+        alters = sent(after.network.alters, self.request)
+        return attrs.evolve(after, network=attrs.evolve(after.network, alters=alters))
+
+
+@attrs.frozen
+class ProposalsArriveTwice(Replication):
+    action_types = (*Replication.action_types, ReceiveAlterPartitionTwice)
+
+
+def test_giving_up_a_refused_proposal_relies_on_each_being_delivered_once() -> None:
+    """The leader forgets a member that the controller writes into the ISR after all, and would commit without it."""
+    exploration = explore(ProposalsArriveTwice(brokers=2, max_records=1, bounds=Bounds(shrinks=0, lapses=1)))
+    assert exploration.violations[0].invariant == "ReplicationQuorumSuperset"
+    refused = [a for a in exploration.violations[0].trace.actions if isinstance(a, ReceiveAlterPartitionResponse)]
+    assert [a.response.error for a in refused] == [Error.INELIGIBLE_REPLICA]
