@@ -13,6 +13,8 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any, TypeVar
 
+import attrs
+
 from linearizability.arrow import SCHEMA, HistoryError, unknown_name
 from linearizability.history import UNKNOWN, History, Isolation, Kind, Operation, Operations, Outcome
 
@@ -25,39 +27,70 @@ EVENT_FIELDS = ("type", "f", "time", *(name for name in ROW_FIELDS if name not i
 """Of these, `index` and `error` are Jepsen's and are not read: events are in order, and an outcome is their type."""
 
 
+@attrs.frozen
+class MalformedLine:
+    """A line that is no operation: its number from 1, its history where it names one, why, and its beginning."""
+
+    number: int
+    history: int | None
+    reason: str
+    text: str
+
+
+SHOWN = 500
+"""Characters of a malformed line that are kept."""
+
+
 def read(path: str | Path) -> Operations:
     """The operations of a file of JSON lines, rows or events. Raises HistoryError with the line."""
+    return _sound(*sift(path), str(path))
+
+
+def parse(lines: Iterable[str], source: str = "memory") -> Operations:
+    """The operations in `lines`; each line is an event if it has a `type`. Raises HistoryError with the line."""
+    return _sound(*_sift(lines), source)
+
+
+def sift(path: str | Path) -> tuple[Operations, list[MalformedLine]]:
+    """The operations of a file, and the lines that are none. Raises HistoryError if it is no text."""
     try:
         with open(path, encoding="utf-8") as lines:
-            return parse(lines, str(path))
+            return _sift(lines)
     except FileNotFoundError:
         raise HistoryError(f"{path}: there is no such file; check the path") from None
     except (OSError, UnicodeDecodeError) as error:
         raise HistoryError(f"{path}: not readable as UTF-8 text ({error})") from error
 
 
-def parse(lines: Iterable[str], source: str = "memory") -> Operations:
-    """The operations in `lines`; each line is an event if it has a `type`."""
+def _sound(operations: Operations, malformed: Sequence[MalformedLine], source: str) -> Operations:
+    if malformed:
+        raise HistoryError(f"{source}, line {malformed[0].number}: {malformed[0].reason}")
+    return operations
+
+
+def _sift(lines: Iterable[str]) -> tuple[Operations, list[MalformedLine]]:
     rows: list[Operation] = []
+    malformed: list[MalformedLine] = []
     events = _Events()
     indices: dict[int, int] = {}
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
+        history: int | None = None
         try:
             fields = json.loads(line, object_pairs_hook=_object)
             if not isinstance(fields, dict):
                 raise ValueError("it is not a JSON object; write one object a line")
+            history = _integer(fields, "history", 0)
             _known(fields)
             if "type" in fields:
                 events.take(fields)
             else:
-                history = _integer(fields, "history", 0)
                 rows.append(_row(fields, history, indices.get(history, 0)))
                 indices[history] = rows[-1].index + 1
         except (ValueError, RecursionError) as error:
-            raise HistoryError(f"{source}, line {number}: {error}") from error
-    return Operations.of([*rows, *events.rows()])
+            malformed.append(MalformedLine(number, history, str(error), line.rstrip("\n")[:SHOWN]))
+    return Operations.of([*rows, *events.rows()]), malformed
 
 
 def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:

@@ -12,6 +12,8 @@ import pyarrow.compute as pc
 from linearizability.arrow import NULLABLE, REQUIRED, require_columns
 from linearizability.history import NEVER, UNKNOWN, Flags, Ints, Isolation, Kind, Operations, Outcome
 
+REASON = "_malformed"
+"""A column in which whoever made the table says why a row is no operation; null for rows that are."""
 BEYOND = 1 << 62
 """No offset is so large, so that sums of offsets and counts fit 64 bits."""
 
@@ -56,10 +58,13 @@ def split(operations: Operations, source: str = "memory", first_row: int = 0) ->
 def sieve(table: pa.Table, source: str = "memory") -> tuple[pa.Table, list[MalformedRow], Ints]:
     """The rows of an Arrow table that are not even operations, the rest without their histories, and its row numbers.
 
-    Such rows have a null where none may be, or not one offset for each value.
+    Such rows have a null where none may be, or not one offset for each value; or the table itself says so (REASON).
     """
     require_columns(table, source)
     reasons: dict[int, str] = {}
+    if REASON in table.column_names:
+        said = table.column(REASON)
+        reasons = {row: said[row].as_py() for row in np.flatnonzero(pc.is_valid(said).to_numpy()).tolist()}
     for name in REQUIRED:
         if name not in NULLABLE and table.column(name).null_count:
             nulls = np.flatnonzero(pc.is_null(table.column(name)).to_numpy())

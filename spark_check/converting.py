@@ -1,19 +1,27 @@
 """JSON lines become Parquet once, before anything is planned: a task a file, in the folder of the job.
 
-A file with a line that is no operation is refused as a whole, by name and line: what the lines after it mean may depend
-on it. A task holds its whole file in memory, about a kilobyte an operation: split what has more than a million lines.
+A line that is no operation becomes a row of nulls that says why: it is counted and kept aside with the malformed rows
+of any other file, and its history with it. A task holds its whole file in memory, about a kilobyte an operation: split
+what has more than a million lines.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import attrs
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from linearizability import files, jsonl
-from linearizability.arrow import HistoryError
+from linearizability.arrow import HistoryError, to_arrow
+from linearizability.jsonl import MalformedLine
+from linearizability.malformed import REASON
 from spark_check.footers import PARQUET
+from spark_check.output import write_atomically
 
 FOLDER = "_converted"
 
@@ -38,7 +46,24 @@ def convert(file: Path, out: Path) -> Failed | None:
         return None
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        files.write(place, jsonl.read(file))
+        operations, malformed = jsonl.sift(file)
+        if malformed:
+            table = with_malformed(to_arrow(operations), malformed, file)
+            write_atomically(place, partial(pq.write_table, table, compression="zstd"))
+        else:
+            files.write(place, operations)
     except HistoryError as error:
         return Failed(str(error))
     return None
+
+
+def with_malformed(table: pa.Table, malformed: Sequence[MalformedLine], file: Path) -> pa.Table:
+    """`table` with a row for each malformed line: its history if it names one, why it is malformed, and its text."""
+    nullable = pa.schema([field.with_nullable(True) for field in table.schema], table.schema.metadata)
+    said = [
+        {"history": line.history, "meta": line.text, REASON: f"{file.name}, line {line.number}: {line.reason}"}
+        for line in malformed
+    ]
+    extended = nullable.append(pa.field(REASON, pa.string()))
+    sound = table.cast(nullable).append_column(extended.field(REASON), pa.nulls(len(table), pa.string()))
+    return pa.concat_tables([sound, pa.Table.from_pylist(said, schema=extended)])

@@ -14,12 +14,15 @@ import pyarrow.parquet as pq
 
 from linearizability.arrow import SCHEMA, TOPICS
 from linearizability.history import Flags, Ints
+from linearizability.malformed import REASON
 from spark_check.errors import BadInput
 from spark_check.footers import KEY
 from spark_check.planner import Piece, Unit, bucket_of
 
 COLUMNS = tuple(name for name in SCHEMA.names if name != "meta")
 """What the checker reads: `meta` is for people."""
+SAID = (*SCHEMA.names, REASON)
+"""The same for a file that says itself which rows are malformed: their text is in `meta`."""
 
 ROWS_AT_A_TIME = 16_384
 """A borrowed piece is read in steps of so many rows, until the one history in question ends."""
@@ -109,7 +112,7 @@ def _open(piece: Piece) -> Iterator[pq.ParquetFile]:
 
 def _columns(file: pq.ParquetFile) -> list[str]:
     present = file.schema_arrow.names
-    return [name for name in COLUMNS if name in present]
+    return [name for name in (SAID if REASON in present else COLUMNS) if name in present]
 
 
 def _topics(file: pq.ParquetFile, source: str) -> tuple[str, ...] | None:

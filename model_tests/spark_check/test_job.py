@@ -165,13 +165,30 @@ def test_json_lines_are_converted_once_and_judged_with_the_rest(spark: SparkSess
     assert len(made) == 2
 
 
-def test_a_line_that_is_no_operation_fails_the_job_by_name_and_line(spark: SparkSession, tmp_path: Path) -> None:
-    file = tmp_path / "odd.jsonl"
-    jsonl.write(file, histories(3))
+def test_lines_that_are_no_operation_are_kept_aside_with_the_reason(spark: SparkSession, tmp_path: Path) -> None:
+    operations, file, out = histories(3, rate=0.0), tmp_path / "odd.jsonl", tmp_path / "out"
+    jsonl.write(file, operations)
     with file.open("a") as lines:
-        lines.write('{"history": 3, "kind": "produce"}\n')
-    with pytest.raises(BadInput, match=rf"odd\.jsonl, line {3 * LENGTH + 1}: "):
-        open_job([file], tmp_path / "out").run(spark)
+        lines.write('{"history": 2, "kind": "produce"}\nno JSON at all\n')
+    summary = open_job([file], out).run(spark)
+    assert summary.exit_status == 2
+    aside = sorted(written_malformed(out), key=lambda row: str(row["reason"]))
+    first = 3 * LENGTH + 1
+    assert [row["history"] for row in aside] == [2, None]
+    assert str(aside[0]["reason"]).startswith(f"odd.jsonl, line {first}: process is None")
+    assert str(aside[1]["reason"]).startswith(f"odd.jsonl, line {first + 1}: ")
+    assert "no JSON at all" in str(aside[1]["content"])
+    assert {history: name for history, (_, name) in written_verdicts(out).items()} == {
+        0: "valid",
+        1: "valid",
+        2: "malformed",
+    }
+
+
+def test_text_that_is_no_text_fails_the_job_by_name(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "odd.jsonl").write_bytes(b"\xff\xfe")
+    with pytest.raises(BadInput, match=r"odd\.jsonl: not readable as UTF-8"):
+        open_job([tmp_path / "odd.jsonl"], tmp_path / "out").run(spark)
     assert not (tmp_path / "out" / SUMMARY).exists()
 
 
