@@ -48,7 +48,7 @@ def read_sound(path: str | Path, row_groups: Sequence[int] | None = None) -> tup
 def _load(path: str | Path, row_groups: Sequence[int] | None) -> tuple[pa.Table, tuple[str, ...] | None, Ints]:
     """The table, the names of its topics if the file has them, and the number in the file of each row."""
     with _opened(path) as file:
-        topics = _topics(file.metadata.metadata, str(path))
+        topics = topic_names(file.metadata.metadata, str(path))
         known_columns(file.schema_arrow.names, str(path))
         columns = [name for name in SCHEMA.names if name in file.schema_arrow.names]
         groups = range(file.num_row_groups) if row_groups is None else row_groups
@@ -88,7 +88,8 @@ def _opened(path: str | Path) -> pq.ParquetFile:
         raise HistoryError(f"{path}: not a readable Parquet file ({error}); write it again") from error
 
 
-def _topics(metadata: dict[bytes, bytes] | None, source: str) -> tuple[str, ...] | None:
+def topic_names(metadata: dict[bytes, bytes] | None, source: str) -> tuple[str, ...] | None:
+    """The names behind a file's topic codes, from its metadata; None where it has none. Raises HistoryError."""
     stored = (metadata or {}).get(TOPICS)
     if stored is None:
         return None

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from linearizability.arrow import SCHEMA, TOPICS
+from linearizability.arrow import SCHEMA, HistoryError
+from linearizability.files import topic_names
 from linearizability.history import Flags, Ints
 from linearizability.malformed import REASON
 from spark_check.errors import BadInput
@@ -116,16 +117,10 @@ def _columns(file: pq.ParquetFile) -> list[str]:
 
 
 def _topics(file: pq.ParquetFile, source: str) -> tuple[str, ...] | None:
-    stored = (file.metadata.metadata or {}).get(TOPICS)
-    if stored is None:
-        return None
     try:
-        names = json.loads(stored)
-    except ValueError:
-        names = None
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise BadInput(f"{source}: its metadata {TOPICS.decode()} should be a JSON list of topic names, and is not")
-    return tuple(names)
+        return topic_names(file.metadata.metadata, source)
+    except HistoryError as error:
+        raise BadInput(str(error)) from None
 
 
 def split_by_bucket(part: Part, buckets: int, wanted: Iterable[int]) -> Iterator[tuple[int, bytes]]:
