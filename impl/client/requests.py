@@ -18,14 +18,14 @@ from kio.schema.elect_leaders.v2.response import ElectLeadersResponse
 from kio.schema.errors import ErrorCode
 from kio.schema.fetch.v17 import request as fetch_request
 from kio.schema.fetch.v17.response import FetchResponse
-from kio.schema.list_offsets.v8.request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from kio.schema.list_offsets.v8.response import ListOffsetsResponse
-from kio.schema.metadata.v12.request import MetadataRequest, MetadataRequestTopic
+from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kio.schema.list_offsets.v11.response import ListOffsetsResponse
+from kio.schema.metadata.v13.request import MetadataRequest, MetadataRequestTopic
 from kio.schema.produce.v11.request import PartitionProduceData, ProduceRequest, TopicProduceData
 from kio.schema.produce.v11.response import ProduceResponse
 
 from impl.client.errors import KafkaError
-from impl.wire.primitives import BrokerId, Records, TopicName, i8, i16, i32, i64, millis, topic_uuid
+from impl.wire.primitives import NO_WAIT, BrokerId, Records, TopicName, i8, i16, i32, i64, millis, topic_uuid
 from impl.wire.records_payload import Record, build_batch, decode_batches
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def list_offsets(route: Route, timestamp: int) -> ListOffsetsRequest:
         timestamp=i64(timestamp),
     )
     topic = ListOffsetsTopic(name=TopicName(route.topic), partitions=(asked,))
-    return ListOffsetsRequest(replica_id=_CONSUMER, isolation_level=_COMMITTED_OR_NOT, topics=(topic,))
+    return ListOffsetsRequest(replica_id=_CONSUMER, isolation_level=_COMMITTED_OR_NOT, topics=(topic,), timeout=NO_WAIT)
 
 
 def listed_offset(answer: ListOffsetsResponse) -> ListedOffset:

@@ -68,6 +68,16 @@ async def abort(stream: trio.abc.Stream) -> None:
     await trio.aclose_forcefully(stream)
 
 
+def peer_host(stream: trio.abc.Stream) -> str:
+    """The address of whoever opened the connection; "" where the network has none."""
+    inner = getattr(stream, "transport_stream", stream)  # a TLS stream's own
+    if not isinstance(inner, trio.SocketStream):
+        return ""
+    with contextlib.suppress(OSError):  # the peer is gone already
+        return str(inner.socket.getpeername()[0])
+    return ""
+
+
 @runtime_checkable
 class SupportsAbort(Protocol):
     """A stream that knows how to reset its connection."""

@@ -29,32 +29,21 @@ from impl.ports.clock import Clock
 from impl.ports.disk import Disk
 from impl.ports.network import Address, Network
 from impl.server.actions import BrokerActions
-from impl.server.cluster_requests import handle_create_topics, handle_elect_leaders, handle_metadata
+from impl.server.api_versions import api_versions_response
 from impl.server.config import ServerConfig
-from impl.server.connection import Connection, Handler, api_versions_response
+from impl.server.connection import Connection, Service
+from impl.server.context import Handler, RequestContext
 from impl.server.controller_link import ControllerLink
-from impl.server.fetch import handle_fetch
+from impl.server.handlers import HANDLERS
 from impl.server.isr_proposals import IsrProposals
 from impl.server.metadata import MetadataCache
-from impl.server.offsets import handle_list_offsets, handle_offset_for_leader_epoch
 from impl.server.partitions import Partitions
 from impl.server.peers import Peers
-from impl.server.produce import handle_produce
 from impl.server.replica_fetchers import ReplicaFetchers
 from impl.server.trace import Tracer
 from impl.storage.log_directory import LogDirectory
 from impl.wire.apis import BROKER_APIS, ApiKey
 from impl.wire.primitives import topic_uuid
-
-HANDLERS: dict[ApiKey, Callable[..., Awaitable[Any]]] = {
-    ApiKey.PRODUCE: handle_produce,
-    ApiKey.FETCH: handle_fetch,
-    ApiKey.LIST_OFFSETS: handle_list_offsets,
-    ApiKey.METADATA: handle_metadata,
-    ApiKey.CREATE_TOPICS: handle_create_topics,
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: handle_offset_for_leader_epoch,
-    ApiKey.ELECT_LEADERS: handle_elect_leaders,
-}
 
 
 @attrs.frozen
@@ -114,8 +103,10 @@ class Broker:
         self._node = node
         self._controller_address = controller
         self._connections = 0
-        self._handlers: dict[ApiKey, Handler] = {key: partial(handle, self) for key, handle in HANDLERS.items()}
-        self._handlers[ApiKey.API_VERSIONS] = self._handle_api_versions
+        handlers: dict[ApiKey, Handler] = {key: partial(handle, self) for key, handle in HANDLERS.items()}
+        handlers[ApiKey.API_VERSIONS] = self._handle_api_versions
+        self._versions = {key: BROKER_APIS[key] for key in BROKER_APIS if key in handlers}
+        self._service = Service(handlers, self._versions, self.clock, self.config.socket_request_max_bytes)
         self.closed_connections: list[str] = []
         """Why connections were closed that broke the rules or were lost; the latest ones."""
 
@@ -153,14 +144,13 @@ class Broker:
             return
         self._connections += 1
         try:
-            connection = Connection(stream, self._handlers, self.clock, self.config.socket_request_max_bytes)
-            if (reason := await connection.serve()) is not None:
+            if (reason := await Connection(stream, self._service).serve()) is not None:
                 self.closed_connections = [*self.closed_connections[-99:], reason]
         finally:
             self._connections -= 1
 
-    async def _handle_api_versions(self, _request: Any, _connection: Connection) -> Any:
-        return api_versions_response(BROKER_APIS, self.metadata.image.controller_epoch)
+    async def _handle_api_versions(self, _request: Any, _context: RequestContext) -> Any:
+        return api_versions_response(self._versions, self.metadata.image.controller_epoch)
 
     def stop(self) -> None:
         """A clean shutdown's last act, before the nursery is cancelled: logs flushed, checkpoints written."""

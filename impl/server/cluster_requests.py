@@ -10,9 +10,9 @@ from kio.schema.create_topics.v7.response import CreateTopicsResponse
 from kio.schema.elect_leaders.v2.request import ElectLeadersRequest
 from kio.schema.elect_leaders.v2.response import ElectLeadersResponse
 from kio.schema.errors import ErrorCode
-from kio.schema.metadata.v12 import response as wire_response
-from kio.schema.metadata.v12.request import MetadataRequest
-from kio.schema.metadata.v12.response import MetadataResponse
+from kio.schema.metadata.v13 import response as wire_response
+from kio.schema.metadata.v13.request import MetadataRequest
+from kio.schema.metadata.v13.response import MetadataResponse
 
 from impl.controller.image import ClusterImage, TopicImage
 from impl.partition.registration import NO_LEADER, PartitionRegistration
@@ -21,10 +21,10 @@ from impl.wire.primitives import NO_WAIT, BrokerId, TopicName, i32, topic_uuid
 
 if TYPE_CHECKING:
     from impl.server.broker import Broker
-    from impl.server.connection import Connection
+    from impl.server.context import RequestContext
 
 
-async def handle_metadata(broker: Broker, request: MetadataRequest, _: Connection) -> MetadataResponse:
+async def handle_metadata(broker: Broker, request: MetadataRequest, _: RequestContext) -> MetadataResponse:
     """Brokers that are up, and the topics asked for (all of them when none is named)."""
     image = broker.metadata.image
     if request.topics is None:
@@ -45,6 +45,7 @@ async def handle_metadata(broker: Broker, request: MetadataRequest, _: Connectio
         cluster_id=broker.cluster_id,
         controller_id=BrokerId(image.controller_id),
         topics=topics,
+        error_code=ErrorCode.none,
     )
 
 
@@ -90,7 +91,7 @@ def _partition(
     )
 
 
-async def handle_create_topics(broker: Broker, request: CreateTopicsRequest, _: Connection) -> CreateTopicsResponse:
+async def handle_create_topics(broker: Broker, request: CreateTopicsRequest, _: RequestContext) -> CreateTopicsResponse:
     """Forwarded to the controller."""
     try:
         response: CreateTopicsResponse = await broker.controller.forward(request)
@@ -111,7 +112,7 @@ async def handle_create_topics(broker: Broker, request: CreateTopicsRequest, _: 
     return response
 
 
-async def handle_elect_leaders(broker: Broker, request: ElectLeadersRequest, _: Connection) -> ElectLeadersResponse:
+async def handle_elect_leaders(broker: Broker, request: ElectLeadersRequest, _: RequestContext) -> ElectLeadersResponse:
     """Forwarded to the controller."""
     try:
         response: ElectLeadersResponse = await broker.controller.forward(request)

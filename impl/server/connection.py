@@ -16,17 +16,27 @@ nothing else. ApiVersions alone is answered in any version (KIP-511), so that a 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeVar
 
+import attrs
 import trio
-from kio.schema.errors import ErrorCode
 
 from impl.ports.clock import Clock
-from impl.wire.apis import SPOKEN, ApiKey
-from impl.wire.codecs import MalformedMessageError, api_name, decode_request, encode_response, peek_request
+from impl.ports.network import peer_host
+from impl.server.api_versions import unsupported_version
+from impl.server.authorization import ANONYMOUS, AllowAll, Authorizer, Principal
+from impl.server.context import Handler, RequestContext
+from impl.wire.apis import PRODUCE_SERVED_FROM, ApiKey, VersionRange
+from impl.wire.codecs import (
+    MalformedMessageError,
+    api_name,
+    decode_canonical_request,
+    encode_lowered_response,
+    encode_response,
+    peek_request,
+)
 from impl.wire.frames import ConnectionLostError, FrameReader, FrameTooLargeError, Payload
-from impl.wire.primitives import NO_WAIT, i16, i64
 
 T = TypeVar("T")
 
@@ -38,16 +48,28 @@ class RefusedError(Exception):
     """The peer's request cannot be served, and its connection is closed."""
 
 
-class Connection:
-    """A peer's connection, served by `handlers`."""
+@attrs.frozen
+class Service:
+    """What all connections of a server have in common."""
 
-    def __init__(
-        self, stream: trio.abc.Stream, handlers: Mapping[ApiKey, Handler], clock: Clock, max_frame_bytes: int
-    ) -> None:
+    handlers: Mapping[ApiKey, Handler]
+    versions: Mapping[ApiKey, VersionRange]
+    """What is advertised; a request for anything else ends its connection."""
+    clock: Clock
+    max_frame_bytes: int
+    authorizer: Authorizer = attrs.field(factory=AllowAll)
+
+
+class Connection:
+    """A peer's connection."""
+
+    def __init__(self, stream: trio.abc.Stream, service: Service) -> None:
+        self.principal: Principal = ANONYMOUS
+        """Who the peer is; authentication changes it."""
+        self.client_host = peer_host(stream)
         self._stream = stream
-        self._handlers = handlers
-        self._clock = clock
-        self._reader = FrameReader(stream, max_frame_bytes)
+        self._service = service
+        self._reader = FrameReader(stream, service.max_frame_bytes)
         self._answers: list[bytes] = []
 
     async def serve(self) -> str | None:
@@ -58,7 +80,7 @@ class Connection:
         try:
             try:
                 while (frame := await self._next_frame()) is not None:
-                    await self._clock.until_running()
+                    await self._service.clock.until_running()
                     await self._handle(frame)
             except (RefusedError, MalformedMessageError, FrameTooLargeError) as error:
                 await self._send_answers()
@@ -81,15 +103,28 @@ class Connection:
 
     async def _handle(self, frame: Payload) -> None:
         api_key, version, correlation_id = peek_request(frame)
-        if api_key == ApiKey.API_VERSIONS and version != SPOKEN[ApiKey.API_VERSIONS]:
-            self._answers.append(encode_response(_unsupported_version(list(self._handlers)), correlation_id))
+        served = self._service.versions.get(api_key)  # type: ignore[call-overload]
+        if served is None or version not in served:
+            if api_key != ApiKey.API_VERSIONS:
+                raise RefusedError(f"{api_name(api_key)} version {version} is not served here")
+            self._answers.append(encode_response(unsupported_version(self._service.versions), correlation_id))
             return
-        handler = self._handlers.get(api_key)  # type: ignore[call-overload]
-        if handler is None or version != SPOKEN[ApiKey(api_key)]:
-            raise RefusedError(f"{api_name(api_key)} version {version} is not served here")
-        answer = await handler(decode_request(frame).message, self)
+        if api_key == ApiKey.PRODUCE and version < PRODUCE_SERVED_FROM:
+            raise RefusedError(f"PRODUCE version {version} was removed by Kafka 4: use {PRODUCE_SERVED_FROM} or later")
+        request = decode_canonical_request(frame)
+        context = RequestContext(
+            api_key,
+            version,
+            correlation_id,
+            request.client_id,
+            self,
+            self.principal,
+            self.client_host,
+            self._service.authorizer,
+        )
+        answer = await self._service.handlers[ApiKey(api_key)](request.message, context)
         if answer is not None:
-            self._answers.append(encode_response(answer, correlation_id))
+            self._answers.append(encode_lowered_response(answer, version, correlation_id))
 
     async def while_connected(self, wait: Callable[[], Awaitable[T]]) -> T:
         """Wait for something on behalf of the peer. Raises ConnectionLostError when the peer is gone meanwhile."""
@@ -111,33 +146,3 @@ class Connection:
                     return
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             scope.cancel()
-
-
-Handler: TypeAlias = Callable[[Any, Connection], Awaitable[Any]]
-"""Answers a decoded request; None is no answer (Produce with acks=0)."""
-
-
-def _unsupported_version(served: Sequence[ApiKey]) -> Any:
-    """ApiVersions version 0, with what is spoken: what a client gets that asks in a version unknown here."""
-    from kio.schema.api_versions.v0.response import ApiVersion, ApiVersionsResponse
-
-    return ApiVersionsResponse(
-        error_code=ErrorCode.unsupported_version,
-        api_keys=tuple(
-            ApiVersion(api_key=i16(key), min_version=i16(SPOKEN[key]), max_version=i16(SPOKEN[key])) for key in served
-        ),
-    )
-
-
-def api_versions_response(served: Sequence[ApiKey], epoch: int) -> Any:
-    """What is spoken here; `epoch` is that of the cluster's finalized features."""
-    from kio.schema.api_versions.v4.response import ApiVersion, ApiVersionsResponse
-
-    return ApiVersionsResponse(
-        error_code=ErrorCode.none,
-        api_keys=tuple(
-            ApiVersion(api_key=i16(key), min_version=i16(SPOKEN[key]), max_version=i16(SPOKEN[key])) for key in served
-        ),
-        throttle_time=NO_WAIT,
-        finalized_features_epoch=i64(epoch),
-    )

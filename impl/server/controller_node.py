@@ -7,8 +7,9 @@ a new controller epoch, and a full session for every broker that was live.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,9 @@ from impl.controller.controller import Controller
 from impl.controller.state import ControllerConfig
 from impl.partition.messages import FetchAnswer
 from impl.ports.network import Address
-from impl.server.connection import Connection, Handler, api_versions_response
+from impl.server.api_versions import api_versions_response
+from impl.server.connection import Connection, Service
+from impl.server.context import Handler, RequestContext
 from impl.server.controller_requests import CONTROLLER_HANDLERS
 from impl.server.metadata_log import StoredMetadataLog
 from impl.server.purgatory import Purgatory
@@ -58,21 +61,14 @@ class ControllerNode:
         )
         self._told = self.registrations()
         self.tracer.record("ControllerFailover", controller_epoch=self.controller.controller_epoch, changed=())
-        self._handlers: dict[ApiKey, Handler] = {}
-        for key, handle in CONTROLLER_HANDLERS.items():
-            self._handlers[key] = self._handler(handle)
-        self._handlers[ApiKey.API_VERSIONS] = self._handle_api_versions
+        handlers: dict[ApiKey, Handler] = {key: partial(handle, self) for key, handle in CONTROLLER_HANDLERS.items()}
+        handlers[ApiKey.API_VERSIONS] = self._handle_api_versions
+        self._service = Service(handlers, CONTROLLER_APIS, self.clock, self.config.socket_request_max_bytes)
 
     @property
     def trigger(self) -> ControllerActions:
         """The same as `actions`."""
         return self.actions
-
-    def _handler(self, handle: Callable[[ControllerNode, Any, Connection], Awaitable[Any]]) -> Handler:
-        async def bound(request: Any, connection: Connection) -> Any:
-            return await handle(self, request, connection)
-
-        return bound
 
     async def run(self, task_status: trio.TaskStatus[Address] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until cancelled. Starts with the address on which the controller listens."""
@@ -89,9 +85,9 @@ class ControllerNode:
                 await listener.aclose()
 
     async def _serve(self, stream: trio.abc.Stream) -> None:
-        await Connection(stream, self._handlers, self.clock, self.config.socket_request_max_bytes).serve()
+        await Connection(stream, self._service).serve()
 
-    async def _handle_api_versions(self, _request: Any, _connection: Connection) -> Any:
+    async def _handle_api_versions(self, _request: Any, _context: RequestContext) -> Any:
         return api_versions_response(CONTROLLER_APIS, self.controller.controller_epoch)
 
     # --- deciding ----------------------------------------------------------------------------------------------

@@ -9,8 +9,8 @@ from kio.schema.alter_partition.v3 import response as alter_response
 from kio.schema.alter_partition.v3.request import AlterPartitionRequest as WireAlterPartitionRequest
 from kio.schema.alter_partition.v3.request import PartitionData as AlterData
 from kio.schema.alter_partition.v3.response import AlterPartitionResponse as WireAlterPartitionResponse
-from kio.schema.broker_heartbeat.v1.request import BrokerHeartbeatRequest
-from kio.schema.broker_heartbeat.v1.response import BrokerHeartbeatResponse
+from kio.schema.broker_heartbeat.v2.request import BrokerHeartbeatRequest
+from kio.schema.broker_heartbeat.v2.response import BrokerHeartbeatResponse
 from kio.schema.broker_registration.v4.request import BrokerRegistrationRequest
 from kio.schema.broker_registration.v4.response import BrokerRegistrationResponse
 from kio.schema.create_topics.v7 import response as create_response
@@ -37,7 +37,7 @@ from impl.wire.apis import ApiKey
 from impl.wire.primitives import NO_WAIT, BrokerId, TopicName, i16, i32, i64, to_millis, topic_uuid
 
 if TYPE_CHECKING:
-    from impl.server.connection import Connection
+    from impl.server.context import RequestContext
     from impl.server.controller_node import ControllerNode
 
 PREFERRED: Final = 0
@@ -46,7 +46,7 @@ DEFAULT: Final = -1
 
 
 async def handle_registration(
-    node: ControllerNode, request: BrokerRegistrationRequest, _: Connection
+    node: ControllerNode, request: BrokerRegistrationRequest, _: RequestContext
 ) -> BrokerRegistrationResponse:
     """A broker's process joins and gets its broker epoch."""
     if not request.listeners:
@@ -61,7 +61,7 @@ async def handle_registration(
 
 
 async def handle_heartbeat(
-    node: ControllerNode, request: BrokerHeartbeatRequest, _: Connection
+    node: ControllerNode, request: BrokerHeartbeatRequest, _: RequestContext
 ) -> BrokerHeartbeatResponse:
     """A broker's session is renewed; a fenced broker that has caught up with the metadata is unfenced."""
     was_unfenced = node.controller.image.is_unfenced(request.broker_id)
@@ -82,7 +82,7 @@ async def handle_heartbeat(
     )
 
 
-async def handle_fetch(node: ControllerNode, request: FetchRequest, connection: Connection) -> FetchResponse:
+async def handle_fetch(node: ControllerNode, request: FetchRequest, context: RequestContext) -> FetchResponse:
     """Brokers fetch the metadata log, and wait for what comes."""
     asked = tuple(asked_partitions(request))
     if any(not _is_metadata(one) for one in asked):
@@ -99,7 +99,7 @@ async def handle_fetch(node: ControllerNode, request: FetchRequest, connection: 
     wait_ms = to_millis(request.max_wait)
     found = news()
     if found is None and wait_ms > 0:
-        found = await connection.while_connected(
+        found = await context.while_connected(
             lambda: node.waiting.until([_METADATA_KEY], news, wait_ms),
         )
     return response(answers() if found is None else found)
@@ -113,7 +113,7 @@ def _is_metadata(asked: AskedPartition) -> bool:
 
 
 async def handle_alter_partition(
-    node: ControllerNode, request: WireAlterPartitionRequest, _: Connection
+    node: ControllerNode, request: WireAlterPartitionRequest, _: RequestContext
 ) -> WireAlterPartitionResponse:
     """Leaders propose ISRs; each is written or refused by itself."""
     names = {image.topic_id: name for name, image in node.controller.image.topics.items()}
@@ -178,7 +178,7 @@ def _refused(data: AlterData, error: ErrorCode) -> alter_response.PartitionData:
 
 
 async def handle_create_topics(
-    node: ControllerNode, request: CreateTopicsRequest, _: Connection
+    node: ControllerNode, request: CreateTopicsRequest, _: RequestContext
 ) -> CreateTopicsResponse:
     """Topics are created one by one, each wholly or not at all."""
     return CreateTopicsResponse(
@@ -241,7 +241,7 @@ def _new_topic_id(node: ControllerNode, name: str) -> str:
 
 
 async def handle_elect_leaders(
-    node: ControllerNode, request: ElectLeadersRequest, _: Connection
+    node: ControllerNode, request: ElectLeadersRequest, _: RequestContext
 ) -> ElectLeadersResponse:
     """Preferred (0) or unclean (1) election of the partitions named, or of all."""
     results: dict[str, list[elect_response.PartitionResult]] = {}
@@ -285,7 +285,7 @@ def _elect(node: ControllerNode, topic: str, partition: int, election_type: int)
     return error
 
 
-CONTROLLER_HANDLERS: Final[dict[ApiKey, Callable[[ControllerNode, Any, Connection], Awaitable[Any]]]] = {
+CONTROLLER_HANDLERS: Final[dict[ApiKey, Callable[[ControllerNode, Any, RequestContext], Awaitable[Any]]]] = {
     ApiKey.FETCH: handle_fetch,
     ApiKey.CREATE_TOPICS: handle_create_topics,
     ApiKey.ELECT_LEADERS: handle_elect_leaders,

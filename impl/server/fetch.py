@@ -28,10 +28,10 @@ from impl.wire.records import RecordError
 
 if TYPE_CHECKING:
     from impl.server.broker import Broker
-    from impl.server.connection import Connection
+    from impl.server.context import RequestContext
 
 
-async def handle_fetch(broker: Broker, request: FetchRequest, connection: Connection) -> FetchResponse:
+async def handle_fetch(broker: Broker, request: FetchRequest, context: RequestContext) -> FetchResponse:
     """Answer a fetch, at once or when there is news."""
     fetch = _Fetch(broker, tuple(asked_partitions(request)), request.min_bytes, request.max_bytes)
     wait_ms = to_millis(request.max_wait)
@@ -40,7 +40,7 @@ async def handle_fetch(broker: Broker, request: FetchRequest, connection: Connec
     purgatory = (
         broker.partitions.follower_fetches if request.replica_state.replica_id >= 0 else broker.partitions.fetches
     )
-    answer = await connection.while_connected(
+    answer = await context.while_connected(
         lambda: purgatory.until(fetch.keys, lambda: fetch.attempt(may_wait=True), wait_ms)
     )
     return answer if answer is not None else fetch.answer_now()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kio.schema.errors import ErrorCode
-from kio.schema.list_offsets.v8 import response as list_response
-from kio.schema.list_offsets.v8.request import ListOffsetsPartition, ListOffsetsRequest
-from kio.schema.list_offsets.v8.response import ListOffsetsResponse
+from kio.schema.list_offsets.v11 import response as list_response
+from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffsetsRequest
+from kio.schema.list_offsets.v11.response import ListOffsetsResponse
 from kio.schema.offset_for_leader_epoch.v4 import response as epoch_response
 from kio.schema.offset_for_leader_epoch.v4.request import OffsetForLeaderEpochRequest, OffsetForLeaderPartition
 from kio.schema.offset_for_leader_epoch.v4.response import OffsetForLeaderEpochResponse
@@ -18,7 +18,7 @@ from impl.wire.primitives import NO_WAIT, i32, i64
 
 if TYPE_CHECKING:
     from impl.server.broker import Broker
-    from impl.server.connection import Connection
+    from impl.server.context import RequestContext
 
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -30,7 +30,7 @@ class _Found(NamedTuple):
     leader_epoch: int = -1
 
 
-async def handle_list_offsets(broker: Broker, request: ListOffsetsRequest, _: Connection) -> ListOffsetsResponse:
+async def handle_list_offsets(broker: Broker, request: ListOffsetsRequest, _: RequestContext) -> ListOffsetsResponse:
     """Earliest (-2), latest (-1: the high watermark), or the first committed record at or after a timestamp in ms."""
     return ListOffsetsResponse(
         throttle_time=NO_WAIT,
@@ -83,7 +83,7 @@ def _missing(broker: Broker, topic: str, partition: int) -> ErrorCode:
 
 
 async def handle_offset_for_leader_epoch(
-    broker: Broker, request: OffsetForLeaderEpochRequest, _: Connection
+    broker: Broker, request: OffsetForLeaderEpochRequest, _: RequestContext
 ) -> OffsetForLeaderEpochResponse:
     """Where a leader epoch ends in the leader's log (KIP-101, KIP-320)."""
     return OffsetForLeaderEpochResponse(

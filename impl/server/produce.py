@@ -24,7 +24,7 @@ from impl.wire.records import RecordError
 
 if TYPE_CHECKING:
     from impl.server.broker import Broker
-    from impl.server.connection import Connection
+    from impl.server.context import RequestContext
 
 _ACKS = (0, 1, ACKS_ALL)
 _NO_LEADER = wire_response.LeaderIdAndEpoch()
@@ -42,7 +42,7 @@ class _Append:
     message: str | None = None
 
 
-async def handle_produce(broker: Broker, request: ProduceRequest, connection: Connection) -> ProduceResponse | None:
+async def handle_produce(broker: Broker, request: ProduceRequest, context: RequestContext) -> ProduceResponse | None:
     """Append, and answer when the producer's acks are met; None (no answer) for acks=0."""
     appends = [
         _append(broker, topic.name, data, request.acks) for topic in request.topic_data for data in topic.partition_data
@@ -52,7 +52,7 @@ async def handle_produce(broker: Broker, request: ProduceRequest, connection: Co
     if not _settle(appends):
         keys = [append.partition.key for append in appends if append.error is None and append.partition is not None]
         timeout_ms = to_millis(request.timeout)
-        await connection.while_connected(
+        await context.while_connected(
             lambda: broker.partitions.produces.until(keys, lambda: _settle(appends) or None, timeout_ms)
         )
     return _response(request, appends)

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from impl.wire.apis import ApiKey, UnknownApiError, request_class, response_class
+from impl.wire.apis import ApiKey, UnknownApiError, canonical_version, request_class, response_class
 from impl.wire.frames import Payload as Bytes
+from impl.wire.versions import convert
 
 if TYPE_CHECKING:
     from kio.serial.readers import Reader
@@ -125,6 +126,22 @@ def decode_request(frame: Bytes) -> Request:
         raise MalformedMessageError(str(error)) from None
     client_id, body = _after_request_header(frame, flexible=_header_version(message_class) >= 2)
     return Request(api_key, version, correlation_id, client_id, _decode(message_class, frame, body))
+
+
+def decode_canonical_request(frame: Bytes) -> Request:
+    """Decode a request of any version, its message lifted to the canonical one. Raises MalformedMessageError."""
+    request = decode_request(frame)
+    target = request_class(request.api_key, canonical_version(request.api_key))
+    if type(request.message) is target:
+        return request
+    return attrs.evolve(request, message=convert(request.message, target))
+
+
+def encode_lowered_response(message: Payload, version: int, correlation_id: int) -> bytes:
+    """The whole frame of an answer in the version that the peer asked in; `message` is in the canonical one."""
+    if message.__version__ != version:
+        message = convert(message, response_class(message.__api_key__, version))
+    return encode_response(message, correlation_id)
 
 
 def decode_response(frame: Bytes, api_key: int, api_version: int) -> Response:

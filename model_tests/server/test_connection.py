@@ -11,15 +11,17 @@ import trio
 from kio.schema.api_versions.v0.request import ApiVersionsRequest as ApiVersionsRequestV0
 from kio.schema.api_versions.v4.request import ApiVersionsRequest
 from kio.schema.errors import ErrorCode
-from kio.schema.metadata.v12.request import MetadataRequest, MetadataRequestTopic
-from kio.schema.metadata.v12.response import MetadataResponse
+from kio.schema.metadata.v13.request import MetadataRequest, MetadataRequestTopic
+from kio.schema.metadata.v13.response import MetadataResponse
 
 from impl.client import requests
 from impl.cluster import Cluster
 from impl.ports.clock import SimulatedClock
 from impl.ports.network import Address
-from impl.server.connection import Connection
+from impl.server.connection import Connection, Service
+from impl.server.context import RequestContext
 from impl.server.fetch_messages import consumer_request
+from impl.server.handlers import HANDLERS
 from impl.wire.apis import BROKER_APIS, SPOKEN, ApiKey
 from impl.wire.codecs import decode_response, encode_request
 from impl.wire.frames import LENGTH, FrameReader
@@ -96,7 +98,7 @@ async def test_a_request_waits_for_the_one_before_it() -> None:
         (LENGTH.pack(-1), "a frame of -1 bytes"),
         (LENGTH.pack(0), "a request of 0 bytes is shorter than its header"),
         (LENGTH.pack(4) + b"\x00\x03\x00\x0c", "shorter than its header"),
-        (LENGTH.pack(30) + bytes(30), "PRODUCE version 0 is not served"),
+        (LENGTH.pack(30) + bytes(30), "PRODUCE version 0 was removed"),
         (LENGTH.pack(30) + b"\x7f\xff" + bytes(28), "API 32767 version 0 is not served"),
         (encode_request(metadata("t"), 1, "me")[:-1] + b"\x07", "MetadataRequest"),
     ],
@@ -135,10 +137,11 @@ async def test_requests_before_a_malformed_one_are_answered() -> None:
 async def test_answers_are_sent_before_a_connection_is_closed_for_what_came_behind() -> None:
     ours, theirs = trio.testing.memory_stream_pair()
 
-    async def handle(request: Any, _: Connection) -> Any:
+    async def handle(request: Any, _: RequestContext) -> Any:
         return requests_answer(request)
 
-    server = Connection(theirs, {ApiKey.METADATA: handle}, SimulatedClock(), 1_000)
+    versions = {ApiKey.METADATA: BROKER_APIS[ApiKey.METADATA]}
+    server = Connection(theirs, Service({ApiKey.METADATA: handle}, versions, SimulatedClock(), 1_000))
     await ours.send_all(encode_request(metadata("a"), 1, "me") + encode_request(metadata("b"), 2, "me") + b"\xff" * 4)
     assert await server.serve() == "a frame of -1 bytes: only 0 to 1000 are accepted (socket.request.max.bytes)"
     reader = FrameReader(ours, 1_000)
@@ -149,7 +152,7 @@ async def test_answers_are_sent_before_a_connection_is_closed_for_what_came_behi
 
 
 def requests_answer(request: MetadataRequest) -> MetadataResponse:
-    return MetadataResponse(throttle_time=NO_WAIT, brokers=(), topics=())
+    return MetadataResponse(throttle_time=NO_WAIT, brokers=(), topics=(), error_code=ErrorCode.none)
 
 
 @simulated
@@ -171,17 +174,20 @@ async def test_api_versions_say_what_is_spoken() -> None:
         request = ApiVersionsRequest(client_software_name="me", client_software_version="1")
         await peer.stream.send_all(encode_request(request, 1, "me"))
         _, answer = await peer.answer(ApiKey.API_VERSIONS)
-        assert {key.api_key: key.max_version for key in answer.api_keys} == {key: SPOKEN[key] for key in BROKER_APIS}
+        served = {key.api_key: (key.min_version, key.max_version) for key in answer.api_keys}
+        assert served == {int(key): BROKER_APIS[key] for key in (*HANDLERS, ApiKey.API_VERSIONS)}
 
 
 @simulated
 async def test_an_unknown_version_of_api_versions_is_answered_in_version_0() -> None:
     async with broker_with_peers() as (_, connect):
         peer = await connect()
-        await peer.stream.send_all(encode_request(ApiVersionsRequestV0(), 9, "me"))
+        frame = bytearray(encode_request(ApiVersionsRequestV0(), 9, "me"))
+        frame[6:8] = (99).to_bytes(2, "big")
+        await peer.stream.send_all(bytes(frame))
         correlation_id, answer = await peer.answer(ApiKey.API_VERSIONS, version=0)
         assert (correlation_id, answer.error_code) == (9, ErrorCode.unsupported_version)
-        assert {key.api_key for key in answer.api_keys} == {int(key) for key in BROKER_APIS}
+        assert {key.api_key for key in answer.api_keys} == {int(key) for key in (*HANDLERS, ApiKey.API_VERSIONS)}
 
 
 @simulated

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 import trio
-from kio.schema.metadata.v12.request import MetadataRequest, MetadataRequestTopic
-from kio.schema.metadata.v12.response import MetadataResponse
+from kio.schema.errors import ErrorCode
+from kio.schema.metadata.v13.request import MetadataRequest, MetadataRequestTopic
+from kio.schema.metadata.v13.response import MetadataResponse
 
 from impl.ports.network import Address
 from impl.ports.simulated_network import SimulatedNetwork
@@ -32,7 +33,10 @@ def answer_to(request: Request) -> bytes:
     """The question's text comes back as the cluster id."""
     cluster_id = request.message.topics[0].name
     return encode_response(
-        MetadataResponse(throttle_time=millis(0), brokers=(), cluster_id=cluster_id, topics=()), request.correlation_id
+        MetadataResponse(
+            throttle_time=millis(0), brokers=(), cluster_id=cluster_id, topics=(), error_code=ErrorCode.none
+        ),
+        request.correlation_id,
     )
 
 

@@ -26,7 +26,7 @@ from impl.wire.primitives import millis, to_millis, topic_uuid
 
 CORRELATION_IDS = st.integers(0, (1 << 31) - 1)
 CLIENT_IDS = st.none() | st.text(max_size=20)
-APIS = pytest.mark.parametrize("api", list(ApiKey), ids=lambda api: api.name)
+APIS = pytest.mark.parametrize("api", list(SPOKEN), ids=lambda api: api.name)
 FEW = settings(max_examples=12)
 st.register_type_strategy(Records, st.binary(max_size=40).map(Records))
 
@@ -97,7 +97,7 @@ def test_a_cut_request_is_malformed_wherever_it_is_cut() -> None:
 
 
 def next_request() -> Any:
-    from kio.schema.metadata.v12.request import MetadataRequest
+    from kio.schema.metadata.v13.request import MetadataRequest
 
     return MetadataRequest(topics=None, include_topic_authorized_operations=False)
 

@@ -1,0 +1,43 @@
+"""The context of a request: who asks, in which version, over which connection."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+import attrs
+
+from impl.server.authorization import CLUSTER_NAME, Authorizer, Operation, Principal, ResourceType
+
+if TYPE_CHECKING:
+    from impl.server.connection import Connection
+
+T = TypeVar("T")
+
+
+@attrs.define
+class RequestContext:
+    """What a handler knows of a request besides its message."""
+
+    api_key: int
+    api_version: int
+    """The version that the peer speaks; the message itself is in the canonical one."""
+    correlation_id: int
+    client_id: str | None
+    connection: Connection
+    principal: Principal
+    client_host: str
+    """The peer's address, "" where the network has none."""
+    authorizer: Authorizer
+
+    def allowed(self, operation: Operation, resource_type: ResourceType, name: str = CLUSTER_NAME) -> bool:
+        """Whether the peer may do this to the resource."""
+        return self.authorizer.allowed(self.principal, self.client_host, operation, resource_type, name)
+
+    async def while_connected(self, wait: Callable[[], Awaitable[T]]) -> T:
+        """Wait on behalf of the peer. Raises ConnectionLostError when the peer is gone meanwhile."""
+        return await self.connection.while_connected(wait)
+
+
+Handler: TypeAlias = Callable[[Any, RequestContext], Awaitable[Any]]
+"""Answers a request, both messages in the canonical version; None is no answer (Produce with acks=0)."""

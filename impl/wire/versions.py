@@ -1,0 +1,134 @@
+"""Versions of a message: handlers see one, the canonical one, whatever the peer speaks.
+
+A request is lifted: a field that its version does not have yet takes the default that Kafka's schema gives it. An
+answer is lowered: a field that the peer's version does not have yet, or no longer, is left out. Fields keep their
+names through all versions of Kafka's schemas, so that the converter of a pair of classes follows from their fields; it
+is made once and kept. Where a version differs in more than its fields, the handler looks at the request's version.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Callable
+from datetime import timedelta
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+from kio.schema.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from kio.static.protocol import Payload
+
+Convert = Callable[[Any], Any]
+
+_ZEROS: Final[dict[str, Any]] = {
+    "string": "",
+    "bytes": b"",
+    "records": None,
+    "uuid": None,
+    "bool": False,
+    "float64": 0.0,
+    "error_code": ErrorCode.none,
+    "timedelta_i32": timedelta(0),
+    "timedelta_i64": timedelta(0),
+}
+"""What Kafka's generated classes hold where nothing was said; numbers not named here are 0."""
+
+
+def convert(message: Payload, target: type[Payload]) -> Any:
+    """The same message in the version of `target`."""
+    return message if type(message) is target else converter(type(message), target)(message)
+
+
+@cache
+def converter(source: type, target: type) -> Convert:
+    """What turns an instance of one version's class into the other version's."""
+    if source is target:
+        return _same
+    hints = typing.get_type_hints(target)
+    source_hints = typing.get_type_hints(source)
+    given = {field.name for field in dataclasses.fields(source)}
+    copied: list[str] = []
+    converted: list[tuple[str, Convert]] = []
+    constants: dict[str, Any] = {}
+    for field in dataclasses.fields(target):
+        if field.name not in given:
+            constants[field.name] = default(field, hints[field.name])
+        elif (nested := _nested(hints[field.name])) is not None:
+            convert_one = converter(_nested(source_hints[field.name]) or nested, nested)
+            many = _is_array(hints[field.name])
+            converted.append((field.name, _each(convert_one) if many else _optional(convert_one)))
+        else:
+            copied.append(field.name)
+
+    def convert_message(message: Any) -> Any:
+        values = dict(constants)
+        for name in copied:
+            values[name] = getattr(message, name)
+        for name, convert_field in converted:
+            values[name] = convert_field(getattr(message, name))
+        return target(**values)
+
+    return convert_message
+
+
+def default(field: dataclasses.Field[Any], hint: Any) -> Any:
+    """The value of a field of which nothing was said, by Kafka's schema."""
+    if field.default is not dataclasses.MISSING:
+        return field.default
+    if _is_array(hint):
+        return ()
+    nested = _nested(hint)
+    if nested is not None:
+        return None if _is_optional(hint) else blank(nested)
+    kind = str(field.metadata.get("kafka_type", ""))
+    return _ZEROS.get(kind, 0)
+
+
+def blank(message_class: type) -> Any:
+    """A message of which nothing was said."""
+    hints = typing.get_type_hints(message_class)
+    return message_class(
+        **{field.name: default(field, hints[field.name]) for field in dataclasses.fields(message_class)}
+    )
+
+
+def _same(message: Any) -> Any:
+    return message
+
+
+def _each(convert_one: Convert) -> Convert:
+    def convert_all(items: Any) -> Any:
+        return None if items is None else tuple(map(convert_one, items))
+
+    return convert_all
+
+
+def _optional(convert_one: Convert) -> Convert:
+    def convert_if_there(item: Any) -> Any:
+        return None if item is None else convert_one(item)
+
+    return convert_if_there
+
+
+def _alternatives(hint: Any) -> tuple[Any, ...]:
+    return typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
+
+
+def _is_optional(hint: Any) -> bool:
+    return type(None) in _alternatives(hint)
+
+
+def _is_array(hint: Any) -> bool:
+    return any(typing.get_origin(alternative) is tuple for alternative in _alternatives(hint))
+
+
+def _nested(hint: Any) -> type | None:
+    """The message class in a field's type, if there is one."""
+    for alternative in _alternatives(hint):
+        element = typing.get_args(alternative)[0] if typing.get_origin(alternative) is tuple else alternative
+        if isinstance(element, type) and dataclasses.is_dataclass(element):
+            return element
+    return None
