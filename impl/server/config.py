@@ -1,76 +1,64 @@
 """A node's settings, under Kafka's names with Kafka's defaults.
 
-One mapping configures brokers and controller alike, as Kafka's server.properties does. Settings that a topic may
-override (`min.insync.replicas`, …) stand here as the cluster's default for topics.
+One mapping configures brokers and controller alike, as Kafka's server.properties does. Brokers' settings that topics
+may override (`min.insync.replicas`, `log.retention.hours`, …) become the cluster's defaults for topics; a topic's own
+name is taken for the same thing.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import attrs
 
-from impl.controller.topic_config import TOPIC_CONFIGS, config_error
+from impl.controller.config_types import ConfigType, Setting, as_text
+from impl.controller.topic_config import BROKER_SYNONYMS, TOPIC_CONFIGS, broker_default, config_error
+from impl.server import settings
+from impl.server.settings import flag, property_name, setting_of, whole
 
-LOG_PREFIX: Final = "log."
-
-TOPIC_DEFAULT_NAMES: Final[Mapping[str, str]] = {
-    "message.max.bytes": "max.message.bytes",
-    "log.segment.bytes": "segment.bytes",
-    "log.index.interval.bytes": "index.interval.bytes",
-    "log.flush.interval.messages": "flush.messages",
-    "log.flush.interval.ms": "flush.ms",
-}
-"""Settings whose name differs between the server's and the topic's level."""
-
-
-def _at_least(least: int) -> Callable[[object, attrs.Attribute[int], int], None]:
-    def check(_: object, attribute: attrs.Attribute[int], value: int) -> None:
-        if value < least:
-            raise ValueError(f"{property_name(attribute.name)} is {value}: it must be at least {least}")
-
-    return check
-
-
-def _setting(default: int, least: int = 1) -> int:
-    return attrs.field(default=default, validator=_at_least(least))
-
-
-def property_name(field: str) -> str:
-    """Kafka's name of a field of `ServerConfig`."""
-    return field.replace("_", ".")
+LONG: Final = ConfigType.LONG
 
 
 @attrs.frozen
 class ServerConfig:
     """Settings of brokers and controllers; times in ms, sizes in bytes."""
 
-    socket_request_max_bytes: int = _setting(100 << 20)
-    max_connections: int = _setting(1 << 31)
-    retry_backoff_ms: int = _setting(100)
-    num_partitions: int = _setting(1)
-    default_replication_factor: int = _setting(1)
+    socket_request_max_bytes: int = whole(100 << 20, doc="Largest request that is read, in bytes.")
+    max_connections: int = whole(
+        (1 << 31) - 1, least=0, doc="Connections that a broker serves at once.", update=settings.Update.CLUSTER_WIDE
+    )
+    retry_backoff_ms: int = whole(100, doc="Wait before something that failed is tried again.", kind=LONG)
+    num_partitions: int = whole(1, doc="Partitions of a topic that is created without their number.")
+    default_replication_factor: int = whole(1, doc="Replicas of a topic that is created without their number.")
+    auto_create_topics_enable: bool = flag(True, "Whether asking for the metadata of an unknown topic may create it.")
 
-    replica_lag_time_max_ms: int = _setting(30_000)
-    replica_fetch_wait_max_ms: int = _setting(500, least=0)
-    replica_fetch_min_bytes: int = _setting(1, least=0)
-    replica_fetch_max_bytes: int = _setting(1 << 20)
-    replica_fetch_response_max_bytes: int = _setting(10 << 20)
-    replica_fetch_backoff_ms: int = _setting(1_000)
-    replica_socket_timeout_ms: int = _setting(30_000)
-    replica_high_watermark_checkpoint_interval_ms: int = _setting(5_000)
-    log_flush_scheduler_interval_ms: int = _setting((1 << 63) - 1)
+    replica_lag_time_max_ms: int = whole(
+        30_000, doc="A follower that has not caught up for this long leaves the ISR.", kind=LONG
+    )
+    replica_fetch_wait_max_ms: int = whole(500, least=0, doc="How long a leader may hold a follower's fetch.")
+    replica_fetch_min_bytes: int = whole(1, least=0, doc="Bytes for which a leader holds a follower's fetch.")
+    replica_fetch_max_bytes: int = whole(1 << 20, doc="Bytes of one partition in a follower's fetch.")
+    replica_fetch_response_max_bytes: int = whole(10 << 20, doc="Bytes of all partitions in a follower's fetch.")
+    replica_fetch_backoff_ms: int = whole(1_000, doc="A follower's wait after a fetch that failed.")
+    replica_socket_timeout_ms: int = whole(30_000, doc="How long a follower waits for an answer.")
+    replica_high_watermark_checkpoint_interval_ms: int = whole(
+        5_000, doc="How often high watermarks are written to disk.", kind=LONG
+    )
+    log_flush_scheduler_interval_ms: int = whole((1 << 63) - 1, doc="How often logs are looked at for a sync.")
 
-    broker_heartbeat_interval_ms: int = _setting(2_000)
-    broker_session_timeout_ms: int = _setting(9_000)
-    controller_quorum_request_timeout_ms: int = _setting(2_000)
-    metadata_fetch_wait_max_ms: int = _setting(500, least=0)
-    """How long the controller holds a broker's fetch of metadata that finds nothing new."""
+    broker_heartbeat_interval_ms: int = whole(2_000, doc="How often a broker renews its session.")
+    broker_session_timeout_ms: int = whole(9_000, doc="A broker that is not heard of for this long is fenced.")
+    controller_quorum_request_timeout_ms: int = whole(2_000, doc="How long a broker waits for the controller's answer.")
+    metadata_fetch_wait_max_ms: int = whole(
+        500, least=0, doc="How long the controller holds a broker's fetch of metadata that finds nothing new."
+    )
 
     topic_defaults: Mapping[str, str] = attrs.field(factory=dict)
     """What a topic gets that does not set it itself, under the topic's names."""
+    properties: Mapping[str, str] = attrs.field(factory=dict)
+    """What was set, as it was given, under brokers' names."""
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, Any]) -> ServerConfig:
@@ -78,34 +66,49 @@ class ServerConfig:
 
         Raises ValueError naming the setting, its value and what is allowed.
         """
-        fields = {property_name(f.name): f.name for f in attrs.fields(cls) if f.name != "topic_defaults"}
-        numbers: dict[str, int] = {}
-        defaults: dict[str, str] = {}
+        values: dict[str, Any] = {}
         for name, value in properties.items():
-            if name in fields:
-                numbers[fields[name]] = _whole_number(name, value)
-            elif (topic_name := TOPIC_DEFAULT_NAMES.get(name, name)) in TOPIC_CONFIGS:
-                defaults[topic_name] = _text(value)
-            else:
-                raise ValueError(_unknown(name, [*fields, *TOPIC_DEFAULT_NAMES, *TOPIC_CONFIGS]))
-        if wrong := config_error(defaults):
-            raise ValueError(wrong)
-        return cls(**numbers, topic_defaults=defaults)
+            if name not in SERVER_CONFIGS and name not in BROKER_SYNONYMS and name not in TOPIC_CONFIGS:
+                raise ValueError(_unknown(name))
+            if name in SERVER_CONFIGS:
+                values[name.replace(".", "_")] = settings.parse(SERVER_CONFIGS[name], value)
+        given = {name: as_text(value) or "" for name, value in properties.items()}
+        return cls(**values, topic_defaults=topic_defaults(properties), properties=given)
 
 
-def _whole_number(name: str, value: Any) -> int:
-    try:
-        return int(value)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} is {value!r}: it must be a whole number") from None
+SERVER_CONFIGS: Final[Mapping[str, Setting]] = {
+    setting.name: setting for field in attrs.fields(ServerConfig) if (setting := setting_of(field)) is not None
+}
+"""Every setting of a node that is no topic's default."""
 
 
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def topic_defaults(properties: Mapping[str, Any]) -> dict[str, str]:
+    """The defaults for topics that a node's settings say, under topics' names.
+
+    Raises ValueError naming the setting, its value and what is allowed.
+    """
+    defaults: dict[str, str] = {}
+    for name in (name for name in TOPIC_CONFIGS if name in properties):
+        defaults[name] = as_text(properties[name]) or ""
+    for setting in TOPIC_CONFIGS.values():
+        for synonym, _ in reversed(setting.synonyms):
+            if synonym in properties:
+                try:
+                    name, defaults_to = broker_default(synonym, properties[synonym])
+                except ValueError as error:
+                    raise ValueError(f"{synonym} is {properties[synonym]!r}: {error}") from None
+                defaults[name] = defaults_to
+    if wrong := config_error(defaults):
+        raise ValueError(wrong)
+    return defaults
 
 
-def _unknown(name: str, known: list[str]) -> str:
+def _unknown(name: str) -> str:
+    known = [*SERVER_CONFIGS, *BROKER_SYNONYMS, *TOPIC_CONFIGS]
     close = difflib.get_close_matches(name, known, n=1)
     return f"{name!r} is not a setting" + (
-        f": did you mean {close[0]!r}?" if close else f"; there are {', '.join(known)}"
+        f": did you mean {close[0]!r}?" if close else f"; there are {', '.join(sorted(set(known)))}"
     )
+
+
+__all__ = ["SERVER_CONFIGS", "ServerConfig", "property_name", "topic_defaults"]

@@ -1,0 +1,100 @@
+"""Fields of a configuration class that are settings: typed, with a default, a rule and a sentence each.
+
+A field's name is the setting's with underscores for dots. The functions below make the fields; `setting_of` gets a
+field's `Setting` back.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any, Final
+
+import attrs
+
+from impl.controller.config_types import ConfigType, Rule, Setting, anything, at_least, between, one_of
+
+INT_MAX: Final = (1 << 31) - 1
+
+
+class Update(Enum):
+    """Whether a broker's setting can be changed while it runs (KIP-226)."""
+
+    READ_ONLY = "read-only"
+    PER_BROKER = "per-broker"
+    CLUSTER_WIDE = "cluster-wide"
+
+
+def property_name(field: str) -> str:
+    """Kafka's name of a field."""
+    return field.replace("_", ".")
+
+
+def setting_of(field: attrs.Attribute[Any]) -> Setting | None:
+    """The setting that a field is; None for a field that is none."""
+    made = field.metadata.get("setting")
+    return None if made is None else attrs.evolve(made, name=property_name(field.name))
+
+
+def update_of(field: attrs.Attribute[Any]) -> Update:
+    """How a field's setting can be changed."""
+    update: Update = field.metadata["update"]
+    return update
+
+
+def whole(
+    default: int,
+    least: int = 1,
+    doc: str = "",
+    *,
+    most: int | None = None,
+    kind: ConfigType | None = None,
+    update: Update = Update.READ_ONLY,
+) -> Any:
+    """A field for a whole number from `least` (to `most`)."""
+    rule = at_least(least) if most is None else between(least, most)
+    return _field(kind or (ConfigType.INT if default <= INT_MAX else ConfigType.LONG), default, rule, doc, update)
+
+
+def ratio(default: float, doc: str = "", *, least: float = 0.0, most: float = 1.0) -> Any:
+    """A field for a number from `least` to `most`."""
+    return _field(ConfigType.DOUBLE, default, between(least, most), doc, Update.READ_ONLY)
+
+
+def flag(default: bool, doc: str = "", *, update: Update = Update.READ_ONLY) -> Any:
+    """A field that is true or false."""
+    return _field(ConfigType.BOOLEAN, default, anything, doc, update)
+
+
+def text(default: str, doc: str = "", *, allowed: tuple[str, ...] = (), update: Update = Update.READ_ONLY) -> Any:
+    """A field for a word, one of `allowed` if those are given."""
+    return _field(ConfigType.STRING, default, one_of(*allowed) if allowed else anything, doc, update)
+
+
+def password(default: str = "", doc: str = "") -> Any:
+    """A field for a text that is told to nobody."""
+    return _field(ConfigType.PASSWORD, default, anything, doc, Update.READ_ONLY)
+
+
+def names(
+    default: tuple[str, ...] = (), doc: str = "", *, rule: Rule = anything, update: Update = Update.READ_ONLY
+) -> Any:
+    """A field for a list of words, separated by commas."""
+    return _field(ConfigType.LIST, default, rule, doc, update)
+
+
+def _field(kind: ConfigType, default: Any, rule: Rule, doc: str, update: Update) -> Any:
+    made = Setting("", kind, default, doc, rule)
+
+    def check(_: object, attribute: attrs.Attribute[Any], value: Any) -> None:
+        parse(attrs.evolve(made, name=property_name(attribute.name)), value)
+
+    return attrs.field(default=default, validator=check, metadata={"setting": made, "update": update})
+
+
+def parse(setting: Setting, given: object) -> Any:
+    """A setting's value. Raises ValueError naming the setting, the value and what is allowed."""
+    try:
+        return setting.parse(given)
+    except ValueError as error:
+        shown = repr(given) if isinstance(given, str) else given
+        raise ValueError(f"{setting.name} is {shown}: {error}") from None
