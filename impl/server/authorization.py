@@ -6,7 +6,9 @@ broker that a client talks to decides; the controller trusts brokers.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import IntEnum
+from types import MappingProxyType
 from typing import Final, Protocol
 
 import attrs
@@ -44,6 +46,41 @@ class Operation(IntEnum):
     TWO_PHASE_COMMIT = 15
 
 
+OPERATIONS_OF: Final[Mapping[ResourceType, tuple[Operation, ...]]] = MappingProxyType(
+    {
+        ResourceType.TOPIC: (
+            Operation.READ,
+            Operation.WRITE,
+            Operation.CREATE,
+            Operation.DELETE,
+            Operation.ALTER,
+            Operation.DESCRIBE,
+            Operation.DESCRIBE_CONFIGS,
+            Operation.ALTER_CONFIGS,
+        ),
+        ResourceType.GROUP: (
+            Operation.READ,
+            Operation.DELETE,
+            Operation.DESCRIBE,
+            Operation.DESCRIBE_CONFIGS,
+            Operation.ALTER_CONFIGS,
+        ),
+        ResourceType.CLUSTER: (
+            Operation.CREATE,
+            Operation.ALTER,
+            Operation.DESCRIBE,
+            Operation.CLUSTER_ACTION,
+            Operation.DESCRIBE_CONFIGS,
+            Operation.ALTER_CONFIGS,
+            Operation.IDEMPOTENT_WRITE,
+        ),
+        ResourceType.TRANSACTIONAL_ID: (Operation.WRITE, Operation.DESCRIBE, Operation.TWO_PHASE_COMMIT),
+        ResourceType.DELEGATION_TOKEN: (Operation.DESCRIBE,),
+        ResourceType.USER: (Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS),
+    }
+)
+"""What can be done to a resource of each type."""
+
 CLUSTER_NAME: Final = "kafka-cluster"
 """The name of the one resource of type CLUSTER."""
 
@@ -72,11 +109,22 @@ class Authorizer(Protocol):
         """Whether `principal`, connected from `host`, may do this to the resource."""
         ...
 
+    def allowed_anywhere(
+        self, principal: Principal, host: str, operation: Operation, resource_type: ResourceType
+    ) -> bool:
+        """Whether `principal` may do this to some resource of the type, be there one or not (KIP-679)."""
+        ...
+
 
 class AllowAll:
     """The authorizer of a cluster without one: everybody may do everything."""
 
     def allowed(
         self, principal: Principal, host: str, operation: Operation, resource_type: ResourceType, name: str
+    ) -> bool:
+        return True
+
+    def allowed_anywhere(
+        self, principal: Principal, host: str, operation: Operation, resource_type: ResourceType
     ) -> bool:
         return True

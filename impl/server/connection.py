@@ -10,6 +10,8 @@ handlers: a task that has read a request handles it at once, and no handler wait
 Answers to requests that were received together are sent together. While a request waits in the purgatory the
 connection is watched; when its peer is gone the request is dropped, for nobody would get the answer.
 
+On a listener with SASL a gate takes the frames of a peer that has not authenticated (`impl.server.security.sasl_gate`).
+
 A frame that is too large, cannot be decoded, or asks for an API or version that is not served ends its connection and
 nothing else. ApiVersions alone is answered in any version (KIP-511), so that a client can find out what is spoken here.
 """
@@ -17,7 +19,7 @@ nothing else. ApiVersions alone is answered in any version (KIP-511), so that a 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import attrs
 import trio
@@ -38,6 +40,9 @@ from impl.wire.codecs import (
 )
 from impl.wire.frames import ConnectionLostError, FrameReader, FrameTooLargeError, Payload
 
+if TYPE_CHECKING:
+    from impl.server.security.sasl_gate import SaslGate
+
 T = TypeVar("T")
 
 READ_AHEAD = 256 << 10
@@ -45,7 +50,11 @@ READ_AHEAD = 256 << 10
 
 
 class RefusedError(Exception):
-    """The peer's request cannot be served, and its connection is closed."""
+    """The peer's request cannot be served, and its connection is closed, after a last answer if there is one."""
+
+    def __init__(self, reason: str, answer: bytes = b"") -> None:
+        super().__init__(reason)
+        self.answer = answer
 
 
 @attrs.frozen
@@ -58,18 +67,26 @@ class Service:
     clock: Clock
     max_frame_bytes: int
     authorizer: Authorizer = attrs.field(factory=AllowAll)
+    listener: str = "PLAINTEXT"
+    """The listener by which the peers came."""
+    gate: Callable[[], SaslGate] | None = None
+    """Makes a connection's gate, which its peer passes by authenticating; None lets everybody in."""
 
 
 class Connection:
     """A peer's connection."""
 
-    def __init__(self, stream: trio.abc.Stream, service: Service) -> None:
-        self.principal: Principal = ANONYMOUS
+    def __init__(self, stream: trio.abc.Stream, service: Service, principal: Principal = ANONYMOUS) -> None:
+        self.principal = principal
         """Who the peer is; authentication changes it."""
         self.client_host = peer_host(stream)
+        self.listener = service.listener
         self._stream = stream
         self._service = service
-        self._reader = FrameReader(stream, service.max_frame_bytes)
+        self._gate = None if service.gate is None else service.gate()
+        self._reader = FrameReader(
+            stream, service.max_frame_bytes if self._gate is None else self._gate.max_frame_bytes
+        )
         self._answers: list[bytes] = []
 
     async def serve(self) -> str | None:
@@ -83,6 +100,8 @@ class Connection:
                     await self._service.clock.until_running()
                     await self._handle(frame)
             except (RefusedError, MalformedMessageError, FrameTooLargeError) as error:
+                if isinstance(error, RefusedError) and error.answer:
+                    self._answers.append(error.answer)
                 await self._send_answers()
                 return str(error)
         except (ConnectionLostError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
@@ -102,6 +121,12 @@ class Connection:
             await self._stream.send_all(answers[0] if len(answers) == 1 else b"".join(answers))
 
     async def _handle(self, frame: Payload) -> None:
+        if self._gate is not None and (answer := await self._gate.take(frame)) is not None:
+            self._answers.append(answer)
+            self.principal = self._gate.principal
+            if self._gate.is_open:
+                self._reader.limit = self._service.max_frame_bytes
+            return
         api_key, version, correlation_id = peek_request(frame)
         served = self._service.versions.get(api_key)  # type: ignore[call-overload]
         if served is None or version not in served:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import attrs
 
-from impl.server.authorization import CLUSTER_NAME, Authorizer, Operation, Principal, ResourceType
+from impl.server.authorization import CLUSTER_NAME, OPERATIONS_OF, Authorizer, Operation, Principal, ResourceType
 
 if TYPE_CHECKING:
     from impl.server.connection import Connection
@@ -33,6 +33,20 @@ class RequestContext:
     def allowed(self, operation: Operation, resource_type: ResourceType, name: str = CLUSTER_NAME) -> bool:
         """Whether the peer may do this to the resource."""
         return self.authorizer.allowed(self.principal, self.client_host, operation, resource_type, name)
+
+    def allowed_anywhere(self, operation: Operation, resource_type: ResourceType) -> bool:
+        """Whether there may be a resource of this type to which the peer may do this (KIP-679)."""
+        return self.authorizer.allowed_anywhere(self.principal, self.client_host, operation, resource_type)
+
+    def operations(self, resource_type: ResourceType, name: str = CLUSTER_NAME) -> int:
+        """The operations that the peer may do to the resource, as the bit field of KIP-430: bit n is operation n."""
+        possible = OPERATIONS_OF[resource_type]
+        return sum(1 << operation for operation in possible if self.allowed(operation, resource_type, name))
+
+    @property
+    def listener(self) -> str:
+        """The listener by which the peer came: it is told brokers' addresses on the same one."""
+        return self.connection.listener
 
     async def while_connected(self, wait: Callable[[], Awaitable[T]]) -> T:
         """Wait on behalf of the peer. Raises ConnectionLostError when the peer is gone meanwhile."""

@@ -35,7 +35,8 @@ class FrameReader:
 
     def __init__(self, stream: trio.abc.ReceiveStream, max_frame_bytes: int) -> None:
         self._stream = stream
-        self._limit = max_frame_bytes
+        self.limit = max_frame_bytes
+        """The largest frame that is accepted; it may be changed between frames."""
         self._buffer: Payload = b""
         self._position = 0
 
@@ -87,8 +88,8 @@ class FrameReader:
         if self._available < LENGTH.size:
             return None
         (size,) = LENGTH.unpack_from(self._buffer, self._position)
-        if not 0 <= size <= self._limit:
-            raise FrameTooLargeError(size, self._limit)
+        if not 0 <= size <= self.limit:
+            raise FrameTooLargeError(size, self.limit)
         return int(size)
 
     async def _read_large(self, size: int) -> Payload:
