@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 import attrs
 
 UNLIMITED = -1
 NEVER = (1 << 63) - 1
+DELETE = "delete"
+COMPACT = "compact"
+CLEANUP_POLICIES = (COMPACT, DELETE)
 
 
 def _at_least(minimum: int) -> Callable[[object, attrs.Attribute[int], int], None]:
@@ -17,6 +21,20 @@ def _at_least(minimum: int) -> Callable[[object, attrs.Attribute[int], int], Non
             raise ValueError(f"{name} is {value}: it must be at least {minimum}")
 
     return check
+
+
+def _between(least: float, most: float) -> Callable[[object, attrs.Attribute[float], float], None]:
+    def check(_: object, attribute: attrs.Attribute[float], value: float) -> None:
+        if not least <= value <= most:
+            name = attribute.name.replace("_", ".")
+            raise ValueError(f"{name} is {value}: it must be between {least} and {most}")
+
+    return check
+
+
+def _policies(_: object, attribute: attrs.Attribute[frozenset[str]], value: frozenset[str]) -> None:
+    if not value or not value <= set(CLEANUP_POLICIES):
+        raise ValueError(f"cleanup.policy is {', '.join(sorted(value))!r}: use compact, delete, or both")
 
 
 @attrs.frozen
@@ -41,17 +59,59 @@ class LogConfig:
     """Segments go whose newest record is older than this; -1: no limit."""
     max_message_bytes: int = attrs.field(default=(1 << 20) + 12, validator=_at_least(0))
     """Largest batch taken from a client, in bytes."""
+    cleanup_policy: frozenset[str] = attrs.field(default=frozenset({DELETE}), validator=_policies)
+    """`delete`: retention by age and size; `compact`: the newest value of each key is kept (KIP-71: both at once)."""
+    min_cleanable_dirty_ratio: float = attrs.field(default=0.5, validator=_between(0, 1))
+    """A log is compacted when more than this part of its cleanable bytes has not been compacted before."""
+    min_compaction_lag_ms: int = attrs.field(default=0, validator=_at_least(0))
+    """A record is not compacted away before it is this old (KIP-58)."""
+    max_compaction_lag_ms: int = attrs.field(default=NEVER, validator=_at_least(1))
+    """A record is compacted at the latest when it is this old (KIP-354)."""
+    delete_retention_ms: int = attrs.field(default=24 * 60 * 60 * 1000, validator=_at_least(0))
+    """How long a tombstone, or a transaction's marker, stays after the cleaner first met it (KIP-534)."""
+    file_delete_delay_ms: int = attrs.field(default=60_000, validator=_at_least(0))
+    """How long files stay on disk under a name that ends in `-delete`."""
+
+    @property
+    def is_compacted(self) -> bool:
+        return COMPACT in self.cleanup_policy
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether segments go by age and size."""
+        return DELETE in self.cleanup_policy
+
+    @property
+    def roll_ms(self) -> int:
+        """A segment's longest time to grow: a compacted log's has to close before its records are due (KIP-354)."""
+        return min(self.segment_ms, self.max_compaction_lag_ms) if self.is_compacted else self.segment_ms
 
     @classmethod
-    def from_properties(cls, properties: Mapping[str, str | int]) -> LogConfig:
-        """A configuration from Kafka's property names. Raises ValueError naming the property and what is allowed."""
+    def from_properties(cls, properties: Mapping[str, Any]) -> LogConfig:
+        """A configuration from Kafka's property names; values may be text.
+
+        Raises ValueError naming the property and what is allowed.
+        """
         known = {field.name.replace("_", "."): field.name for field in attrs.fields(cls)}
-        values: dict[str, int] = {}
+        values: dict[str, Any] = {}
         for name, value in properties.items():
             if name not in known:
                 raise ValueError(f"{name} is not a setting of a log: use one of {', '.join(known)}")
+            parse, kind = _PARSERS.get(name, _WHOLE_NUMBER)
             try:
-                values[known[name]] = int(value)
-            except ValueError:
-                raise ValueError(f"{name} is {value!r}: it must be a whole number") from None
+                values[known[name]] = parse(value)
+            except (TypeError, ValueError):
+                raise ValueError(f"{name} is {value!r}: it must be {kind}") from None
         return cls(**values)
+
+
+def _listed(value: Any) -> frozenset[str]:
+    names = value.split(",") if isinstance(value, str) else value
+    return frozenset(stripped for name in names if (stripped := name.strip()))
+
+
+_WHOLE_NUMBER: Final[tuple[Callable[[Any], Any], str]] = (int, "a whole number")
+_PARSERS: Final[Mapping[str, tuple[Callable[[Any], Any], str]]] = {
+    "cleanup.policy": (_listed, "compact, delete, or both"),
+    "min.cleanable.dirty.ratio": (float, "a number"),
+}
