@@ -12,6 +12,7 @@ from cyclopts import App, CycloptsError
 import tidegauge
 from tidegauge.commands.checking import check
 from tidegauge.commands.exploring import explore
+from tidegauge.commands.recording import record
 from tidegauge.commands.replaying import replay
 from tidegauge.commands.simulating import simulate
 from tidegauge.commands.verifying import verify
@@ -33,7 +34,7 @@ app = App(
     suppress_keyboard_interrupt=False,
     result_action="return_value",
 )
-for command in (verify, explore, simulate, replay, check):
+for command in (verify, explore, simulate, replay, record, check):
     app.command(command)
 
 

@@ -1,0 +1,108 @@
+"""What a recording asks of a client library: one producer, one reader and one admin, each used by one thread.
+
+A library is named as it is installed (`confluent-kafka`); it is imported when it is first asked for, so that none is
+needed but the one that is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from types import MappingProxyType
+from typing import Final, Protocol
+
+import attrs
+
+Delivered = Callable[[int | None, str | None], None]
+"""(offset, None): at this offset; (None, None): sent and not acknowledged (acks=0); (None, error): nobody knows."""
+
+Properties = Mapping[str, str | int | bool]
+"""Settings as the library names them, on top of what the recording sets."""
+
+
+class NotSentError(Exception):
+    """The library refused to send: nothing happened at the cluster."""
+
+
+class UnavailableError(Exception):
+    """The cluster cannot be reached or used as asked, or the library is not installed; says which and the way out."""
+
+
+@attrs.frozen
+class Record:
+    """A record as it was read; `value` is None for a tombstone."""
+
+    offset: int
+    value: bytes | None
+
+
+class Producer(Protocol):
+    """Sends one record at a time; may have many on their way."""
+
+    def send(self, topic: str, partition: int, value: bytes, delivered: Delivered) -> None:
+        """Send; `delivered` is called once, in any thread. Raises NotSentError."""
+
+    def serve(self, seconds: float) -> None:
+        """Give the library time to call `delivered`."""
+
+    def close(self, seconds: float) -> None:
+        """Wait at most so long for what is on its way, then let go."""
+
+
+class Reader(Protocol):
+    """Reads one partition at a time, by position."""
+
+    def seek(self, topic: str, partition: int, offset: int) -> None:
+        """Read on from there."""
+
+    def read(self, seconds: float) -> list[Record]:
+        """What comes within so long, from where the last read ended. Raises UnavailableError."""
+
+    def end_offset(self, topic: str, partition: int) -> int:
+        """The latest offset, as the cluster answers it. Raises UnavailableError."""
+
+    def close(self) -> None: ...
+
+
+class Admin(Protocol):
+    """Makes the topic, and removes it."""
+
+    def create_topic(self, topic: str, partitions: int, replication_factor: int) -> None:
+        """Make a topic and wait until it can be used. Raises UnavailableError."""
+
+    def delete_topic(self, topic: str) -> None:
+        """Raises UnavailableError."""
+
+    def close(self) -> None: ...
+
+
+@attrs.frozen
+class Library:
+    """A client library."""
+
+    producer: Callable[[str, int, Properties], Producer]
+    """(bootstrap, acks, properties); retries only where the library can tell a repetition from a second record."""
+    reader: Callable[[str, Properties], Reader]
+    admin: Callable[[str, Properties], Admin]
+
+
+LIBRARIES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "confluent-kafka": "model_tests.harness.recording.confluent_clients",
+        "kafka-python": "model_tests.harness.recording.kafka_python_clients",
+        "aiokafka": "model_tests.harness.recording.aiokafka_clients",
+    }
+)
+"""Library -> the module that speaks to it."""
+
+
+def library(name: str) -> Library:
+    """The library of this name. Raises UnavailableError when it is not installed, ValueError when it is not known."""
+    if name not in LIBRARIES:
+        raise ValueError(f"client {name!r} is not known: use one of {', '.join(LIBRARIES)}")
+    try:
+        module = import_module(LIBRARIES[name])
+    except ImportError as error:
+        raise UnavailableError(f"{name} is not installed ({error}): pip install {name}") from None
+    found: Library = module.LIBRARY
+    return found

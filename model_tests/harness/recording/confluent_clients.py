@@ -1,0 +1,152 @@
+"""confluent-kafka (librdkafka) as a recording's clients."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Producer as ConfluentProducer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from model_tests.harness.recording.clients import (
+    Delivered,
+    Library,
+    NotSentError,
+    Properties,
+    Record,
+    UnavailableError,
+)
+
+T = TypeVar("T")
+
+REQUEST_SECONDS = 30.0
+CONNECT_SECONDS = 10.0
+
+
+def _made(kind: Callable[[dict[str, Any]], T], bootstrap: str, config: dict[str, Any]) -> T:
+    """A client with this configuration. Raises UnavailableError naming the setting that is wrong."""
+    quiet = {"bootstrap.servers": bootstrap, "error_cb": _quiet, "log_level": 0}
+    try:
+        return kind({**quiet, **config})
+    except (KafkaException, ValueError, TypeError) as error:
+        raise UnavailableError(f"confluent-kafka refuses its settings: {told(error)}") from error
+
+
+def told(error: BaseException) -> str:
+    """What went wrong, in words."""
+    inner = error.args[0] if error.args else None
+    return str(inner.str()) if isinstance(inner, KafkaError) else str(error)
+
+
+def _quiet(_: KafkaError) -> None:
+    """Errors reach the recording with the operation that they end."""
+
+
+class ConfluentKafkaProducer:
+    """librdkafka's producer: idempotent with acks=all, without retries else, for a retry could make a second record."""
+
+    def __init__(self, bootstrap: str, acks: int, properties: Properties) -> None:
+        config: dict[str, Any] = {"acks": acks, "linger.ms": 1, "enable.idempotence": acks == -1}
+        if acks != -1:
+            config["retries"] = 0
+        self._producer = _made(ConfluentProducer, bootstrap, {**config, **properties})
+        self._acks = acks
+
+    def send(self, topic: str, partition: int, value: bytes, delivered: Delivered) -> None:
+        def report(error: KafkaError | None, message: Any) -> None:
+            if error is not None:
+                delivered(None, error.name())
+            else:
+                delivered(message.offset() if self._acks else None, None)
+
+        try:
+            self._producer.produce(topic, value, partition=partition, on_delivery=report)
+        except (BufferError, KafkaException) as error:
+            raise NotSentError(str(error)) from error
+        self._producer.poll(0)
+
+    def serve(self, seconds: float) -> None:
+        self._producer.poll(seconds)
+
+    def close(self, seconds: float) -> None:
+        self._producer.flush(seconds)
+        self._producer.purge()
+        self._producer.poll(0)
+
+
+class ConfluentKafkaReader:
+    """librdkafka's consumer, with assignments by hand."""
+
+    def __init__(self, bootstrap: str, properties: Properties) -> None:
+        config = {
+            "group.id": "tidegauge-record",
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": "error",
+            "fetch.wait.max.ms": 50,
+        }
+        self._consumer = _made(Consumer, bootstrap, {**config, **properties})
+
+    def seek(self, topic: str, partition: int, offset: int) -> None:
+        self._consumer.assign([TopicPartition(topic, partition, offset)])
+
+    def read(self, seconds: float) -> list[Record]:
+        deadline = time.monotonic() + seconds
+        records: list[Record] = []
+        for message in self._consumer.consume(num_messages=200, timeout=max(0.0, deadline - time.monotonic())):
+            if (error := message.error()) is not None:
+                raise UnavailableError(error.str())
+            records.append(Record(message.offset() or 0, message.value()))
+        return records
+
+    def end_offset(self, topic: str, partition: int) -> int:
+        try:
+            _, end = self._consumer.get_watermark_offsets(
+                TopicPartition(topic, partition), timeout=REQUEST_SECONDS, cached=False
+            )
+        except KafkaException as error:
+            raise UnavailableError(told(error)) from error
+        return int(end)
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+class ConfluentKafkaAdmin:
+    """librdkafka's admin client."""
+
+    def __init__(self, bootstrap: str, properties: Properties) -> None:
+        self._admin = _made(AdminClient, bootstrap, dict(properties))
+
+    def create_topic(self, topic: str, partitions: int, replication_factor: int) -> None:
+        try:
+            self._admin.list_topics(timeout=CONNECT_SECONDS)
+        except KafkaException as error:
+            raise UnavailableError(f"no broker answers within {CONNECT_SECONDS:.0f} s ({told(error)})") from error
+        new = NewTopic(topic, num_partitions=partitions, replication_factor=replication_factor)
+        self._wait(self._admin.create_topics([new], request_timeout=REQUEST_SECONDS)[topic])
+        deadline = time.monotonic() + REQUEST_SECONDS
+        while time.monotonic() < deadline:
+            found = self._admin.list_topics(topic, timeout=REQUEST_SECONDS).topics[topic].partitions
+            if len(found) == partitions and all(partition.leader >= 0 for partition in found.values()):
+                return
+            time.sleep(0.05)
+        raise UnavailableError(f"topic {topic} has no leaders {REQUEST_SECONDS:.0f} s after it was created")
+
+    def delete_topic(self, topic: str) -> None:
+        self._wait(self._admin.delete_topics([topic], request_timeout=REQUEST_SECONDS)[topic])
+
+    def _wait(self, future: Any) -> None:
+        try:
+            future.result(REQUEST_SECONDS)
+        except (KafkaException, TimeoutError) as error:
+            raise UnavailableError(told(error) or f"no answer within {REQUEST_SECONDS:.0f} s") from error
+
+    def close(self) -> None:
+        self._admin.poll(0)
+
+
+LIBRARY = Library(ConfluentKafkaProducer, ConfluentKafkaReader, ConfluentKafkaAdmin)

@@ -1,0 +1,130 @@
+"""kafka-python as a recording's clients."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import NewTopic
+from kafka.errors import KafkaError
+
+from model_tests.harness.recording.clients import (
+    Delivered,
+    Library,
+    NotSentError,
+    Properties,
+    Record,
+    UnavailableError,
+)
+
+REQUEST_SECONDS = 30.0
+
+
+class KafkaPythonProducer:
+    """kafka-python's producer: idempotent with acks=all, without retries else."""
+
+    def __init__(self, bootstrap: str, acks: int, properties: Properties) -> None:
+        config: dict[str, Any] = {
+            "bootstrap_servers": bootstrap,
+            "acks": "all" if acks == -1 else acks,
+            "linger_ms": 1,
+            "enable_idempotence": acks == -1,
+        }
+        if acks != -1:
+            config["retries"] = 0
+        self._acks = acks
+        try:
+            self._producer = KafkaProducer(**{**config, **properties})
+        except (KafkaError, AssertionError, ValueError) as error:
+            raise UnavailableError(repr(error)) from error
+
+    def send(self, topic: str, partition: int, value: bytes, delivered: Delivered) -> None:
+        try:
+            future = self._producer.send(topic, value, partition=partition)
+        except (KafkaError, AssertionError) as error:
+            raise NotSentError(repr(error)) from error
+        future.add_callback(lambda metadata: delivered(metadata.offset if self._acks else None, None))
+        future.add_errback(lambda error: delivered(None, type(error).__name__))
+
+    def serve(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def close(self, seconds: float) -> None:
+        self._producer.close(timeout=seconds)
+
+
+class KafkaPythonReader:
+    """kafka-python's consumer, with assignments by hand."""
+
+    def __init__(self, bootstrap: str, properties: Properties) -> None:
+        config: dict[str, Any] = {
+            "bootstrap_servers": bootstrap,
+            "group_id": None,
+            "enable_auto_commit": False,
+            "auto_offset_reset": "none",
+            "fetch_max_wait_ms": 50,
+        }
+        try:
+            self._consumer = KafkaConsumer(**{**config, **properties})
+        except KafkaError as error:
+            raise UnavailableError(repr(error)) from error
+
+    def seek(self, topic: str, partition: int, offset: int) -> None:
+        asked = TopicPartition(topic, partition)
+        self._consumer.assign([asked])
+        self._consumer.seek(asked, offset)
+
+    def read(self, seconds: float) -> list[Record]:
+        try:
+            polled = self._consumer.poll(timeout_ms=int(seconds * 1000), max_records=200)
+        except KafkaError as error:
+            raise UnavailableError(repr(error)) from error
+        return [Record(record.offset, record.value) for records in polled.values() for record in records]
+
+    def end_offset(self, topic: str, partition: int) -> int:
+        asked = TopicPartition(topic, partition)
+        try:
+            return int(self._consumer.end_offsets([asked])[asked])
+        except KafkaError as error:
+            raise UnavailableError(repr(error)) from error
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+class KafkaPythonAdmin:
+    """kafka-python's admin client."""
+
+    def __init__(self, bootstrap: str, properties: Properties) -> None:
+        try:
+            self._admin = KafkaAdminClient(bootstrap_servers=bootstrap, **properties)
+        except KafkaError as error:
+            raise UnavailableError(repr(error)) from error
+
+    def create_topic(self, topic: str, partitions: int, replication_factor: int) -> None:
+        new = NewTopic(topic, num_partitions=partitions, replication_factor=replication_factor)
+        try:
+            self._admin.create_topics([new], timeout_ms=int(REQUEST_SECONDS * 1000))
+            deadline = time.monotonic() + REQUEST_SECONDS
+            while time.monotonic() < deadline:
+                (found,) = self._admin.describe_topics([topic])
+                leaders = [partition["leader_id"] for partition in found["partitions"]]
+                if len(leaders) == partitions and min(leaders) >= 0:
+                    return
+                time.sleep(0.05)
+        except KafkaError as error:
+            raise UnavailableError(repr(error)) from error
+        raise UnavailableError(f"topic {topic} has no leaders {REQUEST_SECONDS:.0f} s after it was created")
+
+    def delete_topic(self, topic: str) -> None:
+        try:
+            self._admin.delete_topics([topic], timeout_ms=int(REQUEST_SECONDS * 1000))
+        except KafkaError as error:
+            raise UnavailableError(repr(error)) from error
+
+    def close(self) -> None:
+        self._admin.close()
+
+
+LIBRARY = Library(KafkaPythonProducer, KafkaPythonReader, KafkaPythonAdmin)

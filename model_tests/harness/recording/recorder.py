@@ -1,0 +1,96 @@
+"""A history that several threads write to, by one monotonic clock."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Sequence
+
+from linearizability.history import History, Kind, Operations
+from model_tests.harness.recording.clients import Record
+
+
+class ThreadedRecorder:
+    """Operations of one topic; every method may be called in any thread."""
+
+    def __init__(self, topic: str) -> None:
+        self._topic = topic
+        self._history = History()
+        self._lock = threading.Lock()
+        self._began = time.monotonic_ns()
+
+    def __len__(self) -> int:
+        return len(self._history)
+
+    def produce(self, process: int, partition: int, value: int, acks: int) -> int:
+        """A record is about to be sent; returns the operation's index."""
+        return self._invoke(process, Kind.PRODUCE, partition, values=[value], acks=acks)
+
+    def fetch(self, process: int, partition: int, position: int) -> int:
+        """A partition is about to be read from `position`."""
+        return self._invoke(process, Kind.FETCH, partition, position=position)
+
+    def list_offsets(self, process: int, partition: int) -> int:
+        """A partition's end is about to be asked for."""
+        return self._invoke(process, Kind.LIST_OFFSETS, partition)
+
+    def _invoke(
+        self,
+        process: int,
+        kind: Kind,
+        partition: int,
+        *,
+        values: Sequence[int] = (),
+        position: int = -1,
+        acks: int = -1,
+    ) -> int:
+        with self._lock:
+            return self._history.invoke(
+                process=process,
+                kind=kind,
+                partition=partition,
+                call=self._now(),
+                topic=self._topic,
+                values=values,
+                position=position,
+                acks=acks,
+            )
+
+    def offset_known(self, index: int, offset: int | None) -> None:
+        """A produce or list_offsets returned."""
+        with self._lock:
+            self._history.ok(index, returned=self._now(), offset=offset)
+
+    def read(self, index: int, records: Sequence[Record]) -> None:
+        """A fetch returned."""
+        with self._lock:
+            self._history.ok(
+                index,
+                returned=self._now(),
+                values=[int(record.value or b"") for record in records],
+                offsets=[record.offset for record in records],
+            )
+
+    def failed(self, index: int, reason: str) -> None:
+        """It certainly did nothing."""
+        with self._lock:
+            self._history.fail(index, returned=self._now(), meta=json.dumps({"error": reason}))
+
+    def unknown(self, index: int, reason: str) -> None:
+        """Nobody knows what became of it."""
+        with self._lock:
+            self._history.info(index, returned=self._now(), meta=json.dumps({"error": reason}))
+
+    def settled(self, partition: int) -> None:
+        """From now on reads see the true end of the partition."""
+        with self._lock:
+            self._history.settled(call=self._now(), partition=partition, topic=self._topic)
+
+    def operations(self) -> Operations:
+        """The history so far."""
+        with self._lock:
+            return self._history.operations()
+
+    def _now(self) -> int:
+        return time.monotonic_ns() - self._began

@@ -1,0 +1,282 @@
+"""The workload of a recording: producers and readers of one topic, each in a thread, then one reading to the end.
+
+Theory of operation
+-------------------
+Every record is an operation of its own, with a value of its own. A producer keeps several on their way; each of these
+places is a process of the history, for a process is sequential. A producer's error says that nobody knows: an earlier
+attempt of the library's own may have been stored, so that only what the library refused to send counts as failed.
+
+Readers poll one partition for a while, then go to another, at its start, at a place in its middle or where they left
+off, and ask for its end now and then. What a library read ahead is older than the call that returns it; that is why a
+short answer proves nothing until the partition is declared settled.
+
+When the time is over and every partition has acknowledged one more record with the recording's acks, faults are taken
+to be over: each partition is declared settled, its end is asked for and it is read up to there by a new reader. If a
+partition does not answer, it is left unsettled and the summary says so.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import threading
+import time
+from collections.abc import Callable
+from types import MappingProxyType
+from typing import Any
+
+import attrs
+
+from linearizability.history import Operations
+from model_tests.harness.recording.clients import (
+    Library,
+    NotSentError,
+    Producer,
+    Properties,
+    Reader,
+    Record,
+    UnavailableError,
+)
+from model_tests.harness.recording.recorder import ThreadedRecorder
+
+POLL_SECONDS = 0.2
+POLLS = 5
+"""Reads of a partition before a reader goes to another one."""
+BETWEEN_POLLS = 0.05
+
+
+def _positive(_: object, attribute: attrs.Attribute[Any], value: float) -> None:
+    if value <= 0:
+        raise ValueError(f"{attribute.name.replace('_', '-')} {value}: give more than 0")
+
+
+@attrs.frozen
+class Workload:
+    """What is to be recorded."""
+
+    bootstrap: str
+    topic: str
+    partitions: int = attrs.field(default=3, validator=_positive)
+    seconds: float = attrs.field(default=10.0, validator=_positive)
+    producers: int = attrs.field(default=2, validator=_positive)
+    readers: int = attrs.field(default=2, validator=_positive)
+    in_flight: int = attrs.field(default=5, validator=_positive)
+    """Records on their way of each producer."""
+    rate: float = attrs.field(default=200.0, validator=_positive)
+    """Records a second of each producer, at most."""
+    acks: int = -1
+    settle_seconds: float = attrs.field(default=30.0, validator=_positive)
+    """How long to wait for the cluster at the end."""
+    seed: int = 1
+    """Decides the partitions and positions that are asked for, not what the cluster answers."""
+    properties: Properties = MappingProxyType({})
+    """Settings of the library, for all of its clients."""
+
+
+@attrs.frozen
+class Recorded:
+    """A recording's history, and what of it could not be finished."""
+
+    operations: Operations
+    unsettled: tuple[int, ...]
+    """Partitions that did not answer at the end."""
+
+
+class Recording:
+    """One run of a workload. `stop` may be called in any thread to end it early."""
+
+    def __init__(self, workload: Workload, library: Library) -> None:
+        self._workload = workload
+        self._library = library
+        self._recorder = ThreadedRecorder(workload.topic)
+        self._stopped = threading.Event()
+        self._values = itertools.count()
+        self._failures: list[BaseException] = []
+
+    def stop(self) -> None:
+        """End the workload now; what is on its way is waited for, and the partitions are read to their ends."""
+        self._stopped.set()
+
+    @property
+    def operations(self) -> int:
+        """How many there are so far."""
+        return len(self._recorder)
+
+    def run(self) -> Recorded:
+        """Record. Raises UnavailableError when the cluster cannot be used at all."""
+        work = self._workload
+        threads = [
+            threading.Thread(target=self._guarded, args=(task, number), name=f"{task.__name__}-{number}")
+            for task, many in ((self._produce, work.producers), (self._read, work.readers))
+            for number in range(many)
+        ]
+        for thread in threads:
+            thread.start()
+        self._stopped.wait(work.seconds)
+        self._stopped.set()
+        for thread in threads:
+            thread.join()
+        if self._failures:
+            raise self._failures[0]
+        unsettled = self._settle()
+        return Recorded(self._recorder.operations(), unsettled)
+
+    def _guarded(self, task: Callable[[int], None], number: int) -> None:
+        try:
+            task(number)
+        except Exception as error:
+            self._failures.append(error)
+            self._stopped.set()
+
+    # --- producing -------------------------------------------------------------------------------------------------
+
+    def _produce(self, number: int) -> None:
+        work = self._workload
+        dice = random.Random(f"{work.seed}/producer/{number}")
+        producer = self._library.producer(work.bootstrap, work.acks, work.properties)
+        free = list(range(number * work.in_flight, (number + 1) * work.in_flight))
+        try:
+            while not self._stopped.is_set():
+                if free:
+                    self._send(producer, free, free.pop(), dice.randrange(work.partitions))
+                producer.serve(1 / work.rate)
+        finally:
+            producer.close(work.settle_seconds)
+
+    def _send(self, producer: Producer, free: list[int], process: int, partition: int) -> None:
+        value = next(self._values)
+        index = self._recorder.produce(process, partition, value, self._workload.acks)
+
+        def delivered(offset: int | None, error: str | None) -> None:
+            if error is None:
+                self._recorder.offset_known(index, offset)
+            else:
+                self._recorder.unknown(index, error)
+            free.append(process)
+
+        try:
+            producer.send(self._workload.topic, partition, b"%d" % value, delivered)
+        except NotSentError as error:
+            self._recorder.failed(index, str(error))
+            free.append(process)
+
+    # --- reading ---------------------------------------------------------------------------------------------------
+
+    def _read(self, number: int) -> None:
+        work = self._workload
+        dice = random.Random(f"{work.seed}/reader/{number}")
+        process = work.producers * work.in_flight + number
+        reader = self._library.reader(work.bootstrap, work.properties)
+        positions = dict.fromkeys(range(work.partitions), 0)
+        try:
+            while not self._stopped.is_set():
+                partition = dice.randrange(work.partitions)
+                if dice.random() < 0.2:
+                    self._list_offsets(reader, process, partition)
+                left_off = positions[partition]
+                start = dice.choice((left_off, left_off, left_off, left_off // 2, 0))
+                end = self._follow(reader, process, partition, start)
+                positions[partition] = max(left_off, end)
+        finally:
+            reader.close()
+
+    def _follow(self, reader: Reader, process: int, partition: int, position: int) -> int:
+        """Read a few times from a position on; returns where that ended."""
+        reader.seek(self._workload.topic, partition, position)
+        for _ in range(POLLS):
+            if self._stopped.is_set():
+                break
+            records = self._fetch(reader, process, partition, position)
+            if records is None:
+                break
+            if records:
+                position = records[-1].offset + 1
+            self._stopped.wait(BETWEEN_POLLS)
+        return position
+
+    def _fetch(self, reader: Reader, process: int, partition: int, position: int) -> list[Record] | None:
+        index = self._recorder.fetch(process, partition, position)
+        try:
+            records = reader.read(POLL_SECONDS)
+        except UnavailableError as error:
+            self._recorder.failed(index, str(error))
+            return None
+        self._recorder.read(index, records)
+        return records
+
+    def _list_offsets(self, reader: Reader, process: int, partition: int) -> int | None:
+        index = self._recorder.list_offsets(process, partition)
+        try:
+            end = reader.end_offset(self._workload.topic, partition)
+        except UnavailableError as error:
+            self._recorder.failed(index, str(error))
+            return None
+        self._recorder.offset_known(index, end)
+        return end
+
+    # --- the end ---------------------------------------------------------------------------------------------------
+
+    def _settle(self) -> tuple[int, ...]:
+        """Read every partition to its end; returns those that could not be."""
+        work = self._workload
+        deadline = time.monotonic() + work.settle_seconds
+        alive = self._probe(deadline)
+        reader = self._library.reader(work.bootstrap, work.properties)
+        process = work.producers * work.in_flight + work.readers
+        unsettled = [partition for partition in range(work.partitions) if partition not in alive]
+        try:
+            for partition in sorted(alive):
+                self._recorder.settled(partition)
+                if not self._read_to_the_end(reader, process, partition, deadline):
+                    unsettled.append(partition)
+        finally:
+            reader.close()
+        return tuple(unsettled)
+
+    def _probe(self, deadline: float) -> set[int]:
+        """The partitions that acknowledge a record now."""
+        work = self._workload
+        producer = self._library.producer(work.bootstrap, work.acks, work.properties)
+        alive: set[int] = set()
+        first = work.producers * work.in_flight + work.readers + 1
+        waiting: dict[int, list[int]] = {partition: [first + partition] for partition in range(work.partitions)}
+        try:
+            while len(alive) < work.partitions and time.monotonic() < deadline:
+                for partition, free in waiting.items():
+                    if partition not in alive and free:
+                        self._probe_one(producer, partition, free, alive)
+                producer.serve(BETWEEN_POLLS)
+        finally:
+            producer.close(max(1.0, deadline - time.monotonic()))
+        return alive
+
+    def _probe_one(self, producer: Producer, partition: int, free: list[int], alive: set[int]) -> None:
+        process = free.pop()
+        value = next(self._values)
+        index = self._recorder.produce(process, partition, value, self._workload.acks)
+
+        def delivered(offset: int | None, error: str | None) -> None:
+            if error is None:
+                self._recorder.offset_known(index, offset)
+                alive.add(partition)
+            else:
+                self._recorder.unknown(index, error)
+            free.append(process)
+
+        try:
+            producer.send(self._workload.topic, partition, b"%d" % value, delivered)
+        except NotSentError as error:
+            self._recorder.failed(index, str(error))
+            free.append(process)
+
+    def _read_to_the_end(self, reader: Reader, process: int, partition: int, deadline: float) -> bool:
+        end = self._list_offsets(reader, process, partition)
+        if end is None:
+            return False
+        position = 0
+        reader.seek(self._workload.topic, partition, position)
+        while position < end and time.monotonic() < deadline:
+            records = self._fetch(reader, process, partition, position)
+            if records:
+                position = records[-1].offset + 1
+        return position >= end
