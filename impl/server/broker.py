@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import trio
@@ -45,6 +45,9 @@ from impl.storage.log_directory import LogDirectory
 from impl.wire.apis import BROKER_APIS, ApiKey
 from impl.wire.primitives import topic_uuid
 
+if TYPE_CHECKING:
+    from impl.server.interference import Interference, ServerInterference
+
 
 @attrs.frozen
 class Node:
@@ -62,6 +65,8 @@ class Node:
     rack: str | None = None
     timers: bool = True
     """Whether it acts by itself; without timers it only answers, and does what `actions` is told."""
+    interference: Interference | None = None
+    """What befalls requests by order of whoever embeds the cluster."""
 
 
 class Broker:
@@ -106,9 +111,20 @@ class Broker:
         handlers: dict[ApiKey, Handler] = {key: partial(handle, self) for key, handle in HANDLERS.items()}
         handlers[ApiKey.API_VERSIONS] = self._handle_api_versions
         self._versions = {key: BROKER_APIS[key] for key in BROKER_APIS if key in handlers}
-        self._service = Service(handlers, self._versions, self.clock, self.config.socket_request_max_bytes)
+        self._service = Service(
+            handlers,
+            self._versions,
+            self.clock,
+            self.config.socket_request_max_bytes,
+            interference=self._interference(node.interference),
+        )
         self.closed_connections: list[str] = []
         """Why connections were closed that broke the rules or were lost; the latest ones."""
+
+    def _interference(self, orders: Interference | None) -> ServerInterference | None:
+        if orders is None:
+            return None
+        return orders.at(f"broker-{self.id}", lambda topic_id: self.metadata.topic_name(str(topic_id)))
 
     @property
     def trigger(self) -> BrokerActions:

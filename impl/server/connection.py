@@ -25,7 +25,7 @@ import attrs
 import trio
 
 from impl.ports.clock import Clock
-from impl.ports.network import peer_host
+from impl.ports.network import abort, peer_host
 from impl.server.api_versions import unsupported_version
 from impl.server.authorization import ANONYMOUS, AllowAll, Authorizer, Principal
 from impl.server.context import Handler, RequestContext
@@ -41,6 +41,7 @@ from impl.wire.codecs import (
 from impl.wire.frames import ConnectionLostError, FrameReader, FrameTooLargeError, Payload
 
 if TYPE_CHECKING:
+    from impl.server.interference import ServerInterference
     from impl.server.security.sasl_gate import SaslGate
 
 T = TypeVar("T")
@@ -71,6 +72,8 @@ class Service:
     """The listener by which the peers came."""
     gate: Callable[[], SaslGate] | None = None
     """Makes a connection's gate, which its peer passes by authenticating; None lets everybody in."""
+    interference: ServerInterference | None = None
+    """What befalls requests by order of whoever embeds the cluster."""
 
 
 class Connection:
@@ -147,9 +150,17 @@ class Connection:
             self.client_host,
             self._service.authorizer,
         )
-        answer = await self._service.handlers[ApiKey(api_key)](request.message, context)
+        handler = self._service.handlers[ApiKey(api_key)]
+        if (interference := self._service.interference) is None:
+            answer = await handler(request.message, context)
+        else:
+            answer = await interference.handle(handler, request.message, context)
         if answer is not None:
             self._answers.append(encode_lowered_response(answer, version, correlation_id))
+
+    async def abort(self) -> None:
+        """Reset the connection: what is on its way is lost."""
+        await abort(self._stream)
 
     async def while_connected(self, wait: Callable[[], Awaitable[T]]) -> T:
         """Wait for something on behalf of the peer. Raises ConnectionLostError when the peer is gone meanwhile."""

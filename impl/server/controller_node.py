@@ -63,7 +63,13 @@ class ControllerNode:
         self.tracer.record("ControllerFailover", controller_epoch=self.controller.controller_epoch, changed=())
         handlers: dict[ApiKey, Handler] = {key: partial(handle, self) for key, handle in CONTROLLER_HANDLERS.items()}
         handlers[ApiKey.API_VERSIONS] = self._handle_api_versions
-        self._service = Service(handlers, CONTROLLER_APIS, self.clock, self.config.socket_request_max_bytes)
+        self._service = Service(
+            handlers,
+            CONTROLLER_APIS,
+            self.clock,
+            self.config.socket_request_max_bytes,
+            interference=None if node.interference is None else node.interference.at("controller", lambda _: None),
+        )
 
     @property
     def trigger(self) -> ControllerActions:
