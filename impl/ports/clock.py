@@ -26,30 +26,12 @@ class Clock(Protocol):
         """Return when the node is not stopped: at once, without a checkpoint, when it is not."""
 
 
-class SystemClock:
-    """The operating system's clock."""
+class StoppableClock:
+    """A clock whose node can be stopped, and whose time can be made to jump: `offset_ms`, forwards or back."""
 
-    def now_ms(self) -> int:
-        return time.time_ns() // 1_000_000
-
-    async def until_running(self) -> None:
-        """A process that asks is running."""
-
-
-class SimulatedClock:
-    """Trio's clock, counted from the construction of this object; with trio's MockClock time is free and repeatable.
-
-    `offset_ms` may be set to make this node's clock jump, forwards or back.
-    """
-
-    def __init__(self, epoch_ms: int = SIMULATED_EPOCH_MS) -> None:
-        self._epoch_ms = epoch_ms
-        self._started = trio.current_time()
+    def __init__(self) -> None:
         self._resumed: trio.Event | None = None
         self.offset_ms = 0
-
-    def now_ms(self) -> int:
-        return self._epoch_ms + self.offset_ms + round((trio.current_time() - self._started) * 1000)
 
     def stop(self) -> None:
         """Stop the node: what waits in `until_running` does not go on."""
@@ -65,3 +47,22 @@ class SimulatedClock:
     async def until_running(self) -> None:
         while self._resumed is not None:
             await self._resumed.wait()
+
+
+class SystemClock(StoppableClock):
+    """The operating system's clock."""
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000 + self.offset_ms
+
+
+class SimulatedClock(StoppableClock):
+    """Trio's clock, counted from the construction of this object; with trio's MockClock time is free and repeatable."""
+
+    def __init__(self, epoch_ms: int = SIMULATED_EPOCH_MS) -> None:
+        super().__init__()
+        self._epoch_ms = epoch_ms
+        self._started = trio.current_time()
+
+    def now_ms(self) -> int:
+        return self._epoch_ms + self.offset_ms + round((trio.current_time() - self._started) * 1000)

@@ -31,6 +31,7 @@ from typing import TypeAlias
 import attrs
 import trio
 
+from impl.ports.link_faults import NO_FAULTS, LinkFaults
 from impl.ports.network import Address, Listener, Network, StreamHandler
 from impl.ports.simulated_stream import Connection, Frame, SimulatedStream
 
@@ -38,31 +39,6 @@ __all__ = ["NO_FAULTS", "Frame", "FrameFilter", "LinkFaults", "SimulatedNetwork"
 
 FrameFilter: TypeAlias = Callable[[Frame], bool]
 Link: TypeAlias = tuple[str, str]
-
-
-def _probability(_: object, attribute: attrs.Attribute[float], value: float) -> None:
-    if not 0 <= value <= 1:
-        raise ValueError(f"{attribute.name} is a probability between 0 and 1, not {value}")
-
-
-def _range(_: object, attribute: attrs.Attribute[tuple[float, float]], value: tuple[float, float]) -> None:
-    if len(value) != 2 or not 0 <= value[0] <= value[1]:
-        raise ValueError(f"{attribute.name} is (least, most) in milliseconds, both at least 0, not {value}")
-
-
-@attrs.frozen
-class LinkFaults:
-    """What may befall a frame of a link; probabilities in 0..1, times in milliseconds, drawn uniformly."""
-
-    loss: float = attrs.field(default=0.0, validator=_probability)
-    duplicate: float = attrs.field(default=0.0, validator=_probability)
-    reorder: float = attrs.field(default=0.0, validator=_probability)
-    delay_ms: tuple[float, float] = attrs.field(default=(0.0, 0.0), validator=_range)
-    reorder_ms: tuple[float, float] = attrs.field(default=(1.0, 20.0), validator=_range)
-    """How much later a reordered or duplicate frame comes."""
-
-
-NO_FAULTS = LinkFaults()
 
 
 class SimulatedNetwork:
