@@ -1,4 +1,7 @@
-"""A log's configuration, under Kafka's names (dots and all, in `from_properties`) and with Kafka's defaults."""
+"""A log's configuration, under Kafka's names (dots and all, in `from_properties`) and with Kafka's defaults.
+
+`preallocate` is not among them: files grow as they are written, and indexes are written with the size that they have.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,11 @@ NEVER = (1 << 63) - 1
 DELETE = "delete"
 COMPACT = "compact"
 CLEANUP_POLICIES = (COMPACT, DELETE)
+PRODUCER = "producer"
+UNCOMPRESSED = "uncompressed"
+COMPRESSION_TYPES = (UNCOMPRESSED, "zstd", "lz4", "snappy", "gzip", PRODUCER)
+CREATE_TIME = "CreateTime"
+LOG_APPEND_TIME = "LogAppendTime"
 
 
 def _at_least(minimum: int) -> Callable[[object, attrs.Attribute[int], int], None]:
@@ -37,6 +45,14 @@ def _policies(_: object, attribute: attrs.Attribute[frozenset[str]], value: froz
         raise ValueError(f"cleanup.policy is {', '.join(sorted(value))!r}: use compact, delete, or both")
 
 
+def _one_of(*words: str) -> Callable[[object, attrs.Attribute[str], str], None]:
+    def check(_: object, attribute: attrs.Attribute[str], value: str) -> None:
+        if value not in words:
+            raise ValueError(f"{attribute.name.replace('_', '.')} is {value!r}: use one of {', '.join(words)}")
+
+    return check
+
+
 @attrs.frozen
 class LogConfig:
     """One partition's settings; topics may override the broker's."""
@@ -45,6 +61,8 @@ class LogConfig:
     """A segment that would grow beyond this many bytes is rolled."""
     segment_ms: int = attrs.field(default=7 * 24 * 60 * 60 * 1000, validator=_at_least(1))
     """A segment is rolled by the first append this many ms after its first record."""
+    segment_jitter_ms: int = attrs.field(default=0, validator=_at_least(0))
+    """segment.ms is shortened by up to this many ms, so that segments that were begun together are not rolled so."""
     segment_index_bytes: int = attrs.field(default=10 << 20, validator=_at_least(12))
     """A segment whose index would grow beyond this many bytes is rolled."""
     index_interval_bytes: int = attrs.field(default=4096, validator=_at_least(0))
@@ -70,7 +88,18 @@ class LogConfig:
     delete_retention_ms: int = attrs.field(default=24 * 60 * 60 * 1000, validator=_at_least(0))
     """How long a tombstone, or a transaction's marker, stays after the cleaner first met it (KIP-534)."""
     file_delete_delay_ms: int = attrs.field(default=60_000, validator=_at_least(0))
-    """How long files stay on disk under a name that ends in `-delete`."""
+    """How long files stay on disk under a name that ends in `.deleted` or `-delete`."""
+    compression_type: str = attrs.field(default=PRODUCER, validator=_one_of(*COMPRESSION_TYPES))
+    """How batches are stored: as they came (`producer`), or compressed anew where they came otherwise."""
+    compression_gzip_level: int = -1
+    compression_lz4_level: int = 9
+    compression_zstd_level: int = 3
+    message_timestamp_type: str = attrs.field(default=CREATE_TIME, validator=_one_of(CREATE_TIME, LOG_APPEND_TIME))
+    """Whose time a record carries: its producer's, or that of the leader's append."""
+    message_timestamp_before_max_ms: int = attrs.field(default=NEVER, validator=_at_least(0))
+    """How much older than the leader's clock a record's CreateTime may be (KIP-937)."""
+    message_timestamp_after_max_ms: int = attrs.field(default=60 * 60 * 1000, validator=_at_least(0))
+    """How much newer than the leader's clock a record's CreateTime may be (KIP-937)."""
 
     @property
     def is_compacted(self) -> bool:
@@ -114,4 +143,6 @@ _WHOLE_NUMBER: Final[tuple[Callable[[Any], Any], str]] = (int, "a whole number")
 _PARSERS: Final[Mapping[str, tuple[Callable[[Any], Any], str]]] = {
     "cleanup.policy": (_listed, "compact, delete, or both"),
     "min.cleanable.dirty.ratio": (float, "a number"),
+    "compression.type": (str, "a word"),
+    "message.timestamp.type": (str, "a word"),
 }

@@ -14,7 +14,7 @@ The cache is plain memory. `Log` writes it to `leader-epoch-checkpoint` whenever
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 UNDEFINED_EPOCH = -1
@@ -96,6 +96,14 @@ class LeaderEpochCache:
         """The epoch of the leader that appended the record at `offset`; None when that is not known."""
         found = bisect_right(self._starts, offset) - 1
         return self._epochs[found] if found >= 0 else None
+
+    def spans(self, start_offset: int, end_offset: int) -> Iterator[tuple[int, int, int]]:
+        """(start, end, epoch) of the parts of a range of offsets that lie in one epoch each; -1 where none is known."""
+        while start_offset < end_offset:
+            higher = bisect_right(self._starts, start_offset)
+            stop = min(end_offset, self._starts[higher]) if higher < len(self._starts) else end_offset
+            yield start_offset, stop, self._epochs[higher - 1] if higher else UNDEFINED_EPOCH
+            start_offset = stop
 
     def truncate_from_end(self, end_offset: int) -> bool:
         """Forget epochs that start at `end_offset` or later; True when there were any."""

@@ -3,8 +3,9 @@
 Theory of operation
 -------------------
 A log is the records [log start offset, log end offset), in segments of consecutive offsets; only the last one grows.
-The leader appends with offsets and epoch of its own making, a follower appends what its leader sent, byte for byte.
-Both check every batch first, so a log never holds one that is not intact unless the disk damages it.
+The leader appends with offsets and epoch of its own making, a follower appends what its leader sent, byte for byte:
+with gaps where the leader's log was compacted. Both check every batch first, so a log never holds one that is not
+intact unless the disk damages it.
 
 An append reaches the operating system at once and stable storage with `flush`, which moves the recovery point
 (`flushed_end_offset`). What a crash does is in `recovery`: the log keeps some prefix that ends at or after the
@@ -15,29 +16,33 @@ A disk that fails raises OSError. An append that failed has left nothing behind.
 is on the disk (see `ports.disk`), so the log refuses every later change with `FailedLogError`; reading goes on. Bytes
 from a peer that are no proper batches raise `wire.records.RecordError`, an offset outside the log
 `OffsetOutOfRangeError`; both carry the Kafka error code to answer with, and nothing has changed.
+
+Appending, reading, opening and closing are here; the rest is in `log_state` (fields, durability), `truncation`,
+`retention` and `replacement` (what the cleaner does).
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
-from kio.schema.errors import ErrorCode
+from crc32c import crc32c
 
 from impl.ports.disk import Buffer, Disk
 from impl.storage import checkpoints
 from impl.storage.config import NEVER, LogConfig
-from impl.storage.leader_epoch_cache import UNDEFINED_EPOCH, EpochEndOffset, LeaderEpochCache
-from impl.storage.recovery import Recovery, recover_segments
+from impl.storage.errors import BatchListTooLargeError, BatchTooLargeError, OffsetOutOfRangeError
+from impl.storage.leader_epoch_cache import LeaderEpochCache
+from impl.storage.recovery import recover_segments
+from impl.storage.replacement import Replacement
 from impl.storage.segment import MAX_RELATIVE_OFFSET, AppendedBatch, Segment
+from impl.storage.truncation import Truncation
 from impl.wire.records import (
     NO_TIMESTAMP,
     PREFIX_SIZE,
     BatchHeader,
     InvalidRecordError,
-    RecordError,
     assign,
     check_produced,
     checked_headers,
@@ -48,31 +53,6 @@ from impl.wire.records_payload import decode_records
 DELETED_SUFFIX = "-delete"
 SMALL_BYTES = 4096
 """Up to here copying is cheaper than writing from two places."""
-
-
-class OffsetOutOfRangeError(Exception):
-    """An offset that the log does not hold."""
-
-    error_code: ClassVar[ErrorCode] = ErrorCode.offset_out_of_range
-
-    def __init__(self, offset: int, log_start_offset: int, log_end_offset: int) -> None:
-        super().__init__(f"offset {offset} is outside the log, which holds [{log_start_offset}, {log_end_offset})")
-
-
-class BatchTooLargeError(RecordError):
-    """A batch of more than `max.message.bytes`."""
-
-    error_code: ClassVar[ErrorCode] = ErrorCode.message_too_large
-
-
-class BatchListTooLargeError(RecordError):
-    """Batches that do not fit into one segment."""
-
-    error_code: ClassVar[ErrorCode] = ErrorCode.record_list_too_large
-
-
-class FailedLogError(OSError):
-    """The log's disk has failed before; the log can only be read until it is opened again."""
 
 
 class Origin(Enum):
@@ -102,29 +82,8 @@ class TimestampOffset(NamedTuple):
     leader_epoch: int
 
 
-class Log:
+class Log(Truncation, Replacement):
     """One partition's log. Not for use by several threads."""
-
-    def __init__(
-        self, disk: Disk, directory: str, config: LogConfig, segments: list[Segment], epochs: LeaderEpochCache
-    ) -> None:
-        """Use `open`."""
-        self.directory = directory
-        self.config = config
-        self.epochs = epochs
-        self.recovery = Recovery()
-        """What opening the log had to mend."""
-        self._disk = disk
-        self._segments = segments
-        self._bases = [segment.base_offset for segment in segments]
-        self._active = segments[-1]
-        self._log_start_offset = segments[0].base_offset
-        self._flushed_end_offset = self._log_start_offset
-        self._unflushed_since_ms: int | None = None
-        self._names_unsynced = False
-        self._epochs_unwritten = False
-        self._failure: OSError | None = None
-        self._before_recovery_point_falls: Callable[[int], None] | None = None
 
     @classmethod
     def open(
@@ -184,55 +143,6 @@ class Log:
                 if header.partition_leader_epoch > self.latest_epoch:
                     self.epochs.assign(header.partition_leader_epoch, max(header.base_offset, segment.base_offset))
 
-    def _trim_epochs(self) -> None:
-        """Forget epochs outside the log."""
-        cut = self.epochs.truncate_from_end(self.log_end_offset)
-        if self.epochs.truncate_from_start(self._log_start_offset) or cut:
-            self._epochs_unwritten = True
-
-    # Where the log is
-
-    @property
-    def log_start_offset(self) -> int:
-        """Offset of the first record that is kept."""
-        return self._log_start_offset
-
-    @property
-    def log_end_offset(self) -> int:
-        """Offset that the next record will get (LEO)."""
-        return self._active.next_offset
-
-    @property
-    def flushed_end_offset(self) -> int:
-        """Recovery point: every record below it is on stable storage."""
-        return self._flushed_end_offset
-
-    @property
-    def latest_epoch(self) -> int:
-        """Leader epoch of the last record, -1 when there is none."""
-        epoch = self.epochs.latest_epoch
-        return UNDEFINED_EPOCH if epoch is None else epoch
-
-    @property
-    def size(self) -> int:
-        """Bytes of all segments' records."""
-        return sum(segment.size for segment in self._segments)
-
-    @property
-    def segment_base_offsets(self) -> Sequence[int]:
-        """First offset of each segment, the active one last."""
-        return tuple(self._bases)
-
-    def end_offset_for(self, epoch: int) -> EpochEndOffset:
-        """The largest epoch of the log that is not larger than `epoch`, and the offset after its last record (KIP-279).
-
-        (-1, log start offset) when every record is of a later epoch.
-        """
-        floor = self.epochs.floor_epoch(epoch)
-        if floor is None:
-            return EpochEndOffset(UNDEFINED_EPOCH, self._log_start_offset)
-        return self.epochs.end_offset_for(floor, self.log_end_offset)
-
     # Appending
 
     def append_as_leader(
@@ -274,12 +184,12 @@ class Log:
     def append_as_follower(self, batches: Buffer, now_ms: int | None = None) -> AppendInfo:
         """Append batches as the leader sent them, with their offsets and epochs.
 
-        The first has to begin at the log end offset (or to span it, in an empty log that starts inside a batch) and
-        each other where the one before it ends. Raises RecordError when they do not, or are not intact; OSError from
-        the disk.
+        The first may not begin before the log end offset (but may span it, in an empty log that starts inside a batch),
+        and no other before the end of the one ahead of it. Raises RecordError when one does, or is not intact; OSError
+        from the disk.
         """
         headers = checked_headers(batches)
-        self._check_contiguous(headers)
+        self._check_ascending(headers)
         info = AppendInfo(self.log_end_offset, self.log_end_offset - 1, NO_TIMESTAMP, 0)
         for first, last, position, size in self._segment_loads(headers):
             load = headers[first:last]
@@ -292,11 +202,11 @@ class Log:
             )
         return info
 
-    def _check_contiguous(self, headers: Sequence[BatchHeader]) -> None:
+    def _check_ascending(self, headers: Sequence[BatchHeader]) -> None:
         expected, epoch = self.log_end_offset, self.latest_epoch
         for number, header in enumerate(headers):
             spans = number == 0 and self.size == 0 and header.base_offset < expected <= header.last_offset
-            if header.base_offset != expected and not spans:
+            if header.base_offset < expected and not spans:
                 raise InvalidRecordError(f"a batch at offset {header.base_offset}: the log continues at {expected}")
             if header.partition_leader_epoch < epoch:
                 raise InvalidRecordError(
@@ -361,24 +271,20 @@ class Log:
             active.size + size > self.config.segment_bytes
             or last_offset - active.base_offset > MAX_RELATIVE_OFFSET
             or active.index_bytes >= self.config.segment_index_bytes
-            or active.waited_ms(now_ms, timestamp) > self.config.segment_ms
+            or active.waited_ms(now_ms, timestamp) > self._roll_ms()
         )
 
-    def roll(self, now_ms: int | None) -> None:
-        """Close the active segment and begin a new one at the log end offset."""
-        segment = Segment(
-            self._disk, self.directory, self.log_end_offset, self.config.index_interval_bytes, now_ms or 0
-        )
-        self._active.write_indexes()
-        self._segments.append(segment)
-        self._bases.append(segment.base_offset)
-        self._active = segment
-        self._names_unsynced = True
+    def _roll_ms(self) -> int:
+        """How long the active segment may grow; its jitter is drawn from its name, so a restart changes nothing."""
+        roll_ms, jitter_ms = self.config.roll_ms, min(self.config.segment_jitter_ms, self.config.segment_ms)
+        if not jitter_ms:
+            return roll_ms
+        return roll_ms - crc32c(f"{self.directory}/{self._active.base_offset}".encode()) % jitter_ms
 
     # Reading
 
     def read(self, offset: int, max_bytes: int, end_offset: int | None = None) -> bytes:
-        """Whole batches from the one that holds `offset`, all below `end_offset` (None: the log end offset).
+        """Whole batches from the first that reaches beyond `offset`, all below `end_offset` (None: the log end offset).
 
         At most `max_bytes`, but the first batch comes however large it is; empty when `offset` is not below the end.
         Ends with a segment. Raises OffsetOutOfRangeError outside [log start offset, log end offset].
@@ -389,11 +295,13 @@ class Log:
         end = log_end_offset if end_offset is None else min(end_offset, log_end_offset)
         if offset >= end:
             return b""
-        segment = self._active if offset >= self._active.base_offset else self._segments[self._segment_number(offset)]
-        return segment.read(offset, max_bytes, end)
-
-    def _segment_number(self, offset: int) -> int:
-        return max(0, bisect_right(self._bases, offset) - 1)
+        if offset >= self._active.base_offset:
+            return self._active.read(offset, max_bytes, end)
+        data = b""
+        for segment in self._segments[self._segment_number(offset) :]:
+            if segment.base_offset >= end or (data := segment.read(offset, max_bytes, end)):
+                break
+        return data
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
         """The first record at or after a timestamp (ms since 1970), for ListOffsets; None when there is none."""
@@ -404,142 +312,7 @@ class Log:
                         return TimestampOffset(record.timestamp, record.offset, header.partition_leader_epoch)
         return None
 
-    # Shortening
-
-    def truncate_to(self, offset: int) -> int:
-        """Cut every batch that reaches to `offset` or beyond, durably; returns the new log end offset.
-
-        That is below `offset` when it lay inside a batch. An offset below the log start empties the log and starts it
-        there.
-        """
-        self._check_not_failed()
-        if offset >= self.log_end_offset:
-            return self.log_end_offset
-        if offset < self._log_start_offset:
-            self.truncate_fully_and_start_at(offset)
-            return offset
-        number = self._segment_number(offset)
-        offset = self._segments[number].batch_start(offset)
-        self._lower_recovery_point(offset)
-        self._remove_segments(number + 1, len(self._segments))
-        self._active = self._segments[-1]
-        if offset < self._active.next_offset:
-            self._active.truncate(offset)
-        self._log_start_offset = min(self._log_start_offset, self.log_end_offset)
-        self._trim_epochs()
-        self._sync_from(self._flushed_end_offset)
-        return self.log_end_offset
-
-    def truncate_fully_and_start_at(self, offset: int, now_ms: int = 0) -> None:
-        """Remove every record; the next one gets `offset`. Durable when it returns."""
-        self._check_not_failed()
-        self._lower_recovery_point(min(offset, self._log_start_offset))
-        self._remove_segments(0, len(self._segments))
-        self._log_start_offset = offset
-        self._active = Segment(self._disk, self.directory, offset, self.config.index_interval_bytes, now_ms)
-        self._segments, self._bases = [self._active], [offset]
-        self._names_unsynced = True
-        self._epochs_unwritten |= self.epochs.clear()
-        self._sync_from(offset)
-
-    def _lower_recovery_point(self, offset: int) -> None:
-        if offset < self._flushed_end_offset:
-            if self._before_recovery_point_falls is not None:
-                self._before_recovery_point_falls(offset)
-            self._flushed_end_offset = offset
-
-    def delete_records_before(self, offset: int) -> int:
-        """Move the log start offset up (DeleteRecords), never down; returns it. `retention` frees the space.
-
-        Raises OffsetOutOfRangeError beyond the log end offset; that only records below the high watermark go is the
-        caller's to see to.
-        """
-        self._check_not_failed()
-        if not 0 <= offset <= self.log_end_offset:
-            raise OffsetOutOfRangeError(offset, self._log_start_offset, self.log_end_offset)
-        if offset > self._log_start_offset:
-            self._log_start_offset = offset
-            self._trim_epochs()
-        return self._log_start_offset
-
-    def retention(self, now_ms: int, high_watermark: int | None = None) -> int:
-        """Remove old segments as `retention.ms`, `retention.bytes` and the log start offset ask; returns how many.
-
-        Whole segments, oldest first, never the active one nor one with records at or above the high watermark.
-        """
-        self._check_not_failed()
-        limit = self.log_end_offset if high_watermark is None else high_watermark
-        excess = self.size - self.config.retention_bytes if self.config.retention_bytes >= 0 else 0
-        count = 0
-        for segment in self._segments[:-1]:
-            expired = 0 <= self.config.retention_ms < now_ms - segment.max_timestamp
-            oversized = excess - segment.size >= 0 < excess
-            started_later = segment.next_offset <= self._log_start_offset
-            if segment.next_offset > limit or not (expired or oversized or started_later):
-                break
-            excess -= segment.size
-            count += 1
-        if count:
-            if self._segments[count - 1].next_offset > self._flushed_end_offset:
-                self.flush()
-            self._log_start_offset = max(self._log_start_offset, self._segments[count - 1].next_offset)
-            self._remove_segments(0, count)
-            self._trim_epochs()
-        return count
-
-    def _remove_segments(self, first: int, end: int) -> None:
-        # A cut goes from the end backwards and retention from the start, so that a crash half-way leaves no hole.
-        removed = self._segments[first:end]
-        for segment in removed if first == 0 and end < len(self._segments) else reversed(removed):
-            segment.remove()
-            self._names_unsynced = True
-        del self._segments[first:end], self._bases[first:end]
-
-    # Durability
-
-    def flush(self) -> int:
-        """Bring every record to stable storage; returns the recovery point, which is the log end offset then.
-
-        Raises OSError when the disk cannot; from then on the log can only be read.
-        """
-        self._check_not_failed()
-        if self._flushed_end_offset < self.log_end_offset or self._names_unsynced or self._epochs_unwritten:
-            self._sync_from(self._flushed_end_offset)
-        return self._flushed_end_offset
-
-    def flush_if_due(self, now_ms: int) -> bool:
-        """Flush when a record has waited for `flush.ms`; True when it did."""
-        if self._flushed_end_offset == self.log_end_offset:
-            return False
-        if self._unflushed_since_ms is None:
-            self._unflushed_since_ms = now_ms
-        if now_ms - self._unflushed_since_ms < self.config.flush_ms:
-            return False
-        self.flush()
-        return True
-
-    def _sync_from(self, offset: int) -> None:
-        """Sync the segments that reach beyond `offset`, their names and the epochs; then all of the log is durable."""
-        try:
-            for segment in self._segments[self._segment_number(offset) :]:
-                segment.sync(closed=segment is not self._active)
-            if self._epochs_unwritten:
-                text = checkpoints.encode_leader_epochs(self.epochs.entries)
-                checkpoints.write_atomically(self._disk, self.directory, checkpoints.LEADER_EPOCH_CHECKPOINT, text)
-            elif self._names_unsynced:
-                self._disk.sync_directory(self.directory)
-        except OSError as error:
-            self._failure = error
-            raise
-        self._names_unsynced = self._epochs_unwritten = False
-        self._flushed_end_offset = self.log_end_offset
-        self._unflushed_since_ms = None
-
-    def _check_not_failed(self) -> None:
-        if self._failure is not None:
-            raise FailedLogError(
-                f"{self.directory} can only be read since its disk failed ({self._failure}): mend the disk and restart"
-            )
+    # The end
 
     def close(self) -> None:
         """Flush, write the indexes and let go of the files: a clean shutdown."""
@@ -551,7 +324,7 @@ class Log:
 
     def abandon(self) -> None:
         """Let go of the files as they are, as a crash does."""
-        for segment in self._segments:
+        for segment in [*self._segments, *(segment for _, segment in self._doomed)]:
             segment.close()
 
     def delete(self) -> None:

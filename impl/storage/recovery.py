@@ -8,12 +8,16 @@ its start with its checksums; it is cut at the first batch that is not intact, a
 follows a cut, or does not begin where the segment before it ends, is not part of the log and is removed: it was
 unsynced, or appended after something that was lost.
 
-Segments below the recovery point were synced with their indexes and are believed, except that each has to end where
-the next begins, which costs one look at its end.
+Segments below the recovery point were synced with their indexes and are believed, except that none may reach beyond
+the start of the next, which costs one look at its end. Within a segment offsets may leave gaps (see `segment`).
+
+Whatever else lies in the directory is left over from something that a crash has interrupted: `finish_replacements`
+carries out what was decided and drops the rest.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Container
 from itertools import zip_longest
 
 import attrs
@@ -21,9 +25,15 @@ import attrs
 from impl.ports.disk import Disk
 from impl.storage.config import LogConfig
 from impl.storage.leader_epoch_cache import LeaderEpochCache
-from impl.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Segment
-
-_OFFSET_DIGITS = 20
+from impl.storage.segment import (
+    CLEANED_SUFFIX,
+    DELETED_SUFFIX,
+    LOG_SUFFIX,
+    SEGMENT_SUFFIXES,
+    SWAP_SUFFIX,
+    Segment,
+    base_offset_of,
+)
 
 
 @attrs.frozen
@@ -42,18 +52,51 @@ class Recovery:
 
 def base_offsets(disk: Disk, directory: str) -> list[int]:
     """Base offsets of the segments in a directory, in order."""
-    names = (name.removesuffix(LOG_SUFFIX) for name in disk.list_directory(directory) if name.endswith(LOG_SUFFIX))
-    return sorted(int(stem) for stem in names if len(stem) == _OFFSET_DIGITS and stem.isascii() and stem.isdigit())
+    found = (base_offset_of(name) for name in disk.list_directory(directory))
+    return sorted(base for base in found if base is not None)
 
 
-def remove_leftovers(disk: Disk, directory: str) -> None:
-    """Remove what an interrupted replacement or removal left: temporary files, and indexes without a log."""
+def finish_replacements(disk: Disk, directory: str, index_interval_bytes: int) -> int:
+    """Put every `.swap` segment in place of those that it replaces, and drop what else was left over; returns how many.
+
+    Durable when it returns.
+    """
+    dropped = _remove_where(disk, directory, lambda name: name.endswith((CLEANED_SUFFIX, DELETED_SUFFIX, ".tmp")))
+    swaps = [name for name in disk.list_directory(directory) if name.endswith(LOG_SUFFIX + SWAP_SUFFIX)]
+    for name in swaps:
+        base_offset = base_offset_of(name.removesuffix(SWAP_SUFFIX))
+        if base_offset is not None:
+            _put_in_place(disk, directory, base_offset, index_interval_bytes)
+    dropped += _remove_where(disk, directory, lambda name: name.endswith(SWAP_SUFFIX))
     names = set(disk.list_directory(directory))
-    for name in sorted(names):
-        stem, dot, suffix = name.rpartition(".")
-        orphan = dot + suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX) and stem + LOG_SUFFIX not in names
-        if orphan or suffix == "tmp":
-            disk.remove(f"{directory}/{name}")
+    dropped += _remove_where(disk, directory, lambda name: _is_orphan(name, names))
+    if dropped or swaps:
+        disk.sync_directory(directory)
+    return len(swaps)
+
+
+def _is_orphan(name: str, names: Container[str]) -> bool:
+    """Whether it is an index whose log is not among the names."""
+    stem, dot, suffix = name.rpartition(".")
+    return dot + suffix in SEGMENT_SUFFIXES and stem + LOG_SUFFIX not in names
+
+
+def _remove_where(disk: Disk, directory: str, is_doomed: Callable[[str], bool]) -> int:
+    doomed = [name for name in disk.list_directory(directory) if is_doomed(name)]
+    for name in doomed:
+        disk.remove(f"{directory}/{name}")
+    return len(doomed)
+
+
+def _put_in_place(disk: Disk, directory: str, base_offset: int, index_interval_bytes: int) -> None:
+    segment = Segment(disk, directory, base_offset, index_interval_bytes, 0, suffix=SWAP_SUFFIX)
+    segment.recover(LeaderEpochCache())
+    for name in disk.list_directory(directory):
+        base = base_offset_of(name)
+        if base is not None and base_offset <= base < segment.next_offset:
+            Segment(disk, directory, base, index_interval_bytes, 0).remove()
+    segment.rename("")
+    segment.close()
 
 
 def recover_segments(
@@ -70,7 +113,7 @@ def recover_segments(
 
     What `epochs` says of a segment that is scanned is replaced with what the segment holds.
     """
-    remove_leftovers(disk, directory)
+    finish_replacements(disk, directory, config.index_interval_bytes)
     bases = base_offsets(disk, directory)
     segments: list[Segment] = []
     scanned = cut = removed = 0
@@ -87,8 +130,11 @@ def recover_segments(
             believed = believed and segment.load_closed(next_base, check_end=not clean_shutdown)
         if not believed:
             epochs.truncate_from_end(base)
-            cut += segment.recover(epochs)
+            cut_here = segment.recover(epochs)
+            cut += cut_here
             scanned += 1
+            if next_base is not None and not cut_here and segment.next_offset < next_base <= recovery_point:
+                segment.next_offset = next_base
         segments.append(segment)
     lost = max(0, recovery_point - segments[-1].next_offset) if segments else recovery_point
     return segments, Recovery(scanned, cut, removed, lost)

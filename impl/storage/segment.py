@@ -1,8 +1,12 @@
-"""One segment of a log: a `.log` file with its two indexes, named by the offset of the first record.
+"""One segment of a log: a `.log` file with its two indexes, named by the first offset that it may hold.
 
 A segment grows at its end while it is the log's last; then it is closed and only read. Its indexes live in memory
 while it grows, and those of a closed one are read back from their files when first used. Nothing here knows of other
-segments, of leader epochs or of when to sync: that is `Log`.
+segments or of when to sync: that is `Log`.
+
+Offsets grow from batch to batch, with gaps where compaction has taken records or whole batches, or where a follower
+copied what its leader had compacted. An offset in a gap stands for the first batch beyond it. A segment ends where its
+last batch does; a cut that falls into a gap leaves batches without records there, so that the end is where it was cut.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from impl.ports.disk import Buffer, Disk, File
+from impl.storage.errors import CorruptLogError
 from impl.storage.index import OffsetIndex, TimeIndex
 from impl.storage.leader_epoch_cache import UNDEFINED_EPOCH, LeaderEpochCache
 from impl.wire.records import (
@@ -23,13 +28,23 @@ from impl.wire.records import (
     BatchHeader,
     RecordError,
     checked_header,
+    empty_batch,
 )
 
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
+SEGMENT_SUFFIXES = (TIME_INDEX_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX)
+"""A segment's files, the log last, for it makes the segment."""
+DELETED_SUFFIX = ".deleted"
+"""Of the files of a segment that is no longer part of the log."""
+CLEANED_SUFFIX = ".cleaned"
+"""Of a segment that is being written by the cleaner; dropped after a crash."""
+SWAP_SUFFIX = ".swap"
+"""Of a segment that is written and synced, and replaces others; put in place after a crash."""
 
 MAX_RELATIVE_OFFSET = (1 << 31) - 1
+_OFFSET_DIGITS = 20
 _SCAN_BYTES = 1 << 20
 _WALK_BYTES = 8 << 10
 _MAX_KNOWN_POSITIONS = 64
@@ -39,6 +54,13 @@ _EXTENT = struct.Struct(">qi11xi")
 def file_name(base_offset: int, suffix: str) -> str:
     """Kafka's name: the base offset in 20 digits."""
     return f"{base_offset:020d}{suffix}"
+
+
+def base_offset_of(name: str) -> int | None:
+    """The base offset of the segment whose `.log` file has this name; None for other names."""
+    stem = name.removesuffix(LOG_SUFFIX)
+    is_log = stem != name and len(stem) == _OFFSET_DIGITS and stem.isascii() and stem.isdigit()
+    return int(stem) if is_log else None
 
 
 def intact_batches(file: File) -> Iterator[tuple[int, BatchHeader]]:
@@ -61,16 +83,6 @@ def intact_batches(file: File) -> Iterator[tuple[int, BatchHeader]]:
         position += size
 
 
-class CorruptLogError(Exception):
-    """A log file whose structure is damaged below what recovery had found intact."""
-
-    def __init__(self, path: str, position: int) -> None:
-        super().__init__(
-            f"{path} holds no record batch at position {position}: the disk has damaged it. "
-            "Remove the partition's directory while its broker is down; it is then fetched again from the leader"
-        )
-
-
 class AppendedBatch(NamedTuple):
     """What a segment has to know of a batch to index it."""
 
@@ -83,16 +95,27 @@ class Segment:
     """The records [base_offset, next_offset) in the first `size` bytes of a file."""
 
     def __init__(
-        self, disk: Disk, directory: str, base_offset: int, index_interval_bytes: int, created_ms: int
+        self,
+        disk: Disk,
+        directory: str,
+        base_offset: int,
+        index_interval_bytes: int,
+        created_ms: int,
+        *,
+        suffix: str = "",
     ) -> None:
-        """Opens the file, or creates it; what it holds already is taken in by `recover` or `load`."""
+        """Opens the file, or creates it; what it holds already is taken in by `recover` or `load`.
+
+        `suffix` follows the names of the files of a segment that is not yet part of the log.
+        """
         self.base_offset = base_offset
         self.next_offset = base_offset
         self.created_ms = created_ms
-        self.first_timestamp = NO_TIMESTAMP
+        self._first_timestamp = NO_TIMESTAMP
         self._disk = disk
         self._directory = directory
         self._index_interval_bytes = index_interval_bytes
+        self._suffix = suffix
         self._file = disk.open(self.path(LOG_SUFFIX), create=True)
         self.size = self._file.size
         self._indexes_loaded = True
@@ -109,18 +132,39 @@ class Segment:
         self._count_index_bytes()
 
     def _count_index_bytes(self) -> None:
-        self.index_bytes = max(len(self._index) * OffsetIndex.ENTRY_SIZE, len(self._time_index) * TimeIndex.ENTRY_SIZE)
-        """Size of the larger index in bytes; of the active segment only."""
+        # The time index gets one more entry when the segment is closed.
+        self._index_bytes = max(
+            len(self._index) * OffsetIndex.ENTRY_SIZE, (len(self._time_index) + 1) * TimeIndex.ENTRY_SIZE
+        )
+
+    @property
+    def index_bytes(self) -> int:
+        """Size that the larger index has when the segment is closed."""
+        self._load_indexes()
+        return self._index_bytes
 
     def path(self, suffix: str) -> str:
         """Of one of the segment's three files."""
-        return f"{self._directory}/{file_name(self.base_offset, suffix)}"
+        return f"{self._directory}/{file_name(self.base_offset, suffix)}{self._suffix}"
 
     @property
     def max_timestamp(self) -> int:
         """Largest timestamp of its records, -1 when there is none."""
         self._load_indexes()
         return self._max_timestamp
+
+    @property
+    def earliest_timestamp(self) -> int:
+        """Largest timestamp of the first batch, -1 when there is none: since when `segment.ms` is counted."""
+        if self._first_timestamp == NO_TIMESTAMP and self.size:
+            self._first_timestamp = BatchHeader.parse(self._file.read(0, HEADER_SIZE)).max_timestamp
+        return self._first_timestamp
+
+    @property
+    def newest_ms(self) -> int:
+        """When its newest record was made, by the largest timestamp, or else when the segment was begun or opened."""
+        timestamp = self.max_timestamp
+        return timestamp if timestamp != NO_TIMESTAMP else self.created_ms
 
     # Taking in what is on disk
 
@@ -135,7 +179,9 @@ class Segment:
         self.next_offset, end, epoch = self.base_offset, 0, UNDEFINED_EPOCH
         for position, header in intact_batches(self._file):
             spans_start = position == 0 and header.base_offset < self.next_offset <= header.last_offset
-            if header.base_offset != self.next_offset and not spans_start:
+            if header.base_offset < self.next_offset and not spans_start:
+                break
+            if header.last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
                 break
             if header.partition_leader_epoch > epoch:
                 epoch = header.partition_leader_epoch
@@ -149,7 +195,10 @@ class Segment:
         return cut
 
     def load_closed(self, next_offset: int, *, check_end: bool) -> bool:
-        """Take in a segment that ought to be whole; False when it is seen not to end at `next_offset`."""
+        """Take in a segment that ought to be whole; False when it is seen to reach beyond `next_offset`, or damaged.
+
+        It may end before: Kafka's own cleaner leaves such segments, and what was synced has not been lost.
+        """
         self.next_offset = next_offset
         self._indexes_loaded = False
         if not check_end:
@@ -160,7 +209,7 @@ class Segment:
                 found = extent.next_offset
         except CorruptLogError:
             return False
-        return found == next_offset
+        return found <= next_offset
 
     def load_active(self) -> bool:
         """Take in a segment after a clean shutdown; False when it does not end with a batch, so `recover` is due."""
@@ -253,28 +302,42 @@ class Segment:
         if self._max_timestamp != NO_TIMESTAMP:
             self._time_index.maybe_append(self._max_timestamp, self._offset_of_max_timestamp - self.base_offset)
 
-    def batch_start(self, offset: int) -> int:
-        """First offset of the batch that holds `offset`, as far as it lies in this segment; the end, beyond that."""
+    def start_of(self, offset: int) -> int:
+        """`offset`, or where the batch begins that it lies inside of; the end, beyond that."""
         if offset >= self.next_offset:
             return self.next_offset
-        header = BatchHeader.parse(self._file.read(self._position_of(offset), HEADER_SIZE))
-        return max(header.base_offset, self.base_offset)
+        position = self._position_of(offset)
+        if position is None:
+            return offset
+        header = BatchHeader.parse(self._file.read(position, HEADER_SIZE))
+        return min(offset, max(header.base_offset, self.base_offset))
 
-    def truncate(self, offset: int) -> None:
-        """Cut the batch that holds `offset` and all after it (not synced)."""
+    def truncate(self, offset: int, epochs: LeaderEpochCache) -> None:
+        """Cut the batch that holds `offset` and all after it, so that the segment ends at `start_of(offset)`.
+
+        What a gap leaves open below that is filled with batches without records. Not synced.
+        """
         self._load_indexes()
-        position, start = self._position_of(offset), self.batch_start(offset)
-        self._file.truncate(position)
-        self.size = position
-        self.next_offset = start
+        end_offset, end, cut = self.start_of(offset), self.base_offset, 0
+        for extent in self._extents(self._indexed_position(offset - self.base_offset - 1)):
+            cut = extent.position
+            if extent.next_offset > offset:
+                break
+            end, cut = extent.next_offset, extent.position + extent.size
+        self._file.truncate(cut)
+        self.size = cut
+        self.next_offset = end
         relative_offset = self.next_offset - self.base_offset
         self._index.truncate(relative_offset)
         self._time_index.truncate(relative_offset)
-        self._count_index_bytes()
         self._known_positions.clear()
         self._indexes_on_disk = False
-        self._bytes_since_index_entry = position - (self._index.last[1] if self._index.last else 0)
+        self._bytes_since_index_entry = cut - (self._index.last[1] if self._index.last else 0)
+        self._count_index_bytes()
         self._find_max_timestamp()
+        for start, stop, epoch in epochs.spans(end, end_offset):
+            filler = empty_batch(start, stop, epoch)
+            self.append((filler,), (AppendedBatch(stop - 1, len(filler), NO_TIMESTAMP),))
 
     def _find_max_timestamp(self) -> None:
         last = self._time_index.last
@@ -288,20 +351,25 @@ class Segment:
         """How long the segment has been filling, by its records' timestamps or else by the clock; for `segment.ms`."""
         if self.size == 0:
             return 0
-        if self.first_timestamp == NO_TIMESTAMP:
-            self.first_timestamp = BatchHeader.parse(self._file.read(0, HEADER_SIZE)).max_timestamp
-        if NO_TIMESTAMP not in (self.first_timestamp, timestamp):
-            return timestamp - self.first_timestamp
+        first_timestamp = self.earliest_timestamp
+        if NO_TIMESTAMP not in (first_timestamp, timestamp):
+            return timestamp - first_timestamp
         return now_ms - self.created_ms if now_ms is not None else 0
 
     # Reading
 
     def read(self, offset: int, max_bytes: int, end_offset: int) -> bytes:
-        """Whole batches below `end_offset`, from the one that holds `offset`; at least that one, however large."""
+        """Whole batches below `end_offset`, from the first that reaches beyond `offset`; at least that one.
+
+        Empty when there is no such batch in the segment.
+        """
         start = self._position_of(offset)
+        if start is None:
+            return b""
         return self._file.read(start, self._end_position(start, max_bytes, end_offset) - start)
 
-    def _position_of(self, offset: int) -> int:
+    def _position_of(self, offset: int) -> int | None:
+        """Where the first batch begins that reaches beyond `offset`; None when the segment has none."""
         known = self._known_positions.get(offset)
         if known is not None:
             return known
@@ -309,7 +377,7 @@ class Segment:
         for extent in self._extents(position):
             if extent.next_offset > offset:
                 return extent.position
-        raise CorruptLogError(self.path(LOG_SUFFIX), self.size)
+        return None
 
     def _end_position(self, start: int, max_bytes: int, end_offset: int) -> int:
         limit = start + max_bytes
@@ -375,7 +443,9 @@ class Segment:
 
     def read_batch(self, header: BatchHeader) -> bytes:
         """The batch of a header that came from this segment."""
-        return self._file.read(self._position_of(header.last_offset), header.size)
+        position = self._position_of(header.last_offset)
+        assert position is not None, f"no batch holds offset {header.last_offset} in {self.path(LOG_SUFFIX)}"
+        return self._file.read(position, header.size)
 
     # Files
 
@@ -405,9 +475,17 @@ class Segment:
         """Let go of the file, without syncing."""
         self._file.close()
 
+    def rename(self, suffix: str) -> None:
+        """Give the files another suffix, "" for those of a log (durable once the directory is synced)."""
+        for kind in SEGMENT_SUFFIXES:
+            source = self.path(kind)
+            if self._disk.exists(source):
+                self._disk.rename(source, f"{source.removesuffix(self._suffix)}{suffix}")
+        self._suffix = suffix
+
     def remove(self) -> None:
-        """Remove the segment's files (durable once the directory is synced); the log last, for it makes the segment."""
+        """Remove the segment's files (durable once the directory is synced)."""
         self._file.close()
-        for suffix in (TIME_INDEX_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX):
-            if self._disk.exists(self.path(suffix)):
-                self._disk.remove(self.path(suffix))
+        for kind in SEGMENT_SUFFIXES:
+            if self._disk.exists(self.path(kind)):
+                self._disk.remove(self.path(kind))

@@ -274,6 +274,27 @@ def leader_prefix(base_offset: int, batch_length: int, leader_epoch: int) -> byt
     return _PREFIX.pack(base_offset, batch_length, leader_epoch)
 
 
+def empty_batch(base_offset: int, next_offset: int, leader_epoch: int) -> bytes:
+    """A batch without records that holds the offsets [base_offset, next_offset): what is left of compacted batches."""
+    header = BatchHeader(
+        base_offset=base_offset,
+        batch_length=HEADER_SIZE - LENGTH_OVERHEAD,
+        partition_leader_epoch=leader_epoch,
+        magic=MAGIC,
+        crc=0,
+        attributes=0,
+        last_offset_delta=next_offset - 1 - base_offset,
+        base_timestamp=NO_TIMESTAMP,
+        max_timestamp=NO_TIMESTAMP,
+        producer_id=NO_PRODUCER_ID,
+        producer_epoch=-1,
+        base_sequence=-1,
+        records_count=0,
+    ).pack()
+    checksum = crc32c(header[CHECKSUM_START:]).to_bytes(4, "big")
+    return b"".join((header[: CHECKSUM_START - 4], checksum, header[CHECKSUM_START:]))
+
+
 def assign(batch: bytearray | memoryview, position: int, base_offset: int, leader_epoch: int) -> None:
     """Overwrite a batch's base offset and partition leader epoch in place; its checksum stays right."""
     (_, length) = _SIZES.unpack_from(batch, position)

@@ -16,8 +16,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from impl.ports.simulated_disk import Fate, SimulatedDisk
 from impl.storage.config import LogConfig
+from impl.storage.errors import OffsetOutOfRangeError
 from impl.storage.leader_epoch_cache import EpochEntry
-from impl.storage.log import Log, OffsetOutOfRangeError
+from impl.storage.log import Log
 from impl.wire.records import checked_headers
 from impl.wire.records_payload import Record, build_batch, decode_batches
 

@@ -1,0 +1,192 @@
+"""What a log is made of, where it stands, and how it becomes durable; appending, cutting and retention build on it.
+
+The fields of a log are read and written here and by the classes that extend this one: `truncation`, `retention`,
+`replacement`, and `log`, which has the theory of operation.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from impl.ports.disk import Disk
+from impl.storage import checkpoints
+from impl.storage.config import LogConfig
+from impl.storage.errors import FailedLogError
+from impl.storage.leader_epoch_cache import UNDEFINED_EPOCH, EpochEndOffset, LeaderEpochCache
+from impl.storage.recovery import Recovery
+from impl.storage.segment import Segment
+
+
+class LogObserver:
+    """Is told what happens to a log; whoever keeps state beside it (the producers' snapshots) extends this one."""
+
+    def rolled(self, offset: int) -> None:
+        """A segment that begins at the log end offset `offset` was begun."""
+
+    def truncated(self, offset: int) -> None:
+        """Everything at and above `offset`, the log end offset now, is gone."""
+
+    def started_anew(self, offset: int) -> None:
+        """Everything is gone; the log starts and ends at `offset`."""
+
+    def start_moved(self, offset: int) -> None:
+        """Everything below `offset`, the log start offset now, is gone."""
+
+
+class LogState:
+    """The fields of a log."""
+
+    def __init__(
+        self, disk: Disk, directory: str, config: LogConfig, segments: list[Segment], epochs: LeaderEpochCache
+    ) -> None:
+        """Use `Log.open`."""
+        self.directory = directory
+        self.config = config
+        self.epochs = epochs
+        self.observer = LogObserver()
+        self.recovery = Recovery()
+        """What opening the log had to mend."""
+        self._disk = disk
+        self._segments = segments
+        self._bases = [segment.base_offset for segment in segments]
+        self._active = segments[-1]
+        self._log_start_offset = segments[0].base_offset
+        self._flushed_end_offset = self._log_start_offset
+        self._unflushed_since_ms: int | None = None
+        self._names_unsynced = False
+        self._epochs_unwritten = False
+        self._failure: OSError | None = None
+        self._before_recovery_point_falls: Callable[[int], None] | None = None
+        self._doomed: list[tuple[int, Segment]] = []
+        """Segments that are no longer part of the log, and when their files are to be removed, in ms."""
+
+    # Where the log is
+
+    @property
+    def log_start_offset(self) -> int:
+        """Offset of the first record that is kept."""
+        return self._log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        """Offset that the next record will get (LEO)."""
+        return self._active.next_offset
+
+    @property
+    def flushed_end_offset(self) -> int:
+        """Recovery point: every record below it is on stable storage."""
+        return self._flushed_end_offset
+
+    @property
+    def latest_epoch(self) -> int:
+        """Leader epoch of the last record, -1 when there is none."""
+        epoch = self.epochs.latest_epoch
+        return UNDEFINED_EPOCH if epoch is None else epoch
+
+    @property
+    def size(self) -> int:
+        """Bytes of all segments' records."""
+        return sum(segment.size for segment in self._segments)
+
+    @property
+    def segment_base_offsets(self) -> Sequence[int]:
+        """First offset of each segment, the active one last."""
+        return tuple(self._bases)
+
+    @property
+    def closed_segments(self) -> Sequence[Segment]:
+        """All segments but the active one, oldest first."""
+        return tuple(self._segments[:-1])
+
+    def end_offset_for(self, epoch: int) -> EpochEndOffset:
+        """The largest epoch of the log that is not larger than `epoch`, and the offset after its last record (KIP-279).
+
+        (-1, log start offset) when every record is of a later epoch.
+        """
+        floor = self.epochs.floor_epoch(epoch)
+        if floor is None:
+            return EpochEndOffset(UNDEFINED_EPOCH, self._log_start_offset)
+        return self.epochs.end_offset_for(floor, self.log_end_offset)
+
+    # Segments
+
+    def roll(self, now_ms: int | None) -> None:
+        """Close the active segment and begin a new one at the log end offset."""
+        segment = Segment(
+            self._disk, self.directory, self.log_end_offset, self.config.index_interval_bytes, now_ms or 0
+        )
+        self._active.write_indexes()
+        self._segments.append(segment)
+        self._bases.append(segment.base_offset)
+        self._active = segment
+        self._names_unsynced = True
+        self.observer.rolled(segment.base_offset)
+
+    def _segment_number(self, offset: int) -> int:
+        return max(0, bisect_right(self._bases, offset) - 1)
+
+    def _trim_epochs(self) -> None:
+        """Forget epochs outside the log."""
+        cut = self.epochs.truncate_from_end(self.log_end_offset)
+        if self.epochs.truncate_from_start(self._log_start_offset) or cut:
+            self._epochs_unwritten = True
+
+    # Durability
+
+    def flush(self) -> int:
+        """Bring every record to stable storage; returns the recovery point, which is the log end offset then.
+
+        Raises OSError when the disk cannot; from then on the log can only be read.
+        """
+        self._check_not_failed()
+        if self._flushed_end_offset < self.log_end_offset or self._names_unsynced or self._epochs_unwritten:
+            self._sync_from(self._flushed_end_offset)
+        return self._flushed_end_offset
+
+    def flush_if_due(self, now_ms: int) -> bool:
+        """Flush when a record has waited for `flush.ms`; True when it did."""
+        if self._flushed_end_offset == self.log_end_offset:
+            return False
+        if self._unflushed_since_ms is None:
+            self._unflushed_since_ms = now_ms
+        if now_ms - self._unflushed_since_ms < self.config.flush_ms:
+            return False
+        self.flush()
+        return True
+
+    def _sync_from(self, offset: int) -> None:
+        """Sync the segments that reach beyond `offset`, their names and the epochs; then all of the log is durable."""
+        with self._failing():
+            for segment in self._segments[self._segment_number(offset) :]:
+                segment.sync(closed=segment is not self._active)
+            if self._epochs_unwritten:
+                text = checkpoints.encode_leader_epochs(self.epochs.entries)
+                checkpoints.write_atomically(self._disk, self.directory, checkpoints.LEADER_EPOCH_CHECKPOINT, text)
+            elif self._names_unsynced:
+                self._disk.sync_directory(self.directory)
+        self._names_unsynced = self._epochs_unwritten = False
+        self._flushed_end_offset = self.log_end_offset
+        self._unflushed_since_ms = None
+
+    def _lower_recovery_point(self, offset: int) -> None:
+        if offset < self._flushed_end_offset:
+            if self._before_recovery_point_falls is not None:
+                self._before_recovery_point_falls(offset)
+            self._flushed_end_offset = offset
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        """After an OSError from here nobody knows what is on the disk: the log refuses every later change."""
+        try:
+            yield
+        except OSError as error:
+            self._failure = error
+            raise
+
+    def _check_not_failed(self) -> None:
+        if self._failure is not None:
+            raise FailedLogError(
+                f"{self.directory} can only be read since its disk failed ({self._failure}): mend the disk and restart"
+            )
