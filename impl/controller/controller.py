@@ -11,6 +11,8 @@ acts on nothing that it has not read there.
     elections      elect, with_leader, without      who leads, who may lead
     isr_changes    alter_partition                  what a leader may change: its ISR, conditionally
     topics         create_topic                     what there is, and on which brokers
+    acls           create_acls, delete_acls         who may do what
+    scram          alter_scram_credentials          what proves who is who
 
 A controller has a *controller epoch*, one more than any before it, written as the first record of its reign; a leader
 that has heard from a newer controller ignores the older. Taking over is `activate`: replay the log, raise the epoch,
@@ -22,13 +24,15 @@ to its log. `take_effects` says whom to tell what.
 
 from __future__ import annotations
 
+from impl.controller.acls import Acls
 from impl.controller.metadata_log import MetadataLog
 from impl.controller.records import ControllerEpochRecord
+from impl.controller.scram import ScramCredentials
 from impl.controller.state import DEFAULT_CONTROLLER_ID, ControllerConfig
 from impl.controller.topics import Topics
 
 
-class Controller(Topics):
+class Controller(Topics, Acls, ScramCredentials):
     """The active controller of a quorum of one."""
 
     @classmethod

@@ -12,7 +12,10 @@ from typing import Any, Final
 
 import attrs
 
+from impl.controller.access import AccessControlLists, Acl, Operation, PatternType, Permission, ResourceType
+from impl.controller.credentials import ScramCredential
 from impl.controller.records import (
+    AccessControlEntryRecord,
     BrokerRegistrationChangeRecord,
     ConfigRecord,
     ControllerEpochRecord,
@@ -20,7 +23,10 @@ from impl.controller.records import (
     PartitionChangeRecord,
     PartitionRecord,
     RegisterBrokerRecord,
+    RemoveAccessControlEntryRecord,
+    RemoveUserScramCredentialRecord,
     TopicRecord,
+    UserScramCredentialRecord,
 )
 from impl.partition.registration import PartitionRegistration
 
@@ -37,6 +43,14 @@ class BrokerRegistration:
     port: int
     rack: str | None
     fenced: bool
+    listeners: tuple[tuple[str, str, int, int], ...] = ()
+    """(name, host, port, security protocol) of each listener; `host` and `port` are those for other brokers."""
+
+    def endpoint(self, listener: str) -> tuple[str, int] | None:
+        """Where a client that came by a listener reaches this broker; None when it has no such listener."""
+        if not self.listeners:
+            return self.host, self.port
+        return next(((host, port) for name, host, port, _ in self.listeners if name == listener), None)
 
 
 @attrs.define
@@ -58,6 +72,9 @@ class ClusterImage:
         self.controller_epoch = -1
         self.brokers: dict[int, BrokerRegistration] = {}
         self.topics: dict[str, TopicImage] = {}
+        self.acls = AccessControlLists()
+        self.scram_credentials: dict[str, dict[int, ScramCredential]] = {}
+        """By user and mechanism."""
 
     def replay(self, records: Iterable[MetadataRecord]) -> None:
         """Apply the records that follow `offset`."""
@@ -93,7 +110,13 @@ class ClusterImage:
 
     def _register_broker(self, record: RegisterBrokerRecord) -> None:
         self.brokers[record.broker_id] = BrokerRegistration(
-            record.broker_id, record.broker_epoch, record.host, record.port, record.rack, record.fenced
+            record.broker_id,
+            record.broker_epoch,
+            record.host,
+            record.port,
+            record.rack,
+            record.fenced,
+            record.listeners,
         )
 
     def _broker_registration_change(self, record: BrokerRegistrationChangeRecord) -> None:
@@ -120,9 +143,40 @@ class ClusterImage:
             last_known_leader=record.last_known_leader,
         )
 
+    def _access_control_entry(self, record: AccessControlEntryRecord) -> None:
+        self.acls.add(_acl(record))
+
+    def _remove_access_control_entry(self, record: RemoveAccessControlEntryRecord) -> None:
+        self.acls.remove(_acl(record))
+
+    def _user_scram_credential(self, record: UserScramCredentialRecord) -> None:
+        self.scram_credentials.setdefault(record.user, {})[record.mechanism] = ScramCredential(
+            bytes.fromhex(record.salt),
+            bytes.fromhex(record.stored_key),
+            bytes.fromhex(record.server_key),
+            record.iterations,
+        )
+
+    def _remove_user_scram_credential(self, record: RemoveUserScramCredentialRecord) -> None:
+        del self.scram_credentials[record.user][record.mechanism]
+        if not self.scram_credentials[record.user]:
+            del self.scram_credentials[record.user]
+
     def _partition_change(self, record: PartitionChangeRecord) -> None:
         partitions = self.topics[record.topic].partitions
         partitions[record.partition] = changed(partitions[record.partition], record)
+
+
+def _acl(record: AccessControlEntryRecord | RemoveAccessControlEntryRecord) -> Acl:
+    return Acl(
+        ResourceType(record.resource_type),
+        record.resource_name,
+        PatternType(record.pattern_type),
+        record.principal,
+        record.host,
+        Operation(record.operation),
+        Permission(record.permission),
+    )
 
 
 def changed(old: PartitionRegistration, record: PartitionChangeRecord) -> PartitionRegistration:
@@ -147,4 +201,8 @@ _APPLY: Final[dict[type[Any], Callable[[ClusterImage, Any], None]]] = {
     ConfigRecord: ClusterImage._config,
     PartitionRecord: ClusterImage._partition,
     PartitionChangeRecord: ClusterImage._partition_change,
+    AccessControlEntryRecord: ClusterImage._access_control_entry,
+    RemoveAccessControlEntryRecord: ClusterImage._remove_access_control_entry,
+    UserScramCredentialRecord: ClusterImage._user_scram_credential,
+    RemoveUserScramCredentialRecord: ClusterImage._remove_user_scram_credential,
 }

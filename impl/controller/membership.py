@@ -36,12 +36,20 @@ class HeartbeatAnswer:
 class Membership(Elections):
     """The controller's part in who belongs to the cluster."""
 
-    def register_broker(self, broker_id: int, *, host: str, port: int, rack: str | None = None) -> int:
+    def register_broker(
+        self,
+        broker_id: int,
+        *,
+        host: str,
+        port: int,
+        rack: str | None = None,
+        listeners: tuple[tuple[str, str, int, int], ...] = (),
+    ) -> int:
         """A new process of `broker_id` joins: its broker epoch. It must heartbeat to be unfenced."""
         broker_epoch = self.log.end_offset
         self.sessions.pop(broker_id, None)
         self._change_broker(
-            RegisterBrokerRecord(broker_id, broker_epoch, host, port, rack),
+            RegisterBrokerRecord(broker_id, broker_epoch, host, port, rack, listeners=listeners),
             lambda topic, registration: self.on_unclean_registration(topic, registration, broker_id),
         )
         return broker_epoch

@@ -31,6 +31,8 @@ class RegisterBrokerRecord:
     port: int
     rack: str | None = None
     fenced: bool = True
+    listeners: tuple[tuple[str, str, int, int], ...] = ()
+    """(name, host, port, security protocol) of each listener; none is one, PLAINTEXT, at `host` and `port`."""
 
 
 @attrs.frozen
@@ -89,6 +91,52 @@ class PartitionChangeRecord:
     last_known_leader: int | None = None
 
 
+@attrs.frozen
+class AccessControlEntryRecord:
+    """An ACL was added; numbers are the codes of `impl.controller.access`."""
+
+    resource_type: int
+    resource_name: str
+    pattern_type: int
+    principal: str
+    host: str
+    operation: int
+    permission: int
+
+
+@attrs.frozen
+class RemoveAccessControlEntryRecord:
+    """The ACL that says just this was removed."""
+
+    resource_type: int
+    resource_name: str
+    pattern_type: int
+    principal: str
+    host: str
+    operation: int
+    permission: int
+
+
+@attrs.frozen
+class UserScramCredentialRecord:
+    """A user has a new SCRAM credential; bytes are in hexadecimal digits."""
+
+    user: str
+    mechanism: int
+    salt: str
+    stored_key: str
+    server_key: str
+    iterations: int
+
+
+@attrs.frozen
+class RemoveUserScramCredentialRecord:
+    """A user's SCRAM credential was deleted."""
+
+    user: str
+    mechanism: int
+
+
 MetadataRecord: TypeAlias = (
     ControllerEpochRecord
     | RegisterBrokerRecord
@@ -97,6 +145,10 @@ MetadataRecord: TypeAlias = (
     | ConfigRecord
     | PartitionRecord
     | PartitionChangeRecord
+    | AccessControlEntryRecord
+    | RemoveAccessControlEntryRecord
+    | UserScramCredentialRecord
+    | RemoveUserScramCredentialRecord
 )
 
 RECORD_TYPES: Final[dict[str, type[Any]]] = {
@@ -109,6 +161,10 @@ RECORD_TYPES: Final[dict[str, type[Any]]] = {
         ConfigRecord,
         PartitionRecord,
         PartitionChangeRecord,
+        AccessControlEntryRecord,
+        RemoveAccessControlEntryRecord,
+        UserScramCredentialRecord,
+        RemoveUserScramCredentialRecord,
     )
 }
 
@@ -128,12 +184,14 @@ def decode(value: bytes) -> MetadataRecord:
     try:
         fields = json.loads(value)
         kind = RECORD_TYPES[fields.pop("type")]
-        record: MetadataRecord = kind(
-            **{name: tuple(item) if isinstance(item, list) else item for name, item in fields.items()}
-        )
+        record: MetadataRecord = kind(**{name: _frozen(item) for name, item in fields.items()})
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         known = ", ".join(RECORD_TYPES)
         raise MetadataFormatError(
             f"{value!r} is no metadata record ({error}): a JSON object whose type is one of {known} is"
         ) from None
     return record
+
+
+def _frozen(item: Any) -> Any:
+    return tuple(map(_frozen, item)) if isinstance(item, list) else item

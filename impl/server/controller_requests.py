@@ -51,10 +51,16 @@ async def handle_registration(
     """A broker's process joins and gets its broker epoch."""
     if not request.listeners:
         return BrokerRegistrationResponse(throttle_time=NO_WAIT, error_code=ErrorCode.invalid_registration)
-    listener = request.listeners[0]
+    listener = request.listeners[0]  # the one for other brokers comes first
     with node.decision() as changed:
         epoch = node.controller.register_broker(
-            request.broker_id, host=listener.host, port=listener.port, rack=request.rack
+            request.broker_id,
+            host=listener.host,
+            port=listener.port,
+            rack=request.rack,
+            listeners=tuple(
+                (one.name, one.host, int(one.port), int(one.security_protocol)) for one in request.listeners
+            ),
         )
         node.tracer.record("Register", broker=request.broker_id, broker_epoch=epoch, changed=changed())
     return BrokerRegistrationResponse(throttle_time=NO_WAIT, error_code=ErrorCode.none, broker_epoch=i64(epoch))

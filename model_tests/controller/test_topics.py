@@ -9,6 +9,7 @@ from kio.schema.errors import ErrorCode
 
 from impl.controller import records
 from impl.controller.records import (
+    AccessControlEntryRecord,
     BrokerRegistrationChangeRecord,
     ConfigRecord,
     ControllerEpochRecord,
@@ -17,7 +18,10 @@ from impl.controller.records import (
     PartitionChangeRecord,
     PartitionRecord,
     RegisterBrokerRecord,
+    RemoveAccessControlEntryRecord,
+    RemoveUserScramCredentialRecord,
     TopicRecord,
+    UserScramCredentialRecord,
     decode,
     encode,
 )
@@ -103,6 +107,11 @@ RECORDS: tuple[MetadataRecord, ...] = (
     PartitionRecord("orders", 3, (2, 0, 1), (0, 2), 2),
     PartitionChangeRecord("orders", 3, leader=-1, isr=(), elr=(0, 2), last_known_leader=2),
     PartitionChangeRecord("orders", 3),
+    RegisterBrokerRecord(1, 17, "localhost", 9092, listeners=(("SSL", "localhost", 9093, 1), ("B", "b", 9094, 0))),
+    AccessControlEntryRecord(2, "orders", 3, "User:alice", "*", 3, 3),
+    RemoveAccessControlEntryRecord(2, "orders", 3, "User:alice", "*", 3, 3),
+    UserScramCredentialRecord("alice", 1, "00", "0a0b", "0c0d", 4096),
+    RemoveUserScramCredentialRecord("alice", 1),
 )
 
 

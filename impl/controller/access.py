@@ -1,0 +1,227 @@
+"""Kafka's authorization model: what can be done to what, and the access control lists that say who may (KIP-11).
+
+An ACL allows or denies one operation on the resources of a pattern to one principal from one host. A pattern is LITERAL
+(one name, or `*` for all) or PREFIXED (all names that begin with it, KIP-290). `AccessControlLists` keeps ACLs so that
+those which bear on a resource are found without looking at the others: by its name, by `*`, and by each of its prefixes
+of a length that some pattern has.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from enum import IntEnum
+from types import MappingProxyType
+from typing import Final
+
+import attrs
+
+
+class ResourceType(IntEnum):
+    """Kafka's codes of resource types."""
+
+    ANY = 1
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
+
+
+class Operation(IntEnum):
+    """Kafka's codes of operations."""
+
+    ANY = 1
+    ALL = 2
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
+    TWO_PHASE_COMMIT = 15
+
+
+class PatternType(IntEnum):
+    """Kafka's codes of resource pattern types; the first two are for filters."""
+
+    ANY = 1
+    MATCH = 2
+    LITERAL = 3
+    PREFIXED = 4
+
+
+class Permission(IntEnum):
+    """Kafka's codes of permission types; the first is for filters."""
+
+    ANY = 1
+    DENY = 2
+    ALLOW = 3
+
+
+OPERATIONS_OF: Final[Mapping[ResourceType, tuple[Operation, ...]]] = MappingProxyType(
+    {
+        ResourceType.TOPIC: (
+            Operation.READ,
+            Operation.WRITE,
+            Operation.CREATE,
+            Operation.DELETE,
+            Operation.ALTER,
+            Operation.DESCRIBE,
+            Operation.DESCRIBE_CONFIGS,
+            Operation.ALTER_CONFIGS,
+        ),
+        ResourceType.GROUP: (
+            Operation.READ,
+            Operation.DELETE,
+            Operation.DESCRIBE,
+            Operation.DESCRIBE_CONFIGS,
+            Operation.ALTER_CONFIGS,
+        ),
+        ResourceType.CLUSTER: (
+            Operation.CREATE,
+            Operation.ALTER,
+            Operation.DESCRIBE,
+            Operation.CLUSTER_ACTION,
+            Operation.DESCRIBE_CONFIGS,
+            Operation.ALTER_CONFIGS,
+            Operation.IDEMPOTENT_WRITE,
+        ),
+        ResourceType.TRANSACTIONAL_ID: (Operation.WRITE, Operation.DESCRIBE, Operation.TWO_PHASE_COMMIT),
+        ResourceType.DELEGATION_TOKEN: (Operation.DESCRIBE,),
+        ResourceType.USER: (Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS),
+    }
+)
+"""What can be done to a resource of each type."""
+
+CLUSTER_NAME: Final = "kafka-cluster"
+"""The name of the one resource of type CLUSTER."""
+
+WILDCARD: Final = "*"
+"""As a literal pattern: every resource; as a host: every host."""
+
+EVERYBODY: Final = "User:*"
+"""As a principal: every user."""
+
+
+@attrs.frozen
+class Acl:
+    """An access control list's entry, with the pattern of resources to which it applies."""
+
+    resource_type: ResourceType
+    resource_name: str
+    pattern_type: PatternType
+    principal: str
+    """As `Type:name`; `User:*` is everybody."""
+    host: str
+    """An IP address, or `*`."""
+    operation: Operation
+    permission: Permission
+
+
+@attrs.frozen
+class AclFilter:
+    """Which ACLs are meant: None and ANY leave a field open."""
+
+    resource_type: ResourceType = ResourceType.ANY
+    resource_name: str | None = None
+    pattern_type: PatternType = PatternType.ANY
+    """MATCH means all patterns that apply to `resource_name`: the literal one, `*`, and its prefixes."""
+    principal: str | None = None
+    host: str | None = None
+    operation: Operation = Operation.ANY
+    permission: Permission = Permission.ANY
+
+    def matches(self, acl: Acl) -> bool:
+        """Whether the ACL is meant."""
+        return (
+            self.resource_type in (ResourceType.ANY, acl.resource_type)
+            and self._names_pattern(acl)
+            and self.principal in (None, acl.principal)
+            and self.host in (None, acl.host)
+            and self.operation in (Operation.ANY, acl.operation)
+            and self.permission in (Permission.ANY, acl.permission)
+        )
+
+    def _names_pattern(self, acl: Acl) -> bool:
+        if self.pattern_type not in (PatternType.ANY, PatternType.MATCH, acl.pattern_type):
+            return False
+        if self.resource_name is None:
+            return True
+        if self.pattern_type is not PatternType.MATCH:
+            return self.resource_name == acl.resource_name
+        if acl.pattern_type is PatternType.PREFIXED:
+            return self.resource_name.startswith(acl.resource_name)
+        return acl.resource_name in (self.resource_name, WILDCARD)
+
+
+class AccessControlLists:
+    """All ACLs of a cluster, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self.changes = 0
+        """How often the lists have changed; whoever remembers a decision looks whether it still counts."""
+        self._all: dict[Acl, None] = {}
+        self._by_pattern: dict[tuple[PatternType, ResourceType, str], dict[Acl, None]] = {}
+        self._prefix_lengths: dict[ResourceType, Counter[int]] = {}
+
+    def __contains__(self, acl: Acl) -> bool:
+        return acl in self._all
+
+    def __iter__(self) -> Iterator[Acl]:
+        return iter(self._all)
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def add(self, acl: Acl) -> None:
+        """Add an ACL; one that is there stays there once."""
+        if acl in self._all:
+            return
+        self.changes += 1
+        self._all[acl] = None
+        self._by_pattern.setdefault(_pattern(acl), {})[acl] = None
+        if acl.pattern_type is PatternType.PREFIXED:
+            self._prefix_lengths.setdefault(acl.resource_type, Counter())[len(acl.resource_name)] += 1
+
+    def remove(self, acl: Acl) -> None:
+        """Remove an ACL that is there."""
+        self.changes += 1
+        del self._all[acl]
+        pattern = _pattern(acl)
+        del self._by_pattern[pattern][acl]
+        if not self._by_pattern[pattern]:
+            del self._by_pattern[pattern]
+        if acl.pattern_type is PatternType.PREFIXED:
+            lengths = self._prefix_lengths[acl.resource_type]
+            lengths[len(acl.resource_name)] -= 1
+            if not lengths[len(acl.resource_name)]:
+                del lengths[len(acl.resource_name)]
+
+    def bearing_on(self, resource_type: ResourceType, name: str) -> Iterator[Acl]:
+        """The ACLs whose pattern applies to a resource."""
+        yield from self._by_pattern.get((PatternType.LITERAL, resource_type, name), ())
+        if name != WILDCARD:
+            yield from self._by_pattern.get((PatternType.LITERAL, resource_type, WILDCARD), ())
+        for length in self._prefix_lengths.get(resource_type, ()):
+            if length <= len(name):
+                yield from self._by_pattern.get((PatternType.PREFIXED, resource_type, name[:length]), ())
+
+    def of_type(self, resource_type: ResourceType) -> Iterator[Acl]:
+        """The ACLs of one type of resources."""
+        return (acl for acl in self._all if acl.resource_type is resource_type)
+
+    def find(self, wanted: AclFilter) -> list[Acl]:
+        """The ACLs that a filter means."""
+        return [acl for acl in self._all if wanted.matches(acl)]
+
+
+def _pattern(acl: Acl) -> tuple[PatternType, ResourceType, str]:
+    return acl.pattern_type, acl.resource_type, acl.resource_name

@@ -1,0 +1,65 @@
+"""The controller's part in ACLs: what may be added, what is removed, and the records that say so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from impl.controller.access import CLUSTER_NAME, Acl, AclFilter, Operation, PatternType, Permission, ResourceType
+from impl.controller.records import AccessControlEntryRecord, RemoveAccessControlEntryRecord
+from impl.controller.state import ControllerState
+
+
+class Acls(ControllerState):
+    """ACLs are created and deleted here, and are in force at a broker once it has read of them."""
+
+    def create_acls(self, acls: Sequence[Acl]) -> list[str]:
+        """Add ACLs; what is wrong with each, in words, "" for those that are in force from now on.
+
+        One that is there already stays as it is.
+        """
+        refusals = [acl_error(acl) for acl in acls]
+        for acl, refusal in zip(acls, refusals, strict=True):
+            if not refusal and acl not in self.image.acls:
+                self._write(AccessControlEntryRecord(*_fields(acl)))
+        self._commit()
+        return refusals
+
+    def delete_acls(self, filters: Sequence[AclFilter]) -> list[list[Acl]]:
+        """Remove the ACLs that filters mean; by filter, those that it meant when the request came."""
+        found = [self.image.acls.find(wanted) for wanted in filters]
+        for acl in dict.fromkeys(acl for some in found for acl in some):
+            self._write(RemoveAccessControlEntryRecord(*_fields(acl)))
+        self._commit()
+        return found
+
+
+def acl_error(acl: Acl) -> str:
+    """What is wrong with an ACL that is to be added, in words; "" when nothing is."""
+    if acl.resource_type is ResourceType.ANY:
+        return "resource type ANY is for filters: name the type of the resource"
+    if acl.pattern_type not in (PatternType.LITERAL, PatternType.PREFIXED):
+        return f"pattern type {acl.pattern_type.name} is for filters: use LITERAL or PREFIXED"
+    if acl.operation is Operation.ANY:
+        return "operation ANY is for filters: name the operation, or ALL"
+    if acl.permission is Permission.ANY:
+        return "permission ANY is for filters: use ALLOW or DENY"
+    if not acl.resource_name:
+        return "the resource name is empty: name the resource, or * for all"
+    if acl.resource_type is ResourceType.CLUSTER and acl.resource_name != CLUSTER_NAME:
+        return f"resource {acl.resource_name!r} of type CLUSTER: there is only {CLUSTER_NAME!r}"
+    kind, colon, _ = acl.principal.partition(":")
+    if not kind or not colon:
+        return f"principal {acl.principal!r}: write Type:name, such as User:alice"
+    return "" if acl.host else "the host is empty: give an IP address, or * for all"
+
+
+def _fields(acl: Acl) -> tuple[int, str, int, str, str, int, int]:
+    return (
+        int(acl.resource_type),
+        acl.resource_name,
+        int(acl.pattern_type),
+        acl.principal,
+        acl.host,
+        int(acl.operation),
+        int(acl.permission),
+    )

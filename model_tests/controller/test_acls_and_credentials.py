@@ -1,0 +1,128 @@
+"""ACLs and SCRAM credentials at the controller: what is written, what is refused, and that a successor knows it."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+from kio.schema.errors import ErrorCode
+
+from impl.controller.access import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
+from impl.controller.controller import Controller
+from impl.controller.credentials import ScramMechanism, credential, hashed, salted_password
+from impl.controller.scram import AlteredUser, Deletion, Upsertion
+from model_tests.controller.governed import Governed
+
+READ = Acl(ResourceType.TOPIC, "orders", PatternType.LITERAL, "User:alice", "*", Operation.READ, Permission.ALLOW)
+SHA_256, SHA_512 = ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512
+
+
+def test_an_acl_is_written_once() -> None:
+    cluster = Governed()
+    end = cluster.controller.log.end_offset
+    assert cluster.controller.create_acls([READ, READ]) == ["", ""]
+    assert cluster.controller.create_acls([READ]) == [""]
+    assert list(cluster.controller.image.acls) == [READ]
+    assert cluster.controller.log.end_offset == end + 1
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"resource_type": ResourceType.ANY}, "resource type ANY"),
+        ({"pattern_type": PatternType.ANY}, "pattern type ANY"),
+        ({"pattern_type": PatternType.MATCH}, "pattern type MATCH"),
+        ({"operation": Operation.ANY}, "operation ANY"),
+        ({"permission": Permission.ANY}, "permission ANY"),
+        ({"resource_name": ""}, "name is empty"),
+        ({"resource_type": ResourceType.CLUSTER}, "'kafka-cluster'"),
+        ({"principal": "alice"}, "write Type:name"),
+        ({"principal": ":alice"}, "write Type:name"),
+        ({"host": ""}, "host is empty"),
+    ],
+)
+def test_an_acl_that_cannot_be_is_refused_and_the_others_are_written(change: dict[str, object], words: str) -> None:
+    cluster = Governed()
+    wrong = attrs.evolve(READ, **change)  # type: ignore[arg-type]
+    (refusal, fine) = cluster.controller.create_acls([wrong, READ])
+    assert words in refusal
+    assert fine == ""
+    assert list(cluster.controller.image.acls) == [READ]
+
+
+def test_each_filter_is_answered_with_what_it_meant_and_all_of_it_goes() -> None:
+    cluster = Governed()
+    write = attrs.evolve(READ, operation=Operation.WRITE)
+    other = attrs.evolve(READ, resource_name="payments")
+    cluster.controller.create_acls([READ, write, other])
+    filters = [AclFilter(resource_name="orders"), AclFilter(operation=Operation.WRITE), AclFilter(host="10.0.0.1")]
+    assert cluster.controller.delete_acls(filters) == [[READ, write], [write], []]
+    assert list(cluster.controller.image.acls) == [other]
+
+
+def test_a_successor_knows_acls_and_credentials() -> None:
+    cluster = Governed()
+    cluster.controller.create_acls([READ])
+    cluster.controller.alter_scram_credentials([], [upsertion("alice")])
+    before = cluster.controller.image
+    after = Controller.activate(cluster.log, now_ms=0).image
+    assert after is not before
+    assert list(after.acls) == [READ]
+    assert after.scram_credentials == before.scram_credentials != {}
+
+
+def upsertion(
+    user: str, mechanism: int = SHA_256, iterations: int = 4096, salt: bytes = b"salt", salted: bytes = bytes(32)
+) -> Upsertion:
+    return Upsertion(user, mechanism, iterations, salt, salted)
+
+
+def test_what_is_kept_is_derived_from_the_salted_password() -> None:
+    """RFC 5802, section 3: a reader of the log cannot log in with what is in it."""
+    cluster = Governed()
+    salted = salted_password("sha512", "secret", b"salt", 5000)
+    cluster.controller.alter_scram_credentials([], [upsertion("alice", SHA_512, 5000, salted=salted)])
+    kept = cluster.controller.image.scram_credentials["alice"][SHA_512]
+    assert kept == credential("sha512", salted, b"salt", 5000)
+    assert salted not in (kept.stored_key, kept.server_key)
+    assert kept.stored_key != hashed("sha512", kept.server_key)
+
+
+@pytest.mark.parametrize(
+    ("deletions", "upsertions", "error"),
+    [
+        ([], [upsertion("")], ErrorCode.unacceptable_credential),
+        ([], [upsertion("a", iterations=4095)], ErrorCode.unacceptable_credential),
+        ([], [upsertion("a", iterations=16385)], ErrorCode.unacceptable_credential),
+        ([], [upsertion("a", salt=b"")], ErrorCode.unacceptable_credential),
+        ([], [upsertion("a", salted=bytes(31))], ErrorCode.unacceptable_credential),
+        ([], [upsertion("a", 3)], ErrorCode.unsupported_sasl_mechanism),
+        ([Deletion("a", 0)], [], ErrorCode.unsupported_sasl_mechanism),
+        ([Deletion("a", SHA_256)], [], ErrorCode.resource_not_found),
+        ([Deletion("a", SHA_256), Deletion("a", SHA_256)], [], ErrorCode.duplicate_resource),
+        ([Deletion("a", SHA_256)], [upsertion("a")], ErrorCode.duplicate_resource),
+        ([], [upsertion("a"), upsertion("a", iterations=5000)], ErrorCode.duplicate_resource),
+    ],
+)
+def test_alterations_of_a_user_are_refused_together(
+    deletions: list[Deletion], upsertions: list[Upsertion], error: ErrorCode
+) -> None:
+    cluster = Governed()
+    user = (deletions or upsertions)[0].user
+    fine = [upsertion(user, SHA_512, salted=bytes(64)), upsertion("bob")]
+    answers = cluster.controller.alter_scram_credentials(deletions, [*upsertions, *fine])
+    assert {(answer.user, answer.error) for answer in answers} == {(user, error), ("bob", ErrorCode.none)}
+    assert all(answer.message for answer in answers if answer.error is not ErrorCode.none)
+    assert set(cluster.controller.image.scram_credentials) == {"bob"}
+
+
+def test_a_credential_is_replaced_and_deleted() -> None:
+    cluster = Governed()
+    alter = cluster.controller.alter_scram_credentials
+    both = [upsertion("alice"), upsertion("alice", SHA_512, salted=bytes(64))]
+    assert alter([], both) == [AlteredUser("alice")]
+    assert alter([], [upsertion("alice", iterations=8192)]) == [AlteredUser("alice")]
+    assert cluster.controller.image.scram_credentials["alice"][SHA_256].iterations == 8192
+    assert alter([Deletion("alice", SHA_256)], []) == [AlteredUser("alice")]
+    assert set(cluster.controller.image.scram_credentials["alice"]) == {SHA_512}
+    assert alter([Deletion("alice", SHA_512)], []) == [AlteredUser("alice")]
+    assert cluster.controller.image.scram_credentials == {}
