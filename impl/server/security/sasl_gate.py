@@ -41,15 +41,16 @@ from impl.ports.clock import Clock
 from impl.server.authorization import ANONYMOUS, Principal
 from impl.server.connection import RefusedError
 from impl.server.security.exchanges import AuthenticationFailedError, Exchange
-from impl.wire.apis import BROKER_APIS, ApiKey
+from impl.wire.apis import BROKER_APIS, ApiKey, response_class
 from impl.wire.codecs import (
     Request,
     api_name,
     decode_canonical_request,
-    encode_lowered_response,
+    encode_response,
     peek_request,
 )
 from impl.wire.frames import Payload
+from impl.wire.versions import convert
 
 MIN_REAUTHENTICATION_INTERVAL_MS: Final = 1_000
 
@@ -132,7 +133,7 @@ class SaslGate:
         supported = message.mechanism in self._server.exchanges
         error = ErrorCode.none if supported else ErrorCode.unsupported_sasl_mechanism
         response = SaslHandshakeResponse(error_code=error, mechanisms=tuple(self._server.exchanges))
-        answer = encode_lowered_response(response, request.api_version, request.correlation_id)
+        answer = _encoded(response, request)
         if not supported:
             raise RefusedError(f"SASL mechanism {message.mechanism!r} is not enabled here", answer)
         self._mechanism = message.mechanism
@@ -151,7 +152,7 @@ class SaslGate:
                 error_message=f"Authentication failed: invalid credentials for SASL mechanism {self._mechanism}",
                 auth_bytes=b"",
             )
-            answer = encode_lowered_response(refusal, request.api_version, request.correlation_id)
+            answer = _encoded(refusal, request)
             raise RefusedError(self._failure(error), answer) from None
         lifetime_ms = self._server.max_reauth_ms if self.is_open else 0
         response = SaslAuthenticateResponse(
@@ -160,7 +161,7 @@ class SaslGate:
             auth_bytes=token,
             session_lifetime=i64Timedelta.parse(timedelta(milliseconds=lifetime_ms)),
         )
-        return encode_lowered_response(response, request.api_version, request.correlation_id)
+        return _encoded(response, request)
 
     async def _take_bare_token(self, token: bytes) -> bytes:
         try:
@@ -201,3 +202,8 @@ class SaslGate:
     def _check_session(self) -> None:
         if self._session_ends_ms is not None and self._server.clock.now_ms() >= self._session_ends_ms:
             raise RefusedError(f"the session of {self.principal} has expired (connections.max.reauth.ms)")
+
+
+def _encoded(response: SaslHandshakeResponse | SaslAuthenticateResponse, request: Request) -> bytes:
+    lowered = convert(response, response_class(request.api_key, request.api_version))
+    return encode_response(lowered, request.correlation_id)
