@@ -18,6 +18,8 @@ that they were dirty): the only right answer is to stop using the file and to re
 Two implementations: `RealDisk` here, `SimulatedDisk` in `simulated_disk`.
 """
 
+import errno
+import fcntl
 import os
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -55,6 +57,17 @@ class File(Protocol):
         """Let go of the file. Does not sync."""
 
 
+class DiskLockedError(OSError):
+    """Somebody else holds the lock."""
+
+
+class DiskLock(Protocol):
+    """A lock that is held."""
+
+    def release(self) -> None:
+        """Let go of it; a process that dies lets go as well."""
+
+
 class Disk(Protocol):
     """A file system with '/'-separated paths."""
 
@@ -84,6 +97,12 @@ class Disk(Protocol):
 
     def sync_directory(self, path: str) -> None:
         """Return once the names in this directory are on stable storage."""
+
+    def lock(self, path: str) -> DiskLock:
+        """Lock a file, made if it is missing, for as long as the process lives. Raises DiskLockedError if it is."""
+
+    def space(self, path: str) -> tuple[int, int]:
+        """(total, usable) bytes of the file system that holds a directory; (-1, -1) where nobody knows."""
 
 
 _sync_data = getattr(os, "fdatasync", os.fsync)
@@ -251,4 +270,32 @@ class RealDisk:
         try:
             os.fsync(descriptor)
         finally:
+            os.close(descriptor)
+
+    def lock(self, path: str) -> "RealLock":
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            raise DiskLockedError(errno.EAGAIN, "locked by another process", path) from None
+        except OSError:
+            os.close(descriptor)
+            raise
+        return RealLock(descriptor)
+
+    def space(self, path: str) -> tuple[int, int]:
+        stats = os.statvfs(path)
+        return stats.f_frsize * stats.f_blocks, stats.f_frsize * stats.f_bavail
+
+
+class RealLock:
+    """A lock of the operating system, bound to one open file."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor: int | None = descriptor
+
+    def release(self) -> None:
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
             os.close(descriptor)

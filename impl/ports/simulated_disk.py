@@ -27,7 +27,7 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 
-from impl.ports.disk import Buffer
+from impl.ports.disk import Buffer, DiskLockedError
 
 
 class Fate(Enum):
@@ -150,6 +150,17 @@ class SimulatedFile:
         pass
 
 
+class SimulatedLock:
+    """A lock that goes with the machine."""
+
+    def __init__(self, locks: set[str], path: str) -> None:
+        self._locks = locks
+        self._path = path
+
+    def release(self) -> None:
+        self._locks.discard(self._path)
+
+
 class SimulatedDisk:
     """One broker's disk. All choices come from `rng`; the same calls with the same generator give the same bytes."""
 
@@ -167,6 +178,7 @@ class SimulatedDisk:
         self._root = _DirectoryNode()
         self._failing_syncs: list[str] = []
         self._lost_syncs: list[str] = []
+        self._locks: set[str] = set()
 
     # The disk port
 
@@ -231,6 +243,18 @@ class SimulatedDisk:
     def sync_directory(self, path: str) -> None:
         self._directory(path).sync()
 
+    def lock(self, path: str) -> SimulatedLock:
+        self._check_online()
+        if path in self._locks:
+            raise DiskLockedError(errno.EAGAIN, "locked by another process", path)
+        self.open(path, create=True)
+        self._locks.add(path)
+        return SimulatedLock(self._locks, path)
+
+    def space(self, path: str) -> tuple[int, int]:
+        self._directory(path)
+        return (-1, -1) if self.capacity is None else (self.capacity, max(0, self.capacity - self.used))
+
     # Faults
 
     def crash(
@@ -253,6 +277,7 @@ class SimulatedDisk:
         self.used = sum(len(node.content) for _, node in self._walk() if isinstance(node, _FileNode))
         self._failing_syncs.clear()
         self._lost_syncs.clear()
+        self._locks = set()
         self.online = False
 
     def _crash_directory(self, directory: _DirectoryNode, fate: Fate) -> None:
