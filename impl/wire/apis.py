@@ -228,8 +228,8 @@ PRODUCE_SERVED_FROM: Final = 3
 
 SPOKEN: Final[Mapping[ApiKey, int]] = MappingProxyType(
     {
-        ApiKey.PRODUCE: 11,
-        ApiKey.FETCH: 17,
+        ApiKey.PRODUCE: 13,
+        ApiKey.FETCH: 18,
         ApiKey.LIST_OFFSETS: 11,
         ApiKey.METADATA: 13,
         ApiKey.API_VERSIONS: 4,
@@ -243,7 +243,9 @@ SPOKEN: Final[Mapping[ApiKey, int]] = MappingProxyType(
 )
 """The version in which brokers and the native client ask."""
 
-_CANONICAL_EXCEPTIONS: Final[Mapping[int, int]] = MappingProxyType({ApiKey.PRODUCE: 11, ApiKey.FETCH: 17})
+
+_UNITED: Final = frozenset({ApiKey.METADATA, ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH})
+"""APIs whose canonical messages are those of `impl.wire.unions`."""
 
 
 class UnknownApiError(LookupError):
@@ -262,8 +264,6 @@ def versions_of(api_key: int) -> VersionRange | None:
 @cache
 def canonical_version(api_key: int) -> int:
     """The version in which handlers see an API. Raises UnknownApiError."""
-    if api_key in _CANONICAL_EXCEPTIONS:
-        return _CANONICAL_EXCEPTIONS[api_key]
     served = versions_of(api_key)
     if served is None:
         raise UnknownApiError(f"API key {api_key} is not spoken here")
@@ -280,6 +280,27 @@ def request_class(api_key: int, version: int) -> type[Payload]:
 def response_class(api_key: int, version: int) -> type[Payload]:
     """kio's class of a response. Raises UnknownApiError."""
     return _payload_class(api_key, version, "response")
+
+
+@cache
+def canonical_request_class(api_key: int) -> type[Payload]:
+    """The class in which handlers see a request. Raises UnknownApiError."""
+    return _union(api_key, 0) or request_class(api_key, canonical_version(api_key))
+
+
+@cache
+def canonical_response_class(api_key: int) -> type[Payload]:
+    """The class in which handlers answer. Raises UnknownApiError."""
+    return _union(api_key, 1) or response_class(api_key, canonical_version(api_key))
+
+
+def _union(api_key: int, place: int) -> type[Payload] | None:
+    """The class of an API that no one version has all of."""
+    if api_key not in _UNITED:
+        return None
+    from impl.wire.unions import UNIONS
+
+    return UNIONS[ApiKey(api_key)][place]
 
 
 def _payload_class(api_key: int, version: int, kind: str) -> type[Payload]:

@@ -11,12 +11,13 @@ from __future__ import annotations
 import dataclasses
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import timedelta
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from kio.schema.errors import ErrorCode
+from kio.serial.readers import read_datetime_i64
 
 if TYPE_CHECKING:
     from kio.static.protocol import Payload
@@ -33,6 +34,7 @@ _ZEROS: Final[dict[str, Any]] = {
     "error_code": ErrorCode.none,
     "timedelta_i32": timedelta(0),
     "timedelta_i64": timedelta(0),
+    "datetime_i64": read_datetime_i64(bytes(8), 0)[0],
 }
 """What Kafka's generated classes hold where nothing was said; numbers not named here are 0."""
 
@@ -53,12 +55,15 @@ def converter(source: type, target: type) -> Convert:
     copied: list[str] = []
     converted: list[tuple[str, Convert]] = []
     constants: dict[str, Any] = {}
+    made: list[tuple[str, Callable[[Any], Any]]] = []
     for field in dataclasses.fields(target):
-        if field.name not in given:
+        if (make := reshaped(target, field.name, given)) is not None:
+            made.append((field.name, make))
+        elif field.name not in given:
             constants[field.name] = default(field, hints[field.name])
-        elif (nested := _nested(hints[field.name])) is not None:
-            convert_one = converter(_nested(source_hints[field.name]) or nested, nested)
-            many = _is_array(hints[field.name])
+        elif (nested := nested_class(hints[field.name])) is not None:
+            convert_one = converter(nested_class(source_hints[field.name]) or nested, nested)
+            many = is_array(hints[field.name])
             converted.append((field.name, _each(convert_one) if many else _optional(convert_one)))
         else:
             copied.append(field.name)
@@ -69,20 +74,48 @@ def converter(source: type, target: type) -> Convert:
             values[name] = getattr(message, name)
         for name, convert_field in converted:
             values[name] = convert_field(getattr(message, name))
+        for name, make_field in made:
+            values[name] = make_field(message)
         return target(**values)
 
     return convert_message
+
+
+def reshaped(target: type, field: str, given: Collection[str]) -> Callable[[Any], Any] | None:
+    """What makes a field that stands in another place in the source, which has the fields `given`; else None."""
+    from impl.wire.reshaping import MADE
+
+    source_field, make = MADE.get((getattr(target, "__api_key__", -1), field), ("", None))
+    hints = typing.get_type_hints(target)
+    if make is None or source_field not in given or source_field in hints:
+        return None
+    return partial(make, item=nested_class(hints[field]), convert=convert)
+
+
+def item_class(message_class: type, field: str) -> type:
+    """The class of the items of a message's array of structures."""
+    nested = nested_class(typing.get_type_hints(message_class)[field])
+    assert nested is not None, f"{message_class.__name__}.{field} is no array of structures"
+    return nested
+
+
+@cache
+def plain_fields(message_class: type) -> tuple[str, ...]:
+    """The fields of a message that hold no structures."""
+    hints = typing.get_type_hints(message_class)
+    fields = dataclasses.fields(message_class)
+    return tuple(field.name for field in fields if nested_class(hints[field.name]) is None)
 
 
 def default(field: dataclasses.Field[Any], hint: Any) -> Any:
     """The value of a field of which nothing was said, by Kafka's schema."""
     if field.default is not dataclasses.MISSING:
         return field.default
-    if _is_array(hint):
+    if is_array(hint):
         return ()
-    nested = _nested(hint)
+    nested = nested_class(hint)
     if nested is not None:
-        return None if _is_optional(hint) else blank(nested)
+        return None if is_optional(hint) else blank(nested)
     kind = str(field.metadata.get("kafka_type", ""))
     return _ZEROS.get(kind, 0)
 
@@ -117,15 +150,15 @@ def _alternatives(hint: Any) -> tuple[Any, ...]:
     return typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
 
 
-def _is_optional(hint: Any) -> bool:
+def is_optional(hint: Any) -> bool:
     return type(None) in _alternatives(hint)
 
 
-def _is_array(hint: Any) -> bool:
+def is_array(hint: Any) -> bool:
     return any(typing.get_origin(alternative) is tuple for alternative in _alternatives(hint))
 
 
-def _nested(hint: Any) -> type | None:
+def nested_class(hint: Any) -> type | None:
     """The message class in a field's type, if there is one."""
     for alternative in _alternatives(hint):
         element = typing.get_args(alternative)[0] if typing.get_origin(alternative) is tuple else alternative

@@ -1,0 +1,144 @@
+"""A request that fails as a whole is answered for everything that it names, in every version of every API."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+import pytest
+from kio.schema.alter_replica_log_dirs.v2 import request as dirs
+from kio.schema.create_topics.v7.request import CreatableTopic, CreateTopicsRequest
+from kio.schema.errors import ErrorCode
+from kio.schema.metadata.v13.request import MetadataRequest
+from kio.static.protocol import Payload
+
+from impl.server.error_answers import error_answer
+from impl.wire.apis import (
+    BROKER_APIS,
+    INTER_BROKER_APIS,
+    PRODUCE_SERVED_FROM,
+    ApiKey,
+    request_class,
+)
+from impl.wire.codecs import decode_canonical_request, decode_response, encode_answer, encode_request
+from impl.wire.frames import LENGTH
+from impl.wire.primitives import TopicName, i16, i32, millis
+from model_tests.wire.sample_messages import sample
+
+ERROR = ErrorCode.not_controller
+VERSIONS = [
+    (key, version)
+    for key, served in {**BROKER_APIS, **INTER_BROKER_APIS}.items()
+    for version in range(served.lowest, served.highest + 1)
+    if key is not ApiKey.PRODUCE or version >= PRODUCE_SERVED_FROM
+]
+
+
+NOWHERE_TO_SAY_IT = {(ApiKey.DESCRIBE_LOG_DIRS, 1), (ApiKey.DESCRIBE_LOG_DIRS, 2)}
+"""Versions whose answer has an error code in items alone, and whose request names none of those."""
+FETCH_WITHOUT_ERROR = 6
+"""The last version of Fetch whose answer has errors in partitions alone."""
+
+
+def errors(message: Any) -> Iterator[ErrorCode]:
+    """Every error code in a message."""
+    if isinstance(message, ErrorCode):
+        yield message
+    elif isinstance(message, tuple | list):
+        for item in message:
+            yield from errors(item)
+    elif dataclasses.is_dataclass(message) or attrs.has(type(message)):
+        fields = attrs.fields(type(message)) if attrs.has(type(message)) else dataclasses.fields(message)
+        for field in fields:
+            yield from errors(getattr(message, field.name))
+
+
+def answered(request: Payload, version: int) -> Any:
+    """The error answer to a request over the wire, as its sender decodes it."""
+    key = int(request.__api_key__)
+    received = decode_canonical_request(encode_request(request, 7, "me")[LENGTH.size :])
+    canonical = error_answer(received.message, ERROR, "why")
+    frame = b"".join(encode_answer(canonical, version, 7))
+    decoded = decode_response(frame[LENGTH.size :], key, version)
+    assert decoded.correlation_id == 7
+    return decoded.message
+
+
+@pytest.mark.parametrize(("key", "version"), VERSIONS, ids=lambda value: getattr(value, "name", str(value)))
+def test_every_version_of_every_api_is_answered_with_the_error_and_nothing_else(key: ApiKey, version: int) -> None:
+    found = list(errors(answered(sample(request_class(key, version)), version)))
+    if key is ApiKey.FETCH and version <= FETCH_WITHOUT_ERROR:
+        assert found.pop() is ErrorCode.none, "the error of the answer as a whole"
+    assert bool(found) != ((key, version) in NOWHERE_TO_SAY_IT)
+    assert set(found) <= {ERROR}
+
+
+def test_the_answer_names_what_the_request_names() -> None:
+    topics = tuple(
+        CreatableTopic(
+            name=TopicName(name), num_partitions=i32(1), replication_factor=i16(1), assignments=(), configs=()
+        )
+        for name in ("a", "b")
+    )
+    request = CreateTopicsRequest(topics=topics, timeout=millis(1), validate_only=False)
+    answer = answered(request, 7)
+    assert [(topic.name, topic.error_message, topic.num_partitions) for topic in answer.topics] == [
+        ("a", "why", -1),
+        ("b", "why", -1),
+    ]
+    assert answer.topics[0].configs == (), "never null, or the Java client fails"
+
+
+def test_plain_values_and_lists_within_lists_are_named() -> None:
+    def topic(name: str, *partitions: int) -> dirs.AlterReplicaLogDirTopic:
+        return dirs.AlterReplicaLogDirTopic(name=TopicName(name), partitions=tuple(i32(p) for p in partitions))
+
+    request = dirs.AlterReplicaLogDirsRequest(
+        dirs=(
+            dirs.AlterReplicaLogDir(path="/x", topics=(topic("a", 0, 2),)),
+            dirs.AlterReplicaLogDir(path="/y", topics=(topic("b", 1),)),
+        )
+    )
+    answer = error_answer(request, ERROR)
+    assert [(r.topic_name, [p.partition_index for p in r.partitions]) for r in answer.results] == [
+        ("a", [0, 2]),
+        ("b", [1]),
+    ]
+
+
+def test_a_request_for_everything_names_nothing() -> None:
+    request = MetadataRequest(topics=None, include_topic_authorized_operations=False)
+    answer = error_answer(request, ERROR)
+    assert (answer.topics, answer.error_code) == ((), ERROR)
+
+
+@pytest.mark.parametrize(
+    ("key", "version", "words"),
+    [
+        (ApiKey.FIND_COORDINATOR, 0, ["node_id=-1"]),
+        (ApiKey.FIND_COORDINATOR, 3, ["node_id=-1", "error_message='why'"]),
+        (ApiKey.FIND_COORDINATOR, 4, ["key='s'", "key='t'"]),
+        (ApiKey.OFFSET_FETCH, 1, ["name='s'", "name='s2'", "partition_index=2", "committed_offset=-1"]),
+        (ApiKey.OFFSET_FETCH, 8, ["group_id='s'", "group_id='s2'", "name='s2'"]),
+        (ApiKey.OFFSET_FETCH, 10, ["topic_id=UUID('12345678"]),
+        (ApiKey.OFFSET_COMMIT, 9, ["name='s'", "name='s2'"]),
+        (ApiKey.OFFSET_COMMIT, 10, ["topic_id=UUID('12345678"]),
+        (ApiKey.ADD_PARTITIONS_TO_TXN, 3, ["name='s2'", "partition_index=2"]),
+        (ApiKey.ADD_PARTITIONS_TO_TXN, 5, ["transactional_id='s'", "name='s2'"]),
+        (ApiKey.DELETE_TOPICS, 5, ["name='s'", "name='t'"]),
+        (ApiKey.DELETE_TOPICS, 6, ["name='s2'", "topic_id=UUID('12345678"]),
+        (ApiKey.LEAVE_GROUP, 2, []),
+        (ApiKey.LEAVE_GROUP, 3, ["member_id='s2'"]),
+        (ApiKey.WRITE_TXN_MARKERS, 1, ["producer_id=1", "producer_id=2", "partition_index=2"]),
+        (ApiKey.ALTER_CLIENT_QUOTAS, 1, ["entity_type='s'", "entity_name='s2'"]),
+        (ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, ["resource_name='s2'"]),
+        (ApiKey.INIT_PRODUCER_ID, 5, ["producer_id=-1", "producer_epoch=-1"]),
+        (ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, ["topic='s2'", "partition=2", "end_offset=-1"]),
+    ],
+    ids=lambda value: getattr(value, "name", str(value)),
+)
+def test_items_are_named_where_versions_put_them(key: ApiKey, version: int, words: list[str]) -> None:
+    shown = repr(answered(sample(request_class(key, version)), version))
+    assert [word for word in words if word not in shown] == []
