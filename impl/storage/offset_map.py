@@ -21,7 +21,7 @@ DIGEST_SIZE: Final = 16
 NOT_FOUND: Final = -1
 
 _OFFSET = struct.Struct(">q")
-_WINDOWS = tuple(range(0, DIGEST_SIZE - 3))
+_WINDOWS = tuple(range(DIGEST_SIZE - 3))
 
 
 class OffsetMap:

@@ -1,0 +1,100 @@
+"""A crash at every operation of a round of cleaning: the log is whole, and no old value comes back."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from impl.ports.failing_disk import FailingDisk, Operation
+from impl.ports.simulated_disk import Fate, SimulatedDisk
+from impl.storage.cleaner import Round
+from impl.storage.config import LogConfig
+from impl.storage.log import Log
+from impl.storage.offset_map import OffsetMap
+from model_tests.storage.compacted import fill, newest, records_of
+
+DIRECTORY = "logs/tide-0"
+CONFIG = LogConfig(segment_bytes=600, index_interval_bytes=100, delete_retention_ms=1_000)
+FIRST_ROUND_MS, SECOND_ROUND_MS = 5_000, 10_000
+
+
+class PowerCutError(Exception):
+    """The machine stops here."""
+
+
+def opened(disk: FailingDisk, *, recovery_point: int) -> Log:
+    return Log.open(disk, DIRECTORY, CONFIG, 0, recovery_point=recovery_point)
+
+
+def clean(disk: FailingDisk, log: Log, now_ms: int) -> None:
+    end = log.closed_segments[-1].next_offset
+    for _ in Round(log, disk, OffsetMap(1 << 12), 0, end, now_ms).run():
+        pass
+
+
+def written(seed: int) -> tuple[SimulatedDisk, FailingDisk, Log]:
+    """A log whose tombstones have been seen by the cleaner once: the next round drops them and what they are for."""
+    inner = SimulatedDisk(Random(seed))
+    disk = FailingDisk(inner)
+    log = opened(disk, recovery_point=0)
+    fill(log, Random(seed), 14, tombstones=0.5)
+    clean(disk, log, FIRST_ROUND_MS)
+    fill(log, Random(seed + 1), 14, tombstones=0.5)
+    log.flush()
+    return inner, disk, log
+
+
+def cut_after(disk: FailingDisk, operations: int) -> list[Operation]:
+    """Let the machine stop before the operation after so many; returns the list of those that were done."""
+    met: list[Operation] = []
+
+    def watch(operation: Operation, path: str) -> None:
+        if len(met) == operations:
+            raise PowerCutError
+        met.append(operation)
+
+    disk.watched_by(watch)
+    return met
+
+
+def operations_of_a_round(seed: int) -> list[Operation]:
+    _, disk, log = written(seed)
+    met = cut_after(disk, 1 << 30)
+    clean(disk, log, SECOND_ROUND_MS)
+    return met
+
+
+SEED = 4
+OPERATIONS = operations_of_a_round(SEED)
+
+
+def test_the_round_does_what_a_crash_could_tear() -> None:
+    wanted = {Operation.OPEN, Operation.APPEND, Operation.SYNC, Operation.RENAME}
+    assert wanted | {Operation.SYNC_DIRECTORY} <= set(OPERATIONS)
+
+
+@pytest.mark.parametrize("names", Fate)
+def test_a_crash_at_any_operation_leaves_a_whole_log(names: Fate) -> None:
+    for done in range(len(OPERATIONS)):
+        inner, disk, log = written(SEED)
+        before = records_of(log)
+        end = log.log_end_offset
+        met = cut_after(disk, done)
+        with pytest.raises(PowerCutError):
+            clean(disk, log, SECOND_ROUND_MS)
+        assert len(met) == done
+        disk.watched_by(None)
+        inner.crash(tails=Fate.LOST if names is Fate.KEPT else Fate.SEEDED, names=names)
+        inner.power_on()
+        log = opened(disk, recovery_point=end)
+        where = f"after {done} operations, before {OPERATIONS[done].value}"
+        assert log.log_end_offset == end, where
+        assert log.recovery.lost_below_recovery_point == 0, where
+        after = records_of(log)
+        assert newest(after) == newest(before), where
+        assert {record[:4] for record in after} <= {record[:4] for record in before}, where
+        names_left = disk.list_directory(DIRECTORY)
+        assert not [name for name in names_left if name.endswith((".cleaned", ".swap"))], where
+        clean(disk, log, SECOND_ROUND_MS)
+        assert newest(records_of(log)) == newest(before), where
