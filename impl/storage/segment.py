@@ -303,14 +303,14 @@ class Segment:
             self._time_index.maybe_append(self._max_timestamp, self._offset_of_max_timestamp - self.base_offset)
 
     def start_of(self, offset: int) -> int:
-        """`offset`, or where the batch begins that it lies inside of; the end, beyond that."""
+        """`offset`, or where the batch begins whose records it lies among; the end, beyond that."""
         if offset >= self.next_offset:
             return self.next_offset
         position = self._position_of(offset)
         if position is None:
             return offset
         header = BatchHeader.parse(self._file.read(position, HEADER_SIZE))
-        return min(offset, max(header.base_offset, self.base_offset))
+        return min(offset, max(header.base_offset, self.base_offset)) if header.records_count else offset
 
     def truncate(self, offset: int, epochs: LeaderEpochCache) -> None:
         """Cut the batch that holds `offset` and all after it, so that the segment ends at `start_of(offset)`.
