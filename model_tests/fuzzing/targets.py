@@ -1,0 +1,132 @@
+"""What is fuzzed: each target takes any bytes, and raises only if the code that they reach does what it must not.
+
+Allowed is what the code documents for bad input: `MalformedMessageError`, `RecordError`, a closed connection. Any other
+exception, and any answer that cannot be read, is a finding.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+import attrs
+import trio
+import trio.testing
+from crc32c import crc32c
+from kio.schema.errors import ErrorCode
+
+from impl.ports.clock import SimulatedClock
+from impl.ports.simulated_disk import SimulatedDisk
+from impl.server.connection import Connection, Service
+from impl.server.context import Handler, RequestContext
+from impl.server.error_answers import error_answer
+from impl.storage.config import LogConfig
+from impl.storage.log import Log
+from impl.wire.apis import BROKER_APIS
+from impl.wire.codecs import MalformedMessageError, decode_canonical_request
+from impl.wire.records import CHECKSUM_START, RecordError, check_produced, checked_headers, extents
+from impl.wire.records_payload import decode_batches
+from model_tests.fuzzing import seeds
+
+LARGEST_FRAME = 64 << 10
+
+
+def frame(data: bytes) -> None:
+    """A request is decoded, or malformed."""
+    try:
+        decode_canonical_request(data)
+    except MalformedMessageError:
+        return
+
+
+async def _answer_with_an_error(request: Any, _: RequestContext) -> Any:
+    return error_answer(request, ErrorCode.unknown_server_error)
+
+
+_HANDLERS: Final[Mapping[Any, Handler]] = MappingProxyType(dict.fromkeys(BROKER_APIS, _answer_with_an_error))
+
+
+def connection(data: bytes) -> None:
+    """Bytes on a connection: answers in order, then its end; no exception leaves `serve`."""
+
+    async def serve() -> None:
+        ours, theirs = trio.testing.memory_stream_pair()
+        service = Service(_HANDLERS, BROKER_APIS, SimulatedClock(), LARGEST_FRAME)
+        await ours.send_all(data)
+        await ours.send_eof()
+        with trio.fail_after(60):
+            await Connection(theirs, service).serve()
+        await theirs.aclose()
+        answers = bytearray()
+        async for chunk in ours:
+            answers += chunk
+        position = 0
+        while position < len(answers):
+            size = int.from_bytes(answers[position : position + 4], "big")
+            assert size >= 4, f"an answer of {size} bytes at {position}"
+            position += 4 + size
+        assert position == len(answers), "the last answer is cut short"
+
+    trio.run(serve, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+def records(data: bytes) -> None:
+    """Batches from a producer are taken as they are, or refused with an error code; also if the checksum is right."""
+    for batches in (data, with_right_checksums(data)):
+        with contextlib.suppress(RecordError):
+            for header in checked_headers(batches):
+                check_produced(header)
+            list(decode_batches(batches))
+
+
+def with_right_checksums(data: bytes) -> bytes:
+    """The same batches, as a producer would send them that meant what they say."""
+    copy = bytearray(data)
+    with contextlib.suppress(RecordError):
+        for batch in extents(data):
+            crc = crc32c(copy[batch.position + CHECKSUM_START : batch.position + batch.size])
+            copy[batch.position + CHECKSUM_START - 4 : batch.position + CHECKSUM_START] = crc.to_bytes(4, "big")
+    return bytes(copy)
+
+
+def segment(data: bytes) -> None:
+    """A segment with any content opens: what is intact is kept, the rest is cut, and appending goes on."""
+    for content in (data, with_right_checksums(data)):
+        _open_segment(content)
+
+
+def _open_segment(data: bytes) -> None:
+    disk = SimulatedDisk(random.Random(0))
+    disk.make_directory("t-0")
+    file = disk.open("t-0/00000000000000000000.log", create=True)
+    file.append(data)
+    log = Log.open(disk, "t-0", LogConfig(), 0)
+    kept = log.read(log.log_start_offset, 1 << 30) if log.log_end_offset > log.log_start_offset else b""
+    assert data.startswith(kept), "the log serves bytes that it was not given"
+    end_offset = log.log_end_offset
+    (one, *_) = seeds.record_batches()
+    if end_offset < 1 << 40:
+        log.append_as_leader(one, max(log.latest_epoch, 0), 0)
+        assert log.log_end_offset == end_offset + sum(e.next_offset - e.base_offset for e in extents(one))
+    log.close()
+
+
+@attrs.frozen
+class Target:
+    """One thing to fuzz."""
+
+    run: Callable[[bytes], None]
+    seeds: Callable[[], Iterator[bytes]]
+
+
+TARGETS: Final[Mapping[str, Target]] = MappingProxyType(
+    {
+        "frame": Target(frame, seeds.request_frames),
+        "connection": Target(connection, seeds.connection_bytes),
+        "records": Target(records, seeds.record_batches),
+        "segment": Target(segment, seeds.record_batches),
+    }
+)

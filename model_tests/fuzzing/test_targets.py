@@ -1,0 +1,46 @@
+"""Damaged input of every kind is refused in the way that is documented, in every target."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from model_tests.fuzzing.mutation import damaged
+from model_tests.fuzzing.targets import TARGETS
+
+EXAMPLES = {"frame": 600, "connection": 100, "records": 400, "segment": 100}
+SEEDS = {name: list(target.seeds()) for name, target in TARGETS.items()}
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_every_seed_is_taken(name: str) -> None:
+    for seed in SEEDS[name]:
+        TARGETS[name].run(seed)
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_damaged_seeds_are_taken_or_refused(name: str) -> None:
+    dice = random.Random(f"damage/{name}")
+    for _ in range(EXAMPLES[name]):
+        TARGETS[name].run(damaged(dice.choice(SEEDS[name]), dice))
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_any_bytes_are_taken_or_refused(name: str) -> None:
+    @settings(max_examples=50 if name in ("connection", "segment") else 200)
+    @given(st.binary(max_size=300))
+    def run(data: bytes) -> None:
+        TARGETS[name].run(data)
+
+    run()
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("name", TARGETS)
+def test_many_more_damaged_seeds_are_taken_or_refused(name: str) -> None:
+    dice = random.Random(f"deep damage/{name}")
+    for _ in range(100 * EXAMPLES[name]):
+        TARGETS[name].run(damaged(dice.choice(SEEDS[name]), dice))
