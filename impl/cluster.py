@@ -7,8 +7,9 @@
 
 It runs in the caller's trio loop, on the simulated host by default: network, disks and clocks in memory, each with
 faults that the methods below cause, everything that is random drawn from `seed`. With trio's MockClock time is free,
-and a run depends on nothing but its seed. With `host="tcp"` the same brokers talk TCP on the loopback interface and
-keep files in a directory; a node can be crashed there and nothing else can be done to it.
+and a run depends on nothing but its seed. With `host="tcp"` the same brokers talk TCP and keep files in a directory,
+for any Kafka client; what can be done to nodes, links and requests there is much the same (docs/embedding.md has the
+table). For threads and asyncio there is `tidegauge.running_cluster`.
 
 A crash is not a cancellation: the node loses its network and its disk first, and only then are its tasks cancelled, so
 that no clean-up code of a dying node is seen by anybody.
@@ -25,28 +26,30 @@ import trio
 from impl.background import Background, require_trio
 from impl.client.client import Client, ClientConfig
 from impl.client.observer import Observer
-from impl.cluster_faults import Faults
+from impl.cluster_injections import Injections
 from impl.controller.controller import Controller
 from impl.controller.state import DEFAULT_CONTROLLER_ID
 from impl.controller.topic_config import config_value
-from impl.hosts import Host, SimulatedHost, TcpHost
+from impl.fault_log import FaultLog
+from impl.hosts import BROKER, CONTROLLER, LOOPBACK, Host, SimulatedHost, TcpHost
 from impl.partition.replica import PartitionReplica
 from impl.ports.network import Address
 from impl.server.broker import Broker, Node
 from impl.server.config import ServerConfig
 from impl.server.controller_node import ControllerNode
+from impl.server.interference import Interference
 from impl.server.running import Running
 from impl.server.trace import Trace, Tracer
 
-CONTROLLER: Final = "controller"
 CLUSTER_ID: Final = "tidegauge"
 START_TIMEOUT: Final = 30.0
+NOT_RUNNING: Final = "the cluster is not running: use it as `async with Cluster(...) as cluster:`"
 
 DEFAULTS: Final[Mapping[str, Any]] = {"replica.fetch.backoff.ms": 100, "broker.heartbeat.interval.ms": 1_000}
 """Where a small cluster in one process does better than with Kafka's defaults."""
 
 
-class Cluster(Faults):
+class Cluster(Injections):
     """Brokers and a controller. Use it as `async with`."""
 
     def __init__(
@@ -57,6 +60,9 @@ class Cluster(Faults):
         *,
         host: Literal["simulated", "tcp"] = "simulated",
         directory: str | Path | None = None,
+        listen: str = LOOPBACK,
+        port: int = 0,
+        advertised_host: str | None = None,
         racks: Sequence[str] | None = None,
         timers: bool = True,
         trace: bool = True,
@@ -67,6 +73,8 @@ class Cluster(Faults):
         brokers: how many, with ids from 0.
         config: settings under Kafka's names, for all nodes (`impl.server.config`).
         directory: where `host="tcp"` keeps its files; without one in a temporary directory that goes at the end.
+        listen, port: where broker 0 listens with `host="tcp"`, the others on the ports that follow; 0 picks free ones.
+        advertised_host: the host name that clients are told, when it is not `listen`.
         racks: each broker's rack.
         timers: without them no node does anything by itself; call the actions of `broker.trigger`.
         trace: whether decisions are recorded in `cluster.trace`.
@@ -75,6 +83,7 @@ class Cluster(Faults):
         Raises ValueError naming what is wrong, its value and the way out.
         """
         _check(brokers, seed, host, directory, racks)
+        _check_listening(brokers, host, listen, port, advertised_host)
         self.size = brokers
         self.seed = seed
         self.config = ServerConfig.from_properties({**DEFAULTS, **(config or {})})
@@ -84,12 +93,15 @@ class Cluster(Faults):
         self._racks = racks
         self._host_kind = host
         self._directory = directory
+        self._listen, self._port, self._advertised_host = listen, port, advertised_host
         self._replica_class = replica_class
         self._controller_class = controller_class
         self._host: Host | None = None
         self._nodes: dict[str, Running] = {}
         self._addresses: dict[str, Address] = {}
-        self._clients = 0
+        self._client_ids: set[str] = set()
+        self._fault_log: FaultLog | None = None
+        self._interference: Interference | None = None
         self._entered = False
         self._background = Background()
 
@@ -100,7 +112,12 @@ class Cluster(Faults):
         if self._entered:
             raise RuntimeError("a cluster runs once: make a new one")
         self._entered = True
-        self._host = SimulatedHost(self.seed) if self._host_kind == "simulated" else TcpHost(self._directory)
+        self._host = self._make_host()
+        self._fault_log = FaultLog()
+        names = [CONTROLLER, *map(broker_name, range(self.size))]
+        self._interference = Interference(
+            self.seed, names, self._host.links if isinstance(self._host, TcpHost) else None
+        )
         self._nursery = await self._background.__aenter__()
         try:
             if isinstance(self._host, SimulatedHost):
@@ -113,6 +130,11 @@ class Cluster(Faults):
             await self.__aexit__(type(error), error, error.__traceback__)
             raise
         return self
+
+    def _make_host(self) -> Host:
+        if self._host_kind == "simulated":
+            return SimulatedHost(self.seed)
+        return TcpHost(self._directory, seed=self.seed, listen=self._listen, port=self._port)
 
     async def _bring_up(self) -> None:
         if not self.timers:
@@ -167,6 +189,8 @@ class Cluster(Faults):
             config=self.config,
             rack=None if self._racks is None or name == CONTROLLER else self._racks[node_id],
             timers=self.timers,
+            interference=self.interference,
+            advertised_host=self._advertised_host if name != CONTROLLER else None,
         )
 
     # --- looking ---------------------------------------------------------------------------------------------------
@@ -175,8 +199,27 @@ class Cluster(Faults):
     def host(self) -> Host:
         """Where the nodes run. Raises RuntimeError before the cluster was entered."""
         if self._host is None:
-            raise RuntimeError("the cluster is not running: use it as `async with Cluster(...) as cluster:`")
+            raise RuntimeError(NOT_RUNNING)
         return self._host
+
+    @property
+    def interference(self) -> Interference:
+        """The orders that servers obey; the methods of `impl.cluster_injections` give them."""
+        if self._interference is None:
+            raise RuntimeError(NOT_RUNNING)
+        return self._interference
+
+    @property
+    def fault_log(self) -> FaultLog:
+        """What was done to the cluster on purpose."""
+        if self._fault_log is None:
+            raise RuntimeError(NOT_RUNNING)
+        return self._fault_log
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Where clients begin: `host:port` of every broker, separated by commas; ports stay over a restart."""
+        return ",".join(str(broker.advertised) for broker in self.brokers)
 
     @property
     def brokers(self) -> list[Broker]:
@@ -243,8 +286,8 @@ class Cluster(Faults):
         Without a config of its own it sends what the cluster's message.max.bytes lets brokers take.
         """
         host = self.host
-        self._clients += 1
-        name = client_id or f"client-{self._clients}"
+        name = client_id or f"client-{len(self._client_ids) + 1}"
+        self._client_ids.add(name)
         if config is None:
             config = ClientConfig(message_max_bytes=config_value({}, "max.message.bytes", self.config.topic_defaults))
         bootstrap = [self._addresses[broker_name(broker_id)] for broker_id in range(self.size)]
@@ -299,7 +342,7 @@ class Cluster(Faults):
 
 def broker_name(broker_id: int) -> str:
     """A broker's name in the simulated network."""
-    return f"broker-{broker_id}"
+    return f"{BROKER}{broker_id}"
 
 
 def _config_text(value: Any) -> str:
@@ -317,3 +360,17 @@ def _check(brokers: int, seed: int, host: str, directory: object, racks: Sequenc
         raise ValueError(f"directory is {str(directory)!r}: only host='tcp' keeps files; leave it out")
     if racks is not None and len(racks) != brokers:
         raise ValueError(f"racks has {len(racks)} entries for {brokers} brokers: give one for each")
+
+
+def _check_listening(brokers: int, host: str, listen: str, port: int, advertised_host: str | None) -> None:
+    if host != "tcp" and (listen, port, advertised_host) != (LOOPBACK, 0, None):
+        raise ValueError(f"listen is {listen!r}, port {port!r}: only host='tcp' listens; leave them out")
+    if type(port) is not int or not 0 <= port <= 65536 - brokers:
+        raise ValueError(f"port is {port!r}: give 0 for free ports, or one from 1 to {65536 - brokers}")
+    if listen in ("0.0.0.0", "::") and advertised_host is None:
+        raise ValueError(
+            f"listen is {listen!r}: give advertised_host as well, for clients have to be told where to connect"
+        )
+    for name, value in (("listen", listen), ("advertised_host", advertised_host)):
+        if value is not None and (not isinstance(value, str) or not value):
+            raise ValueError(f"{name} is {value!r}: give a host name or an address")

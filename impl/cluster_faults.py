@@ -1,37 +1,61 @@
-"""What can befall a cluster: each fault is a method, and so is its cure.
+"""What can befall a cluster's nodes, links and disks: each fault is a method, and so is its cure.
 
-Brokers are named by id; where a link is meant, "controller" and the ids of clients are names of nodes too.
+Brokers are named by id; where a link is meant, "controller" and the ids of clients are names of nodes too. On the real
+host links are struck at the servers: a request that has come counts as on its way until the link lets it through, and
+so does an answer that is ready (`impl.server.links`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import attrs
+import trio
 
-from impl.hosts import Host, SimulatedHost, UnsupportedFaultError
+from impl.fault_log import FaultLog, logged
+from impl.hosts import BROKER, CONTROLLER, Host, SimulatedHost, UnsupportedFaultError
+from impl.ports.failing_disk import EVERYTHING, SYNCS, WRITES, Operation
+from impl.ports.link_faults import LinkFaults
 from impl.ports.simulated_disk import Fate
-from impl.ports.simulated_network import LinkFaults, SimulatedNetwork
+from impl.ports.simulated_network import SimulatedNetwork
 from impl.server.broker import Broker
 from impl.server.controller_node import ControllerNode
+from impl.server.interference import Interference
 from impl.server.running import Running
 from impl.server.surviving_logs import surviving_end_offsets, unsynced_bytes_below
 
 NodeName: TypeAlias = int | str
 """A broker's id, "controller", or a client's id."""
 
-CONTROLLER = "controller"
+DiskOperations: TypeAlias = Literal["everything", "writes", "syncs"]
+
+DISK_OPERATIONS: Final[Mapping[str, frozenset[Operation]]] = {
+    "everything": EVERYTHING,
+    "writes": WRITES,
+    "syncs": SYNCS,
+}
 
 
 class Faults:
     """The faults of a cluster; mixed into `Cluster`."""
 
     timers: bool
+    size: int
     _nodes: dict[str, Running]
+    _client_ids: set[str]
+    _nursery: trio.Nursery
 
     @property
     def host(self) -> Host:
+        raise NotImplementedError
+
+    @property
+    def fault_log(self) -> FaultLog:
+        raise NotImplementedError
+
+    @property
+    def interference(self) -> Interference:
         raise NotImplementedError
 
     @property
@@ -57,6 +81,7 @@ class Faults:
 
     # --- processes ---------------------------------------------------------------------------------------------
 
+    @logged
     async def crash(
         self, broker_id: int, *, keep: Mapping[tuple[str, int], int] | None = None, lose_unsynced: bool | None = None
     ) -> None:
@@ -73,10 +98,14 @@ class Faults:
         broker = self.broker(broker_id)
         if isinstance(self.host, SimulatedHost):
             host = self.host
-            disk, directory = host.disk(name), host.directory(name)
+            disk, directory = host.medium(name), host.directory(name)
             kept = None if keep is None else unsynced_bytes_below(disk, directory, keep)
             host.cut(name, kept, tails=_fate(lose_unsynced))
         else:
+            if lose_unsynced:
+                raise UnsupportedFaultError(
+                    "files of the real host keep everything that was written: crash without `lose_unsynced`"
+                )
             self.host.cut(name, None if keep is None else {})
         await running.kill()
         self.host.power_on(name)
@@ -84,6 +113,7 @@ class Faults:
         broker.tracer.record("Crash", kept=tuple((*key, end) for key, end in survived.items()))
         broker.partitions.abandon()
 
+    @logged
     async def restart(self, broker_id: int) -> None:
         """Start a crashed broker again, from what its disk kept.
 
@@ -94,24 +124,33 @@ class Faults:
             raise ValueError(f"broker {broker_id} is up: crash it first")
         await self._start_broker(broker_id)
 
+    @logged
     def pause(self, broker_id: int) -> None:
         """Stop the broker's process as SIGSTOP does: it keeps its connections, what is sent to it piles up, and it
         does not know that time goes by. After `resume` it is a zombie that acts on what it knew.
         """
-        host = self._simulated("a pause")
         name = self._alive(broker_id)
-        host.wires.pause(name)
-        host.clock(name).stop()
+        self.host.links.pause(name)
+        self.host.clock(name).stop()
         self.broker(broker_id).tracer.record("Pause")
 
+    @logged
     def resume(self, broker_id: int) -> None:
         """Let a paused broker go on."""
-        host = self._simulated("a pause")
         name = self._alive(broker_id)
         self.broker(broker_id).tracer.record("Resume")
-        host.clock(name).go_on()
-        host.wires.resume(name)
+        self.host.clock(name).go_on()
+        self.host.links.resume(name)
 
+    @logged
+    def jump_clock(self, broker_id: int, ms: int) -> None:
+        """Let the broker's wall clock jump, forwards or back: what it stamps and how old it thinks records are changes,
+        not when its timers fire.
+        """
+        self._running(broker_id)
+        self.host.clock(_name(broker_id)).offset_ms += ms
+
+    @logged
     async def restart_controller(self) -> None:
         """The controller's process dies and a new one takes over from its log: the controller epoch rises.
 
@@ -128,60 +167,104 @@ class Faults:
 
     # --- network -----------------------------------------------------------------------------------------------
 
+    @logged
     def isolate(self, *nodes: NodeName, inbound: bool = True, outbound: bool = True) -> None:
         """Cut nodes off from all others, clients and controller included, in either or both directions."""
-        for node in nodes:
-            self.network.isolate(self._node_name(node), inbound=inbound, outbound=outbound)
+        if not nodes:
+            raise ValueError("isolate names no node: give broker ids, 'controller' or client ids")
+        for name in [self._node_name(node) for node in nodes]:
+            self.host.links.isolate(name, inbound=inbound, outbound=outbound)
 
+    @logged
     def block(self, source: NodeName, destination: NodeName) -> None:
         """Let nothing pass from one node to another; the way back stays open."""
-        self.network.block(self._node_name(source), self._node_name(destination))
+        self.host.links.block(self._node_name(source), self._node_name(destination))
 
+    @logged
     def heal(self, *nodes: NodeName) -> None:
         """Undo `isolate` and `block`, for these nodes or for all."""
         if not nodes:
-            self.network.heal()
-        for node in nodes:
-            self.network.heal(self._node_name(node))
+            self.host.links.heal()
+        for name in [self._node_name(node) for node in nodes]:
+            self.host.links.heal(name)
 
+    @logged
     def drop(self, loss: float = 1.0, source: NodeName | None = None, destination: NodeName | None = None) -> None:
-        """Lose frames of the links from `source` to `destination` (None: any) with this probability."""
+        """Lose frames of the links from `source` to `destination` (None: any) with this probability.
+
+        The connection stays, and the answer never comes.
+        """
         self._set(source, destination, loss=loss)
 
+    @logged
     def delay(
         self, least_ms: float, most_ms: float, source: NodeName | None = None, destination: NodeName | None = None
     ) -> None:
         """Let frames of these links take between so many milliseconds, drawn for each; a connection's order is kept."""
         self._set(source, destination, delay_ms=(least_ms, most_ms))
 
+    @logged
     def duplicate(
         self, probability: float, source: NodeName | None = None, destination: NodeName | None = None
     ) -> None:
         """Deliver frames of these links twice with this probability. TCP never does; retransmission above it may."""
+        self._simulated("a frame that comes twice")
         self._set(source, destination, duplicate=probability)
 
+    @logged
     def reorder(self, probability: float, source: NodeName | None = None, destination: NodeName | None = None) -> None:
         """Let frames of these links be overtaken by later ones with this probability."""
+        self._simulated("a frame that is overtaken")
         self._set(source, destination, reorder=probability)
 
+    @logged
     def clear_faults(self) -> None:
-        """End loss, delay, duplication and reordering on all links; partitions and pauses stay."""
-        self.network.clear_faults()
+        """End loss, delay, duplication and reordering on all links, and all injections; partitions and pauses stay."""
+        self.host.links.clear_faults()
+        self.interference.clear()
 
+    @logged
     def reset_connections(self, node: NodeName, peer: NodeName | None = None) -> int:
         """Break the connections between two nodes (or all of one): what is on its way is lost. Returns how many."""
-        return self.network.reset(self._node_name(node), None if peer is None else self._node_name(peer))
+        ends = self._node_name(node), None if peer is None else self._node_name(peer)
+        if isinstance(self.host, SimulatedHost):
+            return self.host.wires.reset(*ends)
+        cut = self.interference.connections_of(*ends)
+        for connection in cut:
+            self._nursery.start_soon(connection.abort)
+        return len(cut)
+
+    @logged
+    async def recover(self) -> None:
+        """Undo every fault that has a cure: crashed brokers run again, paused ones go on, links and disks are whole.
+
+        Returns when all brokers are back in the cluster; replicas may still have to catch up.
+        """
+        self.clear_faults()
+        for broker_id in range(self.size):
+            name = _name(broker_id)
+            if self._running(broker_id).alive and self.host.links.is_paused(name):
+                self.resume(broker_id)
+        self.heal()
+        for broker_id in range(self.size):
+            self._heal_disk(broker_id)
+            if not self._running(broker_id).alive:
+                await self._start_broker(broker_id)
+        for broker_id in range(self.size):
+            while self.timers and not self.controller.controller.image.is_unfenced(broker_id):  # noqa: ASYNC110
+                await trio.sleep(0.001)
 
     def _set(self, source: NodeName | None, destination: NodeName | None, **changes: Any) -> None:
         link = (
             None if source is None else self._node_name(source),
             None if destination is None else self._node_name(destination),
         )
-        faults: LinkFaults = attrs.evolve(self.network.rule(*link), **changes)
-        self.network.set_faults(faults, *link)
+        faults: LinkFaults = attrs.evolve(self.host.links.rule(*link), **changes)
+        self.host.links.set_faults(faults, *link)
 
     # --- membership and elections ------------------------------------------------------------------------------
 
+    @logged
     def lapse_session(self, broker_id: int) -> bool:
         """Let the controller fence a broker as if it had not heard from it; False when it is fenced already.
 
@@ -190,6 +273,7 @@ class Faults:
         self._running(broker_id)
         return self.controller.trigger.lapse_session(broker_id)
 
+    @logged
     async def elect(self, topic: str, partition: int = 0, *, unclean: bool = False) -> None:
         """Give a partition's leadership to its preferred replica or, with `unclean`, give a partition without a leader
         any live replica: what only lost replicas had is lost. Raises KafkaError when the controller refuses.
@@ -199,29 +283,57 @@ class Faults:
 
     # --- disks -------------------------------------------------------------------------------------------------
 
+    @logged
     def fill_disk(self, broker_id: int, free_bytes: int = 0) -> None:
         """Leave only so many bytes free on a broker's disk: appends beyond fail with KAFKA_STORAGE_ERROR."""
         self._running(broker_id)
-        disk = self._simulated("a full disk").disk(_name(broker_id))
-        disk.capacity = disk.used + free_bytes
+        if type(free_bytes) is not int or free_bytes < 0:
+            raise ValueError(f"free_bytes is {free_bytes!r}: give a whole number from 0")
+        self.host.disk(_name(broker_id)).fill(free_bytes=free_bytes)
 
-    def free_disk(self, broker_id: int) -> None:
-        """Give a full disk room again."""
+    @logged
+    def fail_disk(self, broker_id: int, what: DiskOperations = "everything", times: int | None = None) -> None:
+        """Let a broker's disk fail with EIO, from now on or the next `times`: at writes, at syncs, or at everything.
+
+        A log directory that fails takes its replicas offline; a broker whose only one fails ends (KIP-112).
+        """
         self._running(broker_id)
-        self._simulated("a full disk").disk(_name(broker_id)).capacity = None
+        if what not in DISK_OPERATIONS:
+            raise ValueError(f"what is {what!r}: use one of {', '.join(map(repr, DISK_OPERATIONS))}")
+        if times is not None and (type(times) is not int or times < 1):
+            raise ValueError(f"times is {times!r}: give at least 1, or None for ever")
+        self.host.disk(_name(broker_id)).fail(operations=DISK_OPERATIONS[what], times=times)
 
+    @logged
+    def heal_disk(self, broker_id: int) -> None:
+        """Make a full or failing disk whole again. Logs that have failed are back after a restart of the broker."""
+        self._running(broker_id)
+        self._heal_disk(broker_id)
+
+    @logged
     def fail_next_sync(self, broker_id: int) -> None:
         """Let the broker's next flush fail: its logs refuse appends until it is restarted."""
         self._running(broker_id)
-        self._simulated("a failing disk").disk(_name(broker_id)).fail_next_sync()
+        self.host.disk(_name(broker_id)).fail(operations=DISK_OPERATIONS["syncs"], times=1)
+
+    def _heal_disk(self, broker_id: int) -> None:
+        self.host.disk(_name(broker_id)).heal()
 
     # --- within --------------------------------------------------------------------------------------------------
 
     def _node_name(self, node: NodeName) -> str:
-        """A node's name in the network. Raises ValueError for the id of no broker."""
+        """A node's name in the network. Raises ValueError for a name that is no node's."""
         if not isinstance(node, str):
             self._running(node)
-        return _name(node)
+            return _name(node)
+        clients = {**dict.fromkeys(sorted(self._client_ids)), **self.interference.clients}
+        if node in self._nodes or node in clients:
+            return node
+        known = ", ".join(repr(name) for name in list(clients)[-10:])
+        raise ValueError(
+            f"{node!r} names no node: give a broker's id from 0 to {self.size - 1}, {CONTROLLER!r}, or the id of a "
+            "client that has been made or has sent a request" + (f" ({known})" if known else ", of which there is none")
+        )
 
     def _simulated(self, what: str) -> SimulatedHost:
         if not isinstance(self.host, SimulatedHost):
@@ -237,15 +349,13 @@ class Faults:
         """Whether the broker runs and can reach the controller."""
         if not self._running(broker_id).alive:
             return False
-        if not isinstance(self.host, SimulatedHost):
-            return True
-        wires, name = self.host.wires, _name(broker_id)
-        apart = wires.is_blocked(name, CONTROLLER) or wires.is_blocked(CONTROLLER, name)
-        return not apart and not wires.is_paused(name)
+        links, name = self.host.links, _name(broker_id)
+        apart = links.is_blocked(name, CONTROLLER) or links.is_blocked(CONTROLLER, name)
+        return not apart and not links.is_paused(name)
 
 
 def _name(node: NodeName) -> str:
-    return f"broker-{node}" if isinstance(node, int) else node
+    return f"{BROKER}{node}" if isinstance(node, int) else node
 
 
 def _fate(lose_unsynced: bool | None) -> Fate:

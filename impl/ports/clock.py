@@ -33,6 +33,10 @@ class StoppableClock:
         self._resumed: trio.Event | None = None
         self.offset_ms = 0
 
+    def now_ms(self) -> int:
+        """Milliseconds since 1970-01-01T00:00:00Z."""
+        raise NotImplementedError
+
     def stop(self) -> None:
         """Stop the node: what waits in `until_running` does not go on."""
         if self._resumed is None:

@@ -65,6 +65,8 @@ class Node:
     rack: str | None = None
     timers: bool = True
     """Whether it acts by itself; without timers it only answers, and does what `actions` is told."""
+    advertised_host: str | None = None
+    """The host name that others are told, when it is not the one of `listen`."""
     interference: Interference | None = None
     """What befalls requests by order of whoever embeds the cluster."""
 
@@ -125,6 +127,11 @@ class Broker:
         if orders is None:
             return None
         return orders.at(f"broker-{self.id}", lambda topic_id: self.metadata.topic_name(str(topic_id)))
+
+    @property
+    def advertised(self) -> Address:
+        """Where others are told that the broker listens."""
+        return Address(self._node.advertised_host or self.address.host, self.address.port)
 
     @property
     def trigger(self) -> BrokerActions:

@@ -67,7 +67,7 @@ class ControllerLink:
 
         Raises UnreachableError, NoAnswerError or RegistrationRefusedError.
         """
-        address = self._broker.address
+        address = self._broker.advertised
         response: BrokerRegistrationResponse = await self._requests.request(
             BrokerRegistrationRequest(
                 broker_id=BrokerId(self._broker.id),

@@ -179,7 +179,7 @@ async def test_a_full_disk_refuses_appends_until_there_is_room() -> None:
                 await client.produce("t", b"b")
             assert (full.value.code, full.value.maybe_done) == (ErrorCode.kafka_storage_error, False)
             assert (await client.fetch("t", 0)).values == (b"a",)
-            cluster.free_disk(0)
+            cluster.heal_disk(0)
             assert await client.produce("t", b"c") == 1
 
 
@@ -191,7 +191,7 @@ async def test_a_full_disk_of_a_follower_takes_it_out_of_the_isr() -> None:
         async with cluster.client() as client:
             assert await client.produce("t", b"a") == 0
             assert cluster.isr("t") == (0,)
-            cluster.free_disk(1)
+            cluster.heal_disk(1)
             await cluster.wait_for_isr("t", {0, 1})
         assert log_values(cluster, 1, "t") == [b"a"]
 

@@ -29,7 +29,7 @@ def test_three_brokers_over_tcp_survive_the_crash_of_a_leader(tmp_path: Path) ->
                     assert (await client.fetch("t", 0)).values == (b"a", b"b", b"c")
                 assert log_values(cluster, old, "t") == [b"a", b"b", b"c"]
                 with pytest.raises(UnsupportedFaultError, match="needs the simulated host"):
-                    cluster.pause(0)
+                    cluster.duplicate(0.5)
 
     trio.run(main)
     assert (tmp_path / "broker-0" / "t-0" / f"{0:020d}.log").stat().st_size > 0

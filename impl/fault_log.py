@@ -1,0 +1,62 @@
+"""What was done to a cluster on purpose, in order: the first thing to look at when a test fails."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
+
+import attrs
+import trio
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@attrs.frozen
+class FaultApplied:
+    """One call: seconds since the cluster began to start, and the call as one would write it."""
+
+    at_s: float
+    call: str
+
+    def __str__(self) -> str:
+        return f"{self.at_s:9.3f} s  {self.call}"
+
+
+@attrs.define
+class FaultLog:
+    """The calls of one cluster."""
+
+    started: float = attrs.field(factory=trio.current_time)
+    entries: list[FaultApplied] = attrs.field(factory=list)
+
+    def add(self, call: str) -> None:
+        self.entries.append(FaultApplied(trio.current_time() - self.started, call))
+
+
+class Logged(Protocol):
+    """What has a fault log."""
+
+    @property
+    def fault_log(self) -> FaultLog: ...
+
+
+S = TypeVar("S", bound=Logged)
+
+
+def logged(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
+    """A method whose calls are written to the fault log, before they are carried out."""
+
+    @functools.wraps(method)
+    def call(self: S, *args: P.args, **kwargs: P.kwargs) -> R:
+        self.fault_log.add(as_written(method.__name__, args, kwargs))
+        return method(self, *args, **kwargs)
+
+    return cast("Callable[Concatenate[S, P], R]", call)
+
+
+def as_written(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """A call as one would write it."""
+    given = [repr(value) for value in args] + [f"{key}={value!r}" for key, value in kwargs.items()]
+    return f"{name}({', '.join(given)})"
