@@ -2,9 +2,10 @@
 
 Theory of operation
 -------------------
-Four checkpoints are a version line, a count line and one entry a line: `leader-epoch-checkpoint` (epoch, start
+Five checkpoints are a version line, a count line and one entry a line: `leader-epoch-checkpoint` (epoch, start
 offset) in a partition's directory; `replication-offset-checkpoint` (high watermarks),
-`recovery-point-offset-checkpoint` and `log-start-offset-checkpoint` (topic, partition, offset) in the log directory.
+`recovery-point-offset-checkpoint`, `log-start-offset-checkpoint` and `cleaner-offset-checkpoint` (topic, partition,
+offset) in the log directory.
 `partition.metadata` and `meta.properties` are key-value lines. Decoders return None for text that is damaged: each of
 these files can be rebuilt or done without, and the caller knows how. Encoders and decoders are pure;
 `write_atomically` does the I/O.
@@ -24,6 +25,7 @@ LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
 HIGH_WATERMARK_CHECKPOINT = "replication-offset-checkpoint"
 RECOVERY_POINT_CHECKPOINT = "recovery-point-offset-checkpoint"
 LOG_START_OFFSET_CHECKPOINT = "log-start-offset-checkpoint"
+CLEANER_OFFSET_CHECKPOINT = "cleaner-offset-checkpoint"
 PARTITION_METADATA = "partition.metadata"
 META_PROPERTIES = "meta.properties"
 

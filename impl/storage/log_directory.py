@@ -10,12 +10,19 @@ old recovery point only means more to scan. A log that is cut below its checkpoi
 checkpoint down with it first, for after that the point would claim too much.
 
 A broker that stopped cleanly leaves `.kafka_cleanshutdown` behind, and removes it as soon as it starts again.
+
+A partition's directory is `topic-N`. One that is deleted is renamed first, to `topic-N.<id>-delete`, and removed when
+`file.delete.delay.ms` is over or the broker starts again. One whose replica moves here from another directory of the
+broker (KIP-113) is `topic-N.<id>-future` until it has caught up and takes the other's place.
+
+The directory does not know when its disk fails: `OSError` goes through, and `log_directories` draws the conclusion.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from uuid import UUID
 
 from impl.ports.disk import Disk
@@ -25,6 +32,7 @@ from impl.storage.config import LogConfig
 from impl.storage.log import DELETED_SUFFIX, Log, remove_directory
 
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+FUTURE_SUFFIX = "-future"
 
 
 class ForeignLogDirectoryError(Exception):
@@ -34,15 +42,21 @@ class ForeignLogDirectoryError(Exception):
 class LogDirectory:
     """The logs under one path. Not for use by several brokers."""
 
-    def __init__(self, disk: Disk, path: str) -> None:
+    def __init__(self, disk: Disk, path: str, directory_id: UUID) -> None:
         """Use `open`."""
         self.path = path
+        self.id = directory_id
+        """Told to the controller, so that it knows what is lost with the directory (KIP-858)."""
         self.logs: dict[TopicPartition, Log] = {}
+        self.futures: dict[TopicPartition, Log] = {}
+        """Logs that are to take the place of another directory's."""
         self.was_clean = False
         """Whether the broker that used the directory last stopped cleanly."""
         self._disk = disk
         self._recovery_points: dict[TopicPartition, int] = {}
         self._log_start_offsets: dict[TopicPartition, int] = {}
+        self._cleaned: dict[TopicPartition, int] = {}
+        self._doomed: list[tuple[int, str]] = []
 
     @classmethod
     def open(cls, disk: Disk, path: str, *, cluster_id: str, node_id: int, directory_id: UUID) -> LogDirectory:
@@ -52,21 +66,25 @@ class LogDirectory:
         """
         disk.make_directory(path)
         text = checkpoints.read_text(disk, path, checkpoints.META_PROPERTIES)
-        if text is None:
+        if not text:
             content = checkpoints.encode_meta_properties(cluster_id, node_id, directory_id)
             checkpoints.write_atomically(disk, path, checkpoints.META_PROPERTIES, content)
         else:
-            _check_identity(path, checkpoints.decode_meta_properties(text), cluster_id, node_id)
-        directory = cls(disk, path)
+            properties = checkpoints.decode_meta_properties(text)
+            _check_identity(path, properties, cluster_id, node_id)
+            directory_id = checkpoints.decode_uuid(properties.get("directory.id", "")) or directory_id
+        directory = cls(disk, path, directory_id)
         directory._recovery_points = checkpoints.read_offsets(disk, path, checkpoints.RECOVERY_POINT_CHECKPOINT)
         directory._log_start_offsets = checkpoints.read_offsets(disk, path, checkpoints.LOG_START_OFFSET_CHECKPOINT)
+        directory._cleaned = checkpoints.read_offsets(disk, path, checkpoints.CLEANER_OFFSET_CHECKPOINT)
         marker = f"{path}/{CLEAN_SHUTDOWN}"
         directory.was_clean = disk.exists(marker)
         if directory.was_clean:
             disk.remove(marker)
             disk.sync_directory(path)
         for name in disk.list_directory(path):
-            if name.endswith(DELETED_SUFFIX):
+            # A move between directories starts again when it is asked for again.
+            if name.endswith((DELETED_SUFFIX, FUTURE_SUFFIX)):
                 remove_directory(disk, f"{path}/{name}")
         return directory
 
@@ -109,19 +127,96 @@ class LogDirectory:
         if found is not None:
             remove_directory(self._disk, path)
             self._disk.sync_directory(self.path)
-            self._recovery_points.pop(key, None)
-            self._log_start_offsets.pop(key, None)
+            self._forget(key)
         self._disk.make_directory(path)
         text = checkpoints.encode_partition_metadata(topic_id)
         checkpoints.write_atomically(self._disk, path, checkpoints.PARTITION_METADATA, text)
 
-    def delete_log(self, topic: str, partition: int) -> None:
-        """Remove a partition with all its files."""
+    def delete_log(self, topic: str, partition: int, now_ms: int = 0, delay_ms: int = 0) -> None:
+        """Take a partition away: its directory gets another name now, durably, and is removed `delay_ms` later.
+
+        Without a delay it is removed at once; else `free_deleted` does it.
+        """
         key = (topic, partition)
-        self.logs.pop(key).delete()
+        log = self.logs.pop(key)
+        self._forget(key)
+        self._doom(log, self._unused_name(key, DELETED_SUFFIX), now_ms + delay_ms)
+        self.checkpoint()
+        if delay_ms <= 0:
+            self.free_deleted(now_ms)
+
+    def _forget(self, key: TopicPartition) -> None:
         self._recovery_points.pop(key, None)
         self._log_start_offsets.pop(key, None)
+        if self._cleaned.pop(key, None) is not None:
+            self._write(checkpoints.CLEANER_OFFSET_CHECKPOINT, self._cleaned)
+
+    def _doom(self, log: Log, name: str, free_ms: int) -> None:
+        log.abandon()
+        self._disk.rename(log.directory, f"{self.path}/{name}")
+        self._disk.sync_directory(self.path)
+        self._doomed.append((free_ms, name))
+
+    def _unused_name(self, key: TopicPartition, suffix: str) -> str:
+        """`topic-N.<32 hex digits><suffix>` for a directory on its way, as no other is called."""
+        topic_id = self.topic_id(*key)
+        number = 0 if topic_id is None else topic_id.int
+        while self._disk.exists(f"{self.path}/{(name := f'{key[0]}-{key[1]}.{number:032x}{suffix}')}"):
+            number = (number + 1) % (1 << 128)
+        return name
+
+    def free_deleted(self, now_ms: int) -> int:
+        """Remove the directories of deleted partitions whose time is over; returns how many."""
+        due = [name for free_ms, name in self._doomed if free_ms <= now_ms]
+        self._doomed = [(free_ms, name) for free_ms, name in self._doomed if free_ms > now_ms]
+        for name in due:
+            remove_directory(self._disk, f"{self.path}/{name}")
+        return len(due)
+
+    # Moving here from another directory of the broker
+
+    def open_future(self, source: Log, key: TopicPartition, topic_id: UUID, now_ms: int) -> Log:
+        """An empty log that begins where `source` does, to be filled until `adopt_future`."""
+        path = f"{self.path}/{key[0]}-{key[1]}.{topic_id.hex}{FUTURE_SUFFIX}"
+        if self._disk.exists(path):
+            remove_directory(self._disk, path)
+        self._disk.make_directory(path)
+        checkpoints.write_atomically(
+            self._disk, path, checkpoints.PARTITION_METADATA, checkpoints.encode_partition_metadata(topic_id)
+        )
+        log = Log.open(self._disk, path, source.config, now_ms, log_start_offset=source.log_start_offset)
+        self.futures[key] = log
+        return log
+
+    def adopt_future(self, key: TopicPartition, now_ms: int) -> Log:
+        """The future log under its proper name, durably; the log of the other directory is its owner's to delete."""
+        future = self.futures.pop(key)
+        start, end, config = future.log_start_offset, future.flush(), future.config
+        future.close()
+        path = f"{self.path}/{key[0]}-{key[1]}"
+        self._disk.rename(future.directory, path)
+        self._disk.sync_directory(self.path)
+        self._recovery_points[key], self._log_start_offsets[key] = end, start
+        log = self.open_log(*key, config, now_ms)
         self.checkpoint()
+        return log
+
+    def drop_future(self, key: TopicPartition) -> None:
+        """Give a move up."""
+        future = self.futures.pop(key)
+        future.abandon()
+        remove_directory(self._disk, future.directory)
+
+    # Checkpoints
+
+    def cleaned_offset(self, topic: str, partition: int) -> int | None:
+        """Up to where the cleaner has compacted a log; None when it never has."""
+        return self._cleaned.get((topic, partition))
+
+    def checkpoint_cleaned(self, topic: str, partition: int, offset: int) -> None:
+        """Note how far a log is compacted."""
+        self._cleaned[topic, partition] = offset
+        self._write(checkpoints.CLEANER_OFFSET_CHECKPOINT, self._cleaned)
 
     def high_watermarks(self) -> dict[TopicPartition, int]:
         """The checkpointed high watermarks; none when the checkpoint is missing or damaged."""
@@ -143,18 +238,32 @@ class LogDirectory:
         if self._recovery_points.get(key, 0) > offset:
             self._recovery_points[key] = offset
             self._write(checkpoints.RECOVERY_POINT_CHECKPOINT, self._recovery_points)
+        if self._cleaned.get(key, 0) > offset:
+            # What is appended there from now on is dirty.
+            self.checkpoint_cleaned(*key, offset)
 
     def _write(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
         checkpoints.write_atomically(self._disk, self.path, name, checkpoints.encode_offsets(offsets))
 
     def close(self) -> None:
         """Close all logs, so that the next start has nothing to recover."""
+        for key in list(self.futures):
+            self.drop_future(key)
         for log in self.logs.values():
             log.close()
         self.checkpoint()
         self.logs.clear()
+        for _, name in self._doomed:
+            remove_directory(self._disk, f"{self.path}/{name}")
+        self._doomed.clear()
         text = json.dumps({"version": 0, "brokerEpoch": -1})
         checkpoints.write_atomically(self._disk, self.path, CLEAN_SHUTDOWN, text)
+
+    def abandon(self) -> None:
+        """Let go of all files as they are; a disk that fails to close one says nothing that is not known."""
+        for log in (*self.logs.values(), *self.futures.values()):
+            with suppress(OSError):
+                log.abandon()
 
 
 def partition_of(name: str) -> TopicPartition | None:

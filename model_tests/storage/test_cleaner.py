@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from random import Random
 
 import pytest
@@ -48,7 +48,7 @@ def work(
     first_dirty: int = 0,
     now_ms: int = 5_000,
     memory: int = 1 << 16,
-    last_records: dict[int, LastRecord] | None = None,
+    last_records: Mapping[int, LastRecord] | None = None,
 ) -> Round:
     end = log.closed_segments[-1].next_offset if log.closed_segments else 0
     return Round(log, disk, OffsetMap(memory), first_dirty, end, now_ms, last_records or {})
@@ -69,8 +69,10 @@ def rest(slices: Slices) -> CleanedLog | None:
             return result
 
 
-def cleaned(disk: SimulatedDisk, log: Log, **arguments: int) -> CleanedLog:
-    result = done(work(disk, log, **arguments))
+def cleaned(
+    disk: SimulatedDisk, log: Log, first_dirty: int = 0, now_ms: int = 5_000, memory: int = 1 << 16
+) -> CleanedLog:
+    result = done(work(disk, log, first_dirty, now_ms, memory))
     assert result is not None
     return result
 

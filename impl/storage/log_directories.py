@@ -1,0 +1,245 @@
+"""All log directories of one broker (`log.dirs`): where a partition's log is, and what becomes of one that fails.
+
+Theory of operation
+-------------------
+Each directory is a disk of its own as far as a broker can tell: with its own `meta.properties`, checkpoints and lock.
+A new replica goes to the directory with the fewest partitions (its size is not looked at); a replica that has a log
+stays where that is.
+
+A directory whose disk raises an `OSError`, whatever the operation, is *offline* from then on, until the broker starts
+again: nobody knows what of it is on stable storage, so nothing is read or written there any more (KIP-112). The
+others go on. Operations on all directories therefore raise nothing: they take those that fail offline, and whoever
+wants to know is told by `on_failure`, once for each. The caller of an operation on one log sees its OSError, and says
+so with `fail`.
+
+The lock keeps a second process out. It goes with the process that holds it, so that a crash leaves nothing to clear.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from uuid import UUID
+
+from impl.ports.disk import Disk, DiskLock, DiskLockedError
+from impl.storage.checkpoints import TopicPartition
+from impl.storage.config import LogConfig
+from impl.storage.log import Log
+from impl.storage.log_directory import LogDirectory
+
+LOCK = ".lock"
+
+
+class LogDirectoryLockedError(Exception):
+    """Another process uses the directory."""
+
+
+class NoLogDirectoryError(Exception):
+    """None of the broker's log directories can be used."""
+
+
+class LogDirectories:
+    """The log directories of one broker."""
+
+    def __init__(self, disk: Disk) -> None:
+        """Use `open`."""
+        self.online: list[LogDirectory] = []
+        """In the order of `log.dirs`."""
+        self.offline: dict[str, OSError] = {}
+        """Path -> what its disk said."""
+        self.offline_ids: list[UUID] = []
+        """Of the directories that failed since they were opened."""
+        self.on_failure: Callable[[LogDirectory, OSError], None] = lambda directory, error: None
+        self._disk = disk
+        self._locks: list[DiskLock] = []
+        self._where: dict[TopicPartition, LogDirectory] = {}
+
+    @classmethod
+    def open(
+        cls, disk: Disk, paths: Sequence[str], *, cluster_id: str, node_id: int, new_id: Callable[[int], UUID]
+    ) -> LogDirectories:
+        """The directories at these paths, each formatted if it is new; `new_id` gives the id for the n-th one then.
+
+        A directory that cannot be read is offline. Raises LogDirectoryLockedError, ForeignLogDirectoryError, or
+        NoLogDirectoryError when none is left.
+        """
+        directories = cls(disk)
+        try:
+            for number, path in enumerate(paths):
+                try:
+                    directories._locks.append(_locked(disk, path))
+                    directory = LogDirectory.open(
+                        disk, path, cluster_id=cluster_id, node_id=node_id, directory_id=new_id(number)
+                    )
+                    for key in directory.partitions():
+                        directories._where.setdefault(key, directory)
+                except OSError as error:
+                    directories.offline[path] = error
+                else:
+                    directories.online.append(directory)
+            if not directories.online:
+                reasons = "; ".join(f"{path}: {error}" for path, error in directories.offline.items())
+                raise NoLogDirectoryError(f"no log directory can be used ({reasons}): mend one, or name others")
+        except BaseException:
+            directories._unlock()
+            raise
+        return directories
+
+    @property
+    def paths(self) -> list[str]:
+        """Of all directories, the offline ones last."""
+        return [*(directory.path for directory in self.online), *self.offline]
+
+    @property
+    def was_clean(self) -> bool:
+        """Whether every directory was closed by the broker that used it last."""
+        return all(directory.was_clean for directory in self.online)
+
+    def where(self, topic: str, partition: int) -> LogDirectory | None:
+        """The directory that has a partition's log; None when none that is online has."""
+        found = self._where.get((topic, partition))
+        return found if found in self.online else None
+
+    def at(self, path: str) -> LogDirectory | None:
+        """The directory at a path, if it is online."""
+        return next((directory for directory in self.online if directory.path == path), None)
+
+    def partitions(self) -> list[TopicPartition]:
+        """Partitions that have a log, opened or not, sorted."""
+        return sorted(key for key, directory in self._where.items() if directory in self.online)
+
+    def emptiest(self) -> LogDirectory:
+        """Where a new replica goes. Raises NoLogDirectoryError when every directory is offline."""
+        if not self.online:
+            raise NoLogDirectoryError("every log directory is offline")
+        counts = dict.fromkeys(map(id, self.online), 0)
+        for directory in self._where.values():
+            if id(directory) in counts:
+                counts[id(directory)] += 1
+        return min(self.online, key=lambda directory: counts[id(directory)])
+
+    def open_log(
+        self,
+        topic: str,
+        partition: int,
+        config: LogConfig,
+        now_ms: int,
+        topic_id: UUID | None = None,
+        *,
+        into: str | None = None,
+    ) -> Log:
+        """The partition's log, where it is, or a new one: in the directory at `into`, else in the emptiest.
+
+        Raises OSError; the directory is offline then.
+        """
+        directory = self.where(topic, partition)
+        if directory is None:
+            directory = (self.at(into) if into is not None else None) or self.emptiest()
+        try:
+            log = directory.open_log(topic, partition, config, now_ms, topic_id)
+        except OSError as error:
+            self.fail(directory, error)
+            raise
+        self._where[topic, partition] = directory
+        return log
+
+    def topic_id(self, topic: str, partition: int) -> UUID | None:
+        """The id of the topic whose partition has a log here; None when that cannot be told."""
+        directory = self.where(topic, partition)
+        if directory is None:
+            return None
+        with self._guarded(directory):
+            return directory.topic_id(topic, partition)
+        return None
+
+    def delete_log(self, topic: str, partition: int, now_ms: int = 0, delay_ms: int = 0) -> None:
+        """Take a partition away; its files are removed `delay_ms` later, by `free_deleted`."""
+        directory = self._where.pop((topic, partition), None)
+        if directory is not None and directory in self.online:
+            with self._guarded(directory):
+                directory.delete_log(topic, partition, now_ms, delay_ms)
+
+    def free_deleted(self, now_ms: int) -> None:
+        """Remove what was deleted long enough ago."""
+        for directory in list(self.online):
+            with self._guarded(directory):
+                directory.free_deleted(now_ms)
+
+    def moved(self, topic: str, partition: int, target: LogDirectory) -> None:
+        """The partition's log is in `target` now."""
+        self._where[topic, partition] = target
+
+    # Checkpoints
+
+    def high_watermarks(self) -> dict[TopicPartition, int]:
+        """The checkpointed high watermarks of all directories."""
+        found: dict[TopicPartition, int] = {}
+        for directory in list(self.online):
+            with self._guarded(directory):
+                mine = directory.high_watermarks()
+                found.update((key, offset) for key, offset in mine.items() if self._where.get(key) is directory)
+        return found
+
+    def checkpoint_high_watermarks(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Replace the checkpointed high watermarks, in each directory those of its logs."""
+        for directory in list(self.online):
+            mine = {key: offset for key, offset in offsets.items() if self._where.get(key) is directory}
+            with self._guarded(directory):
+                directory.checkpoint_high_watermarks(mine)
+
+    def checkpoint(self) -> None:
+        """Write recovery points and log start offsets down."""
+        for directory in list(self.online):
+            with self._guarded(directory):
+                directory.checkpoint()
+
+    # The end
+
+    def close(self) -> None:
+        """Close all logs, so that the next start has nothing to recover."""
+        for directory in list(self.online):
+            with self._guarded(directory):
+                directory.close()
+        self._unlock()
+
+    def abandon(self) -> None:
+        """Let go of all files as they are, and of the locks, as a process does that is killed."""
+        for directory in self.online:
+            directory.abandon()
+        self._unlock()
+
+    def _unlock(self) -> None:
+        for lock in self._locks:
+            with suppress(OSError):
+                lock.release()
+        self._locks.clear()
+
+    # Failing
+
+    def fail(self, directory: LogDirectory, error: OSError) -> None:
+        """Take a directory offline, if it is not; its logs are let go of."""
+        if directory not in self.online:
+            return
+        self.online.remove(directory)
+        self.offline[directory.path] = error
+        self.offline_ids.append(directory.id)
+        directory.abandon()
+        self.on_failure(directory, error)
+
+    @contextmanager
+    def _guarded(self, directory: LogDirectory) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            self.fail(directory, error)
+
+
+def _locked(disk: Disk, path: str) -> DiskLock:
+    disk.make_directory(path)
+    try:
+        return disk.lock(f"{path}/{LOCK}")
+    except DiskLockedError:
+        raise LogDirectoryLockedError(
+            f"{path} is used by another broker (its {LOCK} is locked): stop that one, or give this one a directory of "
+            "its own with log.dirs"
+        ) from None
