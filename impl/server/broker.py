@@ -29,7 +29,7 @@ from impl.ports.clock import Clock
 from impl.ports.disk import Disk
 from impl.ports.network import Address, Network
 from impl.server.actions import BrokerActions
-from impl.server.api_versions import api_versions_response
+from impl.server.api_versions import api_versions_response, invalid_request, names_its_software
 from impl.server.config import ServerConfig
 from impl.server.connection import Connection, Service
 from impl.server.context import Handler, RequestContext
@@ -172,8 +172,10 @@ class Broker:
         finally:
             self._connections -= 1
 
-    async def _handle_api_versions(self, _request: Any, _context: RequestContext) -> Any:
-        return api_versions_response(self._versions, self.metadata.image.controller_epoch)
+    async def _handle_api_versions(self, request: Any, context: RequestContext) -> Any:
+        if not names_its_software(request, context.api_version):
+            return invalid_request()
+        return api_versions_response(self._versions, self.metadata.image.offset, context.api_version)
 
     def stop(self) -> None:
         """A clean shutdown's last act, before the nursery is cancelled: logs flushed, checkpoints written."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from impl.server.cluster_requests import handle_create_topics, handle_elect_leaders, handle_metadata
+from impl.server.cluster_requests import handle_create_topics, handle_elect_leaders
 from impl.server.fetch import handle_fetch
+from impl.server.metadata_requests import handle_metadata
 from impl.server.offsets import handle_list_offsets, handle_offset_for_leader_epoch
 from impl.server.produce import handle_produce
 from impl.wire.apis import ApiKey

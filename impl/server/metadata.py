@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from impl.controller.image import ClusterImage
 from impl.controller.records import MetadataRecord, TopicRecord
@@ -26,6 +26,11 @@ class MetadataCache:
     def topic_name(self, topic_id: str) -> str | None:
         """The topic's name; None when there is no such topic, as far as this broker knows."""
         return self._names.get(topic_id)
+
+    def endpoints(self, listener: str) -> Iterator[tuple[int, Address, str | None]]:
+        """(broker, where it listens, its rack) of the brokers that are up, for a client that came by `listener`."""
+        for broker in self.image.unfenced_brokers():
+            yield broker.broker_id, Address(broker.host, broker.port), broker.rack
 
     def address(self, broker_id: int) -> Address | None:
         """Where a broker listens; None when it never registered."""

@@ -33,7 +33,7 @@ SMALL = {"socket.request.max.bytes": 10_000, "max.connections": 6}
 
 def metadata(name: str) -> MetadataRequest:
     topic = MetadataRequestTopic(topic_id=None, name=TopicName(name))
-    return MetadataRequest(topics=(topic,), include_topic_authorized_operations=False)
+    return MetadataRequest(topics=(topic,), allow_auto_topic_creation=False, include_topic_authorized_operations=False)
 
 
 class Peer:
@@ -128,7 +128,7 @@ async def test_requests_before_a_malformed_one_are_answered() -> None:
         peer = await connect()
         await peer.stream.send_all(encode_request(produce, 1, "me") + LENGTH.pack(-5))
         _, answer = await peer.answer(ApiKey.PRODUCE)
-        assert answer.responses[0].partition_responses[0].base_offset == 1
+        assert answer.topics[0].partitions[0].base_offset == 1
         assert await peer.is_hung_up_on()
         assert cluster.replica(0, "t").log_end_offset == 2
 

@@ -17,7 +17,6 @@ from kio.schema.offset_for_leader_epoch.v4.request import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from kio.schema.produce.v11.request import PartitionProduceData, ProduceRequest, TopicProduceData
 
 from impl.client import requests
 from impl.client.client import Client
@@ -25,7 +24,8 @@ from impl.client.errors import KafkaError
 from impl.cluster import Cluster
 from impl.server.fetch_messages import consumer_request
 from impl.wire.channel import Channel
-from impl.wire.primitives import BrokerId, Records, TopicName, i8, i16, i32, millis, topic_uuid
+from impl.wire.primitives import BrokerId, TopicName, i8, i16, i32, topic_uuid
+from impl.wire.produce_messages import ProducePartition, ProduceRequest, ProduceTopic
 from model_tests.simulated import simulated
 
 
@@ -42,14 +42,11 @@ async def asking(broker_id: int, brokers: int = 2) -> AsyncIterator[tuple[Cluste
 
 
 def produce(topic: str, partition: int, records: bytes, acks: int) -> ProduceRequest:
-    data = PartitionProduceData(index=i32(partition), records=Records(records))
-    return ProduceRequest(
-        acks=i16(acks),
-        timeout=millis(500),
-        topic_data=(TopicProduceData(name=TopicName(topic), partition_data=(data,)),),
-    )
+    return ProduceRequest(acks, 500, [ProduceTopic(topic, "", [ProducePartition(partition, records)])])
 
 
+BY_NAME = 12
+"""The last version of Produce and Fetch that names its topics."""
 GOOD = requests.batch([b"x"], 0)
 DAMAGED = GOOD[:-1] + bytes([GOOD[-1] ^ 1])
 
@@ -71,8 +68,8 @@ DAMAGED = GOOD[:-1] + bytes([GOOD[-1] ^ 1])
 @simulated
 async def test_produce_says_what_is_wrong(broker_id: int, request_: ProduceRequest, error: ErrorCode) -> None:
     async with asking(broker_id, brokers=3) as (cluster, channel):
-        answer = await channel.request(request_)
-        data = answer.responses[0].partition_responses[0]
+        answer = await channel.request(request_, version=BY_NAME)
+        data = answer.topics[0].partitions[0]
         assert data.error_code is error
         assert data.base_offset == (0 if error is ErrorCode.none else -1)
         assert cluster.replica(0, "t").log_end_offset == (1 if error is ErrorCode.none else 0)
@@ -82,8 +79,8 @@ async def test_produce_says_what_is_wrong(broker_id: int, request_: ProduceReque
 async def test_an_append_whose_fate_is_open_shows_its_base_offset() -> None:
     async with asking(0) as (cluster, channel):
         cluster.pause(1)
-        answer = await channel.request(produce("t", 0, GOOD, -1))
-        data = answer.responses[0].partition_responses[0]
+        answer = await channel.request(produce("t", 0, GOOD, -1), version=BY_NAME)
+        data = answer.topics[0].partitions[0]
         assert (data.error_code, data.base_offset) == (ErrorCode.request_timed_out, 0)
 
 
@@ -95,13 +92,13 @@ async def test_an_append_whose_leader_loses_its_epoch_shows_its_base_offset() ->
 
         async def ask() -> None:
             request = produce("t", 0, GOOD, -1)
-            answers.append(await channel.request(request))
+            answers.append(await channel.request(request, version=BY_NAME))
 
         nursery.start_soon(ask)
         await trio.sleep(0.1)
         cluster.lapse_session(0)
         await trio.sleep(0.3)
-        data = answers[0].responses[0].partition_responses[0]
+        data = answers[0].topics[0].partitions[0]
         assert (data.error_code, data.base_offset) == (ErrorCode.not_leader_or_follower, 0)
 
 
@@ -127,7 +124,7 @@ async def test_fetch_says_what_is_wrong(broker_id: int, offset: int, leader_epoc
                 topic_id, 0, offset, leader_epoch=leader_epoch, max_wait_ms=0, min_bytes=1, max_bytes=1_000
             )
         )
-        data = answer.responses[0].partitions[0]
+        data = answer.topics[0].partitions[0]
         assert data.error_code is error
         assert bool(data.records) == (error is ErrorCode.none and offset == 0)
 
@@ -145,7 +142,7 @@ async def test_fetch_from_an_unknown_topic_id() -> None:
             max_bytes=1_000,
         )
         answer = await channel.request(request)
-        assert answer.responses[0].partitions[0].error_code is ErrorCode.unknown_topic_id
+        assert answer.topics[0].partitions[0].error_code is ErrorCode.unknown_topic_id
 
 
 @simulated
@@ -174,7 +171,9 @@ async def test_metadata_by_name_by_id_and_of_everything() -> None:
             MetadataRequestTopic(topic_id=topic_id, name=None),
             MetadataRequestTopic(topic_id=unknown, name=None),
         )
-        answer = await channel.request(MetadataRequest(topics=asked, include_topic_authorized_operations=False))
+        answer = await channel.request(
+            MetadataRequest(topics=asked, allow_auto_topic_creation=False, include_topic_authorized_operations=False)
+        )
         assert [(topic.error_code, topic.name) for topic in answer.topics] == [
             (ErrorCode.none, "t"),
             (ErrorCode.unknown_topic_or_partition, "u"),

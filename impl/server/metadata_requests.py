@@ -1,0 +1,206 @@
+"""Metadata: the brokers, and the topics asked for. Any broker answers from its image of the metadata log.
+
+A client asks for topics by name or by id, or for all. What it may not describe is left out of all topics, and refused
+where it was named. A name that is unknown may make a topic, where the request and `auto.create.topics.enable` allow it:
+the broker has the controller create it, and answers with the topic when it has learned of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from kio.schema.create_topics.v7.request import CreatableTopic, CreateTopicsRequest
+from kio.schema.errors import ErrorCode
+from kio.schema.metadata.v13.request import MetadataRequestTopic
+from kio.schema.metadata.v13.response import (
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+from impl.controller.image import ClusterImage, TopicImage
+from impl.controller.topics import is_topic_name
+from impl.partition.registration import NO_LEADER, PartitionRegistration
+from impl.server.authorization import Operation, ResourceType
+from impl.server.forwarding import forward
+from impl.wire.channel import NoAnswerError, UnreachableError
+from impl.wire.primitives import NO_WAIT, BrokerId, TopicName, i16, i32, millis, topic_uuid
+from impl.wire.unions import UNASKED, AnyMetadataRequest, AnyMetadataResponse
+
+if TYPE_CHECKING:
+    from impl.server.broker import Broker
+    from impl.server.context import RequestContext
+
+INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+NO_BROKER: Final = -1
+DEFAULT_NUMBER: Final = -1
+"""Partitions or replicas of a topic whose creator leaves their number to the cluster."""
+
+
+async def handle_metadata(broker: Broker, request: AnyMetadataRequest, context: RequestContext) -> AnyMetadataResponse:
+    """Brokers that are up, and the topics asked for; version 0 asks for all of them by naming none."""
+    asked = request.topics
+    if asked is None or (context.api_version == 0 and not asked):
+        topics = _every_topic(broker.metadata.image, request, context)
+    else:
+        if request.allow_auto_topic_creation and broker.config.auto_create_topics_enable:
+            await _create_missing(broker, asked, context)
+        topics = tuple(_asked_topic(broker, topic, request, context) for topic in asked)
+    image = broker.metadata.image
+    return AnyMetadataResponse(
+        throttle_time=NO_WAIT,
+        brokers=tuple(
+            MetadataResponseBroker(node_id=BrokerId(known), host=address.host, port=i32(address.port), rack=rack)
+            for known, address, rack in broker.metadata.endpoints(context.listener)
+        ),
+        cluster_id=broker.cluster_id,
+        controller_id=a_live_broker(image),
+        topics=topics,
+        error_code=ErrorCode.none,
+        cluster_authorized_operations=(
+            cluster_operations(context) if request.include_cluster_authorized_operations else UNASKED
+        ),
+    )
+
+
+def a_live_broker(image: ClusterImage) -> BrokerId:
+    """What clients are told is the controller: clients cannot reach the real one, and any broker forwards to it."""
+    live = image.unfenced_brokers()
+    return BrokerId(live[0].broker_id if live else NO_BROKER)
+
+
+def cluster_operations(context: RequestContext) -> int:
+    """The operations that a peer may do to the cluster; none to one that may not even describe it."""
+    may_describe = context.allowed(Operation.DESCRIBE, ResourceType.CLUSTER)
+    return context.operations(ResourceType.CLUSTER) if may_describe else 0
+
+
+def _every_topic(
+    image: ClusterImage, request: AnyMetadataRequest, context: RequestContext
+) -> tuple[MetadataResponseTopic, ...]:
+    return tuple(
+        _topic(image, topic, request, context)
+        for topic in image.topics.values()
+        if context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
+    )
+
+
+def _asked_topic(
+    broker: Broker, asked: MetadataRequestTopic, request: AnyMetadataRequest, context: RequestContext
+) -> MetadataResponseTopic:
+    by_id = asked.topic_id is not None and asked.name is None
+    name = broker.metadata.topic_name(str(asked.topic_id)) if by_id else asked.name
+    topic = None if name is None else broker.metadata.image.topics.get(name)
+    if name is not None and not context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, name):
+        error = ErrorCode.topic_authorization_failed
+    elif topic is not None:
+        return _topic(broker.metadata.image, topic, request, context)
+    elif by_id:
+        error = ErrorCode.unknown_topic_id
+    elif not is_topic_name(name or ""):
+        error = ErrorCode.invalid_topic_exception
+    elif _wants(request, broker) and not _may_create(name or "", context):
+        error = ErrorCode.topic_authorization_failed
+    else:
+        error = ErrorCode.unknown_topic_or_partition
+    return MetadataResponseTopic(
+        error_code=error,
+        name=asked.name,
+        topic_id=asked.topic_id,
+        partitions=(),
+        is_internal=asked.name in INTERNAL_TOPICS,
+    )
+
+
+def _wants(request: AnyMetadataRequest, broker: Broker) -> bool:
+    return request.allow_auto_topic_creation and broker.config.auto_create_topics_enable
+
+
+def _topic(
+    image: ClusterImage, topic: TopicImage, request: AnyMetadataRequest, context: RequestContext
+) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        error_code=ErrorCode.none,
+        name=TopicName(topic.name),
+        topic_id=topic_uuid(topic.topic_id),
+        is_internal=topic.name in INTERNAL_TOPICS,
+        partitions=tuple(
+            _partition(image, index, registration, context.api_version)
+            for index, registration in sorted(topic.partitions.items())
+        ),
+        topic_authorized_operations=i32(
+            context.operations(ResourceType.TOPIC, topic.name)
+            if request.include_topic_authorized_operations
+            else UNASKED
+        ),
+    )
+
+
+def _partition(
+    image: ClusterImage, index: int, registration: PartitionRegistration, version: int
+) -> MetadataResponsePartition:
+    error = ErrorCode.leader_not_available if registration.leader == NO_LEADER else ErrorCode.none
+    replicas, isr = registration.replicas, sorted(registration.isr)
+    if version == 0:
+        replicas = tuple(replica for replica in replicas if image.is_unfenced(replica))
+        isr = [replica for replica in isr if image.is_unfenced(replica)]
+        if error is ErrorCode.none and len(replicas) < len(registration.replicas):
+            error = ErrorCode.replica_not_available
+    return MetadataResponsePartition(
+        error_code=error,
+        partition_index=i32(index),
+        leader_id=BrokerId(registration.leader),
+        leader_epoch=i32(registration.leader_epoch),
+        replica_nodes=broker_ids(replicas),
+        isr_nodes=broker_ids(isr),
+        offline_replicas=offline_replicas(image, registration),
+    )
+
+
+def broker_ids(brokers: Iterable[int]) -> tuple[BrokerId, ...]:
+    """Brokers as they stand in answers."""
+    return tuple(map(BrokerId, brokers))
+
+
+def offline_replicas(image: ClusterImage, registration: PartitionRegistration) -> tuple[BrokerId, ...]:
+    """The replicas of a partition whose broker is fenced."""
+    return broker_ids(replica for replica in registration.replicas if not image.is_unfenced(replica))
+
+
+def _may_create(name: str, context: RequestContext) -> bool:
+    return context.allowed(Operation.CREATE, ResourceType.CLUSTER) or context.allowed(
+        Operation.CREATE, ResourceType.TOPIC, name
+    )
+
+
+async def _create_missing(broker: Broker, asked: Sequence[MetadataRequestTopic], context: RequestContext) -> None:
+    """Have the controller create what is named and unknown, and learn of it; what fails stays unknown."""
+    missing = {
+        topic.name: None
+        for topic in asked
+        if topic.name is not None
+        and topic.name not in broker.metadata.image.topics
+        and is_topic_name(topic.name)
+        and context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
+        and _may_create(topic.name, context)
+    }
+    if not missing:
+        return
+    topics = tuple(
+        CreatableTopic(
+            name=TopicName(name),
+            num_partitions=i32(DEFAULT_NUMBER),
+            replication_factor=i16(DEFAULT_NUMBER),
+            assignments=(),
+            configs=(),
+        )
+        for name in missing
+    )
+    timeout = millis(broker.config.controller_quorum_request_timeout_ms)
+    answer = await forward(broker, CreateTopicsRequest(topics=topics, timeout=timeout))
+    if any(topic.error_code is ErrorCode.none for topic in answer.topics):
+        try:
+            await broker.actions.apply_metadata()
+        except (UnreachableError, NoAnswerError):
+            return
