@@ -16,13 +16,14 @@ import attrs
 from impl.controller.config_types import ConfigType, Setting, as_text
 from impl.controller.topic_config import BROKER_SYNONYMS, TOPIC_CONFIGS, broker_default, config_error
 from impl.server import settings
+from impl.server.security.settings import PLAIN_JAAS, SecuritySettings, setting_for_listener
 from impl.server.settings import flag, property_name, setting_of, whole
 
 LONG: Final = ConfigType.LONG
 
 
 @attrs.frozen
-class ServerConfig:
+class ServerConfig(SecuritySettings):
     """Settings of brokers and controllers; times in ms, sizes in bytes."""
 
     socket_request_max_bytes: int = whole(100 << 20, doc="Largest request that is read, in bytes.")
@@ -68,6 +69,10 @@ class ServerConfig:
         """
         values: dict[str, Any] = {}
         for name, value in properties.items():
+            if (for_one := setting_for_listener(name)) in (*SERVER_CONFIGS, PLAIN_JAAS):
+                if for_one in SERVER_CONFIGS:
+                    settings.parse(attrs.evolve(SERVER_CONFIGS[for_one], name=name), value)
+                continue
             if name not in SERVER_CONFIGS and name not in BROKER_SYNONYMS and name not in TOPIC_CONFIGS:
                 raise ValueError(_unknown(name))
             if name in SERVER_CONFIGS:

@@ -17,10 +17,13 @@ Decisions are remembered until an ACL changes, so that a producer's or a consume
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from impl.controller.access import EVERYBODY, WILDCARD, AccessControlLists, Acl, PatternType, Permission
-from impl.server.authorization import Operation, Principal, ResourceType
+from impl.server.authorization import AllowAll, Authorizer, Operation, Principal, ResourceType
+
+if TYPE_CHECKING:
+    from impl.server.config import ServerConfig
 
 REMEMBERED: Final = 10_000
 """Decisions that are kept at most."""
@@ -130,3 +133,14 @@ def parse_super_users(text: str) -> tuple[str, ...]:
 
 def _principals(text: str) -> Iterator[str]:
     return (part.strip() for part in text.split(";") if part.strip())
+
+
+def make_authorizer(config: ServerConfig, acls: Callable[[], AccessControlLists]) -> Authorizer:
+    """The authorizer that a broker's settings ask for. Raises ValueError."""
+    if not config.authorizer_class_name:
+        return AllowAll()
+    return AclAuthorizer(
+        acls,
+        super_users=parse_super_users(config.super_users),
+        allow_everyone_if_no_acl_found=config.allow_everyone_if_no_acl_found,
+    )
