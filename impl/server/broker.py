@@ -17,7 +17,7 @@ is cancelled: a crash is the host's doing (it cuts disk and network, then cancel
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -28,10 +28,11 @@ from impl.partition.replica import PartitionReplica
 from impl.ports.clock import Clock
 from impl.ports.disk import Disk
 from impl.ports.network import Address, Network
+from impl.ports.randomness import Randomness, SystemRandomness
 from impl.server.actions import BrokerActions
 from impl.server.api_versions import api_versions_response, invalid_request, names_its_software
 from impl.server.config import ServerConfig
-from impl.server.connection import Connection, Service
+from impl.server.connection import Service
 from impl.server.context import Handler, RequestContext
 from impl.server.controller_link import ControllerLink
 from impl.server.handlers import HANDLERS
@@ -40,6 +41,9 @@ from impl.server.metadata import MetadataCache
 from impl.server.partitions import Partitions
 from impl.server.peers import Peers
 from impl.server.replica_fetchers import ReplicaFetchers
+from impl.server.security.acl_authorizer import make_authorizer
+from impl.server.security.broker_listener import BrokerListener
+from impl.server.security.listeners import plan_listeners
 from impl.server.trace import Tracer
 from impl.storage.log_directory import LogDirectory
 from impl.wire.apis import BROKER_APIS, ApiKey
@@ -69,6 +73,11 @@ class Node:
     """The host name that others are told, when it is not the one of `listen`."""
     interference: Interference | None = None
     """What befalls requests by order of whoever embeds the cluster."""
+    randomness: Randomness = attrs.field(factory=SystemRandomness)
+    internal_host: str = "127.0.0.1"
+    """Where it listens for brokers alone, when the listeners for clients are secured."""
+    bound: Mapping[str, Address] = attrs.field(factory=dict)
+    """Where an earlier process of this node listened, by listener; there it listens again."""
 
 
 class Broker:
@@ -86,6 +95,7 @@ class Broker:
         self.rack = node.rack
         self.timers = node.timers
         self.address = node.listen
+        """Where it listens for other brokers, and for whoever is trusted like one."""
         self.broker_epoch = -1
         """-1 until this process has registered."""
         self.nursery: trio.Nursery
@@ -120,6 +130,11 @@ class Broker:
             self.config.socket_request_max_bytes,
             interference=self._interference(node.interference),
         )
+        self.authorizer = make_authorizer(self.config, lambda: self.metadata.image.acls)
+        self.listeners = [
+            BrokerListener(self, spec, self._service, node.randomness) for spec in plan_listeners(self.config)
+        ]
+        """The first is for other brokers."""
         self.closed_connections: list[str] = []
         """Why connections were closed that broke the rules or were lost; the latest ones."""
 
@@ -130,8 +145,23 @@ class Broker:
 
     @property
     def advertised(self) -> Address:
-        """Where others are told that the broker listens."""
-        return Address(self._node.advertised_host or self.address.host, self.address.port)
+        """Where clients are told that the broker listens, by the listener that was configured first."""
+        return next(iter(self.endpoints.values()))
+
+    @property
+    def endpoints(self) -> dict[str, Address]:
+        """Where clients are told that the broker listens, by listener, in the order of `listeners`."""
+        open_to_clients = [listener for listener in self.listeners if not listener.spec.trusted]
+        return {listener.spec.name: listener.advertised for listener in self._as_configured(open_to_clients)}
+
+    def _as_configured(self, listeners: list[BrokerListener]) -> list[BrokerListener]:
+        names = [text.partition(":")[0] for text in self.config.listeners]
+        return sorted(listeners, key=lambda listener: names.index(listener.spec.name) if names else 0)
+
+    @property
+    def bound(self) -> dict[str, Address]:
+        """Where it listens, by listener."""
+        return {listener.spec.name: listener.address for listener in self.listeners}
 
     @property
     def trigger(self) -> BrokerActions:
@@ -148,26 +178,30 @@ class Broker:
 
     async def run(self, task_status: trio.TaskStatus[Address] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until cancelled. Starts with the address on which the broker listens."""
-        listener = await self.network.listen(self.address)
         try:
+            for listener in self.listeners:
+                await listener.open(self._node)
             async with trio.open_nursery() as nursery:
                 self.nursery = nursery
-                self.address = listener.address
+                self.address = self.listeners[0].address
                 self.controller = ControllerLink(self, self._controller_address)
-                nursery.start_soon(listener.serve, self._serve)
+                for listener in self.listeners:
+                    nursery.start_soon(listener.serve)
                 task_status.started(self.address)
                 if self.timers:
                     nursery.start_soon(self.actions.run_timers)
         finally:
             with trio.CancelScope(shield=True):
-                await listener.aclose()
+                for listener in self.listeners:
+                    await listener.aclose()
 
-    async def _serve(self, stream: trio.abc.Stream) -> None:
+    async def serve_connection(self, listener: BrokerListener, stream: trio.abc.Stream) -> None:
+        """Serve a peer that came by a listener, unless there are too many."""
         if self._connections >= self.config.max_connections:
             return
         self._connections += 1
         try:
-            if (reason := await Connection(stream, self._service).serve()) is not None:
+            if (reason := await listener.serve_stream(stream)) is not None:
                 self.closed_connections = [*self.closed_connections[-99:], reason]
         finally:
             self._connections -= 1

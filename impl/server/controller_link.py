@@ -67,14 +67,19 @@ class ControllerLink:
 
         Raises UnreachableError, NoAnswerError or RegistrationRefusedError.
         """
-        address = self._broker.advertised
         response: BrokerRegistrationResponse = await self._requests.request(
             BrokerRegistrationRequest(
                 broker_id=BrokerId(self._broker.id),
                 cluster_id=self._broker.cluster_id,
                 incarnation_id=None,
-                listeners=(
-                    Listener(name="PLAINTEXT", host=address.host, port=u16(address.port), security_protocol=i16(0)),
+                listeners=tuple(
+                    Listener(
+                        name=listener.spec.name,
+                        host=listener.advertised.host,
+                        port=u16(listener.advertised.port),
+                        security_protocol=i16(listener.spec.protocol),
+                    )
+                    for listener in self._broker.listeners
                 ),
                 features=(),
                 rack=self._broker.rack,
