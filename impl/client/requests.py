@@ -16,16 +16,14 @@ from kio.schema.create_topics.v7.response import CreateTopicsResponse
 from kio.schema.elect_leaders.v2.request import ElectLeadersRequest, TopicPartitions
 from kio.schema.elect_leaders.v2.response import ElectLeadersResponse
 from kio.schema.errors import ErrorCode
-from kio.schema.fetch.v17 import request as fetch_request
-from kio.schema.fetch.v17.response import FetchResponse
 from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kio.schema.list_offsets.v11.response import ListOffsetsResponse
 from kio.schema.metadata.v13.request import MetadataRequest, MetadataRequestTopic
-from kio.schema.produce.v11.request import PartitionProduceData, ProduceRequest, TopicProduceData
-from kio.schema.produce.v11.response import ProduceResponse
 
 from impl.client.errors import KafkaError
-from impl.wire.primitives import NO_WAIT, BrokerId, Records, TopicName, i8, i16, i32, i64, millis, topic_uuid
+from impl.wire.fetch_messages import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from impl.wire.primitives import NO_WAIT, BrokerId, TopicName, i8, i16, i32, i64
+from impl.wire.produce_messages import ProducePartition, ProduceRequest, ProduceResponse, ProduceTopic
 from impl.wire.records_payload import Record, build_batch, decode_batches
 
 if TYPE_CHECKING:
@@ -73,41 +71,30 @@ def check_size(size: int, max_bytes: int | None) -> None:
 
 
 def produce(route: Route, records: bytes, acks: int, timeout_ms: int) -> ProduceRequest:
-    data = PartitionProduceData(index=i32(route.partition), records=Records(records))
-    topic = TopicProduceData(name=TopicName(route.topic), partition_data=(data,))
-    return ProduceRequest(acks=i16(acks), timeout=millis(timeout_ms), topic_data=(topic,))
+    topic = ProduceTopic(route.topic, route.topic_id, [ProducePartition(route.partition, records)])
+    return ProduceRequest(acks, timeout_ms, [topic])
 
 
 def produced(answer: ProduceResponse) -> int:
     """The base offset. With an error, a base offset says that the records are in the leader's log."""
-    data = answer.responses[0].partition_responses[0]
+    data = answer.topics[0].partitions[0]
     if data.error_code is not ErrorCode.none:
         message = data.error_message or "the records were not accepted"
         raise KafkaError(data.error_code, message, maybe_done=data.base_offset >= 0)
     return data.base_offset
 
 
-def fetch(route: Route, offset: int, max_wait_ms: int, min_bytes: int, max_bytes: int) -> fetch_request.FetchRequest:
-    asked = fetch_request.FetchPartition(
-        partition=i32(route.partition),
-        current_leader_epoch=i32(route.leader_epoch),
-        fetch_offset=i64(offset),
-        partition_max_bytes=i32(max_bytes),
-    )
-    return fetch_request.FetchRequest(
-        max_wait=millis(max_wait_ms),
-        min_bytes=i32(min_bytes),
-        max_bytes=i32(max_bytes),
-        topics=(fetch_request.FetchTopic(topic_id=topic_uuid(route.topic_id), partitions=(asked,)),),
-        forgotten_topics_data=(),
-    )
+def fetch(route: Route, offset: int, max_wait_ms: int, min_bytes: int, max_bytes: int) -> FetchRequest:
+    asked = FetchPartition(route.partition, offset, max_bytes, route.leader_epoch)
+    topic = FetchTopic(route.topic, route.topic_id, [asked])
+    return FetchRequest([topic], max_wait_ms, min_bytes, max_bytes)
 
 
 def fetched(answer: FetchResponse, offset: int) -> Fetched:
     """The records from `offset` on; a batch that begins before it is cut."""
     if answer.error_code is not ErrorCode.none:
         raise KafkaError(answer.error_code, "the fetch was refused")
-    data = answer.responses[0].partitions[0]
+    data = answer.topics[0].partitions[0]
     if data.error_code is not ErrorCode.none:
         raise KafkaError(data.error_code, f"nothing can be fetched from offset {offset}")
     return Fetched(

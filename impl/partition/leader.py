@@ -13,6 +13,7 @@ from typing import Final
 from kio.schema.errors import ErrorCode
 
 from impl.partition.isr import InSyncReplicas
+from impl.partition.log import Buffer
 from impl.partition.messages import (
     Appended,
     EpochEndOffset,
@@ -27,7 +28,7 @@ ACKS_ALL: Final = -1
 class Leader(InSyncReplicas):
     """What a replica does while it believes that it leads."""
 
-    def append(self, batches: bytes, acks: int, now_ms: int) -> Appended | ErrorCode:
+    def append(self, batches: Buffer, acks: int, now_ms: int) -> Appended | ErrorCode:
         """Append a producer's batches; with acks=all ask `append_outcome` whenever effects show progress."""
         error = self.append_error(acks)
         if error is not ErrorCode.none:
@@ -58,8 +59,13 @@ class Leader(InSyncReplicas):
             return ErrorCode.not_enough_replicas_after_append
         return ErrorCode.none
 
-    def receive_fetch(self, fetch: FollowerFetch, max_bytes: int, now_ms: int) -> FetchAnswer:
-        """Answer a follower. A held fetch (long poll) is handed in again; an empty answer is a reason to hold it."""
+    def receive_fetch(
+        self, fetch: FollowerFetch, max_bytes: int, now_ms: int, *, at_least_one: bool = True
+    ) -> FetchAnswer:
+        """Answer a follower. A held fetch (long poll) is handed in again; an empty answer is a reason to hold it.
+
+        With `at_least_one` the first batch comes however large it is (KIP-74).
+        """
         error = self.fetch_error(fetch)
         if error is not ErrorCode.none:
             return self._refusal(error)
@@ -73,7 +79,7 @@ class Leader(InSyncReplicas):
                 log_start_offset=self.log.log_start_offset,
             )
         self.update_follower(fetch, now_ms)
-        return self._records(fetch.fetch_offset, max_bytes, self.log_end_offset)
+        return self._records(fetch.fetch_offset, max_bytes, self.log_end_offset, at_least_one=at_least_one)
 
     def fetch_error(self, fetch: FollowerFetch) -> ErrorCode:
         """Only a follower of this very leader epoch may fetch (KIP-320), and only the latest of its processes."""
@@ -107,12 +113,14 @@ class Leader(InSyncReplicas):
         self.expand_isr(fetch.replica_id)
         self.advance_high_watermark()
 
-    def read(self, offset: int, max_bytes: int, leader_epoch: int | None = None) -> FetchAnswer:
+    def read(
+        self, offset: int, max_bytes: int, leader_epoch: int | None = None, *, at_least_one: bool = True
+    ) -> FetchAnswer:
         """Committed records for a consumer; `leader_epoch` is the one that it believes in, if it says (KIP-320)."""
         error = self.read_error(offset, leader_epoch)
         if error is not ErrorCode.none:
             return self._refusal(error)
-        return self._records(offset, max_bytes, self.high_watermark)
+        return self._records(offset, max_bytes, self.high_watermark, at_least_one=at_least_one)
 
     def read_error(self, offset: int, leader_epoch: int | None) -> ErrorCode:
         error = self.client_error(leader_epoch)
@@ -157,13 +165,18 @@ class Leader(InSyncReplicas):
         error = self.client_error(leader_epoch)
         return EpochEndOffset(*self.log.end_offset_for(epoch)) if error is ErrorCode.none else error
 
-    def _records(self, offset: int, max_bytes: int, end_offset: int) -> FetchAnswer:
+    def _records(self, offset: int, max_bytes: int, end_offset: int, *, at_least_one: bool) -> FetchAnswer:
+        records = b""
+        if offset < end_offset and (at_least_one or max_bytes > 0):
+            records = self.log.read(offset, max_bytes, end_offset)
+            if len(records) > max_bytes and not at_least_one:
+                records = b""
         return FetchAnswer(
             leader=self.leader,
             leader_epoch=self.leader_epoch,
             high_watermark=self.high_watermark,
             log_start_offset=self.log.log_start_offset,
-            records=self.log.read(offset, max_bytes, end_offset) if offset < end_offset else b"",
+            records=records,
         )
 
     def _refusal(self, error: ErrorCode) -> FetchAnswer:

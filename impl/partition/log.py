@@ -5,7 +5,9 @@ The core never looks inside `batches`: one or more whole record batches, end to 
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, TypeAlias
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
 
 
 class ReplicaLog(Protocol):
@@ -29,10 +31,10 @@ class ReplicaLog(Protocol):
         (-1, log start offset) when every record is of a later epoch.
         """
 
-    def append_as_leader(self, batches: bytes, leader_epoch: int, now_ms: int) -> object:
+    def append_as_leader(self, batches: Buffer, leader_epoch: int, now_ms: int) -> object:
         """Give the batches their offsets and this leader epoch, and append them."""
 
-    def append_as_follower(self, batches: bytes) -> object:
+    def append_as_follower(self, batches: Buffer) -> object:
         """Append batches that carry their offsets and epochs; the first one must start at the LEO or span it."""
 
     def read(self, offset: int, max_bytes: int, end_offset: int) -> bytes:

@@ -18,7 +18,7 @@ nothing else. ApiVersions alone is answered in any version (KIP-511), so that a 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 import attrs
@@ -34,10 +34,11 @@ from impl.wire.codecs import (
     MalformedMessageError,
     api_name,
     decode_canonical_request,
-    encode_lowered_response,
+    encode_answer,
     encode_response,
     peek_request,
 )
+from impl.wire.fields import Buffer
 from impl.wire.frames import ConnectionLostError, FrameReader, FrameTooLargeError, Payload
 
 if TYPE_CHECKING:
@@ -48,6 +49,27 @@ T = TypeVar("T")
 
 READ_AHEAD = 256 << 10
 """Bytes that are read from a connection while its request waits."""
+
+
+MOST_UNSENT = 256 << 10
+"""Bytes of answers beyond which they are sent, though the next request is there already."""
+SMALL_PART = 32 << 10
+"""Bytes up to which copying a part of an answer is cheaper than sending it by itself."""
+
+
+def joined(parts: Iterable[Buffer]) -> Iterator[Buffer]:
+    """The parts of answers as they are sent: neighbours that are small as one, large ones as they are."""
+    small: list[Buffer] = []
+    for part in parts:
+        if len(part) <= SMALL_PART:
+            small.append(part)
+            continue
+        if small:
+            yield b"".join(small)
+            small = []
+        yield part
+    if small:
+        yield small[0] if len(small) == 1 else b"".join(small)
 
 
 class RefusedError(Exception):
@@ -90,7 +112,8 @@ class Connection:
         self._reader = FrameReader(
             stream, service.max_frame_bytes if self._gate is None else self._gate.max_frame_bytes
         )
-        self._answers: list[bytes] = []
+        self._answers: list[Buffer] = []
+        self._unsent_bytes = 0
 
     async def serve(self) -> str | None:
         """Serve until the peer closes (None), breaks the rules or is lost (the reason in words).
@@ -120,8 +143,9 @@ class Connection:
 
     async def _send_answers(self) -> None:
         if self._answers:
-            answers, self._answers = self._answers, []
-            await self._stream.send_all(answers[0] if len(answers) == 1 else b"".join(answers))
+            answers, self._answers, self._unsent_bytes = self._answers, [], 0
+            for data in joined(answers):
+                await self._stream.send_all(data)
 
     async def _handle(self, frame: Payload) -> None:
         if self._gate is not None and (answer := await self._gate.take(frame)) is not None:
@@ -156,7 +180,14 @@ class Connection:
         else:
             answer = await interference.handle(handler, request.message, context)
         if answer is not None:
-            self._answers.append(encode_lowered_response(answer, version, correlation_id))
+            await self._answer(encode_answer(answer, version, correlation_id))
+
+    async def _answer(self, parts: list[Buffer]) -> None:
+        """Send an answer with those that follow at once, unless too much would gather."""
+        self._answers += parts
+        self._unsent_bytes += sum(map(len, parts))
+        if self._unsent_bytes > MOST_UNSENT:
+            await self._send_answers()
 
     async def abort(self) -> None:
         """Reset the connection: what is on its way is lost."""

@@ -34,7 +34,7 @@ from impl.server.fetch_messages import (
 )
 from impl.server.trace import request_fields
 from impl.wire.apis import ApiKey
-from impl.wire.primitives import NO_WAIT, BrokerId, TopicName, i16, i32, i64, to_millis, topic_uuid
+from impl.wire.primitives import NO_WAIT, BrokerId, TopicName, i16, i32, i64, topic_uuid
 
 if TYPE_CHECKING:
     from impl.server.context import RequestContext
@@ -102,7 +102,7 @@ async def handle_fetch(node: ControllerNode, request: FetchRequest, context: Req
         found = answers()
         return found if any(one.answer.has_news for one in found) else None
 
-    wait_ms = to_millis(request.max_wait)
+    wait_ms = request.max_wait_ms
     found = news()
     if found is None and wait_ms > 0:
         found = await context.while_connected(

@@ -1,18 +1,22 @@
 """Fetch at a broker: followers replicate, consumers read what is committed; both may wait for news.
 
-A request is answered as a whole: when one of its partitions has news (records, an error, a divergence) or enough bytes
-are there, else it waits. Each time it is looked at again every partition of it is handled anew, as if the request had
-just come: a held fetch is the same request handled twice.
+A request is answered as a whole: when one of its partitions has news (an error, a divergence) or enough bytes are
+there, else it waits. Each time it is looked at again every partition of it is handled anew, as if the request had just
+come: a held fetch is the same request handled twice.
+
+The first partition that has records gets a whole batch, however small the limits; no other goes beyond them (KIP-74).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
 
 import attrs
 from kio.schema.errors import ErrorCode
 
 from impl.partition.messages import FetchAnswer
+from impl.server.authorization import Operation, ResourceType
 from impl.server.fetch_messages import (
     AnsweredPartition,
     AskedPartition,
@@ -22,97 +26,148 @@ from impl.server.fetch_messages import (
     response,
 )
 from impl.server.partitions import Partition, TopicPartition, storage_error_code
+from impl.server.produce import known_leader, node_endpoints
 from impl.server.trace import answer_fields, fetch_fields
-from impl.wire.primitives import to_millis
+from impl.wire.fetch_messages import CONSUMER
 from impl.wire.records import RecordError
 
 if TYPE_CHECKING:
     from impl.server.broker import Broker
     from impl.server.context import RequestContext
 
+TOPIC_IDS_FROM: Final = 13
+LEADER_MOVED: Final = frozenset({ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch})
+"""Errors beside which the answer says who leads and where (KIP-951)."""
+
 
 async def handle_fetch(broker: Broker, request: FetchRequest, context: RequestContext) -> FetchResponse:
     """Answer a fetch, at once or when there is news."""
-    fetch = _Fetch(broker, tuple(asked_partitions(request)), request.min_bytes, request.max_bytes)
-    wait_ms = to_millis(request.max_wait)
-    if (answer := fetch.attempt(may_wait=wait_ms > 0)) is not None:
-        return answer
-    purgatory = (
-        broker.partitions.follower_fetches if request.replica_state.replica_id >= 0 else broker.partitions.fetches
-    )
-    answer = await context.while_connected(
-        lambda: purgatory.until(fetch.keys, lambda: fetch.attempt(may_wait=True), wait_ms)
-    )
-    return answer if answer is not None else fetch.answer_now()
+    fetch = _Fetch(broker, request, resolved(broker, asked_partitions(request), context))
+    if (answers := fetch.attempt(may_wait=request.max_wait_ms > 0)) is None:
+        is_follower = request.replica_id > CONSUMER
+        purgatory = broker.partitions.follower_fetches if is_follower else broker.partitions.fetches
+        answers = await context.while_connected(
+            lambda: purgatory.until(fetch.keys, lambda: fetch.attempt(may_wait=True), request.max_wait_ms)
+        )
+    message = response(fetch.answer_now() if answers is None else answers)
+    leaders = {
+        partition.leader_id
+        for topic in message.topics
+        for partition in topic.partitions
+        if partition.error_code in LEADER_MOVED
+    }
+    message.node_endpoints = node_endpoints(broker, leaders) if leaders else []
+    return message
 
 
-@attrs.define
+@attrs.define(eq=False)
+class Resolved:
+    """A partition that is asked for, under its name, and why it is refused before anybody looks for it."""
+
+    asked: AskedPartition
+    topic: str
+    refusal: ErrorCode | None
+
+
+def resolved(broker: Broker, asked: Iterable[AskedPartition], context: RequestContext) -> list[Resolved]:
+    """Find the topics' names, and check what the peer may read."""
+    names: dict[tuple[str, str], tuple[str, ErrorCode | None]] = {}
+    result = []
+    for one in asked:
+        key = one.topic, one.topic_id
+        if key not in names:
+            names[key] = _topic(broker, one, context)
+        result.append(Resolved(one, *names[key]))
+    return result
+
+
+def _topic(broker: Broker, asked: AskedPartition, context: RequestContext) -> tuple[str, ErrorCode | None]:
+    name = asked.topic
+    if asked.topic_id:
+        name = broker.metadata.topic_name(asked.topic_id) or ""
+    if not name:
+        named_by_id = context.api_version >= TOPIC_IDS_FROM
+        return "", ErrorCode.unknown_topic_id if named_by_id else ErrorCode.unknown_topic_or_partition
+    if asked.follower is not None:
+        may_read = context.allowed(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
+    else:
+        may_read = context.allowed(Operation.READ, ResourceType.TOPIC, name)
+    return name, None if may_read else ErrorCode.topic_authorization_failed
+
+
+@attrs.define(eq=False)
 class _Fetch:
     """One request, which may be looked at several times."""
 
     broker: Broker
-    asked: tuple[AskedPartition, ...]
-    min_bytes: int
-    max_bytes: int
+    request: FetchRequest
+    partitions: list[Resolved]
 
     @property
     def keys(self) -> list[TopicPartition]:
-        return [partition.key for asked in self.asked if (partition := self._partition(asked)) is not None]
+        return [
+            (one.topic, one.asked.partition)
+            for one in self.partitions
+            if one.refusal is None and self.broker.partitions.get(one.topic, one.asked.partition) is not None
+        ]
 
-    def _partition(self, asked: AskedPartition) -> Partition | None:
-        topic = self.broker.metadata.topic_name(asked.topic_id)
-        return None if topic is None else self.broker.partitions.get(topic, asked.partition)
-
-    def answer_now(self) -> FetchResponse:
+    def answer_now(self) -> list[AnsweredPartition]:
         """The answer when the wait is over."""
-        answer = self.attempt(may_wait=False)
-        assert answer is not None, "an attempt that may not wait answers"
-        return answer
+        answers = self.attempt(may_wait=False)
+        assert answers is not None, "an attempt that may not wait answers"
+        return answers
 
-    def attempt(self, *, may_wait: bool) -> FetchResponse | None:
+    def attempt(self, *, may_wait: bool) -> list[AnsweredPartition] | None:
         """Handle every partition; None when the request is to wait."""
         answers: list[AnsweredPartition] = []
         handled: list[tuple[Partition, AskedPartition, FetchAnswer, bool]] = []
-        size, news = 0, False
-        for asked in self.asked:
-            partition = self._partition(asked)
-            if partition is None:
-                answer = FetchAnswer(self._missing(asked))
+        size, news = 0, not self.partitions
+        for one in self.partitions:
+            asked = one.asked
+            partition = None if one.refusal is not None else self.broker.partitions.get(one.topic, asked.partition)
+            if partition is None or (asked.topic_id and partition.topic_id != asked.topic_id):
+                answer = FetchAnswer(one.refusal or self._missing(one, partition))
+                if answer.error in LEADER_MOVED:
+                    leader, epoch = known_leader(self.broker, one.topic, asked.partition)
+                    answer = FetchAnswer(answer.error, leader, epoch)
             else:
                 before = _noted(partition, asked)
-                answer = self._handle(partition, asked, max(0, self.max_bytes - size))
+                answer = self._handle(partition, asked, size)
                 handled.append((partition, asked, answer, _noted(partition, asked) != before))
-            answers.append(AnsweredPartition(asked.topic_id, asked.partition, answer))
+            answers.append(AnsweredPartition(asked.topic_id, asked.partition, answer, asked.topic))
             size += len(answer.records)
             news = news or answer.error is not ErrorCode.none or answer.diverging_epoch is not None
-        waits = may_wait and not news and size < self.min_bytes
+        waits = may_wait and not news and size < self.request.min_bytes
         for partition, asked, answer, noted in handled:
-            self._trace(partition, asked, answer, held=waits, noted=noted)
+            if asked.follower is not None:
+                self._trace(partition, asked, answer, held=waits, noted=noted)
             self.broker.partitions.carry_out(partition)
-        return None if waits else response(answers)
+        return None if waits else answers
 
-    def _missing(self, asked: AskedPartition) -> ErrorCode:
+    def _missing(self, one: Resolved, partition: Partition | None) -> ErrorCode:
         """Why there is no such partition here."""
-        topic = self.broker.metadata.topic_name(asked.topic_id)
-        if topic is None:
-            return ErrorCode.unknown_topic_id
-        if self.broker.metadata.image.partition(topic, asked.partition) is None:
+        if partition is not None:
+            return ErrorCode.inconsistent_topic_id
+        if self.broker.metadata.image.partition(one.topic, one.asked.partition) is None:
             return ErrorCode.unknown_topic_or_partition
         return ErrorCode.not_leader_or_follower
 
-    def _handle(self, partition: Partition, asked: AskedPartition, room: int) -> FetchAnswer:
-        max_bytes = min(asked.max_bytes, room)
+    def _handle(self, partition: Partition, asked: AskedPartition, size: int) -> FetchAnswer:
+        """Read one partition; `size` is what the ones before it had, in bytes."""
+        max_bytes = min(asked.max_bytes, max(0, self.request.max_bytes - size))
         try:
             if asked.follower is not None:
-                return partition.replica.receive_fetch(asked.follower, max_bytes, self.broker.clock.now_ms())
-            return partition.replica.read(asked.fetch_offset, max_bytes, asked.leader_epoch)
+                now_ms = self.broker.clock.now_ms()
+                return partition.replica.receive_fetch(asked.follower, max_bytes, now_ms, at_least_one=size == 0)
+            return partition.replica.read(asked.fetch_offset, max_bytes, asked.leader_epoch, at_least_one=size == 0)
         except (RecordError, OSError) as error:
             return FetchAnswer(storage_error_code(error))
 
     def _trace(
         self, partition: Partition, asked: AskedPartition, answer: FetchAnswer, *, held: bool, noted: bool
     ) -> None:
-        if asked.follower is None or (held and not noted):
+        assert asked.follower is not None, "only followers' fetches are traced"
+        if held and not noted:
             return
         self.broker.tracer.replica(
             "HoldFetch" if held else "ReceiveFetch",

@@ -1,4 +1,4 @@
-"""Fetch on the wire and in the core: kio's messages from and to `FollowerFetch` and `FetchAnswer`."""
+"""Fetch on the wire and in the core: messages from and to `FollowerFetch` and `FetchAnswer`."""
 
 from __future__ import annotations
 
@@ -6,21 +6,34 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import attrs
 from kio.schema.errors import ErrorCode
-from kio.schema.fetch.v17 import request as wire_request
-from kio.schema.fetch.v17 import response as wire_response
 
 from impl.partition.messages import EpochEndOffset, FetchAnswer, FollowerFetch
-from impl.wire.primitives import NO_WAIT, BrokerId, Records, i8, i32, i64, millis, topic_uuid
+from impl.wire.fetch_messages import (
+    CONSUMER,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionFetched,
+    TopicFetched,
+)
 
-FetchRequest = wire_request.FetchRequest
-FetchResponse = wire_response.FetchResponse
+__all__ = [
+    "AnsweredPartition",
+    "AskedPartition",
+    "FetchRequest",
+    "FetchResponse",
+    "answered_partitions",
+    "asked_partition",
+    "asked_partitions",
+    "consumer_request",
+    "fetched",
+    "follower_request",
+    "response",
+]
 
-_NO_DIVERGENCE = wire_response.EpochEndOffset()
-_NO_LEADER = wire_response.LeaderIdAndEpoch()
-"""An answer without an error need not say who leads."""
 
-
-@attrs.frozen
+@attrs.define
 class AskedPartition:
     """One partition of a fetch: a follower's or, without `follower`, a consumer's."""
 
@@ -30,15 +43,19 @@ class AskedPartition:
     leader_epoch: int | None
     max_bytes: int
     follower: FollowerFetch | None
+    topic: str = ""
+    """Its name, where the request names topics and not their ids."""
 
 
-@attrs.frozen
+@attrs.define
 class AnsweredPartition:
     """What one partition of a fetch is answered."""
 
     topic_id: str
     partition: int
     answer: FetchAnswer
+    topic: str = ""
+    preferred_read_replica: int = -1
 
 
 def follower_request(
@@ -50,130 +67,96 @@ def follower_request(
     partition_max_bytes: int,
 ) -> FetchRequest:
     """A follower's request for (topic id, partition, fetch) of one leader; all fetches name the same replica."""
-    topics: dict[str, list[wire_request.FetchPartition]] = {}
-    state = wire_request.ReplicaState()
+    topics: dict[str, FetchTopic] = {}
+    request = FetchRequest([], max_wait_ms, min_bytes, max_bytes)
     for topic_id, partition, fetch in fetches:
-        state = wire_request.ReplicaState(replica_id=BrokerId(fetch.replica_id), replica_epoch=i64(fetch.broker_epoch))
-        topics.setdefault(topic_id, []).append(
-            wire_request.FetchPartition(
-                partition=i32(partition),
-                current_leader_epoch=i32(fetch.leader_epoch),
-                fetch_offset=i64(fetch.fetch_offset),
-                last_fetched_epoch=i32(fetch.last_fetched_epoch),
-                partition_max_bytes=i32(partition_max_bytes),
+        request.replica_id, request.replica_epoch = fetch.replica_id, fetch.broker_epoch
+        if topic_id not in topics:
+            topics[topic_id] = FetchTopic("", topic_id, [])
+        topics[topic_id].partitions.append(
+            FetchPartition(
+                partition, fetch.fetch_offset, partition_max_bytes, fetch.leader_epoch, fetch.last_fetched_epoch
             )
         )
-    return _request(topics, state, max_wait_ms, min_bytes, max_bytes)
+    request.topics = list(topics.values())
+    return request
 
 
 def consumer_request(
     topic_id: str, partition: int, offset: int, *, leader_epoch: int, max_wait_ms: int, min_bytes: int, max_bytes: int
 ) -> FetchRequest:
     """A consumer's request for one partition."""
-    asked = wire_request.FetchPartition(
-        partition=i32(partition),
-        current_leader_epoch=i32(leader_epoch),
-        fetch_offset=i64(offset),
-        partition_max_bytes=i32(max_bytes),
-    )
-    return _request({topic_id: [asked]}, wire_request.ReplicaState(), max_wait_ms, min_bytes, max_bytes)
-
-
-def _request(
-    topics: dict[str, list[wire_request.FetchPartition]],
-    state: wire_request.ReplicaState,
-    max_wait_ms: int,
-    min_bytes: int,
-    max_bytes: int,
-) -> FetchRequest:
-    return FetchRequest(
-        replica_state=state,
-        max_wait=millis(max_wait_ms),
-        min_bytes=i32(min_bytes),
-        max_bytes=i32(max_bytes),
-        isolation_level=i8(0),
-        topics=tuple(
-            wire_request.FetchTopic(topic_id=topic_uuid(topic_id), partitions=tuple(partitions))
-            for topic_id, partitions in topics.items()
-        ),
-        forgotten_topics_data=(),
-    )
+    asked = FetchPartition(partition, offset, max_bytes, leader_epoch)
+    return FetchRequest([FetchTopic("", topic_id, [asked])], max_wait_ms, min_bytes, max_bytes)
 
 
 def asked_partitions(request: FetchRequest) -> Iterator[AskedPartition]:
     """The partitions of a request, in its order."""
-    state = request.replica_state
-    is_follower = state.replica_id >= 0
     for topic in request.topics:
         for asked in topic.partitions:
-            fetch = FollowerFetch(
-                replica_id=state.replica_id,
-                broker_epoch=state.replica_epoch,
-                leader_epoch=asked.current_leader_epoch,
-                fetch_offset=asked.fetch_offset,
-                last_fetched_epoch=asked.last_fetched_epoch,
-            )
-            yield AskedPartition(
-                topic_id=str(topic.topic_id),
-                partition=asked.partition,
-                fetch_offset=asked.fetch_offset,
-                leader_epoch=None if asked.current_leader_epoch < 0 else asked.current_leader_epoch,
-                max_bytes=asked.partition_max_bytes,
-                follower=fetch if is_follower else None,
-            )
+            yield asked_partition(request, topic.name, topic.topic_id, asked)
+
+
+def asked_partition(request: FetchRequest, topic: str, topic_id: str, asked: FetchPartition) -> AskedPartition:
+    """One partition of a request."""
+    follower = None
+    if request.replica_id > CONSUMER:
+        follower = FollowerFetch(
+            replica_id=request.replica_id,
+            broker_epoch=request.replica_epoch,
+            leader_epoch=asked.current_leader_epoch,
+            fetch_offset=asked.fetch_offset,
+            last_fetched_epoch=asked.last_fetched_epoch,
+        )
+    leader_epoch = None if asked.current_leader_epoch < 0 else asked.current_leader_epoch
+    return AskedPartition(topic_id, asked.index, asked.fetch_offset, leader_epoch, asked.max_bytes, follower, topic)
 
 
 def response(answers: Sequence[AnsweredPartition]) -> FetchResponse:
     """The response with these answers."""
-    topics: dict[str, list[wire_response.PartitionData]] = {}
+    topics: dict[tuple[str, str], TopicFetched] = {}
     for answered in answers:
-        topics.setdefault(answered.topic_id, []).append(_partition_data(answered))
-    return FetchResponse(
-        throttle_time=NO_WAIT,
-        error_code=ErrorCode.none,
-        responses=tuple(
-            wire_response.FetchableTopicResponse(topic_id=topic_uuid(topic_id), partitions=tuple(partitions))
-            for topic_id, partitions in topics.items()
-        ),
-    )
+        key = answered.topic, answered.topic_id
+        if key not in topics:
+            topics[key] = TopicFetched(answered.topic, answered.topic_id, [])
+        topics[key].partitions.append(fetched(answered))
+    return FetchResponse(list(topics.values()))
 
 
-def _partition_data(answered: AnsweredPartition) -> wire_response.PartitionData:
+def fetched(answered: AnsweredPartition) -> PartitionFetched:
+    """An answer as a message; without transactions the last stable offset is the high watermark."""
     answer = answered.answer
-    diverging = answer.diverging_epoch
-    return wire_response.PartitionData(
-        partition_index=i32(answered.partition),
-        error_code=answer.error,
-        high_watermark=i64(answer.high_watermark),
-        last_stable_offset=i64(answer.high_watermark),
-        log_start_offset=i64(answer.log_start_offset),
-        diverging_epoch=_NO_DIVERGENCE
-        if diverging is None
-        else wire_response.EpochEndOffset(epoch=i32(diverging.epoch), end_offset=i64(diverging.end_offset)),
-        current_leader=_NO_LEADER
-        if answer.error is ErrorCode.none
-        else wire_response.LeaderIdAndEpoch(leader_id=BrokerId(answer.leader), leader_epoch=i32(answer.leader_epoch)),
-        aborted_transactions=None,
-        records=Records(answer.records),
+    message = PartitionFetched(
+        answered.partition,
+        answer.error,
+        answer.high_watermark,
+        answer.high_watermark,
+        answer.log_start_offset,
+        None,
+        answered.preferred_read_replica,
+        answer.records,
     )
+    if answer.diverging_epoch is not None:
+        message.diverging_epoch = answer.diverging_epoch.epoch
+        message.diverging_end_offset = answer.diverging_epoch.end_offset
+    if answer.error is not ErrorCode.none:
+        message.leader_id, message.leader_epoch = answer.leader, answer.leader_epoch
+    return message
 
 
 def answered_partitions(message: FetchResponse) -> dict[tuple[str, int], FetchAnswer]:
     """The answers of a response by (topic id, partition)."""
-    return {
-        (str(topic.topic_id), data.partition_index): _answer(data)
-        for topic in message.responses
-        for data in topic.partitions
-    }
+    return {(topic.topic_id, data.index): _answer(data) for topic in message.topics for data in topic.partitions}
 
 
-def _answer(data: wire_response.PartitionData) -> FetchAnswer:
-    diverging = data.diverging_epoch
+def _answer(data: PartitionFetched) -> FetchAnswer:
     return FetchAnswer(
         error=data.error_code,
-        leader=data.current_leader.leader_id,
-        leader_epoch=data.current_leader.leader_epoch,
-        diverging_epoch=EpochEndOffset(diverging.epoch, diverging.end_offset) if diverging.end_offset >= 0 else None,
+        leader=data.leader_id,
+        leader_epoch=data.leader_epoch,
+        diverging_epoch=(
+            EpochEndOffset(data.diverging_epoch, data.diverging_end_offset) if data.diverging_end_offset >= 0 else None
+        ),
         high_watermark=data.high_watermark,
         log_start_offset=data.log_start_offset,
         records=data.records or b"",

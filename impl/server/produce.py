@@ -3,31 +3,60 @@
 acks=0 gets no answer, acks=1 one as soon as the leader has appended, acks=all (-1) one when the high watermark has
 passed the batch. An acks=all request that runs into its timeout gets REQUEST_TIMED_OUT, and one whose leader loses its
 epoch NOT_LEADER_OR_FOLLOWER: either way the records may still be committed, and nobody can tell. Such an answer carries
-the base offset all the same, as Kafka's does; an error without one says that nothing was appended.
+the base offset all the same, as Kafka's does; an error without one says that nothing was appended. An error that
+nobody can be told, because acks is 0, closes the connection, so that the producer looks for the leader anew.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import attrs
 from kio.schema.errors import ErrorCode
-from kio.schema.produce.v11 import response as wire_response
-from kio.schema.produce.v11.request import PartitionProduceData, ProduceRequest
-from kio.schema.produce.v11.response import ProduceResponse
 
 from impl.partition.leader import ACKS_ALL
 from impl.partition.messages import Appended
+from impl.server.authorization import Operation, ResourceType
+from impl.server.connection import RefusedError
 from impl.server.partitions import Partition, storage_error_code
-from impl.wire.primitives import BrokerId, TopicName, i32, i64, to_millis
-from impl.wire.records import RecordError
+from impl.wire.fields import Buffer
+from impl.wire.produce_messages import (
+    NodeEndpoint,
+    PartitionProduced,
+    ProduceRequest,
+    ProduceResponse,
+    ProduceTopic,
+    TopicProduced,
+    produce_error,
+)
+from impl.wire.records import (
+    HEADER_SIZE,
+    LENGTH_OVERHEAD,
+    MAGIC,
+    TRANSACTIONAL_FLAG,
+    Compression,
+    InvalidRecordError,
+    RecordError,
+    UnsupportedCompressionError,
+    compression_of,
+)
 
 if TYPE_CHECKING:
     from impl.server.broker import Broker
     from impl.server.context import RequestContext
 
-_ACKS = (0, 1, ACKS_ALL)
-_NO_LEADER = wire_response.LeaderIdAndEpoch()
+TOPIC_IDS_FROM: Final = 13
+ZSTD_FROM: Final = 7
+"""KIP-110."""
+INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+ADMIN_CLIENT_ID: Final = "__admin_client"
+"""The client id that may write to internal topics, as at Kafka."""
+
+_ACKS: Final = (0, 1, ACKS_ALL)
+_LENGTH_AT: Final = 8
+_MAGIC_AT: Final = 16
+_ATTRIBUTES_AT: Final = 22
+"""The byte of the attributes that has the compression and the flags."""
 
 
 @attrs.define(eq=False)
@@ -44,42 +73,113 @@ class _Append:
 
 async def handle_produce(broker: Broker, request: ProduceRequest, context: RequestContext) -> ProduceResponse | None:
     """Append, and answer when the producer's acks are met; None (no answer) for acks=0."""
-    appends = [
-        _append(broker, topic.name, data, request.acks) for topic in request.topic_data for data in topic.partition_data
-    ]
-    if request.acks == 0:
-        return None
-    if not _settle(appends):
-        keys = [append.partition.key for append in appends if append.error is None and append.partition is not None]
-        timeout_ms = to_millis(request.timeout)
+    if not _may_write_transactions(request, context):
+        return _unless_unacknowledged(request, produce_error(request, ErrorCode.transactional_id_authorization_failed))
+    appends = [_append_all(broker, topic, request.acks, context) for topic in request.topics]
+    flat = appends[0] if len(appends) == 1 else [append for topic in appends for append in topic]
+    if request.acks != 0 and not _settle(flat):
+        keys = [append.partition.key for append in flat if append.error is None and append.partition is not None]
         await context.while_connected(
-            lambda: broker.partitions.produces.until(keys, lambda: _settle(appends) or None, timeout_ms)
+            lambda: broker.partitions.produces.until(keys, lambda: _settle(flat) or None, request.timeout_ms)
         )
-    return _response(request, appends)
+    return _unless_unacknowledged(request, _response(broker, request, appends))
 
 
-def _append(broker: Broker, topic: str, data: PartitionProduceData, acks: int) -> _Append:
-    append = _Append(topic, data.index, broker.partitions.get(topic, data.index))
-    partition = append.partition
+def _unless_unacknowledged(request: ProduceRequest, response: ProduceResponse) -> ProduceResponse | None:
+    """The response, or with acks=0 none; Raises RefusedError for an error that cannot be told."""
+    if request.acks != 0:
+        return response
+    for topic in response.topics:
+        for partition in topic.partitions:
+            if partition.error_code is not ErrorCode.none:
+                raise RefusedError(f"{partition.error_code.name.upper()} for a produce with acks=0")
+    return None
+
+
+def _may_write_transactions(request: ProduceRequest, context: RequestContext) -> bool:
+    if request.transactional_id is None and not _is_transactional(request):
+        return True
+    return request.transactional_id is not None and context.allowed(
+        Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id
+    )
+
+
+def _is_transactional(request: ProduceRequest) -> bool:
+    return any(
+        partition.records is not None
+        and len(partition.records) >= HEADER_SIZE
+        and partition.records[_ATTRIBUTES_AT] & TRANSACTIONAL_FLAG
+        for topic in request.topics
+        for partition in topic.partitions
+    )
+
+
+def _append_all(broker: Broker, topic: ProduceTopic, acks: int, context: RequestContext) -> list[_Append]:
+    """Append to the partitions of one topic."""
+    name, refusal = _topic(broker, topic, acks, context)
+    appends = []
+    for data in topic.partitions:
+        append = _Append(name, data.index)
+        if refusal is not None:
+            append.error, append.message = refusal
+        else:
+            _append(broker, append, topic.topic_id, data.records, acks, context)
+        appends.append(append)
+    return appends
+
+
+def _topic(
+    broker: Broker, topic: ProduceTopic, acks: int, context: RequestContext
+) -> tuple[str, tuple[ErrorCode, str | None] | None]:
+    """The topic's name, and why nothing is appended to it."""
+    name = topic.name
+    if topic.topic_id:
+        name = broker.metadata.topic_name(topic.topic_id) or ""
+    if not name:
+        named_by_id = context.api_version >= TOPIC_IDS_FROM
+        return "", (ErrorCode.unknown_topic_id if named_by_id else ErrorCode.unknown_topic_or_partition, None)
+    if not context.allowed(Operation.WRITE, ResourceType.TOPIC, name):
+        return name, (ErrorCode.topic_authorization_failed, None)
     if acks not in _ACKS:
-        append.error, append.message = ErrorCode.invalid_required_acks, f"acks is {acks}: use 0, 1 or -1 (all)"
-    elif partition is None:
-        known = broker.metadata.image.partition(topic, data.index) is not None
+        return name, (ErrorCode.invalid_required_acks, f"acks is {acks}: use 0, 1 or -1 (all)")
+    if name in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT_ID:
+        return name, (ErrorCode.invalid_topic_exception, f"{name} is the cluster's own: clients don't write to it")
+    return name, None
+
+
+def _append(
+    broker: Broker, append: _Append, topic_id: str, records: Buffer | None, acks: int, context: RequestContext
+) -> None:
+    partition = append.partition = broker.partitions.get(append.topic, append.index)
+    if partition is None:
+        known = broker.metadata.image.partition(append.topic, append.index) is not None
         append.error = ErrorCode.not_leader_or_follower if known else ErrorCode.unknown_topic_or_partition
-    elif not data.records:
-        append.error, append.message = ErrorCode.invalid_record, "no records"
+    elif topic_id and partition.topic_id != topic_id:
+        append.partition, append.error = None, ErrorCode.unknown_topic_id
     else:
-        _append_here(broker, partition, data.records, acks, append)
-    return append
+        try:
+            _append_here(broker, partition, checked(records, context.api_version), acks, append)
+        except (RecordError, OSError) as error:
+            append.error, append.message = storage_error_code(error), str(error)
 
 
-def _append_here(broker: Broker, partition: Partition, batches: bytes, acks: int, append: _Append) -> None:
+def checked(records: Buffer | None, version: int) -> Buffer:
+    """What a producer may send in this version: one record batch. Raises RecordError; the log looks at the rest."""
+    if records is None or len(records) < HEADER_SIZE:
+        raise InvalidRecordError(f"no record batch in {0 if records is None else len(records)} bytes")
+    if records[_MAGIC_AT] != MAGIC:
+        raise InvalidRecordError(f"message format {records[_MAGIC_AT]}: send record batches (magic {MAGIC})")
+    size = int.from_bytes(records[_LENGTH_AT : _LENGTH_AT + 4], "big", signed=True) + LENGTH_OVERHEAD
+    if HEADER_SIZE <= size < len(records):
+        raise InvalidRecordError(f"{len(records)} bytes where the batch has {size}: send one batch for each partition")
+    if version < ZSTD_FROM and compression_of(records[_ATTRIBUTES_AT]) is Compression.ZSTD:
+        raise UnsupportedCompressionError(f"zstd in Produce {version}: it takes version {ZSTD_FROM} or later")
+    return records
+
+
+def _append_here(broker: Broker, partition: Partition, batches: Buffer, acks: int, append: _Append) -> None:
     replica = partition.replica
-    try:
-        result = replica.append(batches, acks, broker.clock.now_ms())
-    except (RecordError, OSError) as error:
-        append.error, append.message = storage_error_code(error), str(error)
-        return
+    result = replica.append(batches, acks, broker.clock.now_ms())
     if isinstance(result, Appended):
         append.appended = result
         append.error = None if acks == ACKS_ALL else ErrorCode.none
@@ -107,34 +207,47 @@ def _settle(appends: list[_Append]) -> bool:
     return all(append.error is not None for append in appends)
 
 
-def _response(request: ProduceRequest, appends: list[_Append]) -> ProduceResponse:
-    remaining = iter(appends)
-    return ProduceResponse(
-        responses=tuple(
-            wire_response.TopicProduceResponse(
-                name=TopicName(topic.name),
-                partition_responses=tuple(_partition_response(next(remaining)) for _ in topic.partition_data),
-            )
-            for topic in request.topic_data
-        )
+def _response(broker: Broker, request: ProduceRequest, appends: list[list[_Append]]) -> ProduceResponse:
+    response = ProduceResponse(
+        [
+            TopicProduced(topic.name, topic.topic_id, [_produced(broker, append) for append in made])
+            for topic, made in zip(request.topics, appends, strict=True)
+        ]
     )
+    leaders = {partition.leader_id for topic in response.topics for partition in topic.partitions}
+    response.node_endpoints = node_endpoints(broker, leaders)
+    return response
 
 
-def _partition_response(append: _Append) -> wire_response.PartitionProduceResponse:
+def _produced(broker: Broker, append: _Append) -> PartitionProduced:
     error = ErrorCode.request_timed_out if append.error is None else append.error
-    partition = append.partition
-    leader = _NO_LEADER
-    if partition is not None and error is ErrorCode.not_leader_or_follower:
-        replica = partition.replica
-        leader = wire_response.LeaderIdAndEpoch(
-            leader_id=BrokerId(replica.leader), leader_epoch=i32(replica.leader_epoch)
-        )
-    return wire_response.PartitionProduceResponse(
-        index=i32(append.index),
-        error_code=error,
-        base_offset=i64(append.appended.base_offset if append.appended is not None else -1),
-        log_start_offset=i64(partition.log.log_start_offset if partition is not None else -1),
-        record_errors=(),
+    partition, appended = append.partition, append.appended
+    produced = PartitionProduced(
+        append.index,
+        error,
+        -1 if appended is None else appended.base_offset,
+        log_start_offset=-1 if partition is None else partition.log.log_start_offset,
         error_message=append.message,
-        current_leader=leader,
     )
+    if error is ErrorCode.not_leader_or_follower:
+        produced.leader_id, produced.leader_epoch = known_leader(broker, append.topic, append.index)
+    return produced
+
+
+def known_leader(broker: Broker, topic: str, index: int) -> tuple[int, int]:
+    """(leader, leader epoch) by what the replica here knows, or else by the metadata; -1 each when neither does."""
+    if (partition := broker.partitions.get(topic, index)) is not None:
+        return partition.replica.leader, partition.replica.leader_epoch
+    registration = broker.metadata.image.partition(topic, index)
+    return (-1, -1) if registration is None else (registration.leader, registration.leader_epoch)
+
+
+def node_endpoints(broker: Broker, leaders: set[int]) -> list[NodeEndpoint]:
+    """Where these brokers listen, for a client that has to go there."""
+    endpoints = []
+    for leader in sorted(leaders - {-1}):
+        address = broker.metadata.address(leader)
+        if address is not None:
+            rack = broker.metadata.image.brokers[leader].rack
+            endpoints.append(NodeEndpoint(leader, address.host, address.port, rack))
+    return endpoints

@@ -84,30 +84,32 @@ class Channel:
         if self._ready is None:
             await self._open()
 
-    async def request(self, message: Payload, timeout_ms: float | None = None) -> Any:
-        """Send a request and return the answer, kio's response class of the same version.
+    async def request(self, message: Any, timeout_ms: float | None = None, *, version: int | None = None) -> Any:
+        """Send a request and return the answer, kio's response class of the same version or this house's own.
 
+        `version` is for messages that have one class for all versions, as in `codecs.encode_request`.
         Raises UnreachableError when it was not sent, NoAnswerError when the answer did not come.
         """
         stream = self._ready or await self._open()
-        return await self._exchange(stream, message, self._timeout_ms if timeout_ms is None else timeout_ms)
+        timeout_ms = self._timeout_ms if timeout_ms is None else timeout_ms
+        return await self._exchange(stream, message, timeout_ms, message.__version__ if version is None else version)
 
     async def request_here(self, message: Payload) -> Any:
         """Send a request on the connection that is being opened; for handshakes."""
         assert self._stream is not None, "a handshake runs on an open connection"
-        return await self._exchange(self._stream, message, self._timeout_ms)
+        return await self._exchange(self._stream, message, self._timeout_ms, message.__version__)
 
-    async def send(self, message: Payload) -> None:
+    async def send(self, message: Any) -> None:
         """Send a request that is not answered (Produce with acks=0). Raises UnreachableError or NoAnswerError."""
         stream = self._ready or await self._open()
         await self._send(stream, encode_request(message, self._correlation_id(), self._client_id))
 
-    async def _exchange(self, stream: trio.abc.Stream, message: Payload, timeout_ms: float) -> Any:
+    async def _exchange(self, stream: trio.abc.Stream, message: Any, timeout_ms: float, version: int) -> Any:
         correlation_id = self._correlation_id()
-        waiting = self._waiting[correlation_id] = _Waiting(message.__api_key__, message.__version__)
+        waiting = self._waiting[correlation_id] = _Waiting(message.__api_key__, version)
         try:
             with trio.move_on_after(timeout_ms / 1000):
-                await self._send(stream, encode_request(message, correlation_id, self._client_id))
+                await self._send(stream, encode_request(message, correlation_id, self._client_id, version=version))
                 await waiting.done.wait()
         finally:
             self._waiting.pop(correlation_id, None)

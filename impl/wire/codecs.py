@@ -5,24 +5,40 @@ same correlation id and does not say what it answers, so that whoever reads one 
 (KIP-482) have headers with tagged fields; ApiVersions answers always have header version 0 (KIP-511), for the client
 does not know yet what the broker speaks. kio's classes know which header is theirs.
 
-Readers and writers of a class are made once and kept.
+Readers and writers of a class are made once and kept. Produce and Fetch, which carry the records, are not kio's here:
+they have one pair of messages for all versions, and codecs of their own that copy no records.
 """
 
 from __future__ import annotations
 
 import io
 import struct
+from collections.abc import Callable, Mapping
 from functools import cache
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from impl.wire.apis import ApiKey, UnknownApiError, canonical_version, request_class, response_class
+from impl.wire import fetch_codec, produce_codec
+from impl.wire.apis import (
+    BROKER_APIS,
+    PRODUCE_SERVED_FROM,
+    ApiKey,
+    UnknownApiError,
+    VersionRange,
+    canonical_request_class,
+    request_class,
+    response_class,
+)
+from impl.wire.entity_reader import Read, entity_reader
+from impl.wire.fetch_messages import FetchRequest, FetchResponse
+from impl.wire.fields import DAMAGE, Buffer, read_nullable_string, skip_tags
 from impl.wire.frames import Payload as Bytes
+from impl.wire.produce_messages import ProduceRequest, ProduceResponse
 from impl.wire.versions import convert
 
 if TYPE_CHECKING:
-    from kio.serial.readers import Reader
     from kio.serial.writers import Writer
     from kio.static.protocol import Payload
 
@@ -32,6 +48,13 @@ _FRAMED_RESPONSE_HEAD = struct.Struct(">ii")
 _CORRELATION_ID = struct.Struct(">i")
 _LENGTH = struct.Struct(">i")
 _NO_TAGS: Final = b"\x00"
+
+_OWN: Final[Mapping[int, tuple[ModuleType, VersionRange]]] = {
+    ApiKey.PRODUCE: (produce_codec, VersionRange(PRODUCE_SERVED_FROM, BROKER_APIS[ApiKey.PRODUCE].highest)),
+    ApiKey.FETCH: (fetch_codec, BROKER_APIS[ApiKey.FETCH]),
+}
+"""APIs whose messages are this house's own, their codecs and versions."""
+_OWN_MESSAGES: Final = (ProduceRequest, ProduceResponse, FetchRequest, FetchResponse)
 
 
 class MalformedMessageError(Exception):
@@ -47,7 +70,7 @@ class Request:
     correlation_id: int
     client_id: str | None
     message: Any
-    """kio's request class of this API and version."""
+    """kio's request class of this API and version; this house's own of Produce and Fetch."""
 
 
 @attrs.frozen
@@ -56,13 +79,11 @@ class Response:
 
     correlation_id: int
     message: Any
-    """kio's response class of the API and version that were asked for."""
+    """kio's response class of the API and version that were asked for; this house's own of Produce and Fetch."""
 
 
 @cache
-def _reader(message_class: type[Payload]) -> Reader[Payload]:
-    from kio.serial import entity_reader
-
+def _reader(message_class: type[Payload]) -> Read:
     return entity_reader(message_class)
 
 
@@ -78,35 +99,70 @@ def _header_version(message_class: type[Payload]) -> int:
     return int(message_class.__header_schema__.__version__)  # type: ignore[attr-defined]
 
 
-def encode_request(message: Payload, correlation_id: int, client_id: str | None) -> bytes:
-    """The whole frame of a request, its length prefix included."""
-    buffer = io.BytesIO()
-    buffer.write(_FRAMED_REQUEST_HEAD.pack(0, message.__api_key__, message.__version__, correlation_id))
+def encode_request(message: Any, correlation_id: int, client_id: str | None, *, version: int | None = None) -> bytes:
+    """The whole frame of a request, its length prefix included.
+
+    `version` is for messages that have one class for all versions; without it they go in their newest.
+    """
+    version = message.__version__ if version is None else version
+    head = bytearray(_FRAMED_REQUEST_HEAD.pack(0, message.__api_key__, version, correlation_id))
     if client_id is None:
-        buffer.write(b"\xff\xff")
+        head += b"\xff\xff"
     else:
         encoded = client_id.encode()
-        buffer.write(struct.pack(">h", len(encoded)) + encoded)
-    if _header_version(type(message)) >= 2:
-        buffer.write(_NO_TAGS)
-    return _framed(message, buffer)
+        head += struct.pack(">h", len(encoded)) + encoded
+    if isinstance(message, _OWN_MESSAGES):
+        codec, _ = _OWN[message.__api_key__]
+        if version >= codec.FLEXIBLE_FROM:
+            head += _NO_TAGS
+        return b"".join(_framed(head, codec.encode_request(message, version)))
+    if _kio_header_version(message) >= 2:
+        head += _NO_TAGS
+    return b"".join(_framed(head, [_body(message)]))
 
 
-def encode_response(message: Payload, correlation_id: int) -> bytes:
-    """The whole frame of a response, its length prefix included."""
+def encode_response(message: Any, correlation_id: int, *, version: int | None = None) -> bytes:
+    """The whole frame of a response, its length prefix included; `version` as in `encode_request`."""
+    return b"".join(_response(message, message.__version__ if version is None else version, correlation_id))
+
+
+def encode_answer(message: Any, version: int, correlation_id: int) -> list[Buffer]:
+    """The frame of an answer in the version that the peer asked in, in buffers to be sent one after the other.
+
+    `message` is in the canonical version. Records in it are not copied.
+    """
+    if not isinstance(message, _OWN_MESSAGES):
+        message = convert(message, response_class(message.__api_key__, version))
+    return _response(message, version, correlation_id)
+
+
+def _response(message: Any, version: int, correlation_id: int) -> list[Buffer]:
+    head = bytearray(_FRAMED_RESPONSE_HEAD.pack(0, correlation_id))
+    if isinstance(message, _OWN_MESSAGES):
+        codec, _ = _OWN[message.__api_key__]
+        if version >= codec.FLEXIBLE_FROM:
+            head += _NO_TAGS
+        return _framed(head, codec.encode_response(message, version))
+    if _kio_header_version(message) >= 1:
+        head += _NO_TAGS
+    return _framed(head, [_body(message)])
+
+
+def _kio_header_version(message: Payload) -> int:
+    return _header_version(type(message))
+
+
+def _body(message: Payload) -> bytes:
     buffer = io.BytesIO()
-    buffer.write(_FRAMED_RESPONSE_HEAD.pack(0, correlation_id))
-    if _header_version(type(message)) >= 1:
-        buffer.write(_NO_TAGS)
-    return _framed(message, buffer)
-
-
-def _framed(message: Payload, buffer: io.BytesIO) -> bytes:
     _writer(type(message))(buffer, message)
-    view = buffer.getbuffer()
-    _LENGTH.pack_into(view, 0, len(view) - _LENGTH.size)
-    view.release()
     return buffer.getvalue()
+
+
+def _framed(head: bytearray, body: list[Buffer]) -> list[Buffer]:
+    """Header and body with the length in front; what stands before the first records is one buffer."""
+    _LENGTH.pack_into(head, 0, len(head) - _LENGTH.size + sum(map(len, body)))
+    head += body[0]
+    return [head, *body[1:]]
 
 
 def peek_request(frame: Bytes) -> tuple[int, int, int]:
@@ -120,6 +176,12 @@ def peek_request(frame: Bytes) -> tuple[int, int, int]:
 def decode_request(frame: Bytes) -> Request:
     """Decode a request (without its length prefix). Raises MalformedMessageError."""
     api_key, version, correlation_id = peek_request(frame)
+    if api_key in _OWN:
+        codec = _own_codec(api_key, version, "request")
+        client_id, body = _after_request_header(frame, flexible=version >= codec.FLEXIBLE_FROM)
+        return Request(
+            api_key, version, correlation_id, client_id, _decode_own(codec.decode_request, frame, body, version)
+        )
     try:
         message_class = request_class(api_key, version)
     except UnknownApiError as error:
@@ -131,30 +193,50 @@ def decode_request(frame: Bytes) -> Request:
 def decode_canonical_request(frame: Bytes) -> Request:
     """Decode a request of any version, its message lifted to the canonical one. Raises MalformedMessageError."""
     request = decode_request(frame)
-    target = request_class(request.api_key, canonical_version(request.api_key))
+    if request.api_key in _OWN:
+        return request
+    try:
+        target = canonical_request_class(request.api_key)
+    except UnknownApiError as error:
+        raise MalformedMessageError(str(error)) from None
     if type(request.message) is target:
         return request
     return attrs.evolve(request, message=convert(request.message, target))
 
 
-def encode_lowered_response(message: Payload, version: int, correlation_id: int) -> bytes:
-    """The whole frame of an answer in the version that the peer asked in; `message` is in the canonical one."""
-    if message.__version__ != version:
-        message = convert(message, response_class(message.__api_key__, version))
-    return encode_response(message, correlation_id)
-
-
 def decode_response(frame: Bytes, api_key: int, api_version: int) -> Response:
     """Decode the answer to a request of this API and version, without its length. Raises MalformedMessageError."""
+    correlation_id = response_correlation_id(frame)
+    body = _CORRELATION_ID.size
+    if api_key in _OWN:
+        codec = _own_codec(api_key, api_version, "response")
+        if api_version >= codec.FLEXIBLE_FROM:
+            body = _after_tags(frame, body)
+        return Response(correlation_id, _decode_own(codec.decode_response, frame, body, api_version))
     try:
         message_class = response_class(api_key, api_version)
     except UnknownApiError as error:
         raise MalformedMessageError(str(error)) from None
-    correlation_id = response_correlation_id(frame)
-    body = _CORRELATION_ID.size
     if _header_version(message_class) >= 1:
         body = _after_tags(frame, body)
     return Response(correlation_id, _decode(message_class, frame, body))
+
+
+def _own_codec(api_key: int, version: int, kind: str) -> ModuleType:
+    codec, versions = _OWN[api_key]
+    if version not in versions:
+        raise MalformedMessageError(f"API key {api_key} has no {kind} of version {version}")
+    return codec
+
+
+def _decode_own(decode: Callable[..., tuple[Any, int]], frame: Bytes, position: int, version: int) -> Any:
+    try:
+        message, end = decode(memoryview(frame), position, version)
+    except DAMAGE as error:
+        raise MalformedMessageError(f"{decode.__module__} cannot decode version {version}: {error}") from error
+    if end != len(frame):
+        raise MalformedMessageError(f"{len(frame) - end} bytes are left over behind {type(message).__name__}")
+    return message
 
 
 def response_correlation_id(frame: Bytes) -> int:
@@ -166,40 +248,22 @@ def response_correlation_id(frame: Bytes) -> int:
 
 def _after_request_header(frame: Bytes, *, flexible: bool) -> tuple[str | None, int]:
     """The client id, and where the body begins."""
-    from kio.serial.errors import SerialError
-    from kio.serial.readers import read_nullable_legacy_string
-
-    start = _REQUEST_HEAD.size
     try:
-        client_id, size = read_nullable_legacy_string(frame, start)
-    except (SerialError, ValueError) as error:
+        client_id, position = read_nullable_string(memoryview(frame), _REQUEST_HEAD.size, flexible=False)
+    except DAMAGE as error:
         raise MalformedMessageError(f"the client id of a request cannot be read: {error}") from error
-    return client_id, _after_tags(frame, start + size) if flexible else start + size
+    return client_id, _after_tags(frame, position) if flexible else position
 
 
 def _after_tags(frame: Bytes, position: int) -> int:
     """Skip a header's tagged fields; none are known."""
-    from kio.serial.errors import SerialError
-    from kio.serial.readers import read_unsigned_varint
-
-    if len(frame) > position and frame[position] == 0:
-        return position + 1
     try:
-        count, size = read_unsigned_varint(frame, position)
-        position += size
-        for _ in range(count):
-            for _tag_then_length in range(2):
-                value, size = read_unsigned_varint(frame, position)
-                position += size
-            position += value
-            if position > len(frame):
-                raise MalformedMessageError("a header's tagged field ends beyond the frame")
-    except (SerialError, ValueError) as error:
+        return skip_tags(memoryview(frame), position)
+    except DAMAGE as error:
         raise MalformedMessageError(f"the tagged fields of a header cannot be read: {error}") from error
-    return position
 
 
-def _decode(message_class: type[Payload], frame: Bytes, position: int) -> Payload:
+def _decode(message_class: type[Payload], frame: Bytes, position: int) -> Any:
     try:
         message, size = _reader(message_class)(frame, position)
     except Exception as error:

@@ -62,7 +62,7 @@ async def test_a_fetch_is_two_messages(cluster: Cluster) -> None:
     assert follower.log_end_offset == 0
     response = await deliver(cluster)
     assert (response.source, response.is_request, response.api_key) == ("broker-0", False, ApiKey.FETCH)
-    assert response.message.responses[0].partitions[0].high_watermark == 0
+    assert response.message.topics[0].partitions[0].high_watermark == 0
     assert follower.log_end_offset == 1
     assert cluster.replica(0, "t").high_watermark == 0, "the leader has not heard of that"
     cluster.broker(1).trigger.send_fetch("t", 0)

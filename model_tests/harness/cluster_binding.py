@@ -244,7 +244,8 @@ class ClusterBinding:
 
     async def _produce(self, broker: Broker, value: int, acks: int) -> None:
         leader_epoch = self.cluster.replica(broker.id, TOPIC, PARTITION).leader_epoch
-        route = Route(TOPIC, "", PARTITION, broker.id, leader_epoch, broker.address)
+        topic_id = self.cluster.controller.controller.image.topics[TOPIC].topic_id
+        route = Route(TOPIC, topic_id, PARTITION, broker.id, leader_epoch, broker.address)
         request = produce(route, record_batch(value), acks, FOR_EVER_MS)
         async with trio.open_nursery() as nursery:
             network = self.cluster.host.network("producer")

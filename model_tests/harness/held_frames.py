@@ -8,12 +8,12 @@ any more is dropped at once. What an answer answers is known from its connection
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any, TypeVar
 
 import attrs
 from kio.schema.errors import ErrorCode
 
+from impl.partition.log import Buffer
 from impl.partition.messages import AlterPartitionRequest
 from impl.ports.simulated_network import Frame, SimulatedNetwork
 from impl.server.fetch_messages import answered_partitions, asked_partitions
@@ -46,7 +46,7 @@ def broker_id(node: str) -> int:
     return int(node.removeprefix(BROKER))
 
 
-def records_of(batches: bytes | memoryview) -> tuple[Record, ...]:
+def records_of(batches: Buffer) -> tuple[Record, ...]:
     """The specification's records in record batches; a record's value is the text of its number."""
     return tuple(
         Record(header.partition_leader_epoch, int(record.value or b""))
@@ -164,10 +164,7 @@ class HeldFrames:
         """Let a held fetch ask for at most so many records of this size."""
         request = decode_request(memoryview(frame.data)[4:])
         message = _as_any(request.message)
-        topic = message.topics[0]
-        partition = replace(topic.partitions[0], partition_max_bytes=records * record_size)
-        topic = replace(topic, partitions=(partition,))
-        message = replace(message, topics=(topic,))
+        message.topics[0].partitions[0].max_bytes = records * record_size
         frame.data = encode_request(message, frame.correlation_id, request.client_id)
 
     def cut(self, frames: Iterable[Frame]) -> None:

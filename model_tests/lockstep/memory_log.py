@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterable
 from typing import Protocol
 
-from impl.partition.log import ReplicaLog
+from impl.partition.log import Buffer, ReplicaLog
 from spec.replication_state import Record
 
 _VALUE = struct.Struct(">q")
@@ -43,7 +43,7 @@ class LockstepLog(ReplicaLog, Protocol):
         """The size of `count` records on their way."""
 
     @staticmethod
-    def decode(batches: bytes) -> tuple[Record, ...]:
+    def decode(batches: Buffer) -> tuple[Record, ...]:
         """The records that `read` returned."""
 
 
@@ -70,10 +70,10 @@ class MemoryLog:
             end -= 1
         return (self.records[end - 1].epoch, end) if end else (-1, 0)
 
-    def append_as_leader(self, batches: bytes, leader_epoch: int, now_ms: int) -> None:
+    def append_as_leader(self, batches: Buffer, leader_epoch: int, now_ms: int) -> None:
         self.records += tuple(Record(leader_epoch, value) for (value,) in _VALUE.iter_unpack(batches))
 
-    def append_as_follower(self, batches: bytes) -> None:
+    def append_as_follower(self, batches: Buffer) -> None:
         self.records += self.decode(batches)
 
     def read(self, offset: int, max_bytes: int, end_offset: int) -> bytes:
@@ -100,5 +100,5 @@ class MemoryLog:
         return count * _RECORD.size
 
     @staticmethod
-    def decode(batches: bytes) -> tuple[Record, ...]:
+    def decode(batches: Buffer) -> tuple[Record, ...]:
         return tuple(Record(epoch, value) for epoch, value in _RECORD.iter_unpack(batches))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 
+from impl.partition.log import Buffer
 from impl.ports.simulated_disk import SimulatedDisk
 from impl.storage.config import LogConfig
 from impl.storage.log import Log
@@ -51,10 +52,10 @@ class StoredLog:
     def end_offset_for(self, epoch: int) -> tuple[int, int]:
         return self._log.end_offset_for(epoch)
 
-    def append_as_leader(self, batches: bytes, leader_epoch: int, now_ms: int) -> None:
+    def append_as_leader(self, batches: Buffer, leader_epoch: int, now_ms: int) -> None:
         self._log.append_as_leader(batches, leader_epoch, now_ms)
 
-    def append_as_follower(self, batches: bytes) -> None:
+    def append_as_follower(self, batches: Buffer) -> None:
         self._log.append_as_follower(batches)
 
     def read(self, offset: int, max_bytes: int, end_offset: int) -> bytes:
@@ -82,7 +83,7 @@ class StoredLog:
         return count * len(StoredLog.produced([0]))
 
     @staticmethod
-    def decode(batches: bytes) -> tuple[Record, ...]:
+    def decode(batches: Buffer) -> tuple[Record, ...]:
         return tuple(
             Record(header.partition_leader_epoch, int.from_bytes(record.value or b"", "big"))
             for position, header in headers(batches)

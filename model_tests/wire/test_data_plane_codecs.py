@@ -1,0 +1,280 @@
+"""The codecs of Produce and Fetch against kio's classes: every version, both directions, fields and bytes."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kio.schema.errors import ErrorCode
+from kio.serial import entity_reader
+from kio.static.primitive import Records
+
+from impl.wire import fetch_messages as fetch
+from impl.wire import produce_messages as produce
+from impl.wire.apis import BROKER_APIS, PRODUCE_SERVED_FROM, ApiKey, request_class, response_class
+from impl.wire.codecs import (
+    MalformedMessageError,
+    decode_request,
+    decode_response,
+    encode_answer,
+    encode_request,
+    encode_response,
+)
+from impl.wire.primitives import to_millis
+
+st.register_type_strategy(Records, st.binary(max_size=40).map(Records))
+
+VERSIONS = [
+    *((ApiKey.PRODUCE, version) for version in range(PRODUCE_SERVED_FROM, BROKER_APIS[ApiKey.PRODUCE].highest + 1)),
+    *((ApiKey.FETCH, version) for version in range(4, BROKER_APIS[ApiKey.FETCH].highest + 1)),
+]
+EVERY_VERSION = pytest.mark.parametrize(("api", "version"), VERSIONS, ids=[f"{api.name}-{v}" for api, v in VERSIONS])
+FEW = settings(max_examples=6)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@cache
+def messages(api: ApiKey, version: int, kind: str) -> st.SearchStrategy[Any]:
+    """Messages of kio's class."""
+    return st.from_type(request_class(api, version) if kind == "request" else response_class(api, version))
+
+
+# --- kio's messages in this house's terms --------------------------------------------------------------------------
+
+
+def id_of(message: Any) -> str:
+    topic_id = getattr(message, "topic_id", None)
+    return str(topic_id) if topic_id else ""
+
+
+def text(message: Any, *names: str) -> str:
+    """The field that has one of these names in this version."""
+    return next((getattr(message, name) for name in names if hasattr(message, name)), "")
+
+
+def timestamp(moment: datetime | None) -> int:
+    return -1 if moment is None else (moment - EPOCH) // timedelta(milliseconds=1)
+
+
+def produce_request(message: Any) -> produce.ProduceRequest:
+    return produce.ProduceRequest(
+        message.acks,
+        to_millis(message.timeout),
+        [
+            produce.ProduceTopic(
+                text(topic, "name"),
+                id_of(topic),
+                [produce.ProducePartition(p.index, p.records) for p in topic.partition_data],
+            )
+            for topic in message.topic_data
+        ],
+        message.transactional_id,
+    )
+
+
+def produced(message: Any) -> produce.PartitionProduced:
+    leader = getattr(message, "current_leader", None)
+    return produce.PartitionProduced(
+        message.index,
+        message.error_code,
+        message.base_offset,
+        timestamp(message.log_append_time),
+        getattr(message, "log_start_offset", -1),
+        [
+            produce.RecordErrorIndex(record.batch_index, record.batch_index_error_message)
+            for record in getattr(message, "record_errors", ())
+        ],
+        getattr(message, "error_message", None),
+        -1 if leader is None else leader.leader_id,
+        -1 if leader is None else leader.leader_epoch,
+    )
+
+
+def produce_response(message: Any) -> produce.ProduceResponse:
+    return produce.ProduceResponse(
+        [
+            produce.TopicProduced(text(topic, "name"), id_of(topic), [produced(p) for p in topic.partition_responses])
+            for topic in message.responses
+        ],
+        to_millis(message.throttle_time),
+        endpoints(message),
+    )
+
+
+def endpoints(message: Any) -> list[produce.NodeEndpoint]:
+    return [produce.NodeEndpoint(e.node_id, e.host, e.port, e.rack) for e in getattr(message, "node_endpoints", ())]
+
+
+def fetch_partition(message: Any) -> fetch.FetchPartition:
+    directory = getattr(message, "replica_directory_id", None)
+    return fetch.FetchPartition(
+        message.partition,
+        message.fetch_offset,
+        message.partition_max_bytes,
+        getattr(message, "current_leader_epoch", -1),
+        getattr(message, "last_fetched_epoch", -1),
+        getattr(message, "log_start_offset", -1),
+        str(directory) if directory else "",
+        getattr(message, "high_watermark", (1 << 63) - 1),
+    )
+
+
+def fetch_request(message: Any) -> fetch.FetchRequest:
+    state = getattr(message, "replica_state", None)
+    return fetch.FetchRequest(
+        [
+            fetch.FetchTopic(text(topic, "topic"), id_of(topic), [fetch_partition(p) for p in topic.partitions])
+            for topic in message.topics
+        ],
+        to_millis(message.max_wait),
+        message.min_bytes,
+        message.max_bytes,
+        message.isolation_level,
+        getattr(message, "session_id", 0),
+        getattr(message, "session_epoch", -1),
+        [
+            fetch.ForgottenTopic(text(topic, "topic"), id_of(topic), list(topic.partitions))
+            for topic in getattr(message, "forgotten_topics_data", ())
+        ],
+        getattr(message, "rack_id", ""),
+        message.replica_id if state is None else state.replica_id,
+        -1 if state is None else state.replica_epoch,
+        getattr(message, "cluster_id", None),
+    )
+
+
+def fetched(message: Any) -> fetch.PartitionFetched:
+    aborted = message.aborted_transactions
+    result = fetch.PartitionFetched(
+        message.partition_index,
+        message.error_code,
+        message.high_watermark,
+        message.last_stable_offset,
+        getattr(message, "log_start_offset", -1),
+        None if aborted is None else [fetch.AbortedTransaction(a.producer_id, a.first_offset) for a in aborted],
+        getattr(message, "preferred_read_replica", -1),
+        message.records,
+    )
+    if hasattr(message, "diverging_epoch"):
+        result.diverging_epoch = message.diverging_epoch.epoch
+        result.diverging_end_offset = message.diverging_epoch.end_offset
+        result.leader_id, result.leader_epoch = message.current_leader.leader_id, message.current_leader.leader_epoch
+        result.snapshot_end_offset = message.snapshot_id.end_offset
+        result.snapshot_epoch = message.snapshot_id.epoch
+    return result
+
+
+def fetch_response(message: Any) -> fetch.FetchResponse:
+    return fetch.FetchResponse(
+        [
+            fetch.TopicFetched(text(topic, "topic"), id_of(topic), [fetched(p) for p in topic.partitions])
+            for topic in message.responses
+        ],
+        to_millis(message.throttle_time),
+        getattr(message, "error_code", ErrorCode.none),
+        getattr(message, "session_id", 0),
+        endpoints(message),
+    )
+
+
+OURS = {
+    (ApiKey.PRODUCE, "request"): produce_request,
+    (ApiKey.PRODUCE, "response"): produce_response,
+    (ApiKey.FETCH, "request"): fetch_request,
+    (ApiKey.FETCH, "response"): fetch_response,
+}
+
+
+# --- the differential tests ----------------------------------------------------------------------------------------
+
+
+@EVERY_VERSION
+@FEW
+@given(data=st.data(), client_id=st.none() | st.text(max_size=20))
+def test_requests_are_read_and_written_as_kio_does(
+    api: ApiKey, version: int, data: st.DataObject, client_id: str | None
+) -> None:
+    theirs = data.draw(messages(api, version, "request"))
+    ours = OURS[api, "request"](theirs)
+    frame = encode_request(theirs, 7, client_id)
+    decoded = decode_request(memoryview(frame)[4:])
+    assert (decoded.api_version, decoded.correlation_id, decoded.client_id) == (version, 7, client_id)
+    assert decoded.message == ours
+    assert encode_request(ours, 7, client_id, version=version) == frame
+
+
+@EVERY_VERSION
+@FEW
+@given(data=st.data())
+def test_answers_are_read_and_written_as_kio_does(api: ApiKey, version: int, data: st.DataObject) -> None:
+    theirs = data.draw(messages(api, version, "response"))
+    ours = OURS[api, "response"](theirs)
+    frame = encode_response(theirs, 7)
+    decoded = decode_response(memoryview(frame)[4:], api, version)
+    assert (decoded.correlation_id, decoded.message) == (7, ours)
+    assert encode_response(ours, 7, version=version) == frame
+    assert b"".join(encode_answer(ours, version, 7)) == frame
+
+
+@EVERY_VERSION
+@FEW
+@given(data=st.data())
+def test_a_damaged_request_is_what_kio_takes_it_for(api: ApiKey, version: int, data: st.DataObject) -> None:
+    theirs = data.draw(messages(api, version, "request"))
+    frame = bytearray(encode_request(theirs, 1, "c")[4:])
+    position = data.draw(st.integers(12, len(frame) - 1))
+    frame[position] ^= 1 << data.draw(st.integers(0, 7))
+    ours, theirs = outcome(frame), kios_outcome(api, version, frame)
+    assert ours == theirs
+
+
+def outcome(frame: bytearray) -> Any:
+    """The message; None for malformed."""
+    try:
+        return decode_request(bytes(frame)).message
+    except MalformedMessageError:
+        return None
+
+
+def kios_outcome(api: ApiKey, version: int, frame: bytearray) -> Any:
+    """The message that kio reads, in this house's terms; None if it raises or leaves bytes over."""
+    message_class: Any = request_class(api, version)
+    start = 11 + (message_class.__header_schema__.__version__ >= 2)
+    try:
+        message, size = entity_reader(message_class)(bytes(frame), start)
+    except Exception:
+        return None
+    return OURS[api, "request"](message) if start + size == len(frame) else None
+
+
+@EVERY_VERSION
+@FEW
+@given(data=st.data())
+def test_a_cut_request_or_answer_is_malformed(api: ApiKey, version: int, data: st.DataObject) -> None:
+    request = encode_request(data.draw(messages(api, version, "request")), 1, "c")[4:]
+    end = data.draw(st.integers(0, len(request) - 1))
+    with pytest.raises(MalformedMessageError):
+        decode_request(request[:end])
+    response = encode_response(data.draw(messages(api, version, "response")), 1)[4:]
+    end = data.draw(st.integers(0, len(response) - 1))
+    with pytest.raises(MalformedMessageError):
+        decode_response(response[:end], api, version)
+    with pytest.raises(MalformedMessageError, match="1 bytes are left over"):
+        decode_request(request + b"\x00")
+
+
+def test_records_are_not_copied() -> None:
+    records = bytes(1000)
+    request = produce.ProduceRequest(
+        -1, 1, [produce.ProduceTopic("t", "", [produce.ProducePartition(0, memoryview(records))])]
+    )
+    frame = encode_request(request, 1, None, version=9)
+    (topic,) = decode_request(frame).message.topics if len(frame) == 4 else decode_request(frame[4:]).message.topics
+    view = topic.partitions[0].records
+    assert isinstance(view, memoryview)
+    answer = fetch.FetchResponse([fetch.TopicFetched("t", "", [fetch.PartitionFetched(0, records=records)])])
+    assert any(part is records for part in encode_answer(answer, 12, 1))
