@@ -62,7 +62,7 @@ class Injections(Faults):
         injection = Failure(where=where, count=_count(count), after=carried_out, error=code, message=message)
         return self.interference.inject(injection)
 
-    def fail_produces(self, error: Error, count: int | None = 1, **where: Any) -> Failure:
+    def fail_produces(self, /, error: Error, count: int | None = 1, **where: Any) -> Failure:
         """Answer the next `count` Produce requests with an error: `fail_requests("Produce", …)`."""
         return self.fail_requests(ApiKey.PRODUCE, error, count, **where)
 
@@ -86,7 +86,7 @@ class Injections(Faults):
         where = self._where(api, topic, partition, broker, client)
         return self.interference.inject(Hold(where=where, count=_count(count), after=carried_out))
 
-    def hold_acks(self, topic: str | None = None, partition: int | None = None, **where: Any) -> Hold:
+    def hold_acks(self, /, topic: str | None = None, partition: int | None = None, **where: Any) -> Hold:
         """Carry Produce requests out, replication included, and keep their answers until `release()`."""
         return self.hold_requests(ApiKey.PRODUCE, topic=topic, partition=partition, carried_out=True, **where)
 

@@ -1,6 +1,7 @@
 """tidegauge: Kafka's replicated log as an executable specification, a cluster to embed, and a judge of histories.
 
-    from tidegauge import Cluster            # a simulated or real cluster inside a test (impl.cluster)
+    from tidegauge import running_cluster    # a cluster for any Kafka client, in a thread (tidegauge.embedding)
+    from tidegauge import Cluster            # a simulated or real cluster inside a trio program (impl.cluster)
     from tidegauge import explore            # exhaustive search of a specification (spec.explorer)
     from tidegauge import History, check     # record what clients saw, and judge it (linearizability)
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from spec.explorer import Exploration, explore
     from spec.machine import Action, Machine
     from spec.replication import Bounds, Replication
+    from tidegauge.embedding import RunningCluster, running_cluster
 
 __all__ = [
     "Action",
@@ -32,10 +34,12 @@ __all__ = [
     "Operation",
     "Operations",
     "Replication",
+    "RunningCluster",
     "Verdict",
     "Verdicts",
     "check",
     "explore",
+    "running_cluster",
 ]
 
 _HOMES = {
@@ -48,10 +52,12 @@ _HOMES = {
     "Operation": "linearizability.history",
     "Operations": "linearizability.history",
     "Replication": "spec.replication",
+    "RunningCluster": "tidegauge.embedding",
     "Verdict": "linearizability.check",
     "Verdicts": "linearizability.check",
     "check": "linearizability.check",
     "explore": "spec.explorer",
+    "running_cluster": "tidegauge.embedding",
 }
 
 

@@ -1,0 +1,300 @@
+"""A running cluster for threads, asyncio and plain tests: `running_cluster`.
+
+    with running_cluster(brokers=3) as cluster:
+        producer = confluent_kafka.Producer({"bootstrap.servers": cluster.bootstrap_servers})
+        …
+        cluster.crash(cluster.leader("orders"))
+
+The cluster is `impl.cluster.Cluster`, in the trio loop of a thread of its own; the handle has its methods, each of
+which waits until it is done. They may be called from any thread, and from asyncio, whose loop stands still meanwhile:
+for the few that take long there is `asyncio.to_thread(cluster.wait_for_isr, …)`.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+import weakref
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, cast
+
+import trio
+
+from impl.cluster import Cluster
+from impl.server.injections import Hold, Injection
+from impl.server.trace import TraceEvent
+from tidegauge.background_loop import BackgroundLoop
+
+P = ParamSpec("P")
+R = TypeVar("R")
+I = TypeVar("I", bound=Injection)  # noqa: E741 - an injection
+
+PATIENCE_S = 30.0
+
+
+def waiting(method: Callable[Concatenate[Cluster, P], Awaitable[R]]) -> Callable[Concatenate[RunningCluster, P], R]:
+    """A method that runs an async method of the cluster, and waits for it."""
+
+    @functools.wraps(method)
+    def call(self: RunningCluster, *args: P.args, **kwargs: P.kwargs) -> R:
+        return cast("R", self.run(method, *args, **kwargs))
+
+    return call  # type: ignore[return-value]
+
+
+def calling(method: Callable[Concatenate[Cluster, P], R]) -> Callable[Concatenate[RunningCluster, P], R]:
+    """A method that calls a method of the cluster in the cluster's thread."""
+
+    @functools.wraps(method)
+    def call(self: RunningCluster, *args: P.args, **kwargs: P.kwargs) -> R:
+        return cast("R", self.run(method, *args, **kwargs))
+
+    return call  # type: ignore[return-value]
+
+
+def injecting(
+    method: Callable[Concatenate[Cluster, P], I],
+) -> Callable[Concatenate[RunningCluster, P], RunningInjection[I]]:
+    """A method that injects something, and returns a handle of it for this side."""
+
+    @functools.wraps(method)
+    def call(self: RunningCluster, *args: P.args, **kwargs: P.kwargs) -> RunningInjection[I]:
+        return RunningInjection(self, self.run(method, *args, **kwargs))
+
+    return call  # type: ignore[return-value]
+
+
+class RunningInjection(Generic[I]):
+    """An injection into a running cluster. Used as `with`, it ends with the block."""
+
+    def __init__(self, cluster: RunningCluster, injection: I) -> None:
+        self._cluster = cluster
+        self._injection = injection
+
+    @property
+    def hits(self) -> int:
+        """How many requests it has struck."""
+        return self._injection.hits
+
+    @property
+    def waiting(self) -> int:
+        """How many requests a hold keeps now; 0 for anything else."""
+        return self._injection.waiting if isinstance(self._injection, Hold) else 0
+
+    def wait_for(self, count: int = 1) -> None:
+        """Return when a hold keeps so many requests. Raises TimeoutError."""
+        self._cluster.call(self._hold().wait_for, count)
+
+    def release(self, count: int | None = None) -> None:
+        """Let the `count` requests go that a hold has kept longest; without a number all, and keep none any more."""
+        self._cluster.call(self._hold().release, count)
+
+    def cancel(self) -> None:
+        """Strike nothing any more; what is held goes on."""
+        self._cluster.call(self._injection.cancel)
+
+    def _hold(self) -> Hold:
+        if not isinstance(self._injection, Hold):
+            raise TypeError("this injection keeps nothing back: only hold_requests and hold_acks do")
+        return self._injection
+
+    def __enter__(self) -> RunningInjection[I]:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.cancel()
+
+    def __repr__(self) -> str:
+        return repr(self._injection)
+
+
+class RunningCluster:
+    """A cluster in a thread of its own. Use it as `with`, or as `async with` in asyncio."""
+
+    def __init__(
+        self,
+        brokers: int = 1,
+        config: Mapping[str, Any] | None = None,
+        *,
+        host: Literal["tcp", "simulated"] = "tcp",
+        seed: int = 0,
+        patience_s: float = PATIENCE_S,
+        trace: bool = True,
+        **options: Any,
+    ) -> None:
+        """
+        brokers, config, host, seed, trace, and all other options: as `Cluster` has them.
+        patience_s: after so many seconds a call that waits raises TimeoutError.
+
+        Raises ValueError naming what is wrong, its value and the way out.
+        """
+        if not isinstance(patience_s, int | float) or patience_s <= 0:
+            raise ValueError(f"patience_s is {patience_s!r}: give a number of seconds above 0")
+        self._cluster = cluster = Cluster(brokers, seed, config, host=host, trace=trace, **options)
+        self.seed = seed
+        self.config = dict(config or {})
+        self.size = brokers
+        self.patience_s = patience_s
+        self._host = host
+        self._loop = BackgroundLoop("a running cluster", lambda: cluster, _stopped_clock(host))
+        self._finalizer: weakref.finalize[..., RunningCluster] | None = None
+        self._bootstrap_servers = ""
+
+    # --- running ---------------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> RunningCluster:
+        return self.start()
+
+    def start(self) -> RunningCluster:
+        """Start it where no `with` can stand; `stop` ends it."""
+        loop, cluster = self._loop, self._cluster
+        loop.start()
+        self._finalizer = weakref.finalize(self, _end_leaked, loop)
+        self._bootstrap_servers = loop.call(lambda: cluster.bootstrap_servers, self.patience_s)
+        return self
+
+    def stop(self) -> None:
+        """End it: afterwards no thread, socket or temporary file is left. Raises when the cluster failed by itself."""
+        if self._finalizer is not None:
+            self._finalizer.detach()
+        self._loop.stop()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            self.stop()
+        except RuntimeError as failure:
+            if error is None:
+                raise
+            error.add_note(str(failure))
+
+    async def __aenter__(self) -> RunningCluster:
+        return await _in_thread(self.start)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await _in_thread(lambda: self.__exit__(kind, error, traceback))
+
+    def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Run `function(cluster, …)`, async or not, in the cluster's thread, with the `Cluster` itself.
+
+        That is the way to all that the handle does not have: `cluster.run(lambda c: c.replica(0, "t").high_watermark)`.
+        """
+        return self.call(function, self._cluster, *args, **kwargs)
+
+    def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Run `function(…)`, async or not, in the cluster's thread. Raises what it raises, and TimeoutError."""
+        return self._loop.call(functools.partial(function, *args, **kwargs), timeout_s=self.patience_s)
+
+    # --- looking ---------------------------------------------------------------------------------------------------
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Where clients begin: `host:port` of every broker, separated by commas."""
+        if not self._bootstrap_servers:
+            raise RuntimeError("the cluster is not running: use it as `with running_cluster(...) as cluster:`")
+        return self._bootstrap_servers
+
+    @property
+    def trace(self) -> Sequence[TraceEvent]:
+        """What every node has decided so far."""
+        return tuple(self._cluster.trace)
+
+    @property
+    def faults(self) -> Sequence[str]:
+        """What was done to the cluster so far: time and call."""
+        return tuple(str(entry) for entry in self._cluster.fault_log.entries)
+
+    is_alive = calling(Cluster.is_alive)
+    leader = calling(Cluster.leader)
+    isr = calling(Cluster.isr)
+
+    # --- using -----------------------------------------------------------------------------------------------------
+
+    create_topic = waiting(Cluster.create_topic)
+    settle_metadata = waiting(Cluster.settle_metadata)
+    wait_for_isr = waiting(Cluster.wait_for_isr)
+    wait_for_leader = waiting(Cluster.wait_for_leader)
+
+    def advance(self, seconds: float) -> None:
+        """Let simulated time pass, at once; only with `host="simulated"`, where it stands still between calls."""
+        if self._host != "simulated":
+            raise RuntimeError(
+                "time passes by itself with host='tcp': only host='simulated' has time that stands still"
+            )
+        self._loop.call(functools.partial(trio.sleep, seconds), timeout_s=max(self.patience_s, 2 * seconds))
+
+    # --- nodes, links, disks ---------------------------------------------------------------------------------------
+
+    crash = waiting(Cluster.crash)
+    restart = waiting(Cluster.restart)
+    restart_controller = waiting(Cluster.restart_controller)
+    recover = waiting(Cluster.recover)
+    pause = calling(Cluster.pause)
+    resume = calling(Cluster.resume)
+    jump_clock = calling(Cluster.jump_clock)
+    isolate = calling(Cluster.isolate)
+    block = calling(Cluster.block)
+    heal = calling(Cluster.heal)
+    drop = calling(Cluster.drop)
+    delay = calling(Cluster.delay)
+    duplicate = calling(Cluster.duplicate)
+    reorder = calling(Cluster.reorder)
+    clear_faults = calling(Cluster.clear_faults)
+    reset_connections = calling(Cluster.reset_connections)
+    lapse_session = calling(Cluster.lapse_session)
+    elect = waiting(Cluster.elect)
+    fill_disk = calling(Cluster.fill_disk)
+    fail_disk = calling(Cluster.fail_disk)
+    heal_disk = calling(Cluster.heal_disk)
+    fail_next_sync = calling(Cluster.fail_next_sync)
+
+    # --- requests --------------------------------------------------------------------------------------------------
+
+    fail_requests = injecting(Cluster.fail_requests)
+    fail_produces = injecting(Cluster.fail_produces)
+    hold_requests = injecting(Cluster.hold_requests)
+    hold_acks = injecting(Cluster.hold_acks)
+    slow_answers = injecting(Cluster.slow_answers)
+    drop_connections = injecting(Cluster.drop_connections)
+
+
+def running_cluster(
+    brokers: int = 1,
+    config: Mapping[str, Any] | None = None,
+    *,
+    host: Literal["tcp", "simulated"] = "tcp",
+    seed: int = 0,
+    patience_s: float = PATIENCE_S,
+    trace: bool = True,
+    **options: Any,
+) -> RunningCluster:
+    """A cluster for any Kafka client, from here on in a thread of its own: see `RunningCluster`."""
+    return RunningCluster(brokers, config, host=host, seed=seed, patience_s=patience_s, trace=trace, **options)
+
+
+def _end_leaked(loop: BackgroundLoop[Cluster]) -> None:
+    if not loop.is_mine:
+        return
+    warnings.warn("a running cluster was not stopped: use it as `with`", ResourceWarning, stacklevel=2)
+    loop.stop()
+
+
+def _stopped_clock(host: str) -> Any:
+    if host != "simulated":
+        return None
+    from trio.testing import MockClock
+
+    return MockClock()
+
+
+async def _in_thread(function: Callable[[], R]) -> R:
+    """Run a blocking function off the caller's event loop."""
+    if trio.lowlevel.in_trio_run():
+        return await trio.to_thread.run_sync(function)
+    import asyncio
+
+    return await asyncio.to_thread(function)
