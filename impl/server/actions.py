@@ -38,6 +38,7 @@ class BrokerActions:
         Raises UnreachableError, NoAnswerError or RegistrationRefusedError.
         """
         self._broker.broker_epoch = await self._broker.controller.register()
+        self._broker.directory_failures.forget()
         return self._broker.broker_epoch
 
     async def heartbeat(self) -> bool:
@@ -146,6 +147,7 @@ class BrokerActions:
             checkpoint_ms = config.replica_high_watermark_checkpoint_interval_ms
             nursery.start_soon(self._every, checkpoint_ms, partial_disk(self, self.checkpoint_high_watermark))
             nursery.start_soon(self._every, config.log_flush_scheduler_interval_ms, partial_disk(self, self.flush))
+            nursery.start_soon(self._broker.cleaner.run)
 
     async def _join(self) -> None:
         """Register, catch up, and be unfenced; again until it works."""

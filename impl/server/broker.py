@@ -35,8 +35,10 @@ from impl.server.config import ServerConfig
 from impl.server.connection import Service
 from impl.server.context import Handler, RequestContext
 from impl.server.controller_link import ControllerLink
+from impl.server.directory_failures import DirectoryFailures
 from impl.server.handlers import HANDLERS
 from impl.server.isr_proposals import IsrProposals
+from impl.server.log_cleaner import LogCleaner
 from impl.server.metadata import MetadataCache
 from impl.server.partitions import Partitions
 from impl.server.peers import Peers
@@ -45,7 +47,7 @@ from impl.server.security.acl_authorizer import make_authorizer
 from impl.server.security.broker_listener import BrokerListener
 from impl.server.security.listeners import plan_listeners
 from impl.server.trace import Tracer
-from impl.storage.log_directory import LogDirectory
+from impl.storage.log_directories import LogDirectories
 from impl.wire.apis import BROKER_APIS, ApiKey
 from impl.wire.primitives import topic_uuid
 
@@ -80,6 +82,13 @@ class Node:
     """Where an earlier process of this node listened, by listener; there it listens again."""
 
 
+    @property
+    def log_directories(self) -> list[str]:
+        """The paths of `log.dirs`, relative ones within the node's directory; that one itself where none are named."""
+        names = self.config.log_dirs or ((self.config.log_dir,) if self.config.log_dir else ())
+        return [name if name.startswith("/") else f"{self.directory}/{name}" for name in names] or [self.directory]
+
+
 class Broker:
     """One broker. `await nursery.start(broker.run)` returns when it listens."""
 
@@ -90,6 +99,7 @@ class Broker:
         self.config = node.config
         self.network = node.network
         self.clock = node.clock
+        self.disk = node.disk
         self.tracer = node.tracer
         self.cluster_id = node.cluster_id
         self.rack = node.rack
@@ -100,17 +110,21 @@ class Broker:
         """-1 until this process has registered."""
         self.nursery: trio.Nursery
         self.controller: ControllerLink
+        self.halted: str | None = None
+        """Why the broker has stopped by itself; None while it has not."""
         self.unfenced = trio.Event()
         """Set when a heartbeat has first shown this process unfenced."""
         self.metadata = MetadataCache()
-        directory = LogDirectory.open(
+        directories = LogDirectories.open(
             node.disk,
-            node.directory,
+            node.log_directories,
             cluster_id=node.cluster_id,
             node_id=node.id,
-            directory_id=topic_uuid(f"00000000-0000-4000-8000-{node.id:012d}"),
+            new_id=lambda number: topic_uuid(f"00000000-0000-4000-{0x8000 + number:04x}-{node.id:012d}"),
         )
-        self.partitions = Partitions(node.id, directory, node.config, node.clock, node.tracer, replica_class)
+        self.partitions = Partitions(node.id, directories, node.config, node.clock, node.tracer, replica_class)
+        self.directory_failures = DirectoryFailures(self)
+        self.cleaner = LogCleaner(self)
         self.peers = Peers(self)
         self.fetchers = ReplicaFetchers(self)
         self.proposals = IsrProposals(self)
@@ -210,6 +224,11 @@ class Broker:
         if not names_its_software(request, context.api_version):
             return invalid_request()
         return api_versions_response(self._versions, self.metadata.image.offset, context.api_version)
+
+    def halt(self, reason: str) -> None:
+        """Stop serving at once, as after a crash: there is nothing that this broker could still do."""
+        self.halted = reason
+        self.nursery.cancel_scope.cancel()
 
     def stop(self) -> None:
         """A clean shutdown's last act, before the nursery is cancelled: logs flushed, checkpoints written."""

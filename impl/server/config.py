@@ -47,6 +47,26 @@ class ServerConfig(SecuritySettings):
     replica_high_watermark_checkpoint_interval_ms: int = whole(
         5_000, doc="How often high watermarks are written to disk.", kind=LONG
     )
+    log_dir: str = settings.text("", "The directory of the logs, where log.dirs names none.")
+    log_dirs: tuple[str, ...] = settings.names((), "The directories of the logs; relative ones in the node's own.")
+    log_cleaner_enable: bool = flag(True, "Whether logs with the policy compact are compacted.")
+    log_cleaner_threads: int = whole(1, doc="Logs that are compacted at once.", update=settings.Update.CLUSTER_WIDE)
+    log_cleaner_backoff_ms: int = whole(
+        15_000, least=0, doc="The cleaner's wait when nothing is dirty.", kind=LONG, update=settings.Update.CLUSTER_WIDE
+    )
+    log_cleaner_dedupe_buffer_size: int = whole(
+        128 << 20,
+        doc="Bytes of all offset maps, 24 for each dirty key.",
+        kind=LONG,
+        update=settings.Update.CLUSTER_WIDE,
+    )
+    log_cleaner_io_buffer_load_factor: float = settings.ratio(0.9, "How full an offset map may become.", least=0.01)
+    log_cleaner_io_max_bytes_per_second: float = settings.ratio(
+        1.7976931348623157e308,
+        "Bytes that the cleaner may read and write in a second.",
+        least=1.0,
+        most=1.7976931348623157e308,
+    )
     log_flush_scheduler_interval_ms: int = whole((1 << 63) - 1, doc="How often logs are looked at for a sync.")
 
     broker_heartbeat_interval_ms: int = whole(2_000, doc="How often a broker renews its session.")

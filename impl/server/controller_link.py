@@ -83,6 +83,7 @@ class ControllerLink:
                 ),
                 features=(),
                 rack=self._broker.rack,
+                log_dirs=self._broker.directory_failures.online_ids,
             )
         )
         if response.error_code is not ErrorCode.none:
@@ -98,6 +99,7 @@ class ControllerLink:
                 current_metadata_offset=i64(metadata_offset),
                 want_fence=False,
                 want_shut_down=False,
+                offline_log_dirs=self._broker.directory_failures.offline_ids,
             )
         )
         return response

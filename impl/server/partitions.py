@@ -3,19 +3,23 @@
 Whoever calls a replica's core (a handler, a fetcher, a timer) calls `carry_out` right after it: the core's effects wake
 waiting requests, send ISR proposals and re-aim fetchers. Between the two nothing is awaited, so that no other task sees
 a replica whose effects are still to come.
+
+Whoever meets an `OSError` of a log calls `storage_failed`: the log's directory goes offline with all its replicas
+(KIP-112). They are not hosted any more, what waits for them is woken and told, and they stay away until the broker
+starts again, wherever the metadata say that they belong.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 import attrs
 from kio.schema.errors import ErrorCode
 
 from impl.controller.image import ClusterImage, TopicImage
-from impl.controller.topic_config import MIN_INSYNC_REPLICAS, config_value
+from impl.controller.topic_config import MIN_INSYNC_REPLICAS, TOPIC_CONFIGS, config_value
 from impl.partition.messages import (
     FollowerFetch,
     HighWatermarkAdvanced,
@@ -33,12 +37,16 @@ from impl.server.purgatory import Purgatory
 from impl.server.trace import Tracer
 from impl.storage.config import LogConfig
 from impl.storage.log import Log
+from impl.storage.log_directories import LogDirectories, NoLogDirectoryError
 from impl.storage.log_directory import LogDirectory
 from impl.wire.primitives import topic_uuid
 from impl.wire.records import RecordError
 
 TopicPartition = tuple[str, int]
-LOG_SETTINGS: Final = ("max.message.bytes", "segment.bytes", "index.interval.bytes", "flush.messages", "flush.ms")
+LOG_SETTINGS: Final = tuple(
+    name for field in attrs.fields(LogConfig) if (name := field.name.replace("_", ".")) in TOPIC_CONFIGS
+)
+"""Topic settings that are a log's."""
 
 
 @attrs.define(eq=False)
@@ -52,6 +60,8 @@ class Partition:
     replica: PartitionReplica
     outstanding: list[FollowerFetch] = attrs.field(factory=list)
     """Fetches that this replica sent and that are not answered yet."""
+    is_offline: bool = False
+    """Whether its log directory has failed: neither its log nor its replica is to be used."""
 
     @property
     def key(self) -> TopicPartition:
@@ -68,7 +78,7 @@ class Partitions:
     def __init__(
         self,
         broker_id: int,
-        directory: LogDirectory,
+        directories: LogDirectories,
         config: ServerConfig,
         clock: Clock,
         tracer: Tracer,
@@ -83,18 +93,25 @@ class Partitions:
         """Followers' fetches: woken when the log grows, or the ISR or the leader moves."""
         self.on_proposal: Callable[[Partition], None] = lambda partition: None
         self.on_leadership: Callable[[Partition], None] = lambda partition: None
+        self.on_directory_failure: Callable[[LogDirectory, list[Partition]], None] = lambda directory, lost: None
+        self.directories = directories
+        self.preferred_directories: dict[TopicPartition, str] = {}
+        """Where replicas that are not here yet are to go (AlterReplicaLogDirs)."""
         self._hosted: dict[TopicPartition, Partition] = {}
-        self._directory = directory
+        self._offline: set[TopicPartition] = set()
+        self._log_configs: dict[tuple[tuple[str, str], ...], LogConfig] = {}
         self._config = config
         self._clock = clock
         self._tracer = tracer
         self._replica_class = replica_class
-        self._checkpointed = directory.high_watermarks()
+        self._checkpointed = directories.high_watermarks()
         self._flushed: dict[TopicPartition, int] = {}
-        for topic, index in directory.partitions():
-            topic_id = directory.topic_id(topic, index)
+        directories.on_failure = self._directory_failed
+        for topic, index in directories.partitions():
+            topic_id = directories.topic_id(topic, index)
             partition = self._open(topic, index, "" if topic_id is None else str(topic_id), LogConfig(), None)
-            tracer.replica("Restart", topic, index, partition.replica)
+            if partition is not None:
+                tracer.replica("Restart", topic, index, partition.replica)
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(list(self._hosted.values()))
@@ -106,6 +123,10 @@ class Partitions:
         """The partition, if this broker hosts it."""
         return self._hosted.get((topic, index))
 
+    def is_offline(self, topic: str, index: int) -> bool:
+        """Whether this broker had the partition's replica in a log directory that has failed."""
+        return (topic, index) in self._offline
+
     @property
     def checkpointed_high_watermarks(self) -> Mapping[TopicPartition, int]:
         """What the high watermark checkpoint on disk says."""
@@ -116,9 +137,11 @@ class Partitions:
     def apply_metadata(self, image: ClusterImage) -> None:
         """Host what the image newly puts here, and tell each replica the newest word on it."""
         for topic, index, registration in image.partitions():
-            if self.broker_id not in registration.replicas:
+            if self.broker_id not in registration.replicas or (topic, index) in self._offline:
                 continue
-            self._apply(self._host(image.topics[topic], index), registration, image.controller_epoch)
+            partition = self._host(image.topics[topic], index)
+            if partition is not None:
+                self._apply(partition, registration, image.controller_epoch)
 
     def _apply(self, partition: Partition, registration: PartitionRegistration, controller_epoch: int) -> None:
         if partition.replica.apply_metadata(registration, controller_epoch, self._clock.now_ms()):
@@ -133,28 +156,42 @@ class Partitions:
             )
         self.carry_out(partition)
 
-    def _host(self, topic: TopicImage, index: int) -> Partition:
-        """The partition with the topic's settings, its log opened or created if need be."""
-        log_config = LogConfig.from_properties({name: self._setting(topic, name) for name in LOG_SETTINGS})
+    def _host(self, topic: TopicImage, index: int) -> Partition | None:
+        """The partition with the topic's settings, its log opened or created if need be; None when the disk fails."""
+        log_config = self._log_config(topic)
         partition = self._hosted.get((topic.name, index))
         if partition is None or partition.topic_id != topic.topic_id:
             partition = self._open(topic.name, index, topic.topic_id, log_config, topic_uuid(topic.topic_id))
+        if partition is None:
+            return None
         partition.log.config = log_config
         partition.replica.config = attrs.evolve(
             partition.replica.config, min_insync_replicas=self._setting(topic, MIN_INSYNC_REPLICAS)
         )
         return partition
 
-    def _open(self, topic: str, index: int, topic_id: str, config: LogConfig, claim: UUID | None) -> Partition:
+    def _log_config(self, topic: TopicImage) -> LogConfig:
+        key = tuple(sorted(topic.configs.items()))
+        if key not in self._log_configs:
+            settings = {name: self._setting(topic, name) for name in LOG_SETTINGS}
+            self._log_configs[key] = LogConfig.from_properties(settings)
+        return self._log_configs[key]
+
+    def _open(self, topic: str, index: int, topic_id: str, config: LogConfig, claim: UUID | None) -> Partition | None:
         key = topic, index
-        log = self._directory.open_log(topic, index, config, self._clock.now_ms(), claim)
+        into = self.preferred_directories.pop(key, None)
+        try:
+            log = self.directories.open_log(topic, index, config, self._clock.now_ms(), claim, into=into)
+        except (OSError, NoLogDirectoryError):
+            self._offline.add(key)
+            return None
         settings = PartitionConfig(replica_lag_time_max_ms=self._config.replica_lag_time_max_ms)
         replica = self._replica_class(self.broker_id, log, settings, self._checkpointed.get(key, 0))
         partition = self._hosted[key] = Partition(topic, index, topic_id, log, replica)
         return partition
 
-    def _setting(self, topic: TopicImage, name: str) -> int:
-        return int(config_value(topic.configs, name, self._config.topic_defaults))
+    def _setting(self, topic: TopicImage, name: str) -> Any:
+        return config_value(topic.configs, name, self._config.topic_defaults)
 
     # --- effects -----------------------------------------------------------------------------------------------
 
@@ -184,39 +221,60 @@ class Partitions:
 
     # --- disk --------------------------------------------------------------------------------------------------
 
+    def storage_failed(self, partition: Partition, error: Exception) -> ErrorCode:
+        """What a client is told when a log refuses an operation; a disk that fails takes its directory offline."""
+        directory = self.directories.where(*partition.key)
+        if isinstance(error, OSError) and directory is not None and not partition.is_offline:
+            self.directories.fail(directory, error)
+        return storage_error_code(error)
+
+    def _directory_failed(self, directory: LogDirectory, _: OSError) -> None:
+        """The replicas in the directory are gone for this broker; whoever waits for one is told."""
+        lost = [partition for key, partition in self._hosted.items() if key in directory.logs]
+        self._offline |= directory.logs.keys()
+        for partition in lost:
+            del self._hosted[partition.key]
+            partition.is_offline = True
+        for partition in lost:
+            self._wake_all(partition.key)
+        self.on_directory_failure(directory, lost)
+
     def flush(self) -> None:
-        """Bring every log to stable storage, and note how far each one is. Raises OSError when the disk fails."""
+        """Bring every log to stable storage, and note how far each one is."""
         for partition in self:
-            if partition.log.flushed_end_offset < partition.log.log_end_offset:
-                partition.log.flush()
-                self._tracer.replica("Flush", partition.topic, partition.index, partition.replica)
+            if not partition.is_offline and partition.log.flushed_end_offset < partition.log.log_end_offset:
+                try:
+                    partition.log.flush()
+                except OSError as error:
+                    self.storage_failed(partition, error)
+                else:
+                    self._tracer.replica("Flush", partition.topic, partition.index, partition.replica)
         flushed = {partition.key: partition.log.flushed_end_offset for partition in self}
         if flushed != self._flushed:
-            self._directory.checkpoint()
+            self.directories.checkpoint()
             self._flushed = flushed
 
     def checkpoint_high_watermarks(self) -> None:
-        """Write every high watermark to the disk, where a restart begins from it. Raises OSError."""
+        """Write every high watermark to the disk, where a restart begins from it."""
         current = {partition.key: partition.replica.high_watermark for partition in self}
         changed = [
             partition for partition in self if self._checkpointed.get(partition.key, 0) != current[partition.key]
         ]
         if not changed:
             return
-        self._directory.checkpoint_high_watermarks(current)
+        self.directories.checkpoint_high_watermarks(current)
         self._checkpointed = current
-        for partition in changed:
+        for partition in (one for one in changed if not one.is_offline):
             self._tracer.replica("CheckpointHighWatermark", partition.topic, partition.index, partition.replica)
 
     def close(self) -> None:
         """A clean shutdown: flush, checkpoint, and let go of the files."""
         self.checkpoint_high_watermarks()
-        self._directory.close()
+        self.directories.close()
 
     def abandon(self) -> None:
         """Let go of the files as they are."""
-        for partition in self:
-            partition.log.abandon()
+        self.directories.abandon()
 
 
 def storage_error_code(error: Exception) -> ErrorCode:

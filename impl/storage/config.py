@@ -41,7 +41,7 @@ def _between(least: float, most: float) -> Callable[[object, attrs.Attribute[flo
 
 
 def _policies(_: object, attribute: attrs.Attribute[frozenset[str]], value: frozenset[str]) -> None:
-    if not value or not value <= set(CLEANUP_POLICIES):
+    if not value <= set(CLEANUP_POLICIES):
         raise ValueError(f"cleanup.policy is {', '.join(sorted(value))!r}: use compact, delete, or both")
 
 
