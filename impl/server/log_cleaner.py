@@ -1,6 +1,6 @@
 """The cleaner of a broker: compacts the dirtiest log, then the next, and rests when nothing is dirty.
 
-A round is a generator of small pieces of work (`impl.storage.cleaner`). They are done here, in the broker's own loop and
+A round is a generator of small pieces of work (`impl.storage.cleaner`). They are done here, in the broker's loop and
 in the order that the loop gives, so that a simulated run stays a function of its seed; between them others get their
 turn, and the rate of `log.cleaner.io.max.bytes.per.second` is kept. A thread would not help: it would hold the
 interpreter for as long.
