@@ -10,6 +10,8 @@ from collections.abc import Mapping
 
 import attrs
 
+from spec.controlled_shutdown import ControlledShutdown
+from spec.reassignment import Reassignment
 from spec.replication import Bounds, Replication
 from spec.replication_state import Acks
 
@@ -96,6 +98,32 @@ _ALL = (
         "acks",
         Replication(brokers=2, max_records=2, min_insync_replicas=2, acks=tuple(Acks), bounds=_calm(shrinks=1)),
         "acks 0, 1 and all beside each other, with an ISR that gets too small",
+    ),
+    Model(
+        "reassignment",
+        Reassignment(
+            brokers=3, max_records=1, initial_replicas=(0, 1), targets=((1, 2),), bounds=_calm(reassignments=1)
+        ),
+        "a partition that moves from two brokers to two others, or changes its mind on the way",
+    ),
+    Model(
+        "reassignment-crash",
+        Reassignment(
+            brokers=2, max_records=1, initial_replicas=(0,), targets=((1,),), bounds=_calm(reassignments=1, crashes=1)
+        ),
+        "a move during which a broker dies and comes back with what it had",
+    ),
+    Model(
+        "reassignment-back",
+        Reassignment(
+            brokers=2, max_records=1, initial_replicas=(0,), targets=((1,), (0,)), bounds=_calm(reassignments=2)
+        ),
+        "a replica that is deleted and added again: what it once had counts no more",
+    ),
+    Model(
+        "controlled-shutdown",
+        ControlledShutdown(brokers=2, max_records=1, bounds=_calm(shrinks=1, controlled_shutdowns=1)),
+        "a broker that hands over and leaves while the ISR changes, and its return",
     ),
 )
 

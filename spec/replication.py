@@ -26,7 +26,7 @@ A historical bug (`spec.bugs`) is a subclass that overrides one of these rules.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -47,6 +47,7 @@ from spec.replication_state import (
     FetchRequest,
     FetchResponse,
     Log,
+    PartitionWord,
     Perturbation,
     RemoteReplica,
     Replica,
@@ -68,6 +69,8 @@ class Bounds:
     preferred_elections: int = 0
     unclean_elections: int = 0
     controller_failovers: int = 0
+    reassignments: int = 0
+    controlled_shutdowns: int = 0
 
     @cached_property
     def by_kind(self) -> tuple[int, ...]:
@@ -238,7 +241,29 @@ class Replication(Machine[State]):
         """Nothing is cut before the new leader has shown where the logs part."""
         return follower.log_end_offset
 
+    def hosts(self, word: PartitionWord, broker: int) -> bool:
+        """Whether the controller wants a replica on the broker."""
+        return True
+
+    def deleted(self, replica: Replica, word: PartitionWord) -> Replica:
+        """What is left at a broker that has lost its replica: nothing but what the controller said."""
+        raise NotImplementedError("every broker has a replica in this machine")
+
     # --- rules of the controller -------------------------------------------------------------------------------
+
+    def replica_order(self, controller: Controller) -> Sequence[int]:
+        """The replica list, the preferred leader first."""
+        return range(self.brokers)
+
+    def with_isr(self, controller: Controller, isr: tuple[int, ...]) -> tuple[Controller, bool]:
+        """The partition with the ISR that its leader proposed, and whether that led to an unclean election."""
+        departed = tuple(b for b in controller.isr if b not in isr)
+        elr = self.elr_after(isr, tuple(sorted({*controller.elr, *departed})))
+        return attrs.evolve(controller, isr=isr, elr=elr), False
+
+    def registered(self, controller: Controller, replica: Replica, broker: int) -> Controller:
+        """The partition once a new process of the broker has registered."""
+        return self.on_unclean_registration(controller, broker)
 
     def alter_partition_error(self, controller: Controller, request: AlterPartitionRequest) -> Error:
         """ISR changes are conditional updates: of the right incarnation, leader epoch and partition epoch."""
@@ -296,7 +321,7 @@ class Replication(Machine[State]):
 
     def elect(self, controller: Controller, *, unclean: bool) -> tuple[int, bool]:
         """(leader, whether uncleanly elected): by replica order in the ISR, then the ELR, then whoever is left."""
-        live = [b for b in range(self.brokers) if not controller.sessions[b].fenced]
+        live = [b for b in self.replica_order(controller) if not controller.sessions[b].fenced]
         for candidates in (controller.isr, controller.elr):
             for broker in live:
                 if broker in candidates:

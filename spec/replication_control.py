@@ -107,10 +107,8 @@ class ReceiveAlterPartition(ReplicationAction):
         request, controller = self.request, state.controller
         error = machine.alter_partition_error(controller, request)
         if not error:
-            isr = tuple(broker for broker, _ in request.isr)
-            departed = tuple(b for b in controller.isr if b not in isr)
-            elr = machine.elr_after(isr, tuple(sorted({*controller.elr, *departed})))
-            state = committed(state, attrs.evolve(controller, isr=isr, elr=elr))
+            changed, unclean = machine.with_isr(controller, tuple(broker for broker, _ in request.isr))
+            state = committed(state, changed, unclean=unclean)
             controller = state.controller
         response = AlterPartitionResponse(
             request.leader,
@@ -132,7 +130,7 @@ class ReceiveAlterPartition(ReplicationAction):
 def committed(state: State, controller: Controller, *, unclean: bool = False) -> State:
     """The controller writes a change of the partition: one partition epoch on, if anything but sessions changed."""
     old = state.controller
-    if (controller.leader, controller.isr, controller.elr) != (old.leader, old.isr, old.elr):
+    if controller.registration != old.registration:
         controller = attrs.evolve(controller, partition_epoch=old.partition_epoch + 1)
     history = state.history
     if unclean:
@@ -223,6 +221,8 @@ class ApplyMetadata(BrokerAction):
         word = state.replicas[broker].pulled or state.controller.word
         if word.partition_epoch < old.partition_epoch or word.controller_epoch < old.controller_epoch:
             return state.with_replica(broker, old)
+        if not machine.hosts(word, broker):
+            return state.with_replica(broker, machine.deleted(old, word))
         new = attrs.evolve(
             old,
             controller_epoch=word.controller_epoch,
@@ -230,6 +230,7 @@ class ApplyMetadata(BrokerAction):
             leader_epoch=word.leader_epoch,
             partition_epoch=word.partition_epoch,
             isr=word.isr,
+            replicas=word.replicas,
             pending_isr=old.pending_isr if old.partition_epoch == word.partition_epoch else (),
         )
         if new.leader_epoch == old.leader_epoch:
@@ -277,13 +278,15 @@ class PreferredElection(ReplicationAction):
         controller = state.controller
         if not machine.may_perturb(state, Perturbation.PREFERRED_ELECTION):
             return "no more preferred elections in this model"
-        if controller.leader == 0:
+        preferred = machine.replica_order(controller)[0]
+        if controller.leader == preferred:
             return "the preferred replica leads"
-        eligible = 0 in controller.isr and not controller.sessions[0].fenced
+        eligible = preferred in controller.isr and not controller.sessions[preferred].fenced
         return "" if eligible else "the preferred replica is not in sync"
 
     def effect(self, machine: Machine, state: State) -> State:
-        return committed(state.spend(Perturbation.PREFERRED_ELECTION), machine.led_by(state.controller, 0))
+        preferred = machine.replica_order(state.controller)[0]
+        return committed(state.spend(Perturbation.PREFERRED_ELECTION), machine.led_by(state.controller, preferred))
 
 
 @attrs.frozen

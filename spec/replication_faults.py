@@ -55,8 +55,9 @@ class Register(BrokerAction):
     def effect(self, machine: Machine, state: State) -> State:
         broker_epoch = state.controller.sessions[self.broker].broker_epoch + 1
         controller = with_session(state.controller, self.broker, Session(broker_epoch, fenced=True))
-        controller, unclean = machine.with_leader(machine.on_unclean_registration(controller, self.broker))
-        replica = attrs.evolve(state.replicas[self.broker], broker_epoch=broker_epoch)
+        replica = state.replicas[self.broker]
+        controller, unclean = machine.with_leader(machine.registered(controller, replica, self.broker))
+        replica = attrs.evolve(replica, broker_epoch=broker_epoch, stopped_cleanly_in=NONE)
         return committed(state.with_replica(self.broker, replica), controller, unclean=unclean)
 
 
@@ -68,6 +69,8 @@ class Unfence(BrokerAction):
         replica, session = state.replicas[self.broker], state.controller.sessions[self.broker]
         if not session.fenced:
             return f"broker {self.broker} is not fenced"
+        if session.shutting_down:
+            return f"broker {self.broker} was told that it may stop"
         if replica.broker_epoch != session.broker_epoch or replica.leader_epoch == NONE:
             return f"broker {self.broker} has not caught up with the metadata"
         return not_acting(state, self.broker)

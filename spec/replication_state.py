@@ -53,6 +53,8 @@ class Perturbation(IntEnum):
     PREFERRED_ELECTION = 6
     UNCLEAN_ELECTION = 7
     CONTROLLER_FAILOVER = 8
+    REASSIGNMENT = 9
+    CONTROLLED_SHUTDOWN = 10
 
 
 @attrs.frozen(order=True)
@@ -135,6 +137,7 @@ class PartitionWord:
     leader_epoch: int
     partition_epoch: int
     isr: tuple[int, ...]
+    replicas: tuple[int, ...] = ()
 
 
 @attrs.frozen(cache_hash=True)
@@ -158,6 +161,10 @@ class Replica:
     pending_isr: tuple[int, ...] = ()
     outstanding: tuple[FetchRequest, ...] = ()
     pulled: PartitionWord | None = None
+    replicas: tuple[int, ...] = ()
+    """The replica list, where it changes (`spec.reassignment`); else () for all brokers."""
+    stopped_cleanly_in: int = NONE
+    """The broker epoch in which its last process stopped with nothing lost (`spec.controlled_shutdown`)."""
 
     @property
     def log_end_offset(self) -> int:
@@ -179,6 +186,8 @@ class Session:
 
     broker_epoch: int = 0
     fenced: bool = False
+    shutting_down: bool = False
+    """It has asked to be relieved of its leaderships (KIP-841)."""
 
 
 @attrs.frozen(cache_hash=True)
@@ -193,10 +202,19 @@ class Controller:
     isr: tuple[int, ...]
     elr: tuple[int, ...] = ()
     last_known_leader: int = NONE
+    replicas: tuple[int, ...] = ()
+    """In order of preference, where the list changes (`spec.reassignment`); else () for all brokers."""
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
 
     @property
     def word(self) -> PartitionWord:
-        return PartitionWord(self.epoch, self.leader, self.leader_epoch, self.partition_epoch, self.isr)
+        return PartitionWord(self.epoch, self.leader, self.leader_epoch, self.partition_epoch, self.isr, self.replicas)
+
+    @property
+    def registration(self) -> tuple[object, ...]:
+        """What a change of the partition changes, besides its epochs."""
+        return (self.leader, self.leader_epoch, self.isr, self.elr, self.replicas, self.adding, self.removing)
 
 
 @attrs.frozen(cache_hash=True)

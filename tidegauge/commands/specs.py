@@ -40,6 +40,8 @@ SPECS: Mapping[str, Callable[[str | None], Model]] = {
 
 
 def bugs_of(spec: str) -> tuple[str, ...]:
+    if spec in MODELS and type(MODELS[spec].machine) is not Replication:
+        return ()
     return tuple(variants() if spec == "kip320" else BUGS)
 
 
@@ -48,7 +50,7 @@ def model(spec: str, bug: str | None, constants: Iterable[str]) -> Model:
     if spec not in SPECS:
         raise Unusable(f"there is no specification {spec!r}: choose one of {', '.join(SPECS)}")
     if bug is not None and bug not in bugs_of(spec):
-        raise Unusable(f"{spec} has no bug {bug!r}: choose one of {', '.join(bugs_of(spec))}")
+        raise Unusable(f"{spec} has no bug {bug!r}: choose one of {', '.join(bugs_of(spec)) or 'none'}")
     machine = SPECS[spec](bug)
     for word in constants:
         machine = with_constant(machine, word)

@@ -1,0 +1,100 @@
+"""Controlled shutdown, by hand and exhaustively."""
+
+from __future__ import annotations
+
+import pytest
+
+from model_tests.spec.test_replication import Walk
+from spec.controlled_shutdown import (
+    BeginShutdown,
+    ControlledShutdown,
+    EmptiesTheIsr,
+    GiveUpWaiting,
+    GrantShutdown,
+    Stop,
+    TrustsEveryRestart,
+)
+from spec.explorer import explore
+from spec.models import MODELS
+from spec.replication import Bounds
+from spec.replication_actions import Append
+from spec.replication_control import ApplyMetadata
+from spec.replication_faults import LapseSession, Register, Restart, Unfence
+from spec.replication_state import NONE, Error
+
+BOUNDS = Bounds(shrinks=0, lapses=9, crashes=9, controlled_shutdowns=9)
+
+
+def walking(**constants: int) -> Walk:
+    return Walk(ControlledShutdown(**{"brokers": 3, "max_records": 3, "bounds": BOUNDS, **constants}))  # type: ignore[arg-type]
+
+
+def test_leadership_moves_first_and_the_broker_leaves_the_isr() -> None:
+    walk = walking().do(BeginShutdown(0))
+    controller = walk.state.controller
+    assert (controller.leader, controller.isr, controller.leader_epoch) == (1, (1, 2), 1)
+    assert not controller.sessions[0].fenced
+    walk.do(GrantShutdown(0), Stop(0))
+    assert not walk.state.replicas[0].running
+
+
+def test_a_broker_that_is_shutting_down_is_passed_over() -> None:
+    walk = walking().do(BeginShutdown(1), LapseSession(0))
+    assert walk.state.controller.leader == 2
+
+
+def test_a_broker_that_is_shutting_down_joins_no_isr() -> None:
+    walk = walking().do(BeginShutdown(2), ApplyMetadata(0)).fetch(2).decide()
+    (refusal,) = walk.state.network.alter_responses
+    assert refusal.error is Error.INELIGIBLE_REPLICA
+
+
+def test_the_last_of_the_isr_waits_for_somebody_to_join_and_then_hands_over() -> None:
+    walk = walking(brokers=2).do(Append(0), LapseSession(1), ApplyMetadata(1), Unfence(1))
+    walk.do(ApplyMetadata(0), BeginShutdown(0))
+    assert (walk.state.controller.leader, walk.state.controller.isr) == (0, (0,))
+    assert "others may join" in GrantShutdown(0).guard(walk.machine, walk.state)
+    walk.fetch(1).fetch(1).decide()
+    assert (walk.state.controller.leader, walk.state.controller.isr) == (1, (1,))
+    walk.do(GrantShutdown(0))
+
+
+def test_the_last_of_the_isr_leaves_last_and_is_eligible_when_it_is_back() -> None:
+    walk = walking(brokers=2).do(Append(0), LapseSession(1), BeginShutdown(0), GrantShutdown(0), Stop(0))
+    assert (walk.state.controller.leader, walk.state.controller.elr) == (NONE, (0,))
+    walk.do(Restart(0), Register(0), ApplyMetadata(0), Unfence(0))
+    assert walk.state.controller.leader == 0
+    assert len(walk.state.replicas[0].log) == 1
+
+
+def test_a_broker_that_has_waited_long_enough_leaves_last() -> None:
+    walk = walking(brokers=2).do(LapseSession(1), ApplyMetadata(1), Unfence(1), BeginShutdown(0))
+    walk.do(GiveUpWaiting(0), Stop(0))
+    assert (walk.state.controller.leader, walk.state.controller.elr) == (NONE, (0,))
+
+
+def test_every_reachable_state_satisfies_every_invariant() -> None:
+    exploration = explore(MODELS["controlled-shutdown"].machine)
+    assert exploration.complete
+    assert exploration.holds, exploration.violations[0]
+    assert not exploration.unreached
+
+
+@pytest.mark.parametrize(
+    ("machine", "falls"),
+    [
+        (EmptiesTheIsr(brokers=2, max_records=1, bounds=BOUNDS), "ShutdownNeverEmptiesTheIsr"),
+        (
+            TrustsEveryRestart(
+                brokers=2,
+                max_records=1,
+                min_insync_replicas=2,
+                bounds=Bounds(shrinks=0, lapses=0, crashes=1, controlled_shutdowns=1),
+            ),
+            "LeaderCandidateCompleteness",
+        ),
+    ],
+    ids=["empties the ISR", "trusts every restart"],
+)
+def test_a_wrong_rule_is_found(machine: ControlledShutdown, falls: str) -> None:
+    assert explore(machine).violations[0].invariant == falls

@@ -1,0 +1,104 @@
+"""Reassignment, by hand and exhaustively; and what happens when one of its rules is wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from model_tests.spec.test_replication import Walk
+from spec.explorer import explore
+from spec.models import MODELS
+from spec.reassignment import Reassignment
+from spec.reassignment_actions import CancelReassignment, StartReassignment
+from spec.reassignment_bugs import BUGS, buggy, correct
+from spec.replication import Bounds
+from spec.replication_actions import Append
+from spec.replication_control import ApplyMetadata
+from spec.replication_faults import LapseSession, Unfence
+from spec.replication_state import NONE
+
+BOUNDS = Bounds(shrinks=1, lapses=9, reassignments=9)
+
+
+@pytest.fixture
+def moving() -> Walk:
+    """A partition on broker 0 with one committed record, on its way to brokers 1 and 2."""
+    walk = Walk(Reassignment(brokers=3, max_records=3, initial_replicas=(0,), bounds=BOUNDS))
+    return walk.do(Append(0), StartReassignment((1, 2)), *map(ApplyMetadata, range(3)))
+
+
+def test_the_list_grows_first_and_the_old_replica_leads_on(moving: Walk) -> None:
+    controller = moving.state.controller
+    assert (controller.replicas, controller.adding, controller.removing) == ((1, 2, 0), (1, 2), (0,))
+    assert (controller.leader, controller.isr, controller.leader_epoch) == (0, (0,), 0)
+
+
+def test_it_completes_with_the_last_of_the_target_in_sync_and_the_leader_moves(moving: Walk) -> None:
+    moving.fetch(1).fetch(1).decide()
+    assert moving.state.controller.isr == (0, 1)
+    assert moving.state.controller.adding == (1, 2)
+    moving.do(ApplyMetadata(0)).fetch(2).fetch(2).decide()
+    controller = moving.state.controller
+    assert (controller.replicas, controller.adding, controller.removing) == ((1, 2), (), ())
+    assert (controller.leader, controller.isr) == (1, (1, 2))
+    moving.do(ApplyMetadata(0), ApplyMetadata(1))
+    assert moving.state.replicas[0].log == ()
+    assert moving.state.replicas[0].leader == NONE
+    assert len(moving.state.replicas[1].log) == 1
+
+
+def test_a_cancelled_reassignment_deletes_what_was_copied(moving: Walk) -> None:
+    moving.fetch(1).fetch(1).decide().do(CancelReassignment(), *map(ApplyMetadata, range(3)))
+    controller = moving.state.controller
+    assert (controller.replicas, controller.isr, controller.leader, controller.leader_epoch) == ((0,), (0,), 0, 1)
+    assert moving.state.replicas[1].log == ()
+
+
+def test_it_cannot_be_cancelled_once_only_added_replicas_are_in_sync(moving: Walk) -> None:
+    moving.fetch(1).fetch(1).decide().do(LapseSession(0))
+    guard = CancelReassignment().guard(moving.machine, moving.state)
+    assert guard == "only added replicas are known to hold every committed record"
+    moving.do(ApplyMetadata(1), ApplyMetadata(0), Unfence(0)).fetch(0).fetch(0).decide()
+    moving.do(CancelReassignment())
+    assert moving.state.controller.leader == 0
+
+
+def test_a_list_that_only_shrinks_is_there_at_once_and_begins_a_leader_epoch() -> None:
+    walk = Walk(Reassignment(brokers=3, max_records=1, initial_replicas=(0, 1, 2), bounds=BOUNDS))
+    walk.do(StartReassignment((0, 1)))
+    controller = walk.state.controller
+    assert (controller.replicas, controller.removing, controller.isr) == ((0, 1), (), (0, 1))
+    assert (controller.leader, controller.leader_epoch) == (0, 1)
+
+
+def test_a_second_target_replaces_the_first() -> None:
+    walk = Walk(Reassignment(brokers=3, max_records=1, initial_replicas=(0,), bounds=BOUNDS))
+    walk.do(StartReassignment((0, 1)), StartReassignment((0, 2)))
+    controller = walk.state.controller
+    assert (controller.replicas, controller.adding, controller.removing) == ((0, 2, 1), (2,), (1,))
+
+
+def test_initial_replicas_that_no_partition_has_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"initial_replicas=\(0, 0\)"):
+        explore(Reassignment(brokers=2, initial_replicas=(0, 0)))
+
+
+@pytest.mark.parametrize("name", ["reassignment-crash", "reassignment-back"])
+def test_every_reachable_state_satisfies_every_invariant(name: str) -> None:
+    exploration = explore(MODELS[name].machine)
+    assert exploration.complete
+    assert exploration.holds, exploration.violations[0]
+    assert not exploration.unreached
+
+
+@pytest.mark.parametrize("name", BUGS)
+def test_a_wrong_rule_is_found_by_an_invariant_that_it_breaks(name: str) -> None:
+    exploration = explore(buggy(name))
+    assert exploration.violations, f"nothing fell in {exploration.distinct} states"
+    assert exploration.violations[0].invariant in BUGS[name][2]
+
+
+@pytest.mark.parametrize("name", ["swaps at once"])
+def test_the_model_in_which_a_wrong_rule_shows_holds_with_the_right_one(name: str) -> None:
+    exploration = explore(correct(name))
+    assert exploration.complete
+    assert exploration.holds

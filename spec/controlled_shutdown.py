@@ -1,0 +1,233 @@
+"""Controlled shutdown: a broker hands over what it leads before it stops, and loses nothing by stopping (KIP-841, 966).
+
+Theory of operation
+-------------------
+A broker that is to stop says so with its heartbeats. From then on it is *shutting down*: nobody elects it, and nobody
+may add it to an ISR, though it is not fenced and its clients are still served. The controller moves its leadership to
+the first member of the ISR that is not shutting down, and takes it out of the ISR. An ISR is never emptied by that: the
+last of an ISR stays in it, and leads, until another replica has joined or there is none that could.
+
+When it leads nothing any more, or waits for nobody, its stop is *granted*: the controller fences it, so that it counts
+no longer, and the broker flushes its logs, notes the broker epoch in which it stopped, and ends. A process that starts
+from such a note has lost nothing. It registers with that epoch, and if the controller knows no later one it stays
+eligible to lead where it was (KIP-966); any other process may have lost its log's tail. The note is read once: whoever
+crashes later starts without it.
+
+This is `Replication` with that way of leaving.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import attrs
+
+from spec.machine import Action, Invariant, StepInvariant
+from spec.replication import Replication
+from spec.replication_actions import BrokerAction, ReplicationAction, not_acting
+from spec.replication_control import committed
+from spec.replication_faults import with_session
+from spec.replication_state import NONE, Controller, Perturbation, Replica, State
+
+
+@attrs.frozen
+class BeginShutdown(BrokerAction):
+    """A broker asks to be let go, and is relieved of what others can take over."""
+
+    def guard(self, machine: Replication, state: State) -> str:
+        if not machine.may_perturb(state, Perturbation.CONTROLLED_SHUTDOWN):
+            return "no more controlled shutdowns in this model"
+        replica, session = state.replicas[self.broker], state.controller.sessions[self.broker]
+        if replica.broker_epoch != session.broker_epoch or session.fenced:
+            return f"broker {self.broker} is no member of the cluster"
+        if session.shutting_down:
+            return f"broker {self.broker} has asked already"
+        return not_acting(state, self.broker)
+
+    def effect(self, machine: Replication, state: State) -> State:
+        assert isinstance(machine, ControlledShutdown)
+        session = attrs.evolve(state.controller.sessions[self.broker], shutting_down=True)
+        controller, unclean = machine.relieved(with_session(state.controller, self.broker, session))
+        return committed(state.spend(Perturbation.CONTROLLED_SHUTDOWN), controller, unclean=unclean)
+
+
+@attrs.frozen
+class GrantShutdown(BrokerAction):
+    """A broker that asked may stop: it is fenced, last where nobody else is in sync."""
+
+    def guard(self, machine: Replication, state: State) -> str:
+        session = state.controller.sessions[self.broker]
+        if not session.shutting_down or session.fenced:
+            return f"broker {self.broker} has not asked to stop, or has been told that it may"
+        assert isinstance(machine, ControlledShutdown)
+        if machine.must_wait(state.controller, self.broker):
+            return f"broker {self.broker} is the last of the ISR, and others may join it"
+        return not_acting(state, self.broker)
+
+    def effect(self, machine: Replication, state: State) -> State:
+        controller, unclean = _fenced(machine, state.controller, self.broker)
+        return committed(state, controller, unclean=unclean)
+
+
+def _fenced(machine: Replication, controller: Controller, broker: int) -> tuple[Controller, bool]:
+    session = attrs.evolve(controller.sessions[broker], fenced=True)
+    return machine.with_leader(with_session(machine.without(controller, broker, clean=True), broker, session))
+
+
+@attrs.frozen
+class GiveUpWaiting(BrokerAction):
+    """A broker that has waited long enough for somebody to join leaves as the last of the ISR."""
+
+    def guard(self, machine: Replication, state: State) -> str:
+        session = state.controller.sessions[self.broker]
+        if not session.shutting_down or session.fenced:
+            return f"broker {self.broker} does not wait"
+        return not_acting(state, self.broker)
+
+    def effect(self, machine: Replication, state: State) -> State:
+        controller, unclean = _fenced(machine, state.controller, self.broker)
+        return committed(state, controller, unclean=unclean)
+
+
+@attrs.frozen
+class Stop(BrokerAction):
+    """A broker whose stop was granted flushes, notes its broker epoch, and ends."""
+
+    def guard(self, machine: Replication, state: State) -> str:
+        replica, session = state.replicas[self.broker], state.controller.sessions[self.broker]
+        if replica.broker_epoch != session.broker_epoch or not session.shutting_down or not session.fenced:
+            return f"broker {self.broker} may not stop"
+        return not_acting(state, self.broker)
+
+    def effect(self, machine: Replication, state: State) -> State:
+        old = state.replicas[self.broker]
+        stopped = Replica(
+            running=False,
+            log=old.log,
+            flushed=old.log_end_offset,
+            checkpoint=old.high_watermark,
+            stopped_cleanly_in=old.broker_epoch,
+        )
+        state = attrs.evolve(state, network=state.network.without_broker(self.broker))
+        for broker, replica in enumerate(state.replicas):
+            waiting = tuple(r for r in replica.outstanding if r.leader != self.broker)
+            if waiting != replica.outstanding:
+                state = state.with_replica(broker, attrs.evolve(replica, outstanding=waiting))
+        return state.with_replica(self.broker, stopped)
+
+
+@attrs.frozen
+class ControlledShutdown(Replication):
+    """The replication machine with brokers that leave in good order."""
+
+    action_types: ClassVar[tuple[type[ReplicationAction], ...]] = (
+        *Replication.action_types,
+        BeginShutdown,
+        GrantShutdown,
+        GiveUpWaiting,
+        Stop,
+    )
+
+    @property
+    def invariants(self) -> Mapping[str, Invariant[State]]:
+        return {**super().invariants, "ShuttingDownLeadsLast": shutting_down_leads_last}
+
+    @property
+    def step_invariants(self) -> Mapping[str, StepInvariant[State]]:
+        return {**super().step_invariants, "ShutdownNeverEmptiesTheIsr": shutdown_never_empties_the_isr}
+
+    @property
+    def sometimes(self) -> Mapping[str, Invariant[State]]:
+        wanted: dict[str, Invariant[State]] = dict(super().sometimes)
+        if self.bounds.controlled_shutdowns:
+            wanted["a broker has stopped cleanly"] = lambda s: any(r.stopped_cleanly_in != NONE for r in s.replicas)
+            wanted["a broker is back from a clean stop"] = lambda s: any(
+                session.broker_epoch and not session.fenced for session in s.controller.sessions
+            )
+        return wanted
+
+    # --- rules -------------------------------------------------------------------------------------------------
+
+    def is_eligible_for_isr(self, controller: Controller, broker: int, broker_epoch: int) -> bool:
+        """A broker that is shutting down joins no ISR; one that is in it as the last may stay (KIP-841)."""
+        leaving = controller.sessions[broker].shutting_down and broker not in controller.isr
+        return not leaving and super().is_eligible_for_isr(controller, broker, broker_epoch)
+
+    def with_isr(self, controller: Controller, isr: tuple[int, ...]) -> tuple[Controller, bool]:
+        """Somebody has joined: whoever waited for that is relieved."""
+        changed, _ = super().with_isr(controller, isr)
+        return self.relieved(changed)
+
+    def relieved(self, controller: Controller) -> tuple[Controller, bool]:
+        """Brokers that are shutting down leave the ISR, unless that would empty it."""
+        leaving = {b for b in controller.isr if controller.sessions[b].shutting_down}
+        if self.may_relieve(controller, leaving):
+            for broker in sorted(leaving):
+                controller = self.without(controller, broker, clean=True)
+        return self.with_leader(controller)
+
+    def may_relieve(self, controller: Controller, leaving: set[int]) -> bool:
+        """Somebody stays."""
+        return not set(controller.isr) <= leaving
+
+    def elect(self, controller: Controller, *, unclean: bool) -> tuple[int, bool]:
+        """Whoever is shutting down leads only where it is the last of the ISR."""
+        staying = [
+            session if not session.shutting_down else attrs.evolve(session, fenced=True)
+            for session in controller.sessions
+        ]
+        leader, was_unclean = super().elect(attrs.evolve(controller, sessions=tuple(staying)), unclean=unclean)
+        if leader != NONE and not was_unclean:
+            return leader, False
+        last = [b for b in controller.isr if not controller.sessions[b].fenced]
+        return (last[0], False) if last else (leader, was_unclean)
+
+    def must_wait(self, controller: Controller, broker: int) -> bool:
+        """The broker leads, and another one that stays could still join the ISR."""
+        others = [s for b, s in enumerate(controller.sessions) if b != broker and not s.fenced and not s.shutting_down]
+        return controller.leader == broker and bool(others)
+
+    def registered(self, controller: Controller, replica: Replica, broker: int) -> Controller:
+        """A process that starts from a clean stop of the last known one has lost nothing (KIP-966)."""
+        if replica.stopped_cleanly_in != NONE and self.is_last_process(controller, replica, broker):
+            return self.without(controller, broker, clean=True)
+        return super().registered(controller, replica, broker)
+
+    def is_last_process(self, controller: Controller, replica: Replica, broker: int) -> bool:
+        """The note is of the process that was registered until now."""
+        return replica.stopped_cleanly_in + 1 == controller.sessions[broker].broker_epoch
+
+
+def shutting_down_leads_last(state: State) -> bool:
+    """A broker that is shutting down leads only while everybody else in sync is, too."""
+    controller = state.controller
+    if controller.leader == NONE or not controller.sessions[controller.leader].shutting_down:
+        return True
+    return all(controller.sessions[b].shutting_down for b in controller.isr)
+
+
+def shutdown_never_empties_the_isr(before: State, action: Action, after: State) -> bool:
+    """Asking to stop, or being granted it while others could join, leaves somebody in sync."""
+    if not isinstance(action, BeginShutdown) or not before.controller.isr:
+        return True
+    return bool(after.controller.isr)
+
+
+# --- as it should not be -------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class EmptiesTheIsr(ControlledShutdown):
+    """A broker that is shutting down leaves the ISR though nobody else is in it."""
+
+    def may_relieve(self, controller: Controller, leaving: set[int]) -> bool:
+        return True
+
+
+@attrs.frozen
+class TrustsEveryRestart(ControlledShutdown):
+    """Whoever starts is believed to have stopped cleanly."""
+
+    def registered(self, controller: Controller, replica: Replica, broker: int) -> Controller:
+        return self.without(controller, broker, clean=True)
