@@ -10,7 +10,14 @@ from collections.abc import Iterable, Sequence
 import attrs
 from kio.schema.errors import ErrorCode
 
-from impl.controller.credentials import MAX_ITERATIONS, MIN_ITERATIONS, ScramMechanism, credential, hashed
+from impl.controller.credentials import (
+    MAX_ITERATIONS,
+    MIN_ITERATIONS,
+    ScramCredential,
+    ScramMechanism,
+    credential,
+    hashed,
+)
 from impl.controller.records import RemoveUserScramCredentialRecord, UserScramCredentialRecord
 from impl.controller.state import ControllerState
 
@@ -89,16 +96,24 @@ class ScramCredentials(ControllerState):
         wrong = _unacceptable(alteration)
         return AlteredUser(user, ErrorCode.unacceptable_credential, wrong) if wrong else None
 
+    def install_scram_credential(self, user: str, mechanism: ScramMechanism, made: ScramCredential) -> None:
+        """Give a user a credential that is known to be in order."""
+        self._write_credential(user, mechanism, made)
+        self._commit()
+
     def _alter(self, alteration: Deletion | Upsertion) -> None:
         if isinstance(alteration, Deletion):
             self._write(RemoveUserScramCredentialRecord(alteration.user, alteration.mechanism))
             return
         mechanism = ScramMechanism(alteration.mechanism)
         made = credential(mechanism.hash_name, alteration.salted_password, alteration.salt, alteration.iterations)
+        self._write_credential(alteration.user, mechanism, made)
+
+    def _write_credential(self, user: str, mechanism: ScramMechanism, made: ScramCredential) -> None:
         self._write(
             UserScramCredentialRecord(
-                alteration.user,
-                mechanism,
+                user,
+                int(mechanism),
                 made.salt.hex(),
                 made.stored_key.hex(),
                 made.server_key.hex(),
