@@ -26,6 +26,7 @@ import trio
 from impl.background import Background, require_trio
 from impl.client.client import Client, ClientConfig
 from impl.client.observer import Observer
+from impl.cluster_access import Access
 from impl.cluster_injections import Injections
 from impl.controller.controller import Controller
 from impl.controller.state import DEFAULT_CONTROLLER_ID
@@ -34,11 +35,13 @@ from impl.fault_log import FaultLog
 from impl.hosts import BROKER, CONTROLLER, LOOPBACK, Host, SimulatedHost, TcpHost
 from impl.partition.replica import PartitionReplica
 from impl.ports.network import Address
+from impl.security import Security
 from impl.server.broker import Broker, Node
 from impl.server.config import ServerConfig
 from impl.server.controller_node import ControllerNode
 from impl.server.interference import Interference
 from impl.server.running import Running
+from impl.server.security.listeners import plan_listeners
 from impl.server.trace import Trace, Tracer
 
 CLUSTER_ID: Final = "tidegauge"
@@ -49,7 +52,7 @@ DEFAULTS: Final[Mapping[str, Any]] = {"replica.fetch.backoff.ms": 100, "broker.h
 """Where a small cluster in one process does better than with Kafka's defaults."""
 
 
-class Cluster(Injections):
+class Cluster(Injections, Access):
     """Brokers and a controller. Use it as `async with`."""
 
     def __init__(
@@ -64,6 +67,7 @@ class Cluster(Injections):
         port: int = 0,
         advertised_host: str | None = None,
         racks: Sequence[str] | None = None,
+        security: Security | None = None,
         timers: bool = True,
         trace: bool = True,
         replica_class: type[PartitionReplica] = PartitionReplica,
@@ -76,6 +80,7 @@ class Cluster(Injections):
         listen, port: where broker 0 listens with `host="tcp"`, the others on the ports that follow; 0 picks free ones.
         advertised_host: the host name that clients are told, when it is not `listen`.
         racks: each broker's rack.
+        security: listeners, certificates, users and rights (`impl.security`); without it everybody may do everything.
         timers: without them no node does anything by itself; call the actions of `broker.trigger`.
         trace: whether decisions are recorded in `cluster.trace`.
         replica_class, controller_class: the cores to run; for experiments with one rule changed.
@@ -86,7 +91,10 @@ class Cluster(Injections):
         _check_listening(brokers, host, listen, port, advertised_host)
         self.size = brokers
         self.seed = seed
-        self.config = ServerConfig.from_properties({**DEFAULTS, **(config or {})})
+        secured = {} if security is None else security.properties()
+        self.config = ServerConfig.from_properties({**DEFAULTS, **secured, **(config or {})})
+        plan_listeners(self.config)
+        self._security = security
         self.timers = timers
         self.trace = Trace()
         self._tracing = trace
@@ -99,6 +107,7 @@ class Cluster(Injections):
         self._host: Host | None = None
         self._nodes: dict[str, Running] = {}
         self._addresses: dict[str, Address] = {}
+        self._bound: dict[str, Mapping[str, Address]] = {}
         self._client_ids: set[str] = set()
         self._fault_log: FaultLog | None = None
         self._interference: Interference | None = None
@@ -147,6 +156,8 @@ class Cluster(Injections):
         with trio.move_on_after(START_TIMEOUT) as scope:
             for broker in self.brokers:
                 await broker.unfenced.wait()
+        if self._security is not None and self._security.acls and self.controller.is_new:
+            await self.create_acls(self._security.acls)
         if scope.cancelled_caught:
             raise TimeoutError(f"the brokers did not join the controller within {START_TIMEOUT:.0f} s")
 
@@ -174,6 +185,8 @@ class Cluster(Injections):
     async def _start(self, name: str, server: Broker | ControllerNode) -> None:
         running = self._nodes[name] = Running(server)
         self._addresses[name] = await self._nursery.start(running.run)
+        if isinstance(server, Broker):
+            self._bound[name] = server.bound
 
     def _node(self, name: str, node_id: int) -> Node:
         clock = self.host.clock(name)
@@ -184,13 +197,16 @@ class Cluster(Injections):
             clock=clock,
             tracer=Tracer(self.trace if self._tracing else None, node_id, clock),
             directory=self.host.directory(name),
-            listen=self._addresses.get(name) or self.host.listen_address(name),
+            listen=(name not in self._bound and self._addresses.get(name)) or self.host.listen_address(name),
             cluster_id=CLUSTER_ID,
             config=self.config,
             rack=None if self._racks is None or name == CONTROLLER else self._racks[node_id],
             timers=self.timers,
             interference=self.interference,
             advertised_host=self._advertised_host if name != CONTROLLER else None,
+            randomness=self.host.randomness(name),
+            internal_host=self.host.internal_host(name),
+            bound=self._bound.get(name, {}),
         )
 
     # --- looking ---------------------------------------------------------------------------------------------------

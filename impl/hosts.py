@@ -18,6 +18,7 @@ from impl.ports.clock import SimulatedClock, StoppableClock, SystemClock
 from impl.ports.disk import DiskLock, DiskLockedError, RealDisk
 from impl.ports.failing_disk import FailingDisk
 from impl.ports.network import Address, Network, TcpNetwork
+from impl.ports.randomness import Randomness, SeededRandomness, SystemRandomness
 from impl.ports.simulated_disk import Fate, SimulatedDisk
 from impl.ports.simulated_network import SimulatedNetwork
 from impl.server.links import Links
@@ -74,6 +75,11 @@ class Host(Protocol):
 
     def clock(self, node: str) -> StoppableClock: ...
 
+    def randomness(self, node: str) -> Randomness: ...
+
+    def internal_host(self, node: str) -> str:
+        """Where the node listens for brokers alone."""
+
     def directory(self, node: str) -> str:
         """Where the node's files are, on its disk."""
 
@@ -99,6 +105,7 @@ class SimulatedHost:
         self.disks: dict[str, SimulatedDisk] = {}
         self._failing: dict[str, FailingDisk] = {}
         self.clocks: dict[str, SimulatedClock] = {}
+        self._randomness: dict[str, SeededRandomness] = {}
 
     @property
     def links(self) -> SimulatedNetwork:
@@ -122,6 +129,12 @@ class SimulatedHost:
         if node not in self.clocks:
             self.clocks[node] = SimulatedClock()
         return self.clocks[node]
+
+    def randomness(self, node: str) -> SeededRandomness:
+        return self._randomness.setdefault(node, SeededRandomness(self.seed, node))
+
+    def internal_host(self, node: str) -> str:
+        return node
 
     def directory(self, node: str) -> str:
         return "data"
@@ -182,6 +195,12 @@ class TcpHost:
 
     def clock(self, node: str) -> StoppableClock:
         return self._clocks.setdefault(node, SystemClock())
+
+    def randomness(self, node: str) -> SystemRandomness:
+        return SystemRandomness()
+
+    def internal_host(self, node: str) -> str:
+        return LOOPBACK
 
     def directory(self, node: str) -> str:
         return str(self.root / node)

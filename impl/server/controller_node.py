@@ -59,6 +59,10 @@ class ControllerNode:
             node_id=node.id,
             config=ControllerConfig(node.config.broker_session_timeout_ms, node.config.topic_defaults),
         )
+        self.is_new = self.controller.controller_epoch == 0
+        """Whether it is the first controller of its cluster."""
+        if self.is_new and node.config.sasl_users:
+            self._install_users()
         self._told = self.registrations()
         self.tracer.record("ControllerFailover", controller_epoch=self.controller.controller_epoch, changed=())
         handlers: dict[ApiKey, Handler] = {key: partial(handle, self) for key, handle in CONTROLLER_HANDLERS.items()}
@@ -70,6 +74,12 @@ class ControllerNode:
             self.config.socket_request_max_bytes,
             interference=None if node.interference is None else node.interference.at("controller", lambda _: None),
         )
+
+    def _install_users(self) -> None:
+        from impl.server.security.authentication import initial_credentials
+
+        for user, mechanism, made in initial_credentials(self.config, self._node.randomness):
+            self.controller.install_scram_credential(user, mechanism, made)
 
     @property
     def trigger(self) -> ControllerActions:
