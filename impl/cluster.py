@@ -91,6 +91,7 @@ class Cluster(Injections, Access):
         _check_listening(brokers, host, listen, port, advertised_host)
         self.size = brokers
         self.seed = seed
+        self.given_config = dict(config or {})
         secured = {} if security is None else security.properties()
         self.config = ServerConfig.from_properties({**DEFAULTS, **secured, **(config or {})})
         plan_listeners(self.config)

@@ -104,6 +104,11 @@ class BackgroundLoop(Generic[T]):
             raise LoopEndedError(f"{self._what} ended by itself: {failure!r}") from failure
 
     @property
+    def is_running(self) -> bool:
+        """Whether it was started and has not ended."""
+        return self._thread is not None and not self._ended.is_set()
+
+    @property
     def is_mine(self) -> bool:
         """Whether this process runs it, and is not a fork of the one that does."""
         return os.getpid() == self._process

@@ -25,6 +25,7 @@ from impl.cluster import Cluster
 from impl.server.injections import Hold, Injection
 from impl.server.trace import TraceEvent
 from tidegauge.background_loop import BackgroundLoop
+from tidegauge.description import describe
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -207,6 +208,15 @@ class RunningCluster:
     def faults(self) -> Sequence[str]:
         """What was done to the cluster so far: time and call."""
         return tuple(str(entry) for entry in self._cluster.fault_log.entries)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started and has not ended."""
+        return self._loop.is_running
+
+    def describe(self, decisions: int = 0) -> str:
+        """For a person: what it is, what was done to it, and the latest decisions of its nodes."""
+        return "\n".join(describe(self._cluster, decisions))
 
     is_alive = calling(Cluster.is_alive)
     leader = calling(Cluster.leader)

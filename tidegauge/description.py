@@ -1,0 +1,26 @@
+"""A cluster in words: for the report of a test that failed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from impl.cluster import Cluster
+
+
+def describe(cluster: Cluster, decisions: int = 0) -> Iterator[str]:
+    """Lines: how it was made, how its brokers are, what was done to it, and the latest decisions of its nodes.
+
+    Reads only, and may be called from any thread.
+    """
+    yield f"brokers={cluster.size} seed={cluster.seed} config={cluster.given_config}"
+    for broker_id in range(cluster.size):
+        yield f"broker {broker_id}: {'up' if cluster.is_alive(broker_id) else 'down'}"
+    faults = cluster.fault_log.entries
+    yield f"what was done to it ({len(faults)}):" if faults else "nothing was done to it on purpose"
+    yield from (f"  {fault}" for fault in faults)
+    struck = [injection for injection in cluster.interference.injections if injection.hits or injection.remaining]
+    for injection in struck:
+        yield f"  in force: {type(injection).__name__} of {injection.where}, has struck {injection.hits} times"
+    if decisions and cluster.trace:
+        yield f"the last {min(decisions, len(cluster.trace))} of {len(cluster.trace)} decisions (ms, node, decision):"
+        yield from (f"  {event}" for event in cluster.trace[-decisions:])
