@@ -11,6 +11,8 @@ acts on nothing that it has not read there.
     elections      elect, with_leader, without      who leads, who may lead
     isr_changes    alter_partition                  what a leader may change: its ISR, conditionally
     topics         create_topic                     what there is, and on which brokers
+    configs        alter_configs, replace_configs   settings of topics and brokers, and what follows from them
+    client_quotas  alter_client_quota               how much of a broker a client may have
     acls           create_acls, delete_acls         who may do what
     scram          alter_scram_credentials          what proves who is who
 
@@ -25,6 +27,8 @@ to its log. `take_effects` says whom to tell what.
 from __future__ import annotations
 
 from impl.controller.acls import Acls
+from impl.controller.client_quotas import ClientQuotas
+from impl.controller.configs import Configs
 from impl.controller.metadata_log import MetadataLog
 from impl.controller.records import ControllerEpochRecord
 from impl.controller.scram import ScramCredentials
@@ -32,7 +36,7 @@ from impl.controller.state import DEFAULT_CONTROLLER_ID, ControllerConfig
 from impl.controller.topics import Topics
 
 
-class Controller(Topics, Acls, ScramCredentials):
+class Controller(Topics, Configs, ClientQuotas, Acls, ScramCredentials):
     """The active controller of a quorum of one."""
 
     @classmethod

@@ -16,7 +16,9 @@ from impl.controller.access import AccessControlLists, Acl, Operation, PatternTy
 from impl.controller.credentials import ScramCredential
 from impl.controller.records import (
     AccessControlEntryRecord,
+    BrokerConfigRecord,
     BrokerRegistrationChangeRecord,
+    ClientQuotaRecord,
     ConfigRecord,
     ControllerEpochRecord,
     MetadataRecord,
@@ -53,6 +55,15 @@ class BrokerRegistration:
         return next(((host, port) for name, host, port, _ in self.listeners if name == listener), None)
 
 
+@attrs.frozen
+class QuotaEntity:
+    """Whom a quota is for: None is no part of it, "" is whoever has none of his own."""
+
+    user: str | None = None
+    client_id: str | None = None
+    ip: str | None = None
+
+
 @attrs.define
 class TopicImage:
     """A topic: its settings, and its partitions by number."""
@@ -72,6 +83,9 @@ class ClusterImage:
         self.controller_epoch = -1
         self.brokers: dict[int, BrokerRegistration] = {}
         self.topics: dict[str, TopicImage] = {}
+        self.broker_configs: dict[str, dict[str, str]] = {}
+        """By broker id as text; "" is all brokers."""
+        self.client_quotas: dict[QuotaEntity, dict[str, float]] = {}
         self.acls = AccessControlLists()
         self.scram_credentials: dict[str, dict[int, ScramCredential]] = {}
         """By user and mechanism."""
@@ -131,6 +145,23 @@ class ClusterImage:
             configs.pop(record.name, None)
         else:
             configs[record.name] = record.value
+
+    def _broker_config(self, record: BrokerConfigRecord) -> None:
+        configs = self.broker_configs.setdefault(record.broker, {})
+        if record.value is None:
+            configs.pop(record.name, None)
+        else:
+            configs[record.name] = record.value
+
+    def _client_quota(self, record: ClientQuotaRecord) -> None:
+        entity = QuotaEntity(record.user, record.client_id, record.ip)
+        quotas = self.client_quotas.setdefault(entity, {})
+        if record.value is None:
+            quotas.pop(record.key, None)
+        else:
+            quotas[record.key] = record.value
+        if not quotas:
+            del self.client_quotas[entity]
 
     def _partition(self, record: PartitionRecord) -> None:
         self.topics[record.topic].partitions[record.partition] = PartitionRegistration(
@@ -199,6 +230,8 @@ _APPLY: Final[dict[type[Any], Callable[[ClusterImage, Any], None]]] = {
     BrokerRegistrationChangeRecord: ClusterImage._broker_registration_change,
     TopicRecord: ClusterImage._topic,
     ConfigRecord: ClusterImage._config,
+    BrokerConfigRecord: ClusterImage._broker_config,
+    ClientQuotaRecord: ClusterImage._client_quota,
     PartitionRecord: ClusterImage._partition,
     PartitionChangeRecord: ClusterImage._partition_change,
     AccessControlEntryRecord: ClusterImage._access_control_entry,

@@ -37,11 +37,23 @@ class RegisterBrokerRecord:
 
 @attrs.frozen
 class BrokerRegistrationChangeRecord:
-    """A registered broker was fenced (its session lapsed) or unfenced (it has caught up)."""
+    """What changed of a registered broker; None is unchanged.
+
+    It was fenced (its session lapsed) or unfenced (it has caught up), or it is about to stop (KIP-841).
+    """
 
     broker_id: int
     broker_epoch: int
-    fenced: bool
+    fenced: bool | None = None
+    in_controlled_shutdown: bool | None = None
+
+
+@attrs.frozen
+class UnregisterBrokerRecord:
+    """A broker that is gone for good was struck off."""
+
+    broker_id: int
+    broker_epoch: int
 
 
 @attrs.frozen
@@ -53,12 +65,42 @@ class TopicRecord:
 
 
 @attrs.frozen
+class RemoveTopicRecord:
+    """A topic was deleted, with all its partitions and settings."""
+
+    topic_id: str
+
+
+@attrs.frozen
 class ConfigRecord:
     """A topic's setting, under Kafka's name; None puts the default back."""
 
     topic: str
     name: str
     value: str | None
+
+
+@attrs.frozen
+class BrokerConfigRecord:
+    """A setting of one broker (its id), or of all brokers (""); None puts the default back."""
+
+    broker: str
+    name: str
+    value: str | None
+
+
+@attrs.frozen
+class ClientQuotaRecord:
+    """A quota of the clients that are this user, have this client id, or come from this address.
+
+    None is no part of who they are, "" is whoever has no quota of his own. A value of None takes the quota away.
+    """
+
+    user: str | None
+    client_id: str | None
+    ip: str | None
+    key: str
+    value: float | None
 
 
 @attrs.frozen
@@ -89,6 +131,9 @@ class PartitionChangeRecord:
     isr: tuple[int, ...] | None = None
     elr: tuple[int, ...] | None = None
     last_known_leader: int | None = None
+    replicas: tuple[int, ...] | None = None
+    adding_replicas: tuple[int, ...] | None = None
+    removing_replicas: tuple[int, ...] | None = None
 
 
 @attrs.frozen
@@ -141,8 +186,12 @@ MetadataRecord: TypeAlias = (
     ControllerEpochRecord
     | RegisterBrokerRecord
     | BrokerRegistrationChangeRecord
+    | UnregisterBrokerRecord
     | TopicRecord
+    | RemoveTopicRecord
     | ConfigRecord
+    | BrokerConfigRecord
+    | ClientQuotaRecord
     | PartitionRecord
     | PartitionChangeRecord
     | AccessControlEntryRecord
@@ -157,8 +206,12 @@ RECORD_TYPES: Final[dict[str, type[Any]]] = {
         ControllerEpochRecord,
         RegisterBrokerRecord,
         BrokerRegistrationChangeRecord,
+        UnregisterBrokerRecord,
         TopicRecord,
+        RemoveTopicRecord,
         ConfigRecord,
+        BrokerConfigRecord,
+        ClientQuotaRecord,
         PartitionRecord,
         PartitionChangeRecord,
         AccessControlEntryRecord,

@@ -13,10 +13,16 @@ from typing import Final, TypeAlias
 
 import attrs
 
+from impl.controller.config_types import Setting
 from impl.controller.image import ClusterImage
 from impl.controller.metadata_log import MetadataLog
 from impl.controller.records import MetadataRecord, PartitionChangeRecord
-from impl.controller.topic_config import MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION_ENABLE, config_value
+from impl.controller.topic_config import (
+    MIN_INSYNC_REPLICAS,
+    UNCLEAN_LEADER_ELECTION_ENABLE,
+    config_value,
+    defaults_with,
+)
 from impl.partition.registration import PartitionRegistration
 
 DEFAULT_CONTROLLER_ID: Final = 3000
@@ -29,6 +35,8 @@ class ControllerConfig:
     broker_session_timeout_ms: int = 9_000
     topic_defaults: Mapping[str, str] = attrs.field(factory=dict)
     """What a topic gets that doesn't set it itself."""
+    dynamic_settings: Mapping[str, Setting] = attrs.field(factory=dict)
+    """Brokers' settings that can be changed while they run."""
 
 
 @attrs.frozen
@@ -80,15 +88,23 @@ class ControllerState:
 
     def min_insync_replicas(self, topic: str, registration: PartitionRegistration) -> int:
         """The topic's min.insync.replicas, but never more than there are replicas."""
-        wanted: int = config_value(self.image.topics[topic].configs, MIN_INSYNC_REPLICAS, self.config.topic_defaults)
-        return min(wanted, len(registration.replicas))
+        return min(self.configured_min_insync_replicas(topic), len(registration.replicas))
+
+    def configured_min_insync_replicas(self, topic: str) -> int:
+        """The topic's min.insync.replicas."""
+        wanted: int = config_value(self.image.topics[topic].configs, MIN_INSYNC_REPLICAS, self._topic_defaults())
+        return wanted
 
     def unclean_leader_election(self, topic: str) -> bool:
         """The topic's unclean.leader.election.enable."""
         enabled: bool = config_value(
-            self.image.topics[topic].configs, UNCLEAN_LEADER_ELECTION_ENABLE, self.config.topic_defaults
+            self.image.topics[topic].configs, UNCLEAN_LEADER_ELECTION_ENABLE, self._topic_defaults()
         )
         return enabled
+
+    def _topic_defaults(self) -> Mapping[str, str]:
+        dynamic = self.image.broker_configs.get("")
+        return defaults_with(self.config.topic_defaults, dynamic) if dynamic else self.config.topic_defaults
 
     def _write(self, record: MetadataRecord) -> None:
         self.image.apply(record)

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final
 
+import attrs
+
 from impl.controller.config_types import ConfigType, Rule, Setting, anything, at_least, between, members_of, one_of
 
 MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
@@ -325,6 +327,20 @@ BROKER_SYNONYMS: Final[Mapping[str, tuple[str, int]]] = {
     synonym: (setting.name, scale) for setting in _SETTINGS for synonym, scale in setting.synonyms
 }
 """Brokers' settings that say a topic's default: the topic's name, and what one unit is in the topic's."""
+
+
+DYNAMIC_DEFAULTS: Final[Mapping[str, Setting]] = {
+    synonym: attrs.evolve(setting, name=synonym) for setting in _SETTINGS for synonym, _ in setting.synonyms[:1]
+}
+"""Brokers' settings of topics' defaults that can be changed while brokers run: of each the one that counts first."""
+
+
+def defaults_with(defaults: Mapping[str, str], dynamic: Mapping[str, str]) -> Mapping[str, str]:
+    """Topics' defaults (under their names) with brokers' settings (under theirs) over them."""
+    return {
+        **defaults,
+        **{BROKER_SYNONYMS[name][0]: value for name, value in dynamic.items() if name in DYNAMIC_DEFAULTS},
+    }
 
 
 def config_error(configs: Mapping[str, str]) -> str:

@@ -27,10 +27,14 @@ class MetadataCache:
         """The topic's name; None when there is no such topic, as far as this broker knows."""
         return self._names.get(topic_id)
 
-    def endpoints(self, listener: str) -> Iterator[tuple[int, Address, str | None]]:
-        """(broker, where it listens, its rack) of the brokers that are up, for a client that came by `listener`."""
-        for broker in self.image.unfenced_brokers():
-            yield broker.broker_id, Address(broker.host, broker.port), broker.rack
+    def endpoints(self, listener: str, *, fenced: bool = False) -> Iterator[tuple[int, Address, str | None]]:
+        """(broker, where it listens, its rack) for a client that came by `listener`, in order of ids.
+
+        Of the brokers that are up; of all that are registered with `fenced`.
+        """
+        for broker_id, broker in sorted(self.image.brokers.items()):
+            if fenced or not broker.fenced:
+                yield broker_id, Address(broker.host, broker.port), broker.rack
 
     def address(self, broker_id: int) -> Address | None:
         """Where a broker listens; None when it never registered."""

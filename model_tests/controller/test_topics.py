@@ -10,7 +10,9 @@ from kio.schema.errors import ErrorCode
 from impl.controller import records
 from impl.controller.records import (
     AccessControlEntryRecord,
+    BrokerConfigRecord,
     BrokerRegistrationChangeRecord,
+    ClientQuotaRecord,
     ConfigRecord,
     ControllerEpochRecord,
     MetadataFormatError,
@@ -104,6 +106,10 @@ RECORDS: tuple[MetadataRecord, ...] = (
     TopicRecord("orders", "00ff"),
     ConfigRecord("orders", "min.insync.replicas", "2"),
     ConfigRecord("orders", "min.insync.replicas", None),
+    BrokerConfigRecord("", "log.retention.ms", "5"),
+    BrokerConfigRecord("1", "log.retention.ms", None),
+    ClientQuotaRecord("alice", "", None, "producer_byte_rate", 1024.0),
+    ClientQuotaRecord(None, None, "127.0.0.1", "connection_creation_rate", None),
     PartitionRecord("orders", 3, (2, 0, 1), (0, 2), 2),
     PartitionChangeRecord("orders", 3, leader=-1, isr=(), elr=(0, 2), last_known_leader=2),
     PartitionChangeRecord("orders", 3),

@@ -1,0 +1,107 @@
+"""Client quotas: how much of a broker a user, a client id or an address may have (KIP-13, KIP-124, KIP-546, KIP-599).
+
+A quota belongs to an entity: a user, a client id, both together, or an address; a part of it may be the default, which
+stands for whoever has no quota of his own. The metadata log keeps them; brokers enforce them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import attrs
+from kio.schema.errors import ErrorCode
+
+from impl.controller.image import QuotaEntity
+from impl.controller.records import ClientQuotaRecord
+from impl.controller.state import ControllerState
+
+USER: Final = "user"
+CLIENT_ID: Final = "client-id"
+IP: Final = "ip"
+ENTITY_TYPES: Final = (USER, CLIENT_ID, IP)
+
+PRODUCER_BYTE_RATE: Final = "producer_byte_rate"
+CONSUMER_BYTE_RATE: Final = "consumer_byte_rate"
+REQUEST_PERCENTAGE: Final = "request_percentage"
+CONTROLLER_MUTATION_RATE: Final = "controller_mutation_rate"
+CONNECTION_CREATION_RATE: Final = "connection_creation_rate"
+
+_WHOLE_BITS: Final[Mapping[str, int]] = {PRODUCER_BYTE_RATE: 64, CONSUMER_BYTE_RATE: 64, CONNECTION_CREATION_RATE: 32}
+_USER_KEYS: Final = (PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE, REQUEST_PERCENTAGE, CONTROLLER_MUTATION_RATE)
+_IP_KEYS: Final = (CONNECTION_CREATION_RATE,)
+
+Entity = Sequence[tuple[str, str | None]]
+"""(type, name) pairs as they come in a request; a name of None is the default."""
+
+
+@attrs.frozen
+class QuotaChange:
+    """A quota to set, or to take away (None)."""
+
+    key: str
+    value: float | None
+
+
+@attrs.frozen
+class QuotaAltered:
+    """What became of a request; `message` says in words what is wrong with it."""
+
+    error: ErrorCode = ErrorCode.none
+    message: str = ""
+
+
+def quota_entity(parts: Entity) -> QuotaEntity | str:
+    """The entity that a request names; what is wrong with it, in words."""
+    types = [kind for kind, _ in parts]
+    if not types:
+        return "the entity is empty: name a user, a client-id or an ip"
+    if unknown := [kind for kind in types if kind not in ENTITY_TYPES]:
+        return f"{unknown[0]!r} is no type of entity; there are {', '.join(ENTITY_TYPES)}"
+    if len(set(types)) < len(types):
+        return "the entity names a type twice: name each once"
+    if IP in types and len(types) > 1:
+        return "an ip is an entity by itself: leave user and client-id out"
+    if any(name == "" for _, name in parts):
+        return "the entity has an empty name: null is the default"
+    named = {kind: "" if name is None else name for kind, name in parts}
+    return QuotaEntity(named.get(USER), named.get(CLIENT_ID), named.get(IP))
+
+
+def quota_problem(entity: QuotaEntity, change: QuotaChange) -> str:
+    """What is wrong with a quota, in words; "" when nothing is."""
+    keys = _USER_KEYS if entity.ip is None else _IP_KEYS
+    if change.key not in keys:
+        return f"{change.key!r} is no quota of such an entity; there are {', '.join(keys)}"
+    if change.value is None:
+        return ""
+    if not change.value > 0:
+        return f"{change.key}={change.value}: it must be more than 0"
+    bits = _WHOLE_BITS.get(change.key)
+    if bits is not None and (not change.value.is_integer() or change.value >= 1 << (bits - 1)):
+        return f"{change.key}={change.value}: it must be a whole number of {bits} bits"
+    return ""
+
+
+class ClientQuotas(ControllerState):
+    """The controller's part in client quotas."""
+
+    def alter_client_quota(
+        self, parts: Entity, changes: Sequence[QuotaChange], *, validate_only: bool = False
+    ) -> QuotaAltered:
+        """Change the quotas of an entity, all or none. Errors: INVALID_REQUEST."""
+        entity = quota_entity(parts)
+        if isinstance(entity, str):
+            return QuotaAltered(ErrorCode.invalid_request, entity)
+        if len({change.key for change in changes}) < len(changes):
+            return QuotaAltered(ErrorCode.invalid_request, "a quota is named twice: name each once")
+        for change in changes:
+            if problem := quota_problem(entity, change):
+                return QuotaAltered(ErrorCode.invalid_request, problem)
+        if not validate_only:
+            now = dict(self.image.client_quotas.get(entity, {}))
+            for change in changes:
+                if now.get(change.key) != change.value:
+                    self._write(ClientQuotaRecord(entity.user, entity.client_id, entity.ip, change.key, change.value))
+            self._commit()
+        return QuotaAltered()

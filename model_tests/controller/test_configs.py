@@ -1,0 +1,224 @@
+"""Dynamic configurations: what a request may change, and what follows from it."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+from kio.schema.errors import ErrorCode
+
+from impl.controller.client_quotas import QuotaChange
+from impl.controller.configs import Altered, AlterOperation, ConfigChange, ConfigResourceType
+from impl.controller.image import QuotaEntity
+from impl.controller.topic_config import DYNAMIC_DEFAULTS
+from model_tests.controller.governed import TOPIC, Governed
+
+SET, DELETE, APPEND, SUBTRACT = AlterOperation
+MIN_INSYNC = "min.insync.replicas"
+UNCLEAN = "unclean.leader.election.enable"
+
+
+class Configured(Governed):
+    """A governed cluster whose brokers' settings can be changed."""
+
+    def __init__(self, brokers: int = 3) -> None:
+        super().__init__(brokers)
+        self.controller.config = attrs.evolve(self.controller.config, dynamic_settings=DYNAMIC_DEFAULTS)
+
+    def alter(self, *changes: tuple[str, int, str | None], validate_only: bool = False) -> Altered:
+        return self.controller.alter_configs(
+            ConfigResourceType.TOPIC, TOPIC, [ConfigChange(*change) for change in changes], validate_only=validate_only
+        )
+
+    def alter_brokers(self, *changes: tuple[str, int, str | None], broker: str = "") -> Altered:
+        return self.controller.alter_configs(
+            ConfigResourceType.BROKER, broker, [ConfigChange(*change) for change in changes]
+        )
+
+    @property
+    def configs(self) -> dict[str, str]:
+        return self.controller.image.topics[TOPIC].configs
+
+
+def configured() -> Configured:
+    cluster = Configured()
+    cluster.create(configs={"retention.ms": "5"})
+    return cluster
+
+
+def test_settings_are_set_deleted_appended_and_subtracted() -> None:
+    cluster = configured()
+    assert cluster.alter(("retention.ms", DELETE, None), ("flush.ms", SET, "7")) == Altered()
+    assert cluster.configs == {"flush.ms": "7"}
+    cluster.alter(("cleanup.policy", APPEND, "compact,delete"))
+    assert cluster.configs["cleanup.policy"] == "delete,compact", "appended to the default, without doubles"
+    cluster.alter(("cleanup.policy", SUBTRACT, "delete"))
+    assert cluster.configs["cleanup.policy"] == "compact"
+
+
+def test_a_new_map_takes_the_place_of_the_old_one() -> None:
+    cluster = configured()
+    replaced = cluster.controller.replace_configs(ConfigResourceType.TOPIC, TOPIC, {"flush.ms": "7"})
+    assert (replaced, cluster.configs) == (Altered(), {"flush.ms": "7"})
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "words"),
+    [
+        ([("flush", SET, "1")], ErrorCode.invalid_config, "'flush' is no topic setting"),
+        ([("flush.ms", SET, "x")], ErrorCode.invalid_config, "flush.ms='x': it must be a whole number"),
+        ([("flush.ms", SET, None)], ErrorCode.invalid_request, "flush.ms has no value"),
+        ([("flush.ms", APPEND, "1")], ErrorCode.invalid_config, "flush.ms is not a list"),
+        ([("flush.ms", 9, "1")], ErrorCode.invalid_request, "operation 9"),
+        ([("flush.ms", SET, "1"), ("flush.ms", SET, "2")], ErrorCode.invalid_request, "named twice"),
+        ([("segment.ms", SET, "1"), ("flush.ms", SET, "x")], ErrorCode.invalid_config, "flush.ms='x'"),
+    ],
+)
+def test_a_request_is_done_as_a_whole_or_not_at_all(
+    changes: list[tuple[str, int, str | None]], error: ErrorCode, words: str
+) -> None:
+    cluster = configured()
+    end = cluster.log.end_offset
+    altered = cluster.alter(*changes)
+    assert altered.error is error
+    assert words in altered.message
+    assert cluster.log.end_offset == end
+
+
+def test_what_is_only_validated_is_not_written() -> None:
+    cluster = configured()
+    assert cluster.alter(("flush.ms", SET, "7"), validate_only=True) == Altered()
+    assert cluster.configs == {"retention.ms": "5"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "resource", "error"),
+    [
+        (ConfigResourceType.TOPIC, "nobody", ErrorCode.unknown_topic_or_partition),
+        (ConfigResourceType.BROKER, "7", ErrorCode.broker_id_not_registered),
+        (ConfigResourceType.BROKER, "-1", ErrorCode.invalid_request),
+        (ConfigResourceType.GROUP, "g", ErrorCode.invalid_request),
+        (99, "g", ErrorCode.invalid_request),
+    ],
+)
+def test_resources_that_are_none_are_refused(kind: int, resource: str, error: ErrorCode) -> None:
+    controller = configured().controller
+    assert controller.alter_configs(kind, resource, []).error is error
+    assert controller.replace_configs(kind, resource, {}).error is error
+
+
+def test_brokers_settings_are_kept_for_one_or_for_all() -> None:
+    cluster = configured()
+    assert cluster.alter_brokers(("log.retention.ms", SET, "9")) == Altered()
+    assert cluster.alter_brokers(("log.retention.ms", SET, "8"), broker="1") == Altered()
+    assert cluster.controller.image.broker_configs == {
+        "": {"log.retention.ms": "9"},
+        "1": {"log.retention.ms": "8"},
+    }
+    cluster.alter_brokers(("log.retention.ms", DELETE, None))
+    assert cluster.controller.image.broker_configs[""] == {}
+    refused = cluster.alter_brokers(("broker.session.timeout.ms", SET, "9"))
+    assert refused.error is ErrorCode.invalid_request
+    assert "cannot be changed while brokers run" in refused.message
+    assert "log.retention.ms" in refused.message
+    assert cluster.alter_brokers(("log.retention.ms", SET, "x")).error is ErrorCode.invalid_request
+
+
+def test_replicas_are_no_longer_eligible_when_fewer_must_be_in_sync() -> None:
+    cluster = configured()
+    cluster.alter((MIN_INSYNC, SET, "3"))
+    cluster.controller.lapse_session(0)
+    cluster.controller.lapse_session(1)
+    assert cluster.standing == (2, [2], [0, 1])
+    cluster.alter((MIN_INSYNC, SET, "1"))
+    assert cluster.standing == (2, [2], []), "broker 2 may commit by itself now"
+
+
+def test_the_same_goes_for_the_default_of_all_brokers() -> None:
+    cluster = configured()
+    cluster.alter_brokers((MIN_INSYNC, SET, "3"))
+    cluster.controller.lapse_session(0)
+    assert cluster.standing == (1, [1, 2], [0])
+    cluster.alter_brokers((MIN_INSYNC, DELETE, None))
+    assert cluster.standing == (1, [1, 2], [])
+
+
+def test_a_leader_that_has_not_seen_more_must_be_in_sync_changes_no_isr() -> None:
+    """It would commit with fewer in the ISR, while the controller held whoever left for eligible."""
+    cluster = configured()
+    stale = cluster.proposal(0)
+    cluster.alter((MIN_INSYNC, SET, "2"))
+    answer = cluster.controller.alter_partition(TOPIC, 0, stale)
+    assert answer.error is ErrorCode.invalid_update_version
+    assert cluster.standing == (0, [0, 1, 2], [])
+    fresh = cluster.controller.alter_partition(TOPIC, 0, cluster.proposal(0))
+    assert fresh.error is ErrorCode.none
+    assert cluster.standing == (0, [0], [1, 2])
+
+
+def test_other_settings_raise_no_epoch() -> None:
+    cluster = configured()
+    epoch = cluster.partition.partition_epoch
+    cluster.alter(("flush.ms", SET, "1"))
+    cluster.alter_brokers(("log.flush.interval.ms", SET, "1"))
+    assert cluster.partition.partition_epoch == epoch
+
+
+def test_a_partition_that_waits_gets_its_leader_when_unclean_elections_are_allowed() -> None:
+    cluster = configured()
+    for broker in (0, 1, 2):
+        cluster.controller.lapse_session(broker)
+    cluster.join(0)
+    assert cluster.standing == (-1, [], [2])
+    cluster.alter((UNCLEAN, SET, "true"))
+    assert cluster.standing == (0, [0], [])
+
+
+def test_quotas_are_set_and_taken_away() -> None:
+    controller = configured().controller
+    alice = (("user", "alice"), ("client-id", None))
+    quotas = [QuotaChange("producer_byte_rate", 1024.0), QuotaChange("request_percentage", 12.5)]
+    assert controller.alter_client_quota(alice, quotas).error is ErrorCode.none
+    entity = QuotaEntity("alice", "", None)
+    assert controller.image.client_quotas == {entity: {"producer_byte_rate": 1024.0, "request_percentage": 12.5}}
+    controller.alter_client_quota(alice, [QuotaChange("producer_byte_rate", None)])
+    assert controller.image.client_quotas == {entity: {"request_percentage": 12.5}}
+    controller.alter_client_quota(alice, [QuotaChange("request_percentage", None)])
+    assert controller.image.client_quotas == {}
+
+
+@pytest.mark.parametrize(
+    ("entity", "key", "value", "words"),
+    [
+        ((), "producer_byte_rate", 1.0, "the entity is empty"),
+        ((("group", "g"),), "producer_byte_rate", 1.0, "'group' is no type of entity"),
+        ((("user", "a"), ("user", "b")), "producer_byte_rate", 1.0, "twice"),
+        ((("user", "a"), ("ip", "::1")), "producer_byte_rate", 1.0, "by itself"),
+        ((("user", ""),), "producer_byte_rate", 1.0, "empty name"),
+        ((("user", "a"),), "connection_creation_rate", 1.0, "no quota of such an entity"),
+        ((("ip", "::1"),), "producer_byte_rate", 1.0, "no quota of such an entity"),
+        ((("user", "a"),), "producer_byte_rate", 0.0, "more than 0"),
+        ((("user", "a"),), "request_percentage", float("nan"), "more than 0"),
+        ((("user", "a"),), "producer_byte_rate", 1.5, "a whole number of 64 bits"),
+        ((("ip", None),), "connection_creation_rate", float(1 << 31), "a whole number of 32 bits"),
+    ],
+)
+def test_quotas_that_are_none_are_refused(
+    entity: tuple[tuple[str, str | None], ...], key: str, value: float, words: str
+) -> None:
+    cluster = configured()
+    end = cluster.log.end_offset
+    altered = cluster.controller.alter_client_quota(entity, [QuotaChange(key, value)])
+    assert altered.error is ErrorCode.invalid_request
+    assert words in altered.message
+    assert cluster.log.end_offset == end
+
+
+def test_a_quota_that_is_validated_is_not_written() -> None:
+    controller = configured().controller
+    assert (
+        controller.alter_client_quota(
+            (("user", None),), [QuotaChange("request_percentage", 1.0)], validate_only=True
+        ).error
+        is ErrorCode.none
+    )
+    assert not controller.image.client_quotas
