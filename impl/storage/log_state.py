@@ -10,6 +10,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from impl.partition.producer_state import ProducerStates
 from impl.ports.disk import Disk
 from impl.storage import checkpoints
 from impl.storage.config import LogConfig
@@ -17,10 +18,14 @@ from impl.storage.errors import FailedLogError
 from impl.storage.leader_epoch_cache import UNDEFINED_EPOCH, EpochEndOffset, LeaderEpochCache
 from impl.storage.recovery import Recovery
 from impl.storage.segment import Segment
+from impl.wire.records import BatchHeader
 
 
 class LogObserver:
     """Is told what happens to a log; whoever keeps state beside it (the producers' snapshots) extends this one."""
+
+    def appended(self, header: BatchHeader, base_offset: int) -> None:
+        """A batch is in the log, its first record at `base_offset` (its header need not say so)."""
 
     def rolled(self, offset: int) -> None:
         """A segment that begins at the log end offset `offset` was begun."""
@@ -34,6 +39,9 @@ class LogObserver:
     def start_moved(self, offset: int) -> None:
         """Everything below `offset`, the log start offset now, is gone."""
 
+    def closing(self) -> None:
+        """The log is about to be closed cleanly; all of it is on stable storage."""
+
 
 class LogState:
     """The fields of a log."""
@@ -46,6 +54,8 @@ class LogState:
         self.config = config
         self.epochs = epochs
         self.observer = LogObserver()
+        self.producers = ProducerStates()
+        """What the log's producers have written, as far as the leader has to know it."""
         self.recovery = Recovery()
         """What opening the log had to mend."""
         self._disk = disk
@@ -94,6 +104,11 @@ class LogState:
     def segment_base_offsets(self) -> Sequence[int]:
         """First offset of each segment, the active one last."""
         return tuple(self._bases)
+
+    @property
+    def segments(self) -> Sequence[Segment]:
+        """All segments, oldest first."""
+        return tuple(self._segments)
 
     @property
     def closed_segments(self) -> Sequence[Segment]:

@@ -1,0 +1,248 @@
+"""Snapshots of what a log's producers have written, in Kafka's files, and how memory is made from them again.
+
+Theory of operation
+-------------------
+`00000000000000000042.snapshot` says what was known of the producers when the log ended at offset 42 (KIP-98)::
+
+    version                  int16    1
+    crc                      uint32   CRC-32C of everything after this field
+    count                    int32    of the entries
+    producer id              int64    \\
+    producer epoch           int16     |
+    last sequence            int32     |  -1: no batch is known
+    last offset              int64     |  -1: no batch is known
+    offset delta             int32     >  for each producer
+    timestamp                int64     |  ms since 1970
+    coordinator epoch        int32     |  -1: none
+    current txn first offset int64    /   -1: none is open
+
+One is written whenever a segment is begun, named as the segment, and one when the log is closed cleanly. It goes with
+its segment. A log that is opened takes the newest that lies in it and reads the batch headers since; a file that is
+damaged, or was torn by a crash, is removed, and the one before it is taken. Where Kafka leaves it at the one batch that
+a snapshot keeps of a producer, the batches before it are looked up in the log behind the snapshot, so that a repeat of
+any of the last five is known for one after a restart as well.
+
+A snapshot beyond a cut would be a lie once the log has grown again, so those go durably before the cut is over.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import Final, Protocol
+
+from crc32c import crc32c
+
+from impl.partition.producer_state import NO_OFFSET, NO_SEQUENCE, BatchMetadata, ProducerEntry, ProducerStates
+from impl.ports.disk import Disk
+from impl.storage.errors import CorruptLogError
+from impl.storage.log_state import LogObserver
+from impl.storage.segment import Segment
+from impl.wire.records import BatchHeader
+
+SNAPSHOT_SUFFIX: Final = ".snapshot"
+VERSION: Final = 1
+
+_HEAD = struct.Struct(">hIi")
+_ENTRY = struct.Struct(">qhiqiqiq")
+_CRC_END = 6
+_OFFSET_DIGITS = 20
+
+
+def encode_snapshot(entries: Iterable[ProducerEntry]) -> bytes:
+    """A snapshot file's content."""
+    rows = [_row(entry) for entry in entries]
+    body = struct.pack(">i", len(rows)) + b"".join(rows)
+    return struct.pack(">hI", VERSION, crc32c(body)) + body
+
+
+def _row(entry: ProducerEntry) -> bytes:
+    last = entry.batches[-1] if entry.batches else BatchMetadata(NO_SEQUENCE, NO_OFFSET, 0, entry.last_timestamp)
+    return _ENTRY.pack(
+        entry.producer_id,
+        entry.epoch,
+        last.last_sequence,
+        last.last_offset,
+        last.offset_delta,
+        entry.last_timestamp,
+        entry.coordinator_epoch,
+        entry.current_txn_first_offset,
+    )
+
+
+def decode_snapshot(content: bytes) -> list[ProducerEntry] | None:
+    """The entries, each with one batch or none; None when the content is damaged or of another version."""
+    if len(content) < _HEAD.size:
+        return None
+    version, crc, count = _HEAD.unpack_from(content)
+    if version != VERSION or crc != crc32c(content[_CRC_END:]):
+        return None
+    if count < 0 or len(content) != _HEAD.size + count * _ENTRY.size:
+        return None
+    entries = []
+    for row in _ENTRY.iter_unpack(content[_HEAD.size :]):
+        producer_id, epoch, last_sequence, last_offset, delta, timestamp, coordinator_epoch, txn_first_offset = row
+        batches = [BatchMetadata(last_sequence, last_offset, delta, timestamp)] if last_offset >= 0 else []
+        entries.append(ProducerEntry(producer_id, epoch, batches, timestamp, coordinator_epoch, txn_first_offset))
+    return entries
+
+
+class SnapshottedLog(Protocol):
+    """What snapshots need of their log."""
+
+    directory: str
+
+    @property
+    def log_start_offset(self) -> int: ...
+
+    @property
+    def log_end_offset(self) -> int: ...
+
+    @property
+    def segments(self) -> Sequence[Segment]: ...
+
+
+class ProducerSnapshots(LogObserver):
+    """Keeps the producers' memory of one log, and its snapshots."""
+
+    def __init__(self, disk: Disk, log: SnapshottedLog, states: ProducerStates) -> None:
+        self.states = states
+        self._disk = disk
+        self._log = log
+        self._offsets: list[int] = []
+        """Of the snapshots on disk, ascending."""
+
+    @property
+    def offsets(self) -> Sequence[int]:
+        """The log end offsets of which there is a snapshot."""
+        return tuple(self._offsets)
+
+    def load(self) -> None:
+        """Make the memory anew from what is on disk: a log was opened."""
+        names = self._disk.list_directory(self._log.directory)
+        self._offsets = sorted(offset for offset in map(snapshot_offset, names) if offset is not None)
+        self._remove_strays()
+        self._rebuild()
+
+    def _remove_strays(self) -> None:
+        """Remove those that belong to no segment, but for the last: a clean shutdown may have written it."""
+        bases = {segment.base_offset for segment in self._log.segments}
+        last = self._offsets[-1] if self._offsets else None
+        for offset in list(self._offsets):
+            if offset not in bases and (offset != last or offset > self._log.log_end_offset):
+                self._remove(offset)
+
+    # --- what happens to the log -------------------------------------------------------------------------------
+
+    def appended(self, header: BatchHeader, base_offset: int) -> None:
+        self.states.take_in(header, base_offset)
+
+    def rolled(self, offset: int) -> None:
+        self._write(offset)
+
+    def closing(self) -> None:
+        offset = self._log.log_end_offset
+        if offset > (self._offsets[-1] if self._offsets else self._log.log_start_offset):
+            self._write(offset)
+
+    def truncated(self, offset: int) -> None:
+        self._remove_where(lambda found: found > offset)
+        self._rebuild()
+
+    def started_anew(self, offset: int) -> None:
+        self._remove_where(lambda _: True)
+        self.states.restart((), offset, offset)
+
+    def start_moved(self, offset: int) -> None:
+        self.states.log_start_offset = offset
+        first = self._log.segments[0].base_offset
+        for found in [found for found in self._offsets if found < first]:
+            self._remove(found)
+
+    # --- memory ------------------------------------------------------------------------------------------------
+
+    def _rebuild(self) -> None:
+        start, end = self._log.log_start_offset, self._log.log_end_offset
+        entries: list[ProducerEntry] = []
+        offset = start
+        for found in reversed(self._offsets.copy()):
+            if start < found <= end and (read := self._read(found)) is not None:
+                entries, offset = read, found
+                break
+            self._remove(found)
+        self.states.restart(entries, offset, start)
+        # A segment that is damaged below the recovery point can be served up to there; nothing beyond is known of it.
+        with suppress(CorruptLogError):
+            self._fill_before(offset)
+        with suppress(CorruptLogError):
+            for header in self._headers(offset):
+                self.states.take_in(header, header.base_offset)
+        self.states.end_offset = end
+        self.states.oldest_timestamp = self._oldest_timestamp()
+
+    def _oldest_timestamp(self) -> int | None:
+        with suppress(CorruptLogError):
+            return next((h.max_timestamp for segment in self._log.segments for h in segment.headers()), None)
+        return None
+
+    def _fill_before(self, offset: int) -> None:
+        """Segment by segment backwards, as long as more may be found of somebody."""
+        for segment in reversed(self._log.segments):
+            missing = self.states.incomplete()
+            if not missing or segment.next_offset <= self._log.log_start_offset:
+                return
+            if segment.base_offset < offset:
+                wanted = (header for header in segment.headers() if header.producer_id in missing)
+                self.states.fill([h for h in wanted if h.base_offset >= self._log.log_start_offset])
+
+    def _headers(self, offset: int) -> Iterator[BatchHeader]:
+        for segment in self._log.segments:
+            if segment.next_offset > offset:
+                yield from (header for header in segment.headers() if header.last_offset >= offset)
+
+    # --- files -------------------------------------------------------------------------------------------------
+
+    def _path(self, offset: int) -> str:
+        return f"{self._log.directory}/{snapshot_name(offset)}"
+
+    def _write(self, offset: int) -> None:
+        file = self._disk.open(self._path(offset), create=True)
+        try:
+            file.truncate(0)
+            file.append(encode_snapshot(self.states.entries.values()))
+            file.sync()
+        finally:
+            file.close()
+        if offset not in self._offsets:
+            self._offsets = sorted((*self._offsets, offset))
+
+    def _read(self, offset: int) -> list[ProducerEntry] | None:
+        file = self._disk.open(self._path(offset))
+        try:
+            return decode_snapshot(bytes(file.read(0, file.size)))
+        finally:
+            file.close()
+
+    def _remove(self, offset: int) -> None:
+        self._offsets.remove(offset)
+        self._disk.remove(self._path(offset))
+
+    def _remove_where(self, gone: Callable[[int], bool]) -> None:
+        """Remove snapshots, durably."""
+        doomed = [offset for offset in self._offsets if gone(offset)]
+        for offset in doomed:
+            self._remove(offset)
+        if doomed:
+            self._disk.sync_directory(self._log.directory)
+
+
+def snapshot_name(offset: int) -> str:
+    return f"{offset:0{_OFFSET_DIGITS}}{SNAPSHOT_SUFFIX}"
+
+
+def snapshot_offset(name: str) -> int | None:
+    """The offset that a file is named after; None for files that are no snapshots."""
+    stem = name.removesuffix(SNAPSHOT_SUFFIX)
+    is_one = name.endswith(SNAPSHOT_SUFFIX) and len(stem) == _OFFSET_DIGITS and stem.isascii() and stem.isdigit()
+    return int(stem) if is_one else None
