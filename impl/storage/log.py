@@ -29,11 +29,13 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
+from impl.partition.producer_state import ProducerStates
 from impl.ports.disk import Buffer, Disk
 from impl.storage import checkpoints
 from impl.storage.config import NEVER, LogConfig
 from impl.storage.errors import BatchListTooLargeError, BatchTooLargeError, OffsetOutOfRangeError
 from impl.storage.leader_epoch_cache import LeaderEpochCache
+from impl.storage.producer_snapshot import ProducerSnapshots
 from impl.storage.recovery import recover_segments
 from impl.storage.replacement import Replacement
 from impl.storage.segment import MAX_RELATIVE_OFFSET, AppendedBatch, Segment
@@ -97,6 +99,7 @@ class Log(Truncation, Replacement):
         log_start_offset: int = 0,
         clean_shutdown: bool = False,
         before_recovery_point_falls: Callable[[int], None] | None = None,
+        producers: ProducerStates | None = None,
     ) -> Log:
         """The log in a directory, which is made if it is missing; afterwards all of it is on stable storage.
 
@@ -134,6 +137,9 @@ class Log(Truncation, Replacement):
             log._sync_from(log._flushed_end_offset)
         log._flushed_end_offset = log.log_end_offset
         return log
+        log.producers = ProducerStates() if producers is None else producers
+        log.observer = snapshots = ProducerSnapshots(disk, log, log.producers)
+        snapshots.load()
 
     def _find_epochs(self) -> None:
         """Read every batch's epoch: the checkpoint is missing or damaged."""
@@ -146,7 +152,13 @@ class Log(Truncation, Replacement):
     # Appending
 
     def append_as_leader(
-        self, batches: Buffer, leader_epoch: int, now_ms: int, *, origin: Origin = Origin.CLIENT
+        self,
+        batches: Buffer,
+        leader_epoch: int,
+        now_ms: int,
+        *,
+        origin: Origin = Origin.CLIENT,
+        admit: Callable[[Sequence[BatchHeader]], None] | None = None,
     ) -> AppendInfo:
         """Give the batches the next offsets and this leader epoch, and append them; the caller's bytes are not changed.
 
@@ -161,6 +173,8 @@ class Log(Truncation, Replacement):
                     raise BatchTooLargeError(
                         f"a batch of {header.size} bytes: max.message.bytes is {self.config.max_message_bytes}"
                     )
+        if admit is not None:
+            admit(headers)
         if len(batches) > self.config.segment_bytes:
             raise BatchListTooLargeError(f"{len(batches)} bytes: segment.bytes is {self.config.segment_bytes}")
         base_offset = next_offset = self.log_end_offset
@@ -179,7 +193,15 @@ class Log(Truncation, Replacement):
                 next_offset += header.last_offset_delta + 1
                 position += header.size
                 assigned.append(AppendedBatch(next_offset - 1, header.size, header.max_timestamp))
-        return self._append(parts, assigned, [(leader_epoch, base_offset)], now_ms)
+        info = self._append(parts, assigned, [(leader_epoch, base_offset)], now_ms)
+        for header in headers:
+            self.observer.appended(header, base_offset)
+            base_offset += header.last_offset_delta + 1
+        return info
+
+    def append_time_ms(self, now_ms: int) -> int:
+        """What a record appended now is stamped with by this log; -1 when it keeps its producer's time."""
+        return now_ms if self.config.message_timestamp_type == LOG_APPEND_TIME else NO_TIMESTAMP
 
     def append_as_follower(self, batches: Buffer, now_ms: int | None = None) -> AppendInfo:
         """Append batches as the leader sent them, with their offsets and epochs.
@@ -195,6 +217,8 @@ class Log(Truncation, Replacement):
             load = headers[first:last]
             part = batches if size == len(batches) else memoryview(batches)[position : position + size]
             assigned = [AppendedBatch(header.last_offset, header.size, header.max_timestamp) for header in load]
+            for header in load:
+                self.observer.appended(header, header.base_offset)
             starts = [(header.partition_leader_epoch, header.base_offset) for header in load]
             done = self._append((part,), assigned, starts, now_ms)
             info = AppendInfo(
@@ -322,6 +346,7 @@ class Log(Truncation, Replacement):
         self._disk.sync_directory(self.directory)
         self.abandon()
 
+        self.observer.closing()
     def abandon(self) -> None:
         """Let go of the files as they are, as a crash does."""
         for segment in [*self._segments, *(segment for _, segment in self._doomed)]:
