@@ -53,6 +53,7 @@ def test_segments_are_named_by_their_first_offset(tmp_path: Path) -> None:
     expected = {
         f"{base:020d}{suffix}" for base in log.segment_base_offsets for suffix in (".log", ".index", ".timeindex")
     }
+    expected |= {f"{offset:020d}.snapshot" for offset in (*log.segment_base_offsets[1:], log.log_end_offset)}
     assert {path.name for path in (tmp_path / "tide-0").iterdir()} == expected | {"leader-epoch-checkpoint"}
     assert len(log.segment_base_offsets) > 2
 
