@@ -132,13 +132,13 @@ class Leader(InSyncReplicas):
             return ErrorCode.offset_not_available
         return ErrorCode.none
 
-    def client_error(self, leader_epoch: int | None) -> ErrorCode:
-        """Whether a client that names this leader epoch may be served here at all."""
+    def client_error(self, leader_epoch: int | None, *, only_leader: bool = True) -> ErrorCode:
+        """Whether a client that names this leader epoch may be served here at all; by a follower too if it may."""
         if leader_epoch is not None and leader_epoch < self.leader_epoch:
             return ErrorCode.fenced_leader_epoch
         if leader_epoch is not None and leader_epoch > self.leader_epoch:
             return ErrorCode.unknown_leader_epoch
-        return ErrorCode.none if self.is_leader else ErrorCode.not_leader_or_follower
+        return ErrorCode.none if self.is_leader or not only_leader else ErrorCode.not_leader_or_follower
 
     @property
     def knows_high_watermark(self) -> bool:
@@ -148,16 +148,16 @@ class Leader(InSyncReplicas):
         """
         return self.high_watermark >= self.epoch_start_offset
 
-    def latest_offset(self, leader_epoch: int | None = None) -> int | ErrorCode:
+    def latest_offset(self, leader_epoch: int | None = None, *, only_leader: bool = True) -> int | ErrorCode:
         """The high watermark, for ListOffsets."""
-        error = self.client_error(leader_epoch)
+        error = self.client_error(leader_epoch, only_leader=only_leader)
         if error is not ErrorCode.none:
             return error
         return self.high_watermark if self.knows_high_watermark else ErrorCode.offset_not_available
 
-    def earliest_offset(self, leader_epoch: int | None = None) -> int | ErrorCode:
+    def earliest_offset(self, leader_epoch: int | None = None, *, only_leader: bool = True) -> int | ErrorCode:
         """The log start offset, for ListOffsets."""
-        error = self.client_error(leader_epoch)
+        error = self.client_error(leader_epoch, only_leader=only_leader)
         return self.log.log_start_offset if error is ErrorCode.none else error
 
     def end_offset_for_leader_epoch(self, epoch: int, leader_epoch: int | None = None) -> EpochEndOffset | ErrorCode:

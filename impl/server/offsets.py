@@ -1,7 +1,15 @@
-"""ListOffsets and OffsetForLeaderEpoch: where things are in a log. Only the leader answers."""
+"""ListOffsets and OffsetForLeaderEpoch: where things are in a log. Only the leader answers clients and followers.
+
+ListOffsets takes a timestamp in ms, or a negative one that stands for a place in the log: the latest offset (-1), the
+log start (-2), the record with the largest timestamp (-3), and three that tell a log apart whose older part was moved
+to remote storage: where its local part begins (-4), where the remote one ends (-5), where what is yet to be moved
+begins (-6). Without remote storage the local log is all of it and the last two have no answer (-1).
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kio.schema.errors import ErrorCode
@@ -13,8 +21,10 @@ from kio.schema.offset_for_leader_epoch.v4.request import OffsetForLeaderEpochRe
 from kio.schema.offset_for_leader_epoch.v4.response import OffsetForLeaderEpochResponse
 
 from impl.partition.messages import EpochEndOffset
-from impl.server.partitions import Partition
+from impl.server.authorization import Operation, ResourceType
+from impl.server.partitions import Partition, storage_error_code
 from impl.wire.primitives import NO_WAIT, i32, i64
+from impl.wire.records import RecordError
 
 if TYPE_CHECKING:
     from impl.server.broker import Broker
@@ -22,6 +32,25 @@ if TYPE_CHECKING:
 
 LATEST: Final = -1
 EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL: Final = -4
+LATEST_TIERED: Final = -5
+EARLIEST_PENDING_UPLOAD: Final = -6
+_ASKED_FROM: Final[Mapping[int, int]] = {
+    LATEST: 1,
+    EARLIEST: 1,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
+"""The version from which on each may be asked for (KIP-734, KIP-405, KIP-1005, KIP-1023)."""
+OFFSET_NOT_AVAILABLE_FROM: Final = 5
+"""The version of ListOffsets that knows OFFSET_NOT_AVAILABLE; before it there is LEADER_NOT_AVAILABLE (KIP-207)."""
+CONSUMER: Final = -1
+DEBUGGING_CONSUMER: Final = -2
+"""A replica id that is answered by followers too."""
+UNKNOWN_EPOCH: Final = -1
 
 
 class _Found(NamedTuple):
@@ -30,51 +59,80 @@ class _Found(NamedTuple):
     leader_epoch: int = -1
 
 
-async def handle_list_offsets(broker: Broker, request: ListOffsetsRequest, _: RequestContext) -> ListOffsetsResponse:
-    """Earliest (-2), latest (-1: the high watermark), or the first committed record at or after a timestamp in ms."""
-    return ListOffsetsResponse(
-        throttle_time=NO_WAIT,
-        topics=tuple(
-            list_response.ListOffsetsTopicResponse(
-                name=topic.name, partitions=tuple(_list(broker, topic.name, asked) for asked in topic.partitions)
-            )
-            for topic in request.topics
-        ),
-    )
+_NOTHING: Final = _Found(-1)
 
 
-def _list(broker: Broker, topic: str, asked: ListOffsetsPartition) -> list_response.ListOffsetsPartitionResponse:
+async def handle_list_offsets(
+    broker: Broker, request: ListOffsetsRequest, context: RequestContext
+) -> ListOffsetsResponse:
+    """Find an offset in each partition."""
+    often = Counter((topic.name, asked.partition_index) for topic in request.topics for asked in topic.partitions)
+    twice = {key for key, times in often.items() if times > 1}
+    topics = []
+    for topic in request.topics:
+        allowed = context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
+        partitions = []
+        for asked in topic.partitions:
+            found: _Found | ErrorCode = ErrorCode.topic_authorization_failed
+            if allowed and (topic.name, asked.partition_index) in twice:
+                found = ErrorCode.invalid_request
+            elif allowed:
+                found = _look_up(broker, topic.name, asked, request.replica_id, context.api_version)
+            partitions.append(_listed(asked, found))
+        topics.append(list_response.ListOffsetsTopicResponse(name=topic.name, partitions=tuple(partitions)))
+    return ListOffsetsResponse(throttle_time=NO_WAIT, topics=tuple(topics))
+
+
+def _look_up(
+    broker: Broker, topic: str, asked: ListOffsetsPartition, replica_id: int, version: int
+) -> _Found | ErrorCode:
+    if asked.timestamp < 0 and version < _ASKED_FROM.get(asked.timestamp, version + 1):
+        return ErrorCode.unsupported_version
     partition = broker.partitions.get(topic, asked.partition_index)
-    found = _missing(broker, topic, asked.partition_index) if partition is None else _find(partition, asked)
+    if partition is None:
+        return _missing(broker, topic, asked.partition_index)
+    try:
+        found = _find(partition, asked, replica_id)
+    except (RecordError, OSError) as error:
+        return storage_error_code(error)
+    if found is ErrorCode.offset_not_available and version < OFFSET_NOT_AVAILABLE_FROM:
+        return ErrorCode.leader_not_available
+    return found
+
+
+def _find(partition: Partition, asked: ListOffsetsPartition, replica_id: int) -> _Found | ErrorCode:
+    replica, log = partition.replica, partition.log
+    epoch = None if asked.current_leader_epoch < 0 else asked.current_leader_epoch
+    only_leader = replica_id != DEBUGGING_CONSUMER
+    start = replica.earliest_offset(epoch, only_leader=only_leader)
+    if isinstance(start, ErrorCode):
+        return start
+    if asked.timestamp in (EARLIEST, EARLIEST_LOCAL):
+        start_epoch = log.epochs.epoch_for_offset(start)
+        return _Found(start, leader_epoch=UNKNOWN_EPOCH if start_epoch is None else start_epoch)
+    if asked.timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return _NOTHING
+    is_follower = replica_id > CONSUMER
+    latest = replica.log_end_offset if is_follower else replica.latest_offset(epoch, only_leader=only_leader)
+    if asked.timestamp == LATEST:
+        return latest if isinstance(latest, ErrorCode) else _Found(latest, leader_epoch=replica.leader_epoch)
+    found = log.newest_record() if asked.timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(asked.timestamp)
+    end_offset = replica.high_watermark if isinstance(latest, ErrorCode) else latest
+    if found is not None and found.offset < end_offset:
+        return _Found(found.offset, found.timestamp, found.leader_epoch)
+    return latest if isinstance(latest, ErrorCode) else _NOTHING
+
+
+def _listed(asked: ListOffsetsPartition, found: _Found | ErrorCode) -> list_response.ListOffsetsPartitionResponse:
     if isinstance(found, ErrorCode):
-        return list_response.ListOffsetsPartitionResponse(partition_index=i32(asked.partition_index), error_code=found)
+        return list_response.ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=found)
     return list_response.ListOffsetsPartitionResponse(
-        partition_index=i32(asked.partition_index),
+        partition_index=asked.partition_index,
         error_code=ErrorCode.none,
         timestamp=i64(found.timestamp),
         offset=i64(found.offset),
         leader_epoch=i32(found.leader_epoch),
     )
-
-
-def _find(partition: Partition, asked: ListOffsetsPartition) -> _Found | ErrorCode:
-    replica = partition.replica
-    epoch = None if asked.current_leader_epoch < 0 else asked.current_leader_epoch
-    if asked.timestamp == EARLIEST:
-        return _at(replica.earliest_offset(epoch), replica.leader_epoch)
-    latest = replica.latest_offset(epoch)
-    if asked.timestamp == LATEST or isinstance(latest, ErrorCode):
-        return _at(latest, replica.leader_epoch)
-    if asked.timestamp < 0:
-        return ErrorCode.unsupported_for_message_format
-    found = partition.log.offset_for_timestamp(asked.timestamp)
-    if found is None or found.offset >= latest:
-        return _Found(-1)
-    return _Found(found.offset, found.timestamp, found.leader_epoch)
-
-
-def _at(offset: int | ErrorCode, leader_epoch: int) -> _Found | ErrorCode:
-    return offset if isinstance(offset, ErrorCode) else _Found(offset, leader_epoch=leader_epoch)
 
 
 def _missing(broker: Broker, topic: str, partition: int) -> ErrorCode:
@@ -83,28 +141,36 @@ def _missing(broker: Broker, topic: str, partition: int) -> ErrorCode:
 
 
 async def handle_offset_for_leader_epoch(
-    broker: Broker, request: OffsetForLeaderEpochRequest, _: RequestContext
+    broker: Broker, request: OffsetForLeaderEpochRequest, context: RequestContext
 ) -> OffsetForLeaderEpochResponse:
     """Where a leader epoch ends in the leader's log (KIP-101, KIP-320)."""
-    return OffsetForLeaderEpochResponse(
-        throttle_time=NO_WAIT,
-        topics=tuple(
-            epoch_response.OffsetForLeaderTopicResult(
-                topic=topic.topic, partitions=tuple(_end(broker, topic.topic, asked) for asked in topic.partitions)
-            )
-            for topic in request.topics
-        ),
-    )
+    trusted = context.allowed(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
+    topics = []
+    for topic in request.topics:
+        allowed = trusted or context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, topic.topic)
+        ends = tuple(
+            _end(broker, topic.topic, asked) if allowed else _ended(asked, ErrorCode.topic_authorization_failed)
+            for asked in topic.partitions
+        )
+        topics.append(epoch_response.OffsetForLeaderTopicResult(topic=topic.topic, partitions=ends))
+    return OffsetForLeaderEpochResponse(throttle_time=NO_WAIT, topics=tuple(topics))
 
 
 def _end(broker: Broker, topic: str, asked: OffsetForLeaderPartition) -> epoch_response.EpochEndOffset:
     partition = broker.partitions.get(topic, asked.partition)
-    epoch = None if asked.current_leader_epoch < 0 else asked.current_leader_epoch
-    end: EpochEndOffset | ErrorCode
     if partition is None:
-        end = _missing(broker, topic, asked.partition)
-    else:
-        end = partition.replica.end_offset_for_leader_epoch(asked.leader_epoch, epoch)
+        return _ended(asked, _missing(broker, topic, asked.partition))
+    epoch = None if asked.current_leader_epoch < 0 else asked.current_leader_epoch
+    end = partition.replica.end_offset_for_leader_epoch(asked.leader_epoch, epoch)
+    if not isinstance(end, ErrorCode):
+        if asked.leader_epoch < 0 or asked.leader_epoch > partition.log.latest_epoch:
+            end = EpochEndOffset(UNKNOWN_EPOCH, -1)
+        elif end.epoch == UNKNOWN_EPOCH:  # the log begins after that epoch: at its start, whoever asks goes on
+            end = EpochEndOffset(asked.leader_epoch, end.end_offset)
+    return _ended(asked, end)
+
+
+def _ended(asked: OffsetForLeaderPartition, end: EpochEndOffset | ErrorCode) -> epoch_response.EpochEndOffset:
     if isinstance(end, ErrorCode):
         return epoch_response.EpochEndOffset(error_code=end, partition=asked.partition)
     return epoch_response.EpochEndOffset(

@@ -32,21 +32,21 @@ from crc32c import crc32c
 from impl.partition.producer_state import ProducerStates
 from impl.ports.disk import Buffer, Disk
 from impl.storage import checkpoints
-from impl.storage.config import NEVER, LogConfig
-from impl.storage.errors import BatchListTooLargeError, BatchTooLargeError, OffsetOutOfRangeError
+from impl.storage.config import LOG_APPEND_TIME, NEVER, LogConfig
+from impl.storage.errors import BatchListTooLargeError, OffsetOutOfRangeError
 from impl.storage.leader_epoch_cache import LeaderEpochCache
 from impl.storage.producer_snapshot import ProducerSnapshots
 from impl.storage.recovery import recover_segments
 from impl.storage.replacement import Replacement
 from impl.storage.segment import MAX_RELATIVE_OFFSET, AppendedBatch, Segment
 from impl.storage.truncation import Truncation
+from impl.storage.validation import validated
 from impl.wire.records import (
     NO_TIMESTAMP,
     PREFIX_SIZE,
     BatchHeader,
     InvalidRecordError,
     assign,
-    check_produced,
     checked_headers,
     leader_prefix,
 )
@@ -104,7 +104,8 @@ class Log(Truncation, Replacement):
         """The log in a directory, which is made if it is missing; afterwards all of it is on stable storage.
 
         `recovery_point` and `log_start_offset` are the checkpointed ones. `clean_shutdown` says that `close` was the
-        last thing that happened to the log: then nothing is scanned.
+        last thing that happened to the log: then nothing is scanned. What the log's producers have written is put into
+        `producers`.
         """
         disk.make_directory(directory)
         text = checkpoints.read_text(disk, directory, checkpoints.LEADER_EPOCH_CHECKPOINT)
@@ -136,10 +137,10 @@ class Log(Truncation, Replacement):
             log._lower_recovery_point(log.log_end_offset)
             log._sync_from(log._flushed_end_offset)
         log._flushed_end_offset = log.log_end_offset
-        return log
         log.producers = ProducerStates() if producers is None else producers
         log.observer = snapshots = ProducerSnapshots(disk, log, log.producers)
         snapshots.load()
+        return log
 
     def _find_epochs(self) -> None:
         """Read every batch's epoch: the checkpoint is missing or damaged."""
@@ -162,21 +163,18 @@ class Log(Truncation, Replacement):
     ) -> AppendInfo:
         """Give the batches the next offsets and this leader epoch, and append them; the caller's bytes are not changed.
 
-        Raises RecordError when they are not intact or break a rule for producers, OSError when the disk does not take
-        them.
+        A client's is exactly one batch, and held against the rules for producers (`validation`). Raises RecordError
+        when they are not intact or break a rule, OSError when the disk does not take them.
         """
-        headers = checked_headers(batches)
-        for header in headers:
-            if origin is Origin.CLIENT:
-                check_produced(header)
-                if header.size > self.config.max_message_bytes:
-                    raise BatchTooLargeError(
-                        f"a batch of {header.size} bytes: max.message.bytes is {self.config.max_message_bytes}"
-                    )
-        if admit is not None:
-            admit(headers)
+        if origin is Origin.CLIENT:
+            header, batches = validated(batches, self.config, now_ms)
+            headers = [header]
+        else:
+            headers = checked_headers(batches)
         if len(batches) > self.config.segment_bytes:
             raise BatchListTooLargeError(f"{len(batches)} bytes: segment.bytes is {self.config.segment_bytes}")
+        if admit is not None:
+            admit(headers)
         base_offset = next_offset = self.log_end_offset
         if len(headers) == 1:
             (header,) = headers
@@ -217,10 +215,10 @@ class Log(Truncation, Replacement):
             load = headers[first:last]
             part = batches if size == len(batches) else memoryview(batches)[position : position + size]
             assigned = [AppendedBatch(header.last_offset, header.size, header.max_timestamp) for header in load]
-            for header in load:
-                self.observer.appended(header, header.base_offset)
             starts = [(header.partition_leader_epoch, header.base_offset) for header in load]
             done = self._append((part,), assigned, starts, now_ms)
+            for header in load:
+                self.observer.appended(header, header.base_offset)
             info = AppendInfo(
                 info.base_offset, done.last_offset, max(info.max_timestamp, done.max_timestamp), info.size + done.size
             )
@@ -336,6 +334,11 @@ class Log(Truncation, Replacement):
                         return TimestampOffset(record.timestamp, record.offset, header.partition_leader_epoch)
         return None
 
+    def newest_record(self) -> TimestampOffset | None:
+        """The first record with the largest timestamp, for ListOffsets; None when no record has one."""
+        newest = max(segment.max_timestamp for segment in self._segments)
+        return None if newest == NO_TIMESTAMP else self.offset_for_timestamp(newest)
+
     # The end
 
     def close(self) -> None:
@@ -343,10 +346,10 @@ class Log(Truncation, Replacement):
         self.flush()
         for segment in self._segments:
             segment.write_indexes(sync=True)
+        self.observer.closing()
         self._disk.sync_directory(self.directory)
         self.abandon()
 
-        self.observer.closing()
     def abandon(self) -> None:
         """Let go of the files as they are, as a crash does."""
         for segment in [*self._segments, *(segment for _, segment in self._doomed)]:
