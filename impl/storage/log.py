@@ -32,21 +32,21 @@ from crc32c import crc32c
 from impl.partition.producer_state import ProducerStates
 from impl.ports.disk import Buffer, Disk
 from impl.storage import checkpoints
-from impl.storage.config import NEVER, LogConfig
-from impl.storage.errors import BatchListTooLargeError, BatchTooLargeError, OffsetOutOfRangeError
+from impl.storage.config import LOG_APPEND_TIME, NEVER, LogConfig
+from impl.storage.errors import BatchListTooLargeError, OffsetOutOfRangeError
 from impl.storage.leader_epoch_cache import LeaderEpochCache
 from impl.storage.producer_snapshot import ProducerSnapshots
 from impl.storage.recovery import recover_segments
 from impl.storage.replacement import Replacement
 from impl.storage.segment import MAX_RELATIVE_OFFSET, AppendedBatch, Segment
 from impl.storage.truncation import Truncation
+from impl.storage.validation import validated
 from impl.wire.records import (
     NO_TIMESTAMP,
     PREFIX_SIZE,
     BatchHeader,
     InvalidRecordError,
     assign,
-    check_produced,
     checked_headers,
     leader_prefix,
 )
@@ -163,17 +163,14 @@ class Log(Truncation, Replacement):
     ) -> AppendInfo:
         """Give the batches the next offsets and this leader epoch, and append them; the caller's bytes are not changed.
 
-        Raises RecordError when they are not intact or break a rule for producers, OSError when the disk does not take
-        them.
+        A client's is exactly one batch, and held against the rules for producers (`validation`). Raises RecordError
+        when they are not intact or break a rule, OSError when the disk does not take them.
         """
-        headers = checked_headers(batches)
-        for header in headers:
-            if origin is Origin.CLIENT:
-                check_produced(header)
-                if header.size > self.config.max_message_bytes:
-                    raise BatchTooLargeError(
-                        f"a batch of {header.size} bytes: max.message.bytes is {self.config.max_message_bytes}"
-                    )
+        if origin is Origin.CLIENT:
+            header, batches = validated(batches, self.config, now_ms)
+            headers = [header]
+        else:
+            headers = checked_headers(batches)
         if len(batches) > self.config.segment_bytes:
             raise BatchListTooLargeError(f"{len(batches)} bytes: segment.bytes is {self.config.segment_bytes}")
         if admit is not None:
@@ -199,6 +196,10 @@ class Log(Truncation, Replacement):
             self.observer.appended(header, base_offset)
             base_offset += header.last_offset_delta + 1
         return info
+
+    def append_time_ms(self, now_ms: int) -> int:
+        """What a record appended now is stamped with by this log; -1 when it keeps its producer's time."""
+        return now_ms if self.config.message_timestamp_type == LOG_APPEND_TIME else NO_TIMESTAMP
 
     def append_as_follower(self, batches: Buffer, now_ms: int | None = None) -> AppendInfo:
         """Append batches as the leader sent them, with their offsets and epochs.
@@ -332,6 +333,11 @@ class Log(Truncation, Replacement):
                     if record.timestamp >= timestamp and record.offset >= self._log_start_offset:
                         return TimestampOffset(record.timestamp, record.offset, header.partition_leader_epoch)
         return None
+
+    def newest_record(self) -> TimestampOffset | None:
+        """The first record with the largest timestamp, for ListOffsets; None when no record has one."""
+        newest = max(segment.max_timestamp for segment in self._segments)
+        return None if newest == NO_TIMESTAMP else self.offset_for_timestamp(newest)
 
     # The end
 
