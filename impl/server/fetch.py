@@ -25,7 +25,7 @@ from impl.server.fetch_messages import (
     asked_partitions,
     response,
 )
-from impl.server.partitions import Partition, TopicPartition, storage_error_code
+from impl.server.partitions import Partition, TopicPartition
 from impl.server.produce import known_leader, node_endpoints
 from impl.server.trace import answer_fields, fetch_fields
 from impl.wire.fetch_messages import CONSUMER
@@ -139,7 +139,7 @@ class _Fetch:
             news = news or answer.error is not ErrorCode.none or answer.diverging_epoch is not None
         waits = may_wait and not news and size < self.request.min_bytes
         for partition, asked, answer, noted in handled:
-            if asked.follower is not None:
+            if asked.follower is not None and not partition.is_offline:
                 self._trace(partition, asked, answer, held=waits, noted=noted)
             self.broker.partitions.carry_out(partition)
         return None if waits else answers
@@ -148,9 +148,8 @@ class _Fetch:
         """Why there is no such partition here."""
         if partition is not None:
             return ErrorCode.inconsistent_topic_id
-        if self.broker.metadata.image.partition(one.topic, one.asked.partition) is None:
-            return ErrorCode.unknown_topic_or_partition
-        return ErrorCode.not_leader_or_follower
+        known = self.broker.metadata.image.partition(one.topic, one.asked.partition) is not None
+        return self.broker.partitions.absence(one.topic, one.asked.partition, known=known)
 
     def _handle(self, partition: Partition, asked: AskedPartition, size: int) -> FetchAnswer:
         """Read one partition; `size` is what the ones before it had, in bytes."""
@@ -161,7 +160,7 @@ class _Fetch:
                 return partition.replica.receive_fetch(asked.follower, max_bytes, now_ms, at_least_one=size == 0)
             return partition.replica.read(asked.fetch_offset, max_bytes, asked.leader_epoch, at_least_one=size == 0)
         except (RecordError, OSError) as error:
-            return FetchAnswer(storage_error_code(error))
+            return FetchAnswer(self.broker.partitions.storage_failed(partition, error))
 
     def _trace(
         self, partition: Partition, asked: AskedPartition, answer: FetchAnswer, *, held: bool, noted: bool

@@ -22,7 +22,7 @@ from kio.schema.offset_for_leader_epoch.v4.response import OffsetForLeaderEpochR
 
 from impl.partition.messages import EpochEndOffset
 from impl.server.authorization import Operation, ResourceType
-from impl.server.partitions import Partition, storage_error_code
+from impl.server.partitions import Partition
 from impl.wire.primitives import NO_WAIT, i32, i64
 from impl.wire.records import RecordError
 
@@ -94,7 +94,7 @@ def _look_up(
     try:
         found = _find(partition, asked, replica_id)
     except (RecordError, OSError) as error:
-        return storage_error_code(error)
+        return broker.partitions.storage_failed(partition, error)
     if found is ErrorCode.offset_not_available and version < OFFSET_NOT_AVAILABLE_FROM:
         return ErrorCode.leader_not_available
     return found
@@ -137,7 +137,7 @@ def _listed(asked: ListOffsetsPartition, found: _Found | ErrorCode) -> list_resp
 
 def _missing(broker: Broker, topic: str, partition: int) -> ErrorCode:
     known = broker.metadata.image.partition(topic, partition) is not None
-    return ErrorCode.not_leader_or_follower if known else ErrorCode.unknown_topic_or_partition
+    return broker.partitions.absence(topic, partition, known=known)
 
 
 async def handle_offset_for_leader_epoch(

@@ -123,9 +123,11 @@ class Partitions:
         """The partition, if this broker hosts it."""
         return self._hosted.get((topic, index))
 
-    def is_offline(self, topic: str, index: int) -> bool:
-        """Whether this broker had the partition's replica in a log directory that has failed."""
-        return (topic, index) in self._offline
+    def absence(self, topic: str, index: int, *, known: bool) -> ErrorCode:
+        """Why a partition is not hosted here; `known`: whether the metadata have it."""
+        if (topic, index) in self._offline:
+            return ErrorCode.kafka_storage_error
+        return ErrorCode.not_leader_or_follower if known else ErrorCode.unknown_topic_or_partition
 
     @property
     def checkpointed_high_watermarks(self) -> Mapping[TopicPartition, int]:
@@ -197,6 +199,8 @@ class Partitions:
 
     def carry_out(self, partition: Partition) -> None:
         """Do what the core asks for after a change."""
+        if partition.is_offline:
+            return
         key = partition.key
         for effect in partition.replica.take_effects():
             match effect:

@@ -18,7 +18,7 @@ from impl.partition.leader import ACKS_ALL
 from impl.partition.messages import Appended
 from impl.server.authorization import Operation, ResourceType
 from impl.server.connection import RefusedError
-from impl.server.partitions import Partition, storage_error_code
+from impl.server.partitions import Partition
 from impl.wire.fields import Buffer
 from impl.wire.produce_messages import (
     NodeEndpoint,
@@ -153,14 +153,14 @@ def _append(
     partition = append.partition = broker.partitions.get(append.topic, append.index)
     if partition is None:
         known = broker.metadata.image.partition(append.topic, append.index) is not None
-        append.error = ErrorCode.not_leader_or_follower if known else ErrorCode.unknown_topic_or_partition
+        append.error = broker.partitions.absence(append.topic, append.index, known=known)
     elif topic_id and partition.topic_id != topic_id:
         append.partition, append.error = None, ErrorCode.unknown_topic_id
     else:
         try:
             _append_here(broker, partition, checked(records, context.api_version), acks, append)
         except (RecordError, OSError) as error:
-            append.error, append.message = storage_error_code(error), str(error)
+            append.error, append.message = broker.partitions.storage_failed(partition, error), str(error)
 
 
 def checked(records: Buffer | None, version: int) -> Buffer:
@@ -178,8 +178,14 @@ def checked(records: Buffer | None, version: int) -> Buffer:
 
 
 def _append_here(broker: Broker, partition: Partition, batches: Buffer, acks: int, append: _Append) -> None:
-    replica = partition.replica
-    result = replica.append(batches, acks, broker.clock.now_ms())
+    replica, base_offset = partition.replica, partition.log.log_end_offset
+    try:
+        result = replica.append(batches, acks, broker.clock.now_ms())
+    except OSError:
+        if partition.log.log_end_offset > base_offset:
+            # Written and not synced: what is answered has to say that a restart may find the records.
+            append.appended = Appended(base_offset, partition.log.log_end_offset, replica.leader_epoch)
+        raise
     if isinstance(result, Appended):
         append.appended = result
         append.error = None if acks == ACKS_ALL else ErrorCode.none
@@ -203,7 +209,10 @@ def _settle(appends: list[_Append]) -> bool:
         if append.error is None:
             assert append.partition is not None, "only a hosted partition is appended to"
             assert append.appended is not None, "only what was appended waits"
-            append.error = append.partition.replica.append_outcome(append.appended)
+            if append.partition.is_offline:
+                append.error = ErrorCode.kafka_storage_error
+            else:
+                append.error = append.partition.replica.append_outcome(append.appended)
     return all(append.error is not None for append in appends)
 
 

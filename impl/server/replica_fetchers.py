@@ -19,7 +19,7 @@ from kio.schema.errors import ErrorCode
 from impl.partition.messages import FetchAnswer, FollowerFetch
 from impl.partition.registration import NO_LEADER
 from impl.server.fetch_messages import answered_partitions, follower_request
-from impl.server.partitions import Partition, TopicPartition, storage_error_code
+from impl.server.partitions import Partition, TopicPartition
 from impl.server.trace import answer_fields, fetch_fields
 from impl.wire.channel import NoAnswerError, UnreachableError
 from impl.wire.records import RecordError
@@ -132,17 +132,21 @@ class ReplicaFetchers:
     def _receive(self, leader: int, partition: Partition, fetch: FollowerFetch, answer: FetchAnswer) -> bool:
         """Hand an answer to the replica; False when it has to wait before it asks again."""
         partition.outstanding.remove(fetch)
+        if partition.is_offline:
+            return True
         try:
             accepted = partition.replica.receive_fetch_response(fetch, answer, self._broker.clock.now_ms())
             error = answer.error
         except (RecordError, OSError) as failure:
-            accepted, error = False, storage_error_code(failure)
+            accepted, error = False, self._broker.partitions.storage_failed(partition, failure)
         fields = answer_fields(answer, fetch)
         self._trace("ReceiveFetchResponse", leader, partition, fetch, accepted=accepted, **fields)
         self._broker.partitions.carry_out(partition)
         return error is ErrorCode.none
 
     def _trace(self, name: str, leader: int, partition: Partition, fetch: FollowerFetch, **fields: object) -> None:
+        if partition.is_offline:
+            return
         self._broker.tracer.replica(
             name, partition.topic, partition.index, partition.replica, source=leader, **fetch_fields(fetch), **fields
         )
