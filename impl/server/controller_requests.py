@@ -32,6 +32,8 @@ from impl.server.fetch_messages import (
     asked_partitions,
     response,
 )
+from impl.server.security.acl_requests import create_acls, delete_acls
+from impl.server.security.scram_requests import alter_scram_credentials
 from impl.server.trace import request_fields
 from impl.wire.apis import ApiKey
 from impl.wire.primitives import NO_WAIT, BrokerId, TopicName, i16, i32, i64, topic_uuid
@@ -298,4 +300,7 @@ CONTROLLER_HANDLERS: Final[dict[ApiKey, Callable[[ControllerNode, Any, RequestCo
     ApiKey.ALTER_PARTITION: handle_alter_partition,
     ApiKey.BROKER_REGISTRATION: handle_registration,
     ApiKey.BROKER_HEARTBEAT: handle_heartbeat,
+    ApiKey.CREATE_ACLS: create_acls,
+    ApiKey.DELETE_ACLS: delete_acls,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: alter_scram_credentials,
 }

@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
+from impl.server.authorization import Operation
 from impl.server.cluster_requests import handle_create_topics, handle_elect_leaders
 from impl.server.fetch import handle_fetch
+from impl.server.forwarding import forwarding, on_cluster
 from impl.server.metadata_requests import handle_metadata
 from impl.server.offsets import handle_list_offsets, handle_offset_for_leader_epoch
 from impl.server.produce import handle_produce
+from impl.server.security.acl_requests import handle_alter_acls, handle_describe_acls
+from impl.server.security.delegation_tokens import handle_create_delegation_token, handle_delegation_token
+from impl.server.security.sasl_requests import handle_sasl_authenticate, handle_sasl_handshake
+from impl.server.security.scram_requests import handle_describe_scram_credentials
 from impl.wire.apis import ApiKey
 
 HANDLERS: Final[dict[ApiKey, Callable[..., Awaitable[Any]]]] = {
@@ -20,5 +26,16 @@ HANDLERS: Final[dict[ApiKey, Callable[..., Awaitable[Any]]]] = {
     ApiKey.CREATE_TOPICS: handle_create_topics,
     ApiKey.OFFSET_FOR_LEADER_EPOCH: handle_offset_for_leader_epoch,
     ApiKey.ELECT_LEADERS: handle_elect_leaders,
+    ApiKey.SASL_HANDSHAKE: handle_sasl_handshake,
+    ApiKey.SASL_AUTHENTICATE: handle_sasl_authenticate,
+    ApiKey.DESCRIBE_ACLS: handle_describe_acls,
+    ApiKey.CREATE_ACLS: handle_alter_acls,
+    ApiKey.DELETE_ACLS: handle_alter_acls,
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: handle_describe_scram_credentials,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: forwarding(on_cluster(Operation.ALTER)),
+    ApiKey.CREATE_DELEGATION_TOKEN: handle_create_delegation_token,
+    ApiKey.RENEW_DELEGATION_TOKEN: handle_delegation_token,
+    ApiKey.EXPIRE_DELEGATION_TOKEN: handle_delegation_token,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: handle_delegation_token,
 }
 """Each is called with (broker, request, context)."""

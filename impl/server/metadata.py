@@ -33,8 +33,9 @@ class MetadataCache:
         Of the brokers that are up; of all that are registered with `fenced`.
         """
         for broker_id, broker in sorted(self.image.brokers.items()):
-            if fenced or not broker.fenced:
-                yield broker_id, Address(broker.host, broker.port), broker.rack
+            endpoint = broker.endpoint(listener)
+            if endpoint is not None and (fenced or not broker.fenced):
+                yield broker_id, Address(*endpoint), broker.rack
 
     def address(self, broker_id: int) -> Address | None:
         """Where a broker listens; None when it never registered."""

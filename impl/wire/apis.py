@@ -215,6 +215,9 @@ CONTROLLER_APIS: Final[Mapping[ApiKey, VersionRange]] = MappingProxyType(
             for key in (
                 ApiKey.FETCH,
                 ApiKey.API_VERSIONS,
+                ApiKey.CREATE_ACLS,
+                ApiKey.DELETE_ACLS,
+                ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
                 ApiKey.CREATE_TOPICS,
                 ApiKey.ELECT_LEADERS,
             )
