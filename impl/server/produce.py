@@ -19,6 +19,7 @@ from impl.partition.messages import Appended
 from impl.server.authorization import Operation, ResourceType
 from impl.server.connection import RefusedError
 from impl.server.partitions import Partition
+from impl.storage.validation import RefusedRecord
 from impl.wire.fields import Buffer
 from impl.wire.produce_messages import (
     NodeEndpoint,
@@ -26,6 +27,7 @@ from impl.wire.produce_messages import (
     ProduceRequest,
     ProduceResponse,
     ProduceTopic,
+    RecordErrorIndex,
     TopicProduced,
     produce_error,
 )
@@ -69,6 +71,8 @@ class _Append:
     appended: Appended | None = None
     error: ErrorCode | None = None
     message: str | None = None
+    record_errors: tuple[RefusedRecord, ...] = ()
+    log_append_time_ms: int = -1
 
 
 async def handle_produce(broker: Broker, request: ProduceRequest, context: RequestContext) -> ProduceResponse | None:
@@ -189,15 +193,16 @@ def _append_here(broker: Broker, partition: Partition, batches: Buffer, acks: in
     if isinstance(result, Appended):
         append.appended = result
         append.error = None if acks == ACKS_ALL else ErrorCode.none
-        broker.tracer.replica(
-            "Append",
-            partition.topic,
-            partition.index,
-            replica,
-            acks=acks,
-            base_offset=result.base_offset,
-            records=result.end_offset - result.base_offset,
-        )
+        if not result.repeated:
+            broker.tracer.replica(
+                "Append",
+                partition.topic,
+                partition.index,
+                replica,
+                acks=acks,
+                base_offset=result.base_offset,
+                records=result.end_offset - result.base_offset,
+            )
     else:
         append.error = result
     broker.partitions.carry_out(partition)
@@ -235,7 +240,9 @@ def _produced(broker: Broker, append: _Append) -> PartitionProduced:
         append.index,
         error,
         -1 if appended is None else appended.base_offset,
+        log_append_time_ms=append.log_append_time_ms,
         log_start_offset=-1 if partition is None else partition.log.log_start_offset,
+        record_errors=[RecordErrorIndex(number, message) for number, message in append.record_errors],
         error_message=append.message,
     )
     if error is ErrorCode.not_leader_or_follower:

@@ -38,22 +38,18 @@ from impl.wire.records import (
     HEADER_SIZE,
     LENGTH_OVERHEAD,
     LOG_APPEND_TIME_FLAG,
-    MAGIC,
     NO_TIMESTAMP,
     BatchHeader,
     Buffer,
     Compression,
     InvalidRecordError,
     RecordError,
-    UnsupportedCompressionError,
     check_produced,
     checked_header,
 )
 from impl.wire.records_compression import compress, decompress
 from impl.wire.records_walk import Walked, is_framed, walk
 
-ZSTD_SINCE_PRODUCE: Final = 7
-"""First version of Produce in which a batch may be compressed with zstd (KIP-110)."""
 _SHOWN = 3
 
 
@@ -74,22 +70,6 @@ class RecordsRefusedError(RecordError):
         super().__init__(f"{shown}{more}")
         self.error_code = error_code  # type: ignore[misc]
         self.record_errors = tuple(record_errors)
-
-
-def check_produce_request(batches: Buffer, api_version: int) -> None:
-    """What Produce of this version may carry for a partition: one batch of magic 2, zstd only since version 7.
-
-    Raises InvalidRecordError or UnsupportedCompressionError.
-    """
-    if len(batches) < HEADER_SIZE:
-        raise InvalidRecordError(f"{len(batches)} bytes hold no record batch: send one for each partition")
-    header = BatchHeader.parse(batches)
-    if header.magic != MAGIC:
-        raise InvalidRecordError(f"message format {header.magic}: send record batches (magic {MAGIC})")
-    if header.attributes & COMPRESSION_MASK == Compression.ZSTD and api_version < ZSTD_SINCE_PRODUCE:
-        raise UnsupportedCompressionError(f"zstd in Produce version {api_version}: send version {ZSTD_SINCE_PRODUCE}")
-    if LENGTH_OVERHEAD <= header.size < len(batches):
-        raise InvalidRecordError(f"{len(batches)} bytes where one batch takes {header.size}: send one batch at a time")
 
 
 def validated(batch: Buffer, config: LogConfig, now_ms: int) -> tuple[BatchHeader, Buffer]:

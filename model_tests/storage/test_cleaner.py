@@ -80,7 +80,8 @@ def cleaned(
 def put(log: Log, *records: tuple[bytes | None, bytes | None], now_ms: int = 1_000) -> None:
     """One batch."""
     batch = build_batch([Record(n, now_ms, key, value) for n, (key, value) in enumerate(records)])
-    log.append_as_leader(batch, 0, now_ms)
+    # A client's record without a key would be refused.
+    log.append_as_leader(batch, 0, now_ms, origin=Origin.BROKER)
 
 
 def close_segment(log: Log) -> None:

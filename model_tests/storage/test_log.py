@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from impl.ports.simulated_disk import Fate, SimulatedDisk
-from impl.storage.config import LogConfig
+from impl.storage.config import NEVER, LogConfig
 from impl.storage.errors import (
     BatchListTooLargeError,
     BatchTooLargeError,
@@ -36,6 +36,7 @@ def new_disk(capacity: int | None = None) -> SimulatedDisk:
 
 
 def opened(disk: SimulatedDisk, **settings: Any) -> Log:
+    settings = {"message_timestamp_after_max_ms": NEVER, **settings}
     return Log.open(disk, DIRECTORY, LogConfig(**settings), now_ms=0)
 
 
@@ -105,7 +106,7 @@ def test_a_segment_without_timestamps_is_as_old_as_its_file() -> None:
 def test_a_compacted_log_frees_only_what_was_deleted() -> None:
     log = opened(new_disk(), segment_bytes=len(batch()), retention_ms=1, cleanup_policy=frozenset({"compact"}))
     for _ in range(4):
-        log.append_as_leader(batch(), 0, 0)
+        log.append_as_leader(batch(), 0, 0, origin=Origin.BROKER)
     assert log.retention(now_ms=DAY_MS) == 0
     log.delete_records_before(2)
     assert log.retention(now_ms=DAY_MS) == 2
@@ -249,7 +250,7 @@ def test_what_is_refused_leaves_nothing_behind() -> None:
     with pytest.raises(BatchTooLargeError, match=r"max\.message\.bytes is 100"):
         log.append_as_leader(batch(50), 0, 0)
     with pytest.raises(BatchListTooLargeError, match=r"segment\.bytes is 300"):
-        log.append_as_leader(batch() * 4, 0, 0)
+        log.append_as_leader(batch() * 4, 0, 0, origin=Origin.BROKER)
     with pytest.raises(InvalidRecordError, match="control"):
         log.append_as_leader(batch(control=True), 0, 0)
     assert disk.files() == before
@@ -259,7 +260,7 @@ def test_what_is_refused_leaves_nothing_behind() -> None:
 def test_the_callers_bytes_are_not_changed() -> None:
     log = opened(new_disk())
     for data in (bytearray(batch()), bytearray(batch() * 2)):
-        log.append_as_leader(data, 5, 0)
+        log.append_as_leader(data, 5, 0, origin=Origin.BROKER)
         assert data.startswith(batch())
     assert [header.partition_leader_epoch for header in checked_headers(log.read(0, 1000))] == [5, 5, 5]
 
