@@ -38,7 +38,7 @@ class Follower(HighWatermark):
         if answer.diverging_epoch is not None:
             self.truncate(self.truncation_offset(answer.diverging_epoch))
             return True
-        if answer.records:
+        if answer.records:  # no producer is asked for: what the leader has appended is right (KAFKA-6003)
             self.log.append_as_follower(answer.records)
         self.follow_high_watermark(answer.high_watermark)
         return True

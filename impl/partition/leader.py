@@ -21,6 +21,7 @@ from impl.partition.messages import (
     FollowerFetch,
     LogEndAdvanced,
 )
+from impl.partition.producer_state import RepeatedBatchError
 
 ACKS_ALL: Final = -1
 
@@ -29,12 +30,19 @@ class Leader(InSyncReplicas):
     """What a replica does while it believes that it leads."""
 
     def append(self, batches: Buffer, acks: int, now_ms: int) -> Appended | ErrorCode:
-        """Append a producer's batches; with acks=all ask `append_outcome` whenever effects show progress."""
+        """Append a producer's batches; with acks=all ask `append_outcome` whenever effects show progress.
+
+        A repeat of what an idempotent producer had appended before is not appended, and acknowledged as if it were.
+        Raises RecordError for batches that are not in order, or not the next ones of their producer.
+        """
         error = self.append_error(acks)
         if error is not ErrorCode.none:
             return error
         base_offset = self.log_end_offset
-        self.log.append_as_leader(batches, self.leader_epoch, now_ms)
+        try:
+            self.log.append_as_leader(batches, self.leader_epoch, now_ms, admit=self.producers.admit)
+        except RepeatedBatchError as known:
+            return Appended(known.base_offset, known.end_offset, self.leader_epoch, repeated=True)
         self._effects.append(LogEndAdvanced(self.log_end_offset))
         self.advance_high_watermark()
         return Appended(base_offset, self.log_end_offset, self.leader_epoch)

@@ -5,8 +5,14 @@ The core never looks inside `batches`: one or more whole record batches, end to 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
 
+from impl.partition.producer_state import ProducerStates
+from impl.wire.records import BatchHeader
+
+Admit: TypeAlias = Callable[[Sequence[BatchHeader]], None]
+"""Objects to an append by raising; it sees the headers of batches that are otherwise in order."""
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 
@@ -31,8 +37,14 @@ class ReplicaLog(Protocol):
         (-1, log start offset) when every record is of a later epoch.
         """
 
-    def append_as_leader(self, batches: Buffer, leader_epoch: int, now_ms: int) -> object:
-        """Give the batches their offsets and this leader epoch, and append them."""
+    @property
+    def producers(self) -> ProducerStates:
+        """What the producers of its batches have written; the log keeps it up to date, whatever happens to it."""
+
+    def append_as_leader(
+        self, batches: Buffer, leader_epoch: int, now_ms: int, *, admit: Admit | None = None
+    ) -> object:
+        """Give the batches their offsets and this leader epoch, and append them, unless `admit` objects."""
 
     def append_as_follower(self, batches: Buffer) -> object:
         """Append batches that carry their offsets and epochs; the first one must start at the LEO or span it."""

@@ -24,11 +24,15 @@ class PartitionConfig:
 
 @attrs.frozen
 class Appended:
-    """A batch is in the leader's log at offsets [base_offset, end_offset); acks=all waits for the high watermark."""
+    """A batch is in the leader's log at offsets [base_offset, end_offset); acks=all waits for the high watermark.
+
+    `repeated`: it has been there before, and nothing was appended now.
+    """
 
     base_offset: int
     end_offset: int
     leader_epoch: int
+    repeated: bool = False
 
 
 @attrs.frozen

@@ -6,6 +6,7 @@ import attrs
 
 from impl.partition.log import ReplicaLog
 from impl.partition.messages import UNKNOWN_BROKER_EPOCH, UNKNOWN_OFFSET, Effect, PartitionConfig
+from impl.partition.producer_state import ProducerStates
 from impl.partition.registration import NO_LEADER
 
 
@@ -44,6 +45,11 @@ class ReplicaState:
     @property
     def log_end_offset(self) -> int:
         return self.log.log_end_offset
+
+    @property
+    def producers(self) -> ProducerStates:
+        """What this replica remembers of idempotent producers; the log keeps it."""
+        return self.log.producers
 
     @property
     def is_leader(self) -> bool:

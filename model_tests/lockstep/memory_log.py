@@ -10,7 +10,8 @@ import struct
 from collections.abc import Iterable
 from typing import Protocol
 
-from impl.partition.log import Buffer, ReplicaLog
+from impl.partition.log import Admit, Buffer, ReplicaLog
+from impl.partition.producer_state import ProducerStates
 from spec.replication_state import Record
 
 _VALUE = struct.Struct(">q")
@@ -55,6 +56,8 @@ class MemoryLog:
     def __init__(self, records: tuple[Record, ...] = (), flushed_end_offset: int = 0) -> None:
         self.records = records
         self.flushed_end_offset = flushed_end_offset
+        self.producers = ProducerStates()
+        """Nobody's: these records have no producer ids."""
 
     @property
     def log_end_offset(self) -> int:
@@ -70,7 +73,7 @@ class MemoryLog:
             end -= 1
         return (self.records[end - 1].epoch, end) if end else (-1, 0)
 
-    def append_as_leader(self, batches: Buffer, leader_epoch: int, now_ms: int) -> None:
+    def append_as_leader(self, batches: Buffer, leader_epoch: int, now_ms: int, *, admit: Admit | None = None) -> None:
         self.records += tuple(Record(leader_epoch, value) for (value,) in _VALUE.iter_unpack(batches))
 
     def append_as_follower(self, batches: Buffer) -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 
-from impl.partition.log import Buffer
+from impl.partition.log import Admit, Buffer
+from impl.partition.producer_state import ProducerStates
 from impl.ports.simulated_disk import SimulatedDisk
 from impl.storage.config import LogConfig
 from impl.storage.log import Log
@@ -52,8 +53,12 @@ class StoredLog:
     def end_offset_for(self, epoch: int) -> tuple[int, int]:
         return self._log.end_offset_for(epoch)
 
-    def append_as_leader(self, batches: Buffer, leader_epoch: int, now_ms: int) -> None:
-        self._log.append_as_leader(batches, leader_epoch, now_ms)
+    @property
+    def producers(self) -> ProducerStates:
+        return self._log.producers
+
+    def append_as_leader(self, batches: Buffer, leader_epoch: int, now_ms: int, *, admit: Admit | None = None) -> None:
+        self._log.append_as_leader(batches, leader_epoch, now_ms, admit=admit)
 
     def append_as_follower(self, batches: Buffer) -> None:
         self._log.append_as_follower(batches)
