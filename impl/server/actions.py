@@ -69,6 +69,7 @@ class BrokerActions:
                 if image.offset >= end_offset or not records:
                     break
             await broker.clock.until_running()
+            broker.reconfigure()
             broker.partitions.apply_metadata(image)
             return image.offset
 

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import trio
 
+from impl.controller.configs import ALL_BROKERS
 from impl.partition.replica import PartitionReplica
 from impl.ports.clock import Clock
 from impl.ports.disk import Disk
@@ -31,11 +32,12 @@ from impl.ports.network import Address, Network
 from impl.ports.randomness import Randomness, SystemRandomness
 from impl.server.actions import BrokerActions
 from impl.server.api_versions import api_versions_response, invalid_request, names_its_software
-from impl.server.config import ServerConfig
+from impl.server.config import ServerConfig, with_dynamic
 from impl.server.connection import Service
 from impl.server.context import Handler, RequestContext
 from impl.server.controller_link import ControllerLink
 from impl.server.directory_failures import DirectoryFailures
+from impl.server.fetch_sessions import FetchSessions
 from impl.server.handlers import HANDLERS
 from impl.server.isr_proposals import IsrProposals
 from impl.server.log_cleaner import LogCleaner
@@ -115,6 +117,7 @@ class Broker:
         self.unfenced = trio.Event()
         """Set when a heartbeat has first shown this process unfenced."""
         self.metadata = MetadataCache()
+        self._dynamic: dict[str, str] = {}
         directories = LogDirectories.open(
             node.disk,
             node.log_directories,
@@ -125,6 +128,10 @@ class Broker:
         self.partitions = Partitions(node.id, directories, node.config, node.clock, node.tracer, replica_class)
         self.directory_failures = DirectoryFailures(self)
         self.cleaner = LogCleaner(self)
+        self.fetch_sessions = FetchSessions(
+            self.config.max_incremental_fetch_session_cache_slots,
+            lambda: int.from_bytes(node.randomness.token(4), "big") % INT_MAX + 1,
+        )
         self.peers = Peers(self)
         self.fetchers = ReplicaFetchers(self)
         self.proposals = IsrProposals(self)
@@ -182,6 +189,15 @@ class Broker:
         """The same as `actions`."""
         return self.actions
 
+    def reconfigure(self) -> None:
+        """Bring into force what the metadata says of brokers' settings and of clients' quotas."""
+        image = self.metadata.image
+        dynamic = {**image.broker_configs.get(ALL_BROKERS, {}), **image.broker_configs.get(str(self.id), {})}
+        if dynamic != self._dynamic:
+            self._dynamic = dynamic
+            self.config = with_dynamic(self._node.config, dynamic)
+            self.partitions.reconfigure(self.config)
+
     def start_soon(self, task: Callable[..., Awaitable[Any]], *args: Any) -> None:
         """Run a task for as long as the broker runs."""
         self.nursery.start_soon(task, *args)
@@ -233,3 +249,7 @@ class Broker:
     def stop(self) -> None:
         """A clean shutdown's last act, before the nursery is cancelled: logs flushed, checkpoints written."""
         self.partitions.close()
+
+    def abandon(self) -> None:
+        """Let go of all files as they are, when the nursery was cancelled without a `stop`."""
+        self.partitions.abandon()

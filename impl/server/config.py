@@ -14,10 +14,18 @@ from typing import Any, Final
 import attrs
 
 from impl.controller.config_types import ConfigType, Setting, as_text
-from impl.controller.topic_config import BROKER_SYNONYMS, TOPIC_CONFIGS, broker_default, config_error
+from impl.controller.topic_config import (
+    BROKER_SYNONYMS,
+    DYNAMIC_DEFAULTS,
+    TOPIC_CONFIGS,
+    broker_default,
+    config_error,
+    defaults_with,
+)
 from impl.server import settings
+from impl.server.replica_selection import LEADER_SELECTOR, RACK_AWARE_SELECTOR
 from impl.server.security.settings import PLAIN_JAAS, SecuritySettings, setting_for_listener
-from impl.server.settings import flag, property_name, setting_of, whole
+from impl.server.settings import flag, property_name, setting_of, update_of, whole
 
 LONG: Final = ConfigType.LONG
 
@@ -31,9 +39,25 @@ class ServerConfig(SecuritySettings):
         (1 << 31) - 1, least=0, doc="Connections that a broker serves at once.", update=settings.Update.CLUSTER_WIDE
     )
     retry_backoff_ms: int = whole(100, doc="Wait before something that failed is tried again.", kind=LONG)
+    max_request_partition_size_limit: int = whole(
+        2_000, doc="Most partitions that DescribeTopicPartitions tells at once."
+    )
     num_partitions: int = whole(1, doc="Partitions of a topic that is created without their number.")
     default_replication_factor: int = whole(1, doc="Replicas of a topic that is created without their number.")
     auto_create_topics_enable: bool = flag(True, "Whether asking for the metadata of an unknown topic may create it.")
+
+    queued_max_requests: int = whole(
+        500, doc="Requests of all connections together that are handled or wait to be; beyond it reading stops."
+    )
+    connections_max_idle_ms: int = whole(
+        600_000, doc="A connection on which nothing comes for this long is closed.", kind=LONG
+    )
+    max_incremental_fetch_session_cache_slots: int = whole(1_000, least=0, doc="Fetch sessions that a broker keeps.")
+    replica_selector_class: str = settings.text(
+        "",
+        "Who tells consumers which replica to read from; nobody does by default.",
+        allowed=("", LEADER_SELECTOR, RACK_AWARE_SELECTOR),
+    )
 
     replica_lag_time_max_ms: int = whole(
         30_000, doc="A follower that has not caught up for this long leaves the ISR.", kind=LONG
@@ -107,6 +131,47 @@ SERVER_CONFIGS: Final[Mapping[str, Setting]] = {
 """Every setting of a node that is no topic's default."""
 
 
+DYNAMIC_CONFIGS: Final[Mapping[str, Setting]] = {
+    **DYNAMIC_DEFAULTS,
+    **{
+        setting.name: setting
+        for field in attrs.fields(ServerConfig)
+        if (setting := setting_of(field)) is not None and update_of(field) is not settings.Update.READ_ONLY
+    },
+}
+"""The settings that can be changed while brokers run."""
+
+
+def _topic_default_settings() -> dict[str, Setting]:
+    """Brokers' settings of topics' defaults; of several units the coarsest has the default."""
+    made = {}
+    for setting in TOPIC_CONFIGS.values():
+        for place, (synonym, scale) in enumerate(setting.synonyms, 1):
+            last = place == len(setting.synonyms)
+            made[synonym] = attrs.evolve(
+                setting,
+                name=synonym,
+                kind=setting.kind if scale == 1 else ConfigType.INT,
+                default=(setting.default if scale == 1 else setting.default // scale) if last else None,
+                synonyms=(),
+            )
+    return made
+
+
+BROKER_CONFIGS: Final[Mapping[str, Setting]] = dict(sorted({**_topic_default_settings(), **SERVER_CONFIGS}.items()))
+"""Every setting of a broker."""
+
+
+def with_dynamic(config: ServerConfig, dynamic: Mapping[str, str]) -> ServerConfig:
+    """The settings of a node that was started with `config` and has had these changed since, under brokers' names."""
+    own = {
+        name.replace(".", "_"): settings.parse(SERVER_CONFIGS[name], value)
+        for name, value in dynamic.items()
+        if name in SERVER_CONFIGS
+    }
+    return attrs.evolve(config, **own, topic_defaults=defaults_with(config.topic_defaults, dynamic))
+
+
 def topic_defaults(properties: Mapping[str, Any]) -> dict[str, str]:
     """The defaults for topics that a node's settings say, under topics' names.
 
@@ -136,4 +201,12 @@ def _unknown(name: str) -> str:
     )
 
 
-__all__ = ["SERVER_CONFIGS", "ServerConfig", "property_name", "topic_defaults"]
+__all__ = [
+    "BROKER_CONFIGS",
+    "DYNAMIC_CONFIGS",
+    "SERVER_CONFIGS",
+    "ServerConfig",
+    "property_name",
+    "topic_defaults",
+    "with_dynamic",
+]

@@ -20,11 +20,13 @@ from impl.controller.state import ControllerConfig
 from impl.partition.messages import FetchAnswer
 from impl.ports.network import Address
 from impl.server.api_versions import api_versions_response
+from impl.server.config import DYNAMIC_CONFIGS
 from impl.server.connection import Connection, Service
 from impl.server.context import Handler, RequestContext
 from impl.server.controller_requests import CONTROLLER_HANDLERS
 from impl.server.metadata_log import StoredMetadataLog
 from impl.server.purgatory import Purgatory
+from impl.server.quorum import ObserverState
 from impl.server.trace import registration_state
 from impl.storage.config import LogConfig
 from impl.storage.log import Log
@@ -48,6 +50,8 @@ class ControllerNode:
         self.actions = ControllerActions(self)
         self.waiting: Purgatory[str] = Purgatory(node.clock)
         """Brokers' fetches of metadata that found nothing new."""
+        self.observers: dict[int, ObserverState] = {}
+        """How far each broker is with the metadata log, by its last fetch."""
         self._node = node
         self._seed = seed
         node.disk.make_directory(node.directory)
@@ -57,7 +61,9 @@ class ControllerNode:
             self.log,
             now_ms=node.clock.now_ms(),
             node_id=node.id,
-            config=ControllerConfig(node.config.broker_session_timeout_ms, node.config.topic_defaults),
+            config=ControllerConfig(
+                node.config.broker_session_timeout_ms, node.config.topic_defaults, DYNAMIC_CONFIGS
+            ),
         )
         self.is_new = self.controller.controller_epoch == 0
         """Whether it is the first controller of its cluster."""
@@ -152,6 +158,10 @@ class ControllerNode:
     def stop(self) -> None:
         """A clean shutdown's last act."""
         self.log.log.close()
+
+    def abandon(self) -> None:
+        """Let go of all files as they are, when the nursery was cancelled without a `stop`."""
+        self.log.log.abandon()
 
 
 class ControllerActions:

@@ -23,6 +23,11 @@ from kio.schema.errors import ErrorCode
 
 from impl.controller.topics import CreatedTopic
 from impl.partition.messages import AlterPartitionRequest, FetchAnswer
+from impl.server.controller_configs import (
+    handle_alter_client_quotas,
+    handle_alter_configs,
+    handle_incremental_alter_configs,
+)
 from impl.server.controller_link import METADATA_TOPIC_ID
 from impl.server.fetch_messages import (
     AnsweredPartition,
@@ -32,6 +37,7 @@ from impl.server.fetch_messages import (
     asked_partitions,
     response,
 )
+from impl.server.quorum import handle_describe_quorum, handle_update_features, observe
 from impl.server.security.acl_requests import create_acls, delete_acls
 from impl.server.security.scram_requests import alter_scram_credentials
 from impl.server.trace import request_fields
@@ -96,6 +102,8 @@ async def handle_fetch(node: ControllerNode, request: FetchRequest, context: Req
     if any(not _is_metadata(one) for one in asked):
         unknown = FetchAnswer(ErrorCode.unknown_topic_id)
         return response([AnsweredPartition(one.topic_id, one.partition, unknown) for one in asked])
+    for one in asked:
+        observe(node, request.replica_id, one.fetch_offset)
 
     def answers() -> list[AnsweredPartition]:
         return [AnsweredPartition(one.topic_id, 0, node.metadata(one.fetch_offset, one.max_bytes)) for one in asked]
@@ -300,6 +308,11 @@ CONTROLLER_HANDLERS: Final[dict[ApiKey, Callable[[ControllerNode, Any, RequestCo
     ApiKey.ALTER_PARTITION: handle_alter_partition,
     ApiKey.BROKER_REGISTRATION: handle_registration,
     ApiKey.BROKER_HEARTBEAT: handle_heartbeat,
+    ApiKey.ALTER_CONFIGS: handle_alter_configs,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: handle_incremental_alter_configs,
+    ApiKey.ALTER_CLIENT_QUOTAS: handle_alter_client_quotas,
+    ApiKey.DESCRIBE_QUORUM: handle_describe_quorum,
+    ApiKey.UPDATE_FEATURES: handle_update_features,
     ApiKey.CREATE_ACLS: create_acls,
     ApiKey.DELETE_ACLS: delete_acls,
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: alter_scram_credentials,

@@ -54,11 +54,14 @@ async def handle_describe_cluster(
         return refused
     image = broker.metadata.image
     described = [
-        DescribeClusterBroker(broker_id=BrokerId(known), host=address.host, port=i32(address.port), rack=rack,
-                              is_fenced=not image.is_unfenced(known))
-        for known, address, rack in broker.metadata.endpoints(
-            context.listener, fenced=request.include_fenced_brokers
+        DescribeClusterBroker(
+            broker_id=BrokerId(known),
+            host=address.host,
+            port=i32(address.port),
+            rack=rack,
+            is_fenced=not image.is_unfenced(known),
         )
+        for known, address, rack in broker.metadata.endpoints(context.listener, fenced=request.include_fenced_brokers)
     ]
     asked = request.include_cluster_authorized_operations
     return DescribeClusterResponse(
@@ -170,7 +173,9 @@ async def handle_list_config_resources(
     if not context.allowed(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER):
         refused: ListConfigResourcesResponse = error_answer(request, ErrorCode.cluster_authorization_failed)
         return refused
-    asked = [ConfigResourceType.CLIENT_METRICS] if context.api_version == CLIENT_METRICS_ONLY else request.resource_types
+    asked = (
+        [ConfigResourceType.CLIENT_METRICS] if context.api_version == CLIENT_METRICS_ONLY else request.resource_types
+    )
     if not set(asked) <= set(ConfigResourceType):
         unknown: ListConfigResourcesResponse = error_answer(request, ErrorCode.unsupported_version)
         return unknown

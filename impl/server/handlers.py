@@ -7,11 +7,18 @@ from typing import Any, Final
 
 from impl.server.authorization import Operation
 from impl.server.cluster_requests import handle_create_topics, handle_elect_leaders
+from impl.server.configs import handle_alter_configs, handle_describe_configs, handle_incremental_alter_configs
+from impl.server.describe_cluster import (
+    handle_describe_cluster,
+    handle_describe_topic_partitions,
+    handle_list_config_resources,
+)
 from impl.server.fetch import handle_fetch
 from impl.server.forwarding import forwarding, on_cluster
 from impl.server.metadata_requests import handle_metadata
 from impl.server.offsets import handle_list_offsets, handle_offset_for_leader_epoch
 from impl.server.produce import handle_produce
+from impl.server.quota_requests import handle_alter_client_quotas, handle_describe_client_quotas
 from impl.server.security.acl_requests import handle_alter_acls, handle_describe_acls
 from impl.server.security.delegation_tokens import handle_create_delegation_token, handle_delegation_token
 from impl.server.security.sasl_requests import handle_sasl_authenticate, handle_sasl_handshake
@@ -26,6 +33,16 @@ HANDLERS: Final[dict[ApiKey, Callable[..., Awaitable[Any]]]] = {
     ApiKey.CREATE_TOPICS: handle_create_topics,
     ApiKey.OFFSET_FOR_LEADER_EPOCH: handle_offset_for_leader_epoch,
     ApiKey.ELECT_LEADERS: handle_elect_leaders,
+    ApiKey.DESCRIBE_CONFIGS: handle_describe_configs,
+    ApiKey.ALTER_CONFIGS: handle_alter_configs,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: handle_incremental_alter_configs,
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: handle_describe_client_quotas,
+    ApiKey.ALTER_CLIENT_QUOTAS: handle_alter_client_quotas,
+    ApiKey.DESCRIBE_QUORUM: forwarding(on_cluster(Operation.DESCRIBE)),
+    ApiKey.UPDATE_FEATURES: forwarding(on_cluster(Operation.ALTER)),
+    ApiKey.DESCRIBE_CLUSTER: handle_describe_cluster,
+    ApiKey.LIST_CONFIG_RESOURCES: handle_list_config_resources,
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: handle_describe_topic_partitions,
     ApiKey.SASL_HANDSHAKE: handle_sasl_handshake,
     ApiKey.SASL_AUTHENTICATE: handle_sasl_authenticate,
     ApiKey.DESCRIBE_ACLS: handle_describe_acls,

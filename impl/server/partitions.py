@@ -134,6 +134,10 @@ class Partitions:
         """What the high watermark checkpoint on disk says."""
         return self._checkpointed
 
+    def reconfigure(self, config: ServerConfig) -> None:
+        """From the next metadata on, these are the broker's settings."""
+        self._config = config
+
     # --- metadata ----------------------------------------------------------------------------------------------
 
     def apply_metadata(self, image: ClusterImage) -> None:

@@ -220,6 +220,11 @@ CONTROLLER_APIS: Final[Mapping[ApiKey, VersionRange]] = MappingProxyType(
                 ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
                 ApiKey.CREATE_TOPICS,
                 ApiKey.ELECT_LEADERS,
+                ApiKey.ALTER_CONFIGS,
+                ApiKey.INCREMENTAL_ALTER_CONFIGS,
+                ApiKey.ALTER_CLIENT_QUOTAS,
+                ApiKey.DESCRIBE_QUORUM,
+                ApiKey.UPDATE_FEATURES,
             )
         },
     }

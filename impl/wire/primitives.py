@@ -14,10 +14,11 @@ from uuid import UUID
 
 if TYPE_CHECKING:
     from kio.schema.types import BrokerId, TopicName
-    from kio.static.primitive import Records, i8, i16, i32, i32Timedelta, i64, u16
+    from kio.static.primitive import Records, f64, i8, i16, i32, i32Timedelta, i64, u16
 else:
     i8 = i16 = i32 = i64 = u16 = BrokerId = int
     TopicName = str
+    f64 = float
 
     def Records(data):  # noqa: N802
         """Any bytes-like object: the writers take it as it is."""
@@ -29,6 +30,7 @@ __all__ = [
     "BrokerId",
     "Records",
     "TopicName",
+    "f64",
     "i8",
     "i16",
     "i32",

@@ -1,0 +1,229 @@
+"""DescribeConfigs, AlterConfigs and IncrementalAlterConfigs at a broker, and what dynamic settings do to it.
+
+A setting's value comes from the nearest of several places: the topic itself; then, under the broker's name for it, this
+broker's dynamic setting, that of all brokers, and the file that the broker was started with; then Kafka's default. An
+answer names the place (its source) and, if asked, every place with what it says (synonyms). Changes are the
+controller's: this broker checks who asks, and forwards what is left.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any
+
+import attrs
+from kio.schema.alter_configs.v2.request import AlterConfigsRequest
+from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
+from kio.schema.describe_configs.v4.response import (
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+from kio.schema.errors import ErrorCode
+from kio.schema.incremental_alter_configs.v1.request import IncrementalAlterConfigsRequest
+
+from impl.controller.config_types import ConfigType, Setting
+from impl.controller.configs import ALL_BROKERS, ConfigResourceType
+from impl.controller.image import ClusterImage
+from impl.controller.topic_config import BROKER_SYNONYMS, TOPIC_CONFIGS
+from impl.server.authorization import Operation, ResourceType
+from impl.server.config import BROKER_CONFIGS, DYNAMIC_CONFIGS, ServerConfig
+from impl.server.error_answers import error_answer
+from impl.server.forwarding import forward
+from impl.wire.primitives import NO_WAIT, i8
+
+if TYPE_CHECKING:
+    from impl.server.broker import Broker
+    from impl.server.context import RequestContext
+
+
+class ConfigSource(IntEnum):
+    """Where a value comes from, with Kafka's codes (KIP-226); the nearest first."""
+
+    TOPIC = 1
+    BROKER = 2
+    ALL_BROKERS = 3
+    STATIC = 4
+    DEFAULT = 5
+
+
+@attrs.frozen
+class _Place:
+    """One place that says a setting's value."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+
+
+class Sources:
+    """What all places say of the settings of one broker and its topics."""
+
+    def __init__(self, image: ClusterImage, config: ServerConfig, broker_id: int) -> None:
+        self._image = image
+        self._layers: tuple[tuple[ConfigSource, Mapping[str, str]], ...] = (
+            (ConfigSource.BROKER, image.broker_configs.get(str(broker_id), {})),
+            (ConfigSource.ALL_BROKERS, image.broker_configs.get(ALL_BROKERS, {})),
+            (ConfigSource.STATIC, config.properties),
+        )
+
+    def of_broker(self, setting: Setting) -> Iterator[_Place]:
+        """A broker's setting, from the nearest place on; the last one is Kafka's default."""
+        for source, values in self._layers:
+            if setting.name in values:
+                yield _Place(setting.name, values[setting.name], source)
+        yield _Place(setting.name, setting.default_text, ConfigSource.DEFAULT)
+
+    def of_topic(self, topic: str, setting: Setting) -> Iterator[_Place]:
+        """A topic's setting: its own, then what brokers say in its stead."""
+        configs = self._image.topics[topic].configs
+        if setting.name in configs:
+            yield _Place(setting.name, configs[setting.name], ConfigSource.TOPIC)
+        for source, values in self._layers:
+            for synonym, _ in setting.synonyms:
+                if synonym in values:
+                    yield _Place(synonym, values[synonym], source)
+            if source is ConfigSource.STATIC and setting.name in values and setting.name not in BROKER_SYNONYMS:
+                yield _Place(setting.name, values[setting.name], source)
+        name = setting.synonyms[0][0] if setting.synonyms else setting.name
+        yield _Place(name, setting.default_text, ConfigSource.DEFAULT)
+
+
+async def handle_describe_configs(
+    broker: Broker, request: DescribeConfigsRequest, context: RequestContext
+) -> DescribeConfigsResponse:
+    """The settings of topics, of this broker, and of all brokers, resource by resource."""
+    return DescribeConfigsResponse(
+        throttle_time=NO_WAIT,
+        results=tuple(_described(broker, resource, request, context) for resource in request.resources),
+    )
+
+
+def _described(
+    broker: Broker, resource: DescribeConfigsResource, request: DescribeConfigsRequest, context: RequestContext
+) -> DescribeConfigsResult:
+    kind, name = resource.resource_type, resource.resource_name
+    error, message = _describe_error(broker, kind, name, context)
+    entries: list[DescribeConfigsResourceResult] = []
+    if error is ErrorCode.none:
+        wanted = set(resource.configuration_keys or ())
+        sources = Sources(broker.metadata.image, broker.config, broker.id)
+        for setting, places in _listed(sources, kind, name, broker.metadata.image):
+            if not wanted or setting.name in wanted:
+                entries.append(_entry(setting, list(places), kind, request))
+    return DescribeConfigsResult(
+        error_code=error,
+        error_message=message or None,
+        resource_type=i8(kind),
+        resource_name=name,
+        configs=tuple(entries),
+    )
+
+
+def _describe_error(broker: Broker, kind: int, name: str, context: RequestContext) -> tuple[ErrorCode, str]:
+    if kind == ConfigResourceType.TOPIC:
+        if not context.allowed(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, name):
+            return ErrorCode.topic_authorization_failed, ""
+        known = name in broker.metadata.image.topics
+        return (ErrorCode.none, "") if known else (ErrorCode.unknown_topic_or_partition, f"there is no topic {name!r}")
+    if not context.allowed(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER):
+        return ErrorCode.cluster_authorization_failed, ""
+    if kind == ConfigResourceType.BROKER:
+        if name in (ALL_BROKERS, str(broker.id)):
+            return ErrorCode.none, ""
+        return ErrorCode.invalid_request, f"this is broker {broker.id}: ask broker {name!r} itself, or for ''"
+    return ErrorCode.invalid_request, f"resources of type {kind} have no configurations here"
+
+
+def _listed(sources: Sources, kind: int, name: str, image: ClusterImage) -> Iterator[tuple[Setting, Iterator[_Place]]]:
+    if kind == ConfigResourceType.TOPIC:
+        for setting in TOPIC_CONFIGS.values():
+            yield setting, sources.of_topic(name, setting)
+    elif name == ALL_BROKERS:
+        for key in sorted(image.broker_configs.get(ALL_BROKERS, {})):
+            setting = DYNAMIC_CONFIGS[key]
+            yield setting, (place for place in sources.of_broker(setting) if place.source >= ConfigSource.ALL_BROKERS)
+    else:
+        for setting in BROKER_CONFIGS.values():
+            yield setting, sources.of_broker(setting)
+
+
+def _entry(
+    setting: Setting, places: Sequence[_Place], kind: int, request: DescribeConfigsRequest
+) -> DescribeConfigsResourceResult:
+    secret = setting.kind is ConfigType.PASSWORD
+    nearest = places[0]
+    return DescribeConfigsResourceResult(
+        name=setting.name,
+        value=None if secret else _in_own_unit(setting, nearest),
+        read_only=kind == ConfigResourceType.BROKER and setting.name not in DYNAMIC_CONFIGS,
+        config_source=i8(nearest.source),
+        is_sensitive=secret,
+        synonyms=tuple(
+            DescribeConfigsSynonym(name=place.name, value=None if secret else place.value, source=i8(place.source))
+            for place in places
+        )
+        if request.include_synonyms
+        else (),
+        config_type=i8(setting.kind),
+        documentation=setting.documentation if request.include_documentation else None,
+    )
+
+
+def _in_own_unit(setting: Setting, place: _Place) -> str | None:
+    """What a place says, in the setting's unit: brokers may count a topic's milliseconds in hours."""
+    scale = dict(setting.synonyms).get(place.name, 1)
+    if scale == 1 or place.value is None or place.source is ConfigSource.DEFAULT:
+        return place.value
+    number = int(place.value)
+    return str(number * scale if number >= 0 else -1)
+
+
+async def handle_alter_configs(broker: Broker, request: AlterConfigsRequest, context: RequestContext) -> Any:
+    """Each resource named gets the settings given and no others; decided by the controller."""
+    return await _forward_allowed(broker, request, context)
+
+
+async def handle_incremental_alter_configs(
+    broker: Broker, request: IncrementalAlterConfigsRequest, context: RequestContext
+) -> Any:
+    """Single settings are set, deleted, and lists appended to and subtracted from; decided by the controller."""
+    return await _forward_allowed(broker, request, context)
+
+
+async def _forward_allowed(broker: Broker, request: Any, context: RequestContext) -> Any:
+    """The controller's answer for the resources that the peer may alter, and refusals of the others."""
+    errors: list[Any] = []
+    allowed: list[Any] = []
+    repeated = _repeated(request.resources)
+    for resource in request.resources:
+        error, message = _alter_error(resource, context)
+        if (resource.resource_type, resource.resource_name) in repeated:
+            error, message = ErrorCode.invalid_request, "the resource is named twice: name each once"
+        if error is ErrorCode.none:
+            allowed.append(resource)
+        else:
+            one = dataclasses.replace(request, resources=(resource,))
+            errors.extend(error_answer(one, error, message).responses)
+    if not allowed:
+        empty = error_answer(dataclasses.replace(request, resources=()), ErrorCode.none)
+        return dataclasses.replace(empty, responses=tuple(errors))
+    answer = await forward(broker, dataclasses.replace(request, resources=tuple(allowed)))
+    return dataclasses.replace(answer, responses=(*errors, *answer.responses))
+
+
+def _repeated(resources: Sequence[Any]) -> set[tuple[int, str]]:
+    named = [(resource.resource_type, resource.resource_name) for resource in resources]
+    return {one for one in named if named.count(one) > 1}
+
+
+def _alter_error(resource: Any, context: RequestContext) -> tuple[ErrorCode, str]:
+    if resource.resource_type == ConfigResourceType.TOPIC:
+        if not context.allowed(Operation.ALTER_CONFIGS, ResourceType.TOPIC, resource.resource_name):
+            return ErrorCode.topic_authorization_failed, ""
+    elif not context.allowed(Operation.ALTER_CONFIGS, ResourceType.CLUSTER):
+        return ErrorCode.cluster_authorization_failed, ""
+    return ErrorCode.none, ""

@@ -1,0 +1,126 @@
+"""DescribeQuorum and UpdateFeatures at the controller: a quorum of one, whose features stay as they are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import attrs
+from kio.schema.describe_quorum.v2 import response as quorum_response
+from kio.schema.describe_quorum.v2.request import DescribeQuorumRequest
+from kio.schema.describe_quorum.v2.response import DescribeQuorumResponse, ReplicaState
+from kio.schema.errors import ErrorCode
+from kio.schema.update_features.v2.request import FeatureUpdateKey, UpdateFeaturesRequest
+from kio.schema.update_features.v2.response import UpdateFeaturesResponse
+
+from impl.server.api_versions import FEATURES
+from impl.wire.primitives import NO_WAIT, BrokerId, TopicName, i32, i64, u16
+
+if TYPE_CHECKING:
+    from impl.server.context import RequestContext
+    from impl.server.controller_node import ControllerNode
+
+METADATA_TOPIC: Final = "__cluster_metadata"
+LISTENER: Final = "CONTROLLER"
+
+
+@attrs.frozen
+class ObserverState:
+    """How far a broker is with the metadata log, by its last fetch; times in ms."""
+
+    offset: int
+    at_ms: int
+    caught_up_ms: int
+    """-1 before it has first fetched from the end."""
+
+
+def observe(node: ControllerNode, broker_id: int, offset: int) -> None:
+    """Note a broker's fetch of the metadata log from `offset`."""
+    now_ms = node.clock.now_ms()
+    before = node.observers.get(broker_id)
+    caught_up_ms = now_ms if offset >= node.log.end_offset else -1 if before is None else before.caught_up_ms
+    node.observers[broker_id] = ObserverState(offset, now_ms, caught_up_ms)
+
+
+async def handle_describe_quorum(
+    node: ControllerNode, request: DescribeQuorumRequest, _: RequestContext
+) -> DescribeQuorumResponse:
+    """Who replicates the metadata log, and how far they are (KIP-595): one voter, and the brokers as observers."""
+    address = node.address
+    return DescribeQuorumResponse(
+        error_code=ErrorCode.none,
+        error_message=None,
+        topics=tuple(
+            quorum_response.TopicData(
+                topic_name=TopicName(topic.topic_name),
+                partitions=tuple(
+                    _partition(node, topic.topic_name, partition.partition_index) for partition in topic.partitions
+                ),
+            )
+            for topic in request.topics
+        ),
+        nodes=(
+            quorum_response.Node(
+                node_id=BrokerId(node.id),
+                listeners=(quorum_response.Listener(name=LISTENER, host=address.host, port=u16(address.port)),),
+            ),
+        ),
+    )
+
+
+def _partition(node: ControllerNode, topic: str, partition: int) -> quorum_response.PartitionData:
+    if topic != METADATA_TOPIC or partition != 0:
+        return quorum_response.PartitionData(
+            partition_index=i32(partition),
+            error_code=ErrorCode.unknown_topic_or_partition,
+            error_message=f"{topic}-{partition} has no quorum: ask for {METADATA_TOPIC}-0",
+            leader_id=BrokerId(-1),
+            leader_epoch=i32(-1),
+            high_watermark=i64(-1),
+            current_voters=(),
+            observers=(),
+        )
+    now_ms = node.clock.now_ms()
+    end_offset = node.log.end_offset
+    return quorum_response.PartitionData(
+        partition_index=i32(partition),
+        error_code=ErrorCode.none,
+        error_message=None,
+        leader_id=BrokerId(node.id),
+        leader_epoch=i32(node.controller.controller_epoch),
+        high_watermark=i64(end_offset),
+        current_voters=(_replica(node.id, end_offset, now_ms, now_ms),),
+        observers=tuple(
+            _replica(broker_id, fetch.offset, fetch.at_ms, fetch.caught_up_ms)
+            for broker_id, fetch in sorted(node.observers.items())
+        ),
+    )
+
+
+def _replica(node_id: int, end_offset: int, fetched_ms: int, caught_up_ms: int) -> ReplicaState:
+    return ReplicaState(
+        replica_id=BrokerId(node_id),
+        replica_directory_id=None,
+        log_end_offset=i64(end_offset),
+        last_fetch_timestamp=i64(fetched_ms),
+        last_caught_up_timestamp=i64(caught_up_ms),
+    )
+
+
+async def handle_update_features(
+    node: ControllerNode, request: UpdateFeaturesRequest, _: RequestContext
+) -> UpdateFeaturesResponse:
+    """Features are in force at one level each, the one that is true of this house; asking for it changes nothing."""
+    problem = next((wrong for update in request.feature_updates if (wrong := _problem(update))), "")
+    error = ErrorCode.invalid_update_version if problem else ErrorCode.none
+    if not request.feature_updates:
+        error, problem = ErrorCode.invalid_request, "no feature is named: name at least one"
+    return UpdateFeaturesResponse(throttle_time=NO_WAIT, error_code=error, error_message=problem or None)
+
+
+def _problem(update: FeatureUpdateKey) -> str:
+    feature = FEATURES.get(update.feature)
+    if feature is None:
+        return f"{update.feature!r} is no feature of this cluster; there are {', '.join(FEATURES)}"
+    if update.max_version_level != feature.finalized:
+        return f"{update.feature} is at level {feature.finalized} and stays there, not {update.max_version_level}"
+    return ""
