@@ -166,11 +166,13 @@ class Cluster(Injections, Access):
         try:
             for running in self._nodes.values():
                 if running.alive and error[0] is None:
-                    running.server.stop()
+                    running.stop()
         finally:
             try:
                 await self._background.__aexit__(*error)
             finally:
+                for running in self._nodes.values():
+                    running.abandon()
                 self.host.close()
 
     async def _start_controller(self) -> None:

@@ -95,7 +95,6 @@ class Faults:
         if not running.alive:
             raise ValueError(f"broker {broker_id} is down already: restart it first")
         name = _name(broker_id)
-        broker = self.broker(broker_id)
         if isinstance(self.host, SimulatedHost):
             host = self.host
             disk, directory = host.medium(name), host.directory(name)
@@ -107,21 +106,29 @@ class Faults:
                     "files of the real host keep everything that was written: crash without `lose_unsynced`"
                 )
             self.host.cut(name, None if keep is None else {})
+        await self._buried(broker_id)
+
+    async def _buried(self, broker_id: int) -> None:
+        """A node that was cut ends; what its disk has kept is told, and there for the next process."""
+        running, broker, name = self._running(broker_id), self.broker(broker_id), _name(broker_id)
         await running.kill()
         self.host.power_on(name)
         survived = surviving_end_offsets(self.host.disk(name), self.host.directory(name))
         broker.tracer.record("Crash", kept=tuple((*key, end) for key, end in survived.items()))
-        broker.partitions.abandon()
+        running.abandon()
 
     @logged
     async def restart(self, broker_id: int) -> None:
-        """Start a crashed broker again, from what its disk kept.
+        """Start a crashed broker again, or one that stopped because its disk failed, from what its disk kept.
 
         With timers it registers, catches up and rejoins by itself; without them it only runs. Raises ValueError when
         the broker is up.
         """
         if self._running(broker_id).alive:
             raise ValueError(f"broker {broker_id} is up: crash it first")
+        if self.broker(broker_id).halted is not None and self._running(broker_id).has_files:
+            self.host.cut(_name(broker_id))
+            await self._buried(broker_id)
         await self._start_broker(broker_id)
 
     @logged
@@ -162,6 +169,7 @@ class Faults:
         else:
             self.host.cut(CONTROLLER)
         await running.kill()
+        running.abandon()
         self.host.power_on(CONTROLLER)
         await self._start_controller()
 
@@ -249,7 +257,7 @@ class Faults:
         for broker_id in range(self.size):
             self._heal_disk(broker_id)
             if not self._running(broker_id).alive:
-                await self._start_broker(broker_id)
+                await self.restart(broker_id)
         for broker_id in range(self.size):
             while self.timers and not self.controller.controller.image.is_unfenced(broker_id):  # noqa: ASYNC110
                 await trio.sleep(0.001)
@@ -285,7 +293,9 @@ class Faults:
 
     @logged
     def fill_disk(self, broker_id: int, free_bytes: int = 0) -> None:
-        """Leave only so many bytes free on a broker's disk: appends beyond fail with KAFKA_STORAGE_ERROR."""
+        """Leave only so many bytes free on a broker's disk. An append beyond fails with KAFKA_STORAGE_ERROR, and takes
+        the log directory offline, or the broker when it has no other (KIP-112): heal the disk, then restart it.
+        """
         self._running(broker_id)
         if type(free_bytes) is not int or free_bytes < 0:
             raise ValueError(f"free_bytes is {free_bytes!r}: give a whole number from 0")
@@ -312,7 +322,7 @@ class Faults:
 
     @logged
     def fail_next_sync(self, broker_id: int) -> None:
-        """Let the broker's next flush fail: its logs refuse appends until it is restarted."""
+        """Let the broker's next flush fail, and with it the log directory, or the broker when it has no other."""
         self._running(broker_id)
         self.host.disk(_name(broker_id)).fail(operations=DISK_OPERATIONS["syncs"], times=1)
 

@@ -225,6 +225,9 @@ class RunningCluster:
     # --- using -----------------------------------------------------------------------------------------------------
 
     create_topic = waiting(Cluster.create_topic)
+    bootstrap_servers_of = calling(Cluster.bootstrap_servers_of)
+    create_acls = waiting(Cluster.create_acls)
+    delete_acls = waiting(Cluster.delete_acls)
     settle_metadata = waiting(Cluster.settle_metadata)
     wait_for_isr = waiting(Cluster.wait_for_isr)
     wait_for_leader = waiting(Cluster.wait_for_leader)

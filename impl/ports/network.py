@@ -108,7 +108,12 @@ class TcpNetwork:
         return stream
 
     async def listen(self, address: Address) -> Listener:
-        listeners = await trio.open_tcp_listeners(address.port, host=address.host)
+        try:
+            listeners = await trio.open_tcp_listeners(address.port, host=address.host)
+        except OSError as error:
+            taken = error.errno == errno.EADDRINUSE
+            reason = "something else listens there; choose another port" if taken else error.strerror or str(error)
+            raise OSError(error.errno, f"cannot listen on {address}: {reason}") from None
         if not listeners:
             raise OSError(errno.EADDRNOTAVAIL, f"cannot listen on {address}: the host has no address")
         for spare in listeners[1:]:

@@ -16,10 +16,12 @@ class Running:
         self.server = server
         self._scope = trio.CancelScope()
         self._ended = trio.Event()
+        self._killed = False
+        self._has_files = True
 
     @property
     def alive(self) -> bool:
-        return not self._scope.cancel_called and not self._ended.is_set()
+        return not self._killed and not self._ended.is_set()
 
     async def run(self, task_status: trio.TaskStatus[Address] = trio.TASK_STATUS_IGNORED) -> None:
         """The node's task."""
@@ -29,7 +31,24 @@ class Running:
         finally:
             self._ended.set()
 
+    @property
+    def has_files(self) -> bool:
+        """Whether it has neither stopped cleanly nor let go of its files."""
+        return self._has_files
+
+    def stop(self) -> None:
+        """A clean shutdown's last act, before its tasks are cancelled."""
+        self.server.stop()
+        self._has_files = False
+
+    def abandon(self) -> None:
+        """Let go of its files as they are, unless that was done."""
+        if self._has_files:
+            self._has_files = False
+            self.server.abandon()
+
     async def kill(self) -> None:
         """End it now, and return when none of its tasks is left."""
+        self._killed = True
         self._scope.cancel()
         await self._ended.wait()

@@ -1,0 +1,337 @@
+"""A cluster in a thread: how it starts, is used and ends, and what is left of it."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import trio
+
+from impl.cluster import Cluster
+from impl.hosts import UnsupportedFaultError
+from model_tests.embedding.real_clients import produce, producer, read
+from tidegauge import RunningCluster, running_cluster
+from tidegauge.background_loop import BackgroundLoop, LoopEndedError
+
+QUICK = {"broker.session.timeout.ms": 400, "broker.heartbeat.interval.ms": 100, "replica.lag.time.max.ms": 400}
+
+
+async def produced(cluster: Cluster, topic: str, value: bytes) -> int:
+    async with cluster.client() as client:
+        return await client.produce(topic, value)
+
+
+@contextmanager
+def nothing_left() -> Iterator[None]:
+    """The block leaves no thread, no descriptor and no temporary directory behind."""
+
+    def belongings() -> tuple[set[str], set[str], set[str]]:
+        gc.collect()
+        threads = {thread.name for thread in threading.enumerate() if thread.name.startswith("tidegauge")}
+        descriptors = set()
+        for name in os.listdir("/proc/self/fd"):
+            try:
+                descriptors.add(f"{name} {os.readlink(f'/proc/self/fd/{name}')}")
+            except FileNotFoundError:  # the descriptor of the listing itself
+                continue
+        files = {name for name in os.listdir(tempfile.gettempdir()) if name.startswith("tidegauge-")}
+        return threads, descriptors, files
+
+    before = belongings()
+    yield
+    for left, had in zip(belongings(), before, strict=True):
+        assert left - had == set()
+
+
+def test_real_clients_produce_and_read_while_the_leader_crashes() -> None:
+    with running_cluster(brokers=3, config=QUICK) as cluster, producer(cluster.bootstrap_servers) as client:
+        cluster.create_topic("orders", config={"min.insync.replicas": 2})
+        assert produce(client, "orders", b"first") == 0
+        old = cluster.leader("orders")
+        cluster.crash(old)
+        assert cluster.wait_for_leader("orders", other_than=old) != old
+        assert produce(client, "orders", b"second") == 1
+        cluster.restart(old)
+        cluster.wait_for_isr("orders", {0, 1, 2})
+        assert read(cluster.bootstrap_servers, "orders", 2) == [b"first", b"second"]
+        assert [fault.split("s  ")[1] for fault in cluster.faults] == [f"crash({old})", f"restart({old})"]
+        assert any(event.name == "Crash" for event in cluster.trace)
+
+
+def test_nothing_is_left_of_it() -> None:
+    with running_cluster():  # what is imported and made once
+        pass
+    with nothing_left():
+        with running_cluster(brokers=3, config=QUICK) as cluster:
+            cluster.create_topic("t")
+            cluster.run(produced, "t", b"a")
+            cluster.crash(1)
+            cluster.pause(2)
+        with pytest.raises(ZeroDivisionError), running_cluster() as cluster:  # noqa: PT012
+            cluster.create_topic("t")
+            cluster.hold_acks("t")
+            1 / 0  # noqa: B018
+        with pytest.raises(ValueError, match="needs a topic"), running_cluster() as cluster:
+            cluster.run(lambda _: (_ for _ in ()).throw(ValueError("needs a topic")))
+
+
+def test_files_are_kept_where_a_directory_is_named(tmp_path: Path) -> None:
+    with running_cluster(directory=tmp_path) as cluster:
+        cluster.create_topic("t")
+        assert cluster.run(produced, "t", b"a") == 0
+        with pytest.raises(ValueError, match="another cluster uses it"), running_cluster(directory=tmp_path):
+            pass
+    with running_cluster(directory=tmp_path) as cluster:
+        cluster.wait_for_leader("t")
+        assert cluster.run(produced, "t", b"b") == 1
+
+
+def test_a_directory_with_something_else_in_it_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").touch()
+    with pytest.raises(ValueError, match=r"it holds 'thesis.tex', which no cluster wrote; name an empty directory"):
+        running_cluster(directory=tmp_path).start()
+    with pytest.raises(ValueError, match="that is a file; name a directory"):
+        running_cluster(directory=tmp_path / "thesis.tex").start()
+
+
+def test_two_at_a_time_know_nothing_of_each_other() -> None:
+    with running_cluster() as one, running_cluster() as other:
+        one.create_topic("t")
+        assert one.bootstrap_servers != other.bootstrap_servers
+        with pytest.raises(ValueError, match="there is no partition t-0"):
+            other.leader("t")
+
+
+def test_many_threads_use_one_handle() -> None:
+    with running_cluster() as cluster:
+        cluster.create_topic("t")
+        offsets: list[int] = []
+        threads = [threading.Thread(target=lambda: offsets.append(cluster.run(produced, "t", b"x"))) for _ in range(10)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(offsets) == list(range(10))
+
+
+def test_asyncio_may_enter_it_and_call_it() -> None:
+    async def main() -> int:
+        async with running_cluster() as cluster:
+            cluster.create_topic("t")
+            await asyncio.to_thread(cluster.wait_for_isr, "t", {0})
+            return cluster.leader("t")
+
+    assert asyncio.run(main()) == 0
+
+
+def test_trio_may_enter_it_too() -> None:
+    async def main() -> int:
+        async with running_cluster() as cluster:
+            cluster.create_topic("t")
+            return cluster.leader("t")
+
+    assert trio.run(main) == 0
+
+
+def test_a_call_that_takes_too_long_is_given_up_and_the_cluster_lives_on() -> None:
+    with running_cluster(patience_s=0.1) as cluster:
+        cluster.create_topic("t")
+        with pytest.raises(TimeoutError, match=r"not done within 0.1 s, the patience of this handle"):
+            cluster.wait_for_isr("t", {0, 1})
+        assert cluster.isr("t") == (0,)
+
+
+def test_the_failure_of_the_cluster_is_told_to_whoever_calls_and_at_the_end() -> None:
+    async def fail(cluster: Cluster) -> None:
+        async def broken() -> None:
+            raise ZeroDivisionError("a bug")
+
+        cluster.broker(0).start_soon(broken)
+        await trio.sleep_forever()
+
+    cluster = running_cluster()
+    with pytest.raises(LoopEndedError, match="ended by itself") as at_the_end:  # noqa: PT012, SIM117
+        with cluster:
+            with pytest.raises(LoopEndedError, match="ended by itself") as during:
+                cluster.run(fail)
+            with pytest.raises(LoopEndedError, match="ended by itself"):
+                cluster.leader("t")
+            assert "a bug" in repr(during.value.__cause__)
+    assert "a bug" in repr(at_the_end.value.__cause__)
+
+
+def test_the_failure_of_the_cluster_is_a_note_on_the_failure_of_the_block() -> None:
+    async def broken() -> None:
+        raise ZeroDivisionError("a bug")
+
+    with pytest.raises(KeyError) as caught, running_cluster() as cluster:  # noqa: PT012
+        cluster.run(lambda c: c.broker(0).start_soon(broken))
+        time.sleep(0.2)
+        raise KeyError("first")
+    assert any("ended by itself" in note for note in caught.value.__notes__)
+
+
+def test_a_cluster_that_cannot_start_says_so_and_leaves_nothing(tmp_path: Path) -> None:
+    with running_cluster() as cluster:
+        port = int(cluster.bootstrap_servers.rpartition(":")[2])
+        with nothing_left(), pytest.raises(OSError, match=f"{port}: something else listens there; choose another port"):
+            running_cluster(port=port).start()
+
+
+def test_before_and_after_its_block_it_says_that_it_does_not_run() -> None:
+    cluster = running_cluster()
+    with pytest.raises(RuntimeError, match="is not running: use it as `with"):
+        _ = cluster.bootstrap_servers
+    with pytest.raises(LoopEndedError, match="is not running"):
+        cluster.create_topic("t")
+    with cluster:
+        pass
+    with pytest.raises(LoopEndedError, match="is not running"):
+        cluster.leader("t")
+    with pytest.raises(LoopEndedError, match="runs once"):
+        cluster.start()
+    cluster.stop()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"brokers": 0}, "brokers is 0: ask for at least 1"),
+        ({"config": {"log.retention.m": 5}}, "'log.retention.m' is not a setting: did you mean"),
+        ({"host": "docker"}, "host is 'docker': use 'simulated' or 'tcp'"),
+        ({"patience_s": 0}, "patience_s is 0: give a number of seconds above 0"),
+        ({"port": 70_000}, "port is 70000: give 0 for free ports, or one from 1 to 65535"),
+        ({"listen": "0.0.0.0"}, "listen is '0.0.0.0': give advertised_host as well"),
+    ],
+)
+def test_bad_arguments_name_the_value_and_the_way_out(options: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        running_cluster(**options)  # type: ignore[arg-type]
+
+
+def test_its_own_thread_is_told_to_use_the_cluster_itself() -> None:
+    with running_cluster() as cluster, pytest.raises(RuntimeError, match="own thread: await its methods directly"):
+        cluster.run(lambda _: cluster.leader("t"))
+
+
+def test_a_fork_is_told_that_it_has_no_cluster() -> None:
+    with running_cluster() as cluster:
+        ends, begins = os.pipe()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of forking with threads
+            child = os.fork()
+        if child == 0:
+            try:
+                cluster.leader("t")
+            except BaseException as error:
+                os.write(begins, str(error).encode())
+            os._exit(0)
+        os.waitpid(child, 0)
+        assert b"of which this one is a fork" in os.read(ends, 1000)
+        os.close(ends)
+        os.close(begins)
+        cluster.create_topic("t")
+        assert cluster.leader("t") == 0
+
+
+def test_a_handle_that_is_lost_ends_its_cluster() -> None:
+    def lose() -> None:
+        running_cluster().start().create_topic("t")
+
+    with nothing_left(), pytest.warns(ResourceWarning, match="was not stopped"):  # noqa: PT031
+        lose()
+        gc.collect()
+
+
+@pytest.mark.parametrize("ending", ["", "raise KeyboardInterrupt", "signal.raise_signal(signal.SIGINT)"])
+def test_a_program_that_forgets_to_stop_it_ends_and_leaves_no_files(ending: str, tmp_path: Path) -> None:
+    program = f"import signal, tidegauge\ncluster = tidegauge.running_cluster().start()\nprint('up')\n{ending}\n"
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    ended = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ended.stdout == "up\n"
+    assert ("KeyboardInterrupt" in ended.stderr) == bool(ending)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupted_call_is_cancelled_and_the_cluster_ends_cleanly(tmp_path: Path) -> None:
+    program = (
+        "import signal, threading, tidegauge\n"
+        "with tidegauge.running_cluster() as cluster:\n"
+        "    cluster.create_topic('t')\n"
+        "    main = threading.main_thread().ident\n"
+        "    threading.Timer(0.3, signal.pthread_kill, (main, signal.SIGINT)).start()\n"
+        "    cluster.wait_for_isr('t', {5})\n"
+    )
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    ended = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ended.stderr.rstrip().endswith("KeyboardInterrupt")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_simulated_time_stands_still_between_calls_and_passes_at_will() -> None:
+    with running_cluster(brokers=3, host="simulated", seed=5) as cluster:
+        cluster.create_topic("t")
+        now = cluster.run(lambda _: trio.current_time())
+        time.sleep(0.05)
+        assert cluster.run(lambda _: trio.current_time()) == now
+        cluster.advance(60)
+        assert cluster.run(lambda _: trio.current_time()) >= now + 60
+        cluster.pause(2)
+        cluster.advance(60)
+        assert cluster.isr("t") == (0, 1)
+
+
+def test_real_time_cannot_be_advanced() -> None:
+    with running_cluster() as cluster, pytest.raises(RuntimeError, match="only host='simulated'"):
+        cluster.advance(1)
+
+
+def test_what_tcp_cannot_do_is_refused() -> None:
+    with running_cluster() as cluster:
+        with pytest.raises(UnsupportedFaultError, match="comes twice needs the simulated host"):
+            cluster.duplicate(0.5)
+        with pytest.raises(UnsupportedFaultError, match="crash without `lose_unsynced`"):
+            cluster.crash(0, lose_unsynced=True)
+        assert cluster.is_alive(0)
+
+
+def test_the_description_says_how_it_was_made_and_what_was_done() -> None:
+    with running_cluster(brokers=2, seed=9, config=QUICK) as cluster:
+        cluster.create_topic("t")
+        cluster.crash(1)
+        cluster.fail_produces("NOT_LEADER_OR_FOLLOWER", topic="t")
+        text = cluster.describe(decisions=5)
+    for part in ("seed=9", "'broker.session.timeout.ms': 400", "broker 1: down", "crash(1)", "PRODUCE t", "decisions"):
+        assert part in text
+
+
+def test_every_fault_and_wait_of_a_cluster_is_at_hand() -> None:
+    own = {"client", "broker", "replica", "run", "inject"}
+    methods = {
+        name
+        for name in dir(Cluster)
+        if not name.startswith("_") and callable(getattr(Cluster, name)) and name not in own
+    }
+    assert methods - set(dir(RunningCluster)) == set()
+
+
+def test_the_loop_itself_knows_no_cluster() -> None:
+    loop: BackgroundLoop[int] = BackgroundLoop("a nursery", trio.open_nursery)  # type: ignore[arg-type]
+    loop.start()
+    assert loop.call(lambda: 5, timeout_s=1) == 5
+    loop.stop()
