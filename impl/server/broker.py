@@ -209,8 +209,8 @@ class Broker:
     async def run(self, task_status: trio.TaskStatus[Address] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until cancelled. Starts with the address on which the broker listens."""
         try:
-            for listener in self.listeners:
-                await listener.open(self._node)
+            for listener in sorted(self.listeners, key=lambda listener: listener.spec.port == 0):
+                await listener.open(self._node)  # those that take any free port last
             async with trio.open_nursery() as nursery:
                 self.nursery = nursery
                 self.address = self.listeners[0].address
