@@ -37,6 +37,7 @@ from impl.server.connection import Service
 from impl.server.context import Handler, RequestContext
 from impl.server.controller_link import ControllerLink
 from impl.server.directory_failures import DirectoryFailures
+from impl.server.directory_moves import DirectoryMoves
 from impl.server.fetch_sessions import FetchSessions
 from impl.server.handlers import HANDLERS
 from impl.server.isr_proposals import IsrProposals
@@ -127,6 +128,7 @@ class Broker:
         )
         self.partitions = Partitions(node.id, directories, node.config, node.clock, node.tracer, replica_class)
         self.directory_failures = DirectoryFailures(self)
+        self.directory_moves = DirectoryMoves(self)
         self.cleaner = LogCleaner(self)
         self.fetch_sessions = FetchSessions(
             self.config.max_incremental_fetch_session_cache_slots,

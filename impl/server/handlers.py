@@ -15,6 +15,7 @@ from impl.server.describe_cluster import (
 )
 from impl.server.fetch import handle_fetch
 from impl.server.forwarding import forwarding, on_cluster
+from impl.server.log_dirs import handle_alter_replica_log_dirs, handle_describe_log_dirs
 from impl.server.metadata_requests import handle_metadata
 from impl.server.offsets import handle_list_offsets, handle_offset_for_leader_epoch
 from impl.server.produce import handle_produce
@@ -41,6 +42,8 @@ HANDLERS: Final[dict[ApiKey, Callable[..., Awaitable[Any]]]] = {
     ApiKey.DESCRIBE_QUORUM: forwarding(on_cluster(Operation.DESCRIBE)),
     ApiKey.UPDATE_FEATURES: forwarding(on_cluster(Operation.ALTER)),
     ApiKey.DESCRIBE_CLUSTER: handle_describe_cluster,
+    ApiKey.ALTER_REPLICA_LOG_DIRS: handle_alter_replica_log_dirs,
+    ApiKey.DESCRIBE_LOG_DIRS: handle_describe_log_dirs,
     ApiKey.LIST_CONFIG_RESOURCES: handle_list_config_resources,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: handle_describe_topic_partitions,
     ApiKey.SASL_HANDSHAKE: handle_sasl_handshake,

@@ -93,10 +93,20 @@ class LogDirectory:
         found = (partition_of(name) for name in self._disk.list_directory(self.path))
         return sorted(partition for partition in found if partition is not None)
 
-    def open_log(self, topic: str, partition: int, config: LogConfig, now_ms: int, topic_id: UUID | None = None) -> Log:
+    def open_log(
+        self,
+        topic: str,
+        partition: int,
+        config: LogConfig,
+        now_ms: int,
+        topic_id: UUID | None = None,
+        *,
+        was_closed: bool = False,
+    ) -> Log:
         """The partition's log, recovered if the last broker crashed, created if it is new.
 
         A directory left by another topic of the same name (its `partition.metadata` has another id) is emptied first.
+        `was_closed`: the log was closed by this very process.
         """
         key = (topic, partition)
         path = f"{self.path}/{topic}-{partition}"
@@ -109,7 +119,7 @@ class LogDirectory:
             now_ms,
             recovery_point=self._recovery_points.get(key, 0),
             log_start_offset=self._log_start_offsets.get(key, 0),
-            clean_shutdown=self.was_clean,
+            clean_shutdown=self.was_clean or was_closed,
             before_recovery_point_falls=lambda offset: self._lower_recovery_point(key, offset),
         )
         self.logs[key] = log
@@ -197,7 +207,7 @@ class LogDirectory:
         self._disk.rename(future.directory, path)
         self._disk.sync_directory(self.path)
         self._recovery_points[key], self._log_start_offsets[key] = end, start
-        log = self.open_log(*key, config, now_ms)
+        log = self.open_log(*key, config, now_ms, was_closed=True)
         self.checkpoint()
         return log
 
