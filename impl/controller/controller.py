@@ -30,13 +30,14 @@ from impl.controller.acls import Acls
 from impl.controller.client_quotas import ClientQuotas
 from impl.controller.configs import Configs
 from impl.controller.metadata_log import MetadataLog
+from impl.controller.producer_ids import ProducerIds
 from impl.controller.records import ControllerEpochRecord
 from impl.controller.scram import ScramCredentials
 from impl.controller.state import DEFAULT_CONTROLLER_ID, ControllerConfig
 from impl.controller.topics import Topics
 
 
-class Controller(Topics, Configs, ClientQuotas, Acls, ScramCredentials):
+class Controller(Topics, Configs, ClientQuotas, Acls, ScramCredentials, ProducerIds):
     """The active controller of a quorum of one."""
 
     @classmethod

@@ -24,6 +24,7 @@ from impl.controller.records import (
     MetadataRecord,
     PartitionChangeRecord,
     PartitionRecord,
+    ProducerIdsRecord,
     RegisterBrokerRecord,
     RemoveAccessControlEntryRecord,
     RemoveUserScramCredentialRecord,
@@ -86,6 +87,8 @@ class ClusterImage:
         self.broker_configs: dict[str, dict[str, str]] = {}
         """By broker id as text; "" is all brokers."""
         self.client_quotas: dict[QuotaEntity, dict[str, float]] = {}
+        self.next_producer_id = 0
+        """The first that no broker has been given."""
         self.acls = AccessControlLists()
         self.scram_credentials: dict[str, dict[int, ScramCredential]] = {}
         """By user and mechanism."""
@@ -163,6 +166,9 @@ class ClusterImage:
         if not quotas:
             del self.client_quotas[entity]
 
+    def _producer_ids(self, record: ProducerIdsRecord) -> None:
+        self.next_producer_id = record.next_producer_id
+
     def _partition(self, record: PartitionRecord) -> None:
         self.topics[record.topic].partitions[record.partition] = PartitionRegistration(
             replicas=record.replicas,
@@ -234,6 +240,7 @@ _APPLY: Final[dict[type[Any], Callable[[ClusterImage, Any], None]]] = {
     ClientQuotaRecord: ClusterImage._client_quota,
     PartitionRecord: ClusterImage._partition,
     PartitionChangeRecord: ClusterImage._partition_change,
+    ProducerIdsRecord: ClusterImage._producer_ids,
     AccessControlEntryRecord: ClusterImage._access_control_entry,
     RemoveAccessControlEntryRecord: ClusterImage._remove_access_control_entry,
     UserScramCredentialRecord: ClusterImage._user_scram_credential,

@@ -182,6 +182,15 @@ class RemoveUserScramCredentialRecord:
     mechanism: int
 
 
+@attrs.frozen
+class ProducerIdsRecord:
+    """A broker has a block of producer ids; the next block begins with this one (KIP-704)."""
+
+    broker_id: int
+    broker_epoch: int
+    next_producer_id: int
+
+
 MetadataRecord: TypeAlias = (
     ControllerEpochRecord
     | RegisterBrokerRecord
@@ -194,6 +203,7 @@ MetadataRecord: TypeAlias = (
     | ClientQuotaRecord
     | PartitionRecord
     | PartitionChangeRecord
+    | ProducerIdsRecord
     | AccessControlEntryRecord
     | RemoveAccessControlEntryRecord
     | UserScramCredentialRecord
@@ -214,6 +224,7 @@ RECORD_TYPES: Final[dict[str, type[Any]]] = {
         ClientQuotaRecord,
         PartitionRecord,
         PartitionChangeRecord,
+        ProducerIdsRecord,
         AccessControlEntryRecord,
         RemoveAccessControlEntryRecord,
         UserScramCredentialRecord,

@@ -129,6 +129,12 @@ class BrokerActions:
         """Bring every log to stable storage. Raises OSError when the disk fails."""
         self._broker.partitions.flush()
 
+    def expire_producers(self) -> None:
+        """Forget the idempotent producers that have been idle for producer.id.expiration.ms."""
+        broker = self._broker
+        for hosted in broker.partitions:
+            hosted.replica.producers.expire(broker.clock.now_ms(), broker.config.producer_id_expiration_ms)
+
     def _hosted(self, topic: str, partition: int) -> Partition:
         hosted = self._broker.partitions.get(topic, partition)
         if hosted is None:
@@ -148,6 +154,7 @@ class BrokerActions:
             checkpoint_ms = config.replica_high_watermark_checkpoint_interval_ms
             nursery.start_soon(self._every, checkpoint_ms, partial_disk(self, self.checkpoint_high_watermark))
             nursery.start_soon(self._every, config.log_flush_scheduler_interval_ms, partial_disk(self, self.flush))
+            nursery.start_soon(self._every, config.producer_id_expiration_check_interval_ms, self._expire_producers)
             nursery.start_soon(self._broker.cleaner.run)
 
     async def _join(self) -> None:
@@ -188,6 +195,9 @@ class BrokerActions:
 
     async def _shrink_all(self) -> None:
         self.shrink_isr()
+
+    async def _expire_producers(self) -> None:
+        self.expire_producers()
 
 
 def partial_disk(actions: BrokerActions, action: Callable[[], None]) -> Callable[[], Awaitable[None]]:

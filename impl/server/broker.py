@@ -45,6 +45,7 @@ from impl.server.log_cleaner import LogCleaner
 from impl.server.metadata import MetadataCache
 from impl.server.partitions import Partitions
 from impl.server.peers import Peers
+from impl.server.producer_ids import ProducerIdAllocator
 from impl.server.replica_fetchers import ReplicaFetchers
 from impl.server.security.acl_authorizer import make_authorizer
 from impl.server.security.broker_listener import BrokerListener
@@ -137,6 +138,7 @@ class Broker:
         self.peers = Peers(self)
         self.fetchers = ReplicaFetchers(self)
         self.proposals = IsrProposals(self)
+        self.producer_ids = ProducerIdAllocator(self)
         self.actions = BrokerActions(self)
         self.partitions.on_proposal = self.proposals.propose
         self.partitions.on_leadership = self.fetchers.leader_changed

@@ -93,6 +93,11 @@ class ServerConfig(SecuritySettings):
     )
     log_flush_scheduler_interval_ms: int = whole((1 << 63) - 1, doc="How often logs are looked at for a sync.")
 
+    producer_id_expiration_ms: int = whole(
+        86_400_000, doc="An idempotent producer that was idle for this long is forgotten."
+    )
+    producer_id_expiration_check_interval_ms: int = whole(600_000, doc="How often idle producers are looked for.")
+
     broker_heartbeat_interval_ms: int = whole(2_000, doc="How often a broker renews its session.")
     broker_session_timeout_ms: int = whole(9_000, doc="A broker that is not heard of for this long is fenced.")
     controller_quorum_request_timeout_ms: int = whole(2_000, doc="How long a broker waits for the controller's answer.")

@@ -29,6 +29,7 @@ from impl.server.controller_configs import (
     handle_incremental_alter_configs,
 )
 from impl.server.controller_link import METADATA_TOPIC_ID
+from impl.server.controller_producer_ids import handle_allocate_producer_ids
 from impl.server.fetch_messages import (
     AnsweredPartition,
     AskedPartition,
@@ -308,6 +309,7 @@ CONTROLLER_HANDLERS: Final[dict[ApiKey, Callable[[ControllerNode, Any, RequestCo
     ApiKey.ALTER_PARTITION: handle_alter_partition,
     ApiKey.BROKER_REGISTRATION: handle_registration,
     ApiKey.BROKER_HEARTBEAT: handle_heartbeat,
+    ApiKey.ALLOCATE_PRODUCER_IDS: handle_allocate_producer_ids,
     ApiKey.ALTER_CONFIGS: handle_alter_configs,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: handle_incremental_alter_configs,
     ApiKey.ALTER_CLIENT_QUOTAS: handle_alter_client_quotas,

@@ -13,12 +13,14 @@ from impl.server.describe_cluster import (
     handle_describe_topic_partitions,
     handle_list_config_resources,
 )
+from impl.server.describe_producers import handle_describe_producers
 from impl.server.fetch import handle_fetch
 from impl.server.forwarding import forwarding, on_cluster
 from impl.server.log_dirs import handle_alter_replica_log_dirs, handle_describe_log_dirs
 from impl.server.metadata_requests import handle_metadata
 from impl.server.offsets import handle_list_offsets, handle_offset_for_leader_epoch
 from impl.server.produce import handle_produce
+from impl.server.producer_ids import handle_init_producer_id
 from impl.server.quota_requests import handle_alter_client_quotas, handle_describe_client_quotas
 from impl.server.security.acl_requests import handle_alter_acls, handle_describe_acls
 from impl.server.security.delegation_tokens import handle_create_delegation_token, handle_delegation_token
@@ -34,6 +36,8 @@ HANDLERS: Final[dict[ApiKey, Callable[..., Awaitable[Any]]]] = {
     ApiKey.CREATE_TOPICS: handle_create_topics,
     ApiKey.OFFSET_FOR_LEADER_EPOCH: handle_offset_for_leader_epoch,
     ApiKey.ELECT_LEADERS: handle_elect_leaders,
+    ApiKey.INIT_PRODUCER_ID: handle_init_producer_id,
+    ApiKey.DESCRIBE_PRODUCERS: handle_describe_producers,
     ApiKey.DESCRIBE_CONFIGS: handle_describe_configs,
     ApiKey.ALTER_CONFIGS: handle_alter_configs,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: handle_incremental_alter_configs,

@@ -191,6 +191,7 @@ class Partitions:
         except (OSError, NoLogDirectoryError):
             self._offline.add(key)
             return None
+        log.producers.expire(self._clock.now_ms(), self._config.producer_id_expiration_ms)
         settings = PartitionConfig(replica_lag_time_max_ms=self._config.replica_lag_time_max_ms)
         replica = self._replica_class(self.broker_id, log, settings, self._checkpointed.get(key, 0))
         partition = self._hosted[key] = Partition(topic, index, topic_id, log, replica)

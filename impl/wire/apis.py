@@ -247,6 +247,7 @@ SPOKEN: Final[Mapping[ApiKey, int]] = MappingProxyType(
         ApiKey.ALTER_PARTITION: 3,
         ApiKey.BROKER_REGISTRATION: 4,
         ApiKey.BROKER_HEARTBEAT: 2,
+        ApiKey.ALLOCATE_PRODUCER_IDS: 0,
     }
 )
 """The version in which brokers and the native client ask."""
