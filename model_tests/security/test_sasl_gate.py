@@ -1,0 +1,246 @@
+"""The gate of a SASL listener: who passes it and when, and how little anybody else gets."""
+
+from __future__ import annotations
+
+import struct
+from datetime import timedelta
+
+import pytest
+import trio
+from kafka.net.sasl.scram import ScramClient
+from kio.schema.api_versions.v4.request import ApiVersionsRequest
+from kio.schema.errors import ErrorCode
+from kio.schema.sasl_authenticate.v2.request import SaslAuthenticateRequest
+
+from impl.controller.credentials import salted_password
+from impl.controller.scram import Upsertion
+from impl.security import Security
+from impl.wire.apis import BROKER_APIS, ApiKey
+from model_tests.security.peers import USERS, Door, Peer, door, empty
+from model_tests.simulated import simulated
+
+METADATA = empty(ApiKey.METADATA, 12)
+API_VERSIONS = ApiVersionsRequest(client_software_name="peer", client_software_version="1")
+ALICE = b"\0alice\0alice-secret"
+WRONG = b"\0alice\0wrong"
+
+
+async def is_served(peer: Peer) -> bool:
+    return bool((await peer.ask(METADATA)).brokers)
+
+
+async def was_turned_away(at: Door, peer: Peer, words: str) -> None:
+    assert await peer.is_hung_up_on()
+    assert words in at.cluster.broker(0).closed_connections[-1]
+
+
+@simulated
+async def test_the_way_through_with_each_mechanism() -> None:
+    async with door() as at:
+        for version in range(3):
+            peer = await at.connect()
+            assert (await peer.handshake("PLAIN")).error_code is ErrorCode.none
+            answer = await peer.authenticate(ALICE, version)
+            assert (answer.error_code, answer.error_message, answer.auth_bytes) == (ErrorCode.none, None, b"")
+            assert await is_served(peer)
+        for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
+            client = ScramClient("bob", "bob-secret", mechanism)
+            peer = await at.connect()
+            shaken = await peer.handshake(mechanism)
+            assert shaken.mechanisms == ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+            client.process_server_first_message((await peer.authenticate(client.first_message())).auth_bytes)
+            client.process_server_final_message((await peer.authenticate(client.final_message())).auth_bytes)
+            assert await is_served(peer)
+
+
+@simulated
+async def test_bare_tokens_follow_a_handshake_of_version_0() -> None:
+    async with door() as at:
+        peer = await at.connect()
+        await peer.handshake("PLAIN", 0)
+        await peer.send_token(ALICE)
+        assert await peer.token() == b""
+        assert await is_served(peer)
+        client = ScramClient("bob", "bob-secret", "SCRAM-SHA-512")
+        peer = await at.connect()
+        await peer.handshake("SCRAM-SHA-512", 0)
+        await peer.send_token(client.first_message())
+        client.process_server_first_message(await peer.token())
+        await peer.send_token(client.final_message())
+        client.process_server_final_message(await peer.token())
+        assert await is_served(peer)
+        peer = await at.connect()
+        await peer.handshake("PLAIN", 0)
+        await peer.send_token(WRONG)
+        await was_turned_away(at, peer, "PLAIN failed")
+
+
+@simulated
+async def test_api_versions_are_told_to_strangers_in_any_version() -> None:
+    async with door() as at:
+        peer = await at.connect()
+        for version in range(5):
+            answer = await peer.ask(API_VERSIONS, version)
+            told = {key.api_key: (key.min_version, key.max_version) for key in answer.api_keys}
+            for api in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
+                assert told[api] == BROKER_APIS[api]
+        await peer.log_in("alice")
+        assert (await peer.ask(API_VERSIONS)).error_code is ErrorCode.none
+
+
+@simulated
+async def test_a_stranger_who_asks_for_anything_else_is_hung_up_on() -> None:
+    async with door() as at:
+        for api in BROKER_APIS:
+            header = struct.pack(">hhih", api, BROKER_APIS[api].highest, 1, -1)
+            if api not in (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE):
+                stranger = await at.connect()
+                await stranger.send_token(header)
+                await was_turned_away(at, stranger, f"{api.name} version")
+                assert "HANDSHAKE is due" in at.cluster.broker(0).closed_connections[-1]
+            if api is not ApiKey.SASL_AUTHENTICATE:
+                stranger = await at.connect()
+                await stranger.handshake("PLAIN")
+                await stranger.send_token(header)
+                await was_turned_away(at, stranger, f"{api.name} version")
+                assert "AUTHENTICATE is due" in at.cluster.broker(0).closed_connections[-1]
+
+
+@simulated
+async def test_an_unknown_mechanism_is_answered_with_those_there_are() -> None:
+    async with door(Security("SASL_PLAINTEXT", users=USERS, mechanisms=["SCRAM-SHA-512", "PLAIN"])) as at:
+        for version in range(2):
+            peer = await at.connect()
+            answer = await peer.handshake("SCRAM-SHA-256", version)
+            assert answer.error_code is ErrorCode.unsupported_sasl_mechanism
+            assert answer.mechanisms == ("SCRAM-SHA-512", "PLAIN")
+            await was_turned_away(at, peer, "'SCRAM-SHA-256' is not enabled")
+
+
+@simulated
+async def test_a_failure_is_answered_late_and_with_the_same_words() -> None:
+    async with door(config={"connection.failed.authentication.delay.ms": 700}) as at:
+        words = set()
+        for token in (WRONG, b"\0nobody\0wrong", b"", b"\0alice\0", b"bob\0alice\0alice-secret"):
+            for version in range(3):
+                peer = await at.connect()
+                await peer.handshake("PLAIN")
+                began = trio.current_time()
+                answer = await peer.authenticate(token, version)
+                assert trio.current_time() - began == pytest.approx(0.7)
+                assert answer.error_code is ErrorCode.sasl_authentication_failed
+                words.add(answer.error_message)
+                await was_turned_away(at, peer, "PLAIN failed")
+        assert words == {"Authentication failed: invalid credentials for SASL mechanism PLAIN"}
+
+
+@simulated
+async def test_a_stranger_may_send_small_frames_only() -> None:
+    async with door(config={"sasl.server.max.receive.size": 1_000}) as at:
+        stranger = await at.connect()
+        await stranger.handshake("PLAIN")
+        await stranger.send(SaslAuthenticateRequest(auth_bytes=bytes(2_000)))
+        await was_turned_away(at, stranger, "only 0 to 1000")
+        friend = await at.user("alice")
+        assert (await friend.authenticate(bytes(2_000))).error_code is ErrorCode.illegal_sasl_state
+
+
+@simulated
+async def test_the_handshake_is_not_for_those_who_are_in_nor_for_listeners_without_sasl() -> None:
+    async with door(Security("PLAINTEXT", "SASL_PLAINTEXT", users=USERS)) as at:
+        plain = await at.connect("PLAINTEXT")
+        friend = await at.connect("SASL_PLAINTEXT")
+        await friend.log_in("alice")
+        for peer in (plain, friend):
+            for version in range(2):
+                assert (await peer.handshake("PLAIN", version)).error_code is ErrorCode.illegal_sasl_state
+            for version in range(3):
+                assert (await peer.authenticate(ALICE, version)).error_code is ErrorCode.illegal_sasl_state
+            assert await is_served(peer)
+
+
+@simulated
+async def test_the_same_user_authenticates_again_before_the_session_ends() -> None:
+    """KIP-368."""
+    async with door(config={"connections.max.reauth.ms": 10_000}) as at:
+        peer = await at.connect()
+        await peer.handshake("PLAIN")
+        assert (await peer.authenticate(ALICE)).session_lifetime == timedelta(seconds=10)
+        assert (await peer.handshake("PLAIN")).error_code is ErrorCode.illegal_sasl_state, "not within a second"
+        for _ in range(3):
+            await trio.sleep(8)
+            assert await is_served(peer)
+            assert (await peer.handshake("PLAIN")).error_code is ErrorCode.none
+            assert (await peer.authenticate(ALICE)).session_lifetime == timedelta(seconds=10)
+        await trio.sleep(9.9)
+        assert await is_served(peer)
+        await trio.sleep(0.2)
+        await peer.send(METADATA)
+        await was_turned_away(at, peer, "has expired")
+
+
+@simulated
+async def test_a_session_that_has_ended_is_renewed_by_authentication_alone() -> None:
+    async with door(config={"connections.max.reauth.ms": 10_000}) as at:
+        peer = await at.user("alice")
+        await trio.sleep(20)
+        await peer.log_in("alice")
+        assert await is_served(peer)
+
+
+@simulated
+async def test_nobody_becomes_another_by_authenticating_again() -> None:
+    async with door(config={"connections.max.reauth.ms": 10_000}) as at:
+        peer = await at.user("alice")
+        await trio.sleep(2)
+        await peer.handshake("PLAIN")
+        answer = await peer.authenticate(b"\0bob\0bob-secret")
+        assert answer.error_code is ErrorCode.sasl_authentication_failed
+        await was_turned_away(at, peer, "User:alice authenticates again as User:bob")
+
+        peer = await at.user("alice")
+        await trio.sleep(2)
+        client = ScramClient("alice", "alice-secret", "SCRAM-SHA-256")
+        await peer.handshake("SCRAM-SHA-256")
+        client.process_server_first_message((await peer.authenticate(client.first_message())).auth_bytes)
+        answer = await peer.authenticate(client.final_message())
+        assert answer.error_code is ErrorCode.sasl_authentication_failed
+        await was_turned_away(at, peer, "not PLAIN")
+
+
+@simulated
+async def test_between_the_steps_of_a_new_authentication_nothing_else_is_served() -> None:
+    async with door(config={"connections.max.reauth.ms": 10_000}) as at:
+        for message in (METADATA, API_VERSIONS):
+            peer = await at.user("alice")
+            await trio.sleep(2)
+            await peer.handshake("PLAIN")
+            await peer.send(message)
+            await was_turned_away(at, peer, "AUTHENTICATE is due")
+
+
+@simulated
+async def test_passwords_change_while_the_cluster_runs_and_survive_a_restart() -> None:
+    """A credential that was altered counts at once, at a restarted broker, and under a restarted controller."""
+
+    async def logs_in(at: Door, password: str) -> bool:
+        client = ScramClient("alice", password, "SCRAM-SHA-256")
+        peer = await at.connect()
+        await peer.handshake("SCRAM-SHA-256")
+        client.process_server_first_message((await peer.authenticate(client.first_message())).auth_bytes)
+        return (await peer.authenticate(client.final_message())).error_code is ErrorCode.none
+
+    async with door() as at:
+        assert await logs_in(at, "alice-secret")
+        salted = salted_password("sha256", "changed", b"salt", 5_000)
+        with at.cluster.controller.decision():
+            at.cluster.controller.controller.alter_scram_credentials(
+                [], [Upsertion("alice", 1, 5_000, b"salt", salted)]
+            )
+        await at.cluster.settle_metadata()
+        for _ in range(2):
+            assert not await logs_in(at, "alice-secret")
+            assert await logs_in(at, "changed")
+            await at.cluster.crash(0)
+            await at.cluster.restart_controller()
+            await at.cluster.restart(0)
