@@ -91,7 +91,7 @@ class DirectoryMoves:
                     if self._goes_on(move):
                         self._arrive(move)
                     break
-                await trio.sleep(0)
+                await trio.lowlevel.checkpoint()
                 await broker.clock.until_running()
         if self._moves.get(key) is move:
             self.give_up(key)

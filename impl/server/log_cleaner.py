@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from impl.partition.producer_state import NO_OFFSET
 from impl.server.partitions import Partition
 from impl.storage.cleaner import CleanedLog, Round
 from impl.storage.cleaner_choice import LogToClean, cleanable, dirtiest
+from impl.storage.cleaner_filter import LastRecord
 from impl.storage.errors import CorruptLogError
 from impl.storage.offset_map import OffsetMap
 from impl.wire.records import RecordError
@@ -115,6 +117,7 @@ class LogCleaner:
             to_clean.first_dirty_offset,
             to_clean.first_uncleanable_offset,
             broker.clock.now_ms(),
+            last_records(partition),
         )
         slices = round_.run()
         pieces = size = 0
@@ -135,5 +138,15 @@ class LogCleaner:
 
 
 def stable_offset(partition: Partition) -> int:
-    """Below it nothing changes any more: the high watermark."""
-    return partition.replica.high_watermark
+    """Below it nothing changes any more: the high watermark, or the first record of an open transaction."""
+    entries = partition.log.producers.entries.values()
+    open_transactions = (e.current_txn_first_offset for e in entries if e.current_txn_first_offset != NO_OFFSET)
+    return min([partition.replica.high_watermark, *open_transactions])
+
+
+def last_records(partition: Partition) -> dict[int, LastRecord]:
+    """Where each producer that is remembered stands."""
+    return {
+        entry.producer_id: LastRecord(entry.batches[-1].last_offset if entry.batches else None, entry.epoch)
+        for entry in partition.log.producers.entries.values()
+    }
