@@ -173,15 +173,14 @@ class ControlledShutdown(Replication):
 
     def elect(self, controller: Controller, *, unclean: bool) -> tuple[int, bool]:
         """Whoever is shutting down leads only where it is the last of the ISR."""
-        staying = [
-            session if not session.shutting_down else attrs.evolve(session, fenced=True)
-            for session in controller.sessions
-        ]
-        leader, was_unclean = super().elect(attrs.evolve(controller, sessions=tuple(staying)), unclean=unclean)
+        leader, was_unclean = super().elect(controller, unclean=unclean)
         if leader != NONE and not was_unclean:
             return leader, False
         last = [b for b in controller.isr if not controller.sessions[b].fenced]
         return (last[0], False) if last else (leader, was_unclean)
+
+    def is_active(self, controller: Controller, broker: int) -> bool:
+        return super().is_active(controller, broker) and not controller.sessions[broker].shutting_down
 
     def must_wait(self, controller: Controller, broker: int) -> bool:
         """The broker leads, and another one that stays could still join the ISR."""

@@ -260,6 +260,11 @@ def goals(machine: Reassignment) -> Mapping[str, Invariant[State]]:
         "a reassignment is complete": lambda s: not s.controller.adding and not began <= set(s.controller.replicas),
     }
     if any(began.isdisjoint(target) for target in machine.target_lists()):
+        wanted["the former leader has deleted its replica"] = lambda s: (
+            s.replicas[machine.initial_replicas[0]].leader == NONE
+            and machine.initial_replicas[0] not in s.replicas[machine.initial_replicas[0]].replicas
+            and s.replicas[machine.initial_replicas[0]].leader_epoch > 0
+        )
         wanted["a record is committed on other brokers altogether"] = lambda s: any(
             replica.high_watermark and began.isdisjoint(replica.isr) for _, replica in replication_properties.leaders(s)
         )

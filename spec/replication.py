@@ -255,6 +255,10 @@ class Replication(Machine[State]):
         """The replica list, the preferred leader first."""
         return range(self.brokers)
 
+    def is_active(self, controller: Controller, broker: int) -> bool:
+        """Whether the broker may be given the leadership."""
+        return not controller.sessions[broker].fenced
+
     def with_isr(self, controller: Controller, isr: tuple[int, ...]) -> tuple[Controller, bool]:
         """The partition with the ISR that its leader proposed, and whether that led to an unclean election."""
         departed = tuple(b for b in controller.isr if b not in isr)
@@ -321,7 +325,7 @@ class Replication(Machine[State]):
 
     def elect(self, controller: Controller, *, unclean: bool) -> tuple[int, bool]:
         """(leader, whether uncleanly elected): by replica order in the ISR, then the ELR, then whoever is left."""
-        live = [b for b in self.replica_order(controller) if not controller.sessions[b].fenced]
+        live = [b for b in self.replica_order(controller) if self.is_active(controller, b)]
         for candidates in (controller.isr, controller.elr):
             for broker in live:
                 if broker in candidates:

@@ -110,6 +110,8 @@ class ReceiveAlterPartition(ReplicationAction):
             changed, unclean = machine.with_isr(controller, tuple(broker for broker, _ in request.isr))
             state = committed(state, changed, unclean=unclean)
             controller = state.controller
+            if controller.leader_epoch != request.leader_epoch:
+                error = Error.NEW_LEADER_ELECTED
         response = AlterPartitionResponse(
             request.leader,
             request.leader_epoch,
@@ -142,7 +144,7 @@ def committed(state: State, controller: Controller, *, unclean: bool = False) ->
 class ReceiveAlterPartitionResponse(ReplicationAction):
     """The leader learns the outcome of its proposal; an ineligible replica makes it give the proposal up.
 
-    Giving up is safe because a refused proposal can't be written later: a connection delivers each one once.
+    A proposal that has led to a new leader epoch was written, and the metadata will tell what came of it. Giving up is safe because a refused proposal can't be written later: a connection delivers each one once.
     """
 
     response: AlterPartitionResponse
@@ -281,7 +283,7 @@ class PreferredElection(ReplicationAction):
         preferred = machine.replica_order(controller)[0]
         if controller.leader == preferred:
             return "the preferred replica leads"
-        eligible = preferred in controller.isr and not controller.sessions[preferred].fenced
+        eligible = preferred in controller.isr and machine.is_active(controller, preferred)
         return "" if eligible else "the preferred replica is not in sync"
 
     def effect(self, machine: Machine, state: State) -> State:

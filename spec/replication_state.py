@@ -31,6 +31,7 @@ class Error(IntEnum):
     STALE_BROKER_EPOCH = 77
     INVALID_UPDATE_VERSION = 95
     INELIGIBLE_REPLICA = 107
+    NEW_LEADER_ELECTED = 108
 
 
 class Acks(IntEnum):

@@ -40,12 +40,18 @@ class Elections(ControllerState):
     """
 
     def elect(self, registration: PartitionRegistration, *, unclean: bool) -> Elected:
-        """By order of preference in the ISR, then in the ELR, then whoever is left."""
-        live = [replica for replica in registration.replicas if self.image.is_unfenced(replica)]
+        """By order of preference in the ISR, then in the ELR, then whoever is left.
+
+        A broker that is about to stop leads only where it is the last of the ISR.
+        """
+        live = [replica for replica in registration.replicas if self.image.is_active(replica)]
         for candidates in (registration.isr, registration.elr):
             for replica in live:
                 if replica in candidates:
                     return Elected(replica, unclean=False)
+        for replica in registration.replicas:
+            if replica in registration.isr and self.image.is_unfenced(replica):
+                return Elected(replica, unclean=False)
         if unclean and live:
             return Elected(live[0], unclean=True)
         if not registration.isr and not registration.elr and registration.last_known_leader in live:
@@ -94,7 +100,7 @@ class Elections(ControllerState):
         preferred = old.replicas[0]
         if old.leader == preferred:
             return ErrorCode.election_not_needed
-        if preferred not in old.isr or not self.image.is_unfenced(preferred):
+        if preferred not in old.isr or not self.image.is_active(preferred):
             return ErrorCode.preferred_leader_not_available
         self._write_partition(topic, partition, old, Governed(self.led_by(old, preferred), unclean=False))
         self._commit()
@@ -121,5 +127,5 @@ class Elections(ControllerState):
         if record is None:
             return
         self._write(record)
-        if new.leader != old.leader:
+        if record.leader is not None:
             self._effects.append(LeaderElected(topic, partition, new.leader, old.leader_epoch + 1, unclean))

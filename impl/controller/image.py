@@ -27,8 +27,10 @@ from impl.controller.records import (
     ProducerIdsRecord,
     RegisterBrokerRecord,
     RemoveAccessControlEntryRecord,
+    RemoveTopicRecord,
     RemoveUserScramCredentialRecord,
     TopicRecord,
+    UnregisterBrokerRecord,
     UserScramCredentialRecord,
 )
 from impl.partition.registration import PartitionRegistration
@@ -46,6 +48,8 @@ class BrokerRegistration:
     port: int
     rack: str | None
     fenced: bool
+    in_controlled_shutdown: bool = False
+    """About to stop: it serves, but is neither elected nor given replicas (KIP-841)."""
     listeners: tuple[tuple[str, str, int, int], ...] = ()
     """(name, host, port, security protocol) of each listener; `host` and `port` are those for other brokers."""
 
@@ -84,6 +88,8 @@ class ClusterImage:
         self.controller_epoch = -1
         self.brokers: dict[int, BrokerRegistration] = {}
         self.topics: dict[str, TopicImage] = {}
+        self.topic_names: dict[str, str] = {}
+        """By topic id."""
         self.broker_configs: dict[str, dict[str, str]] = {}
         """By broker id as text; "" is all brokers."""
         self.client_quotas: dict[QuotaEntity, dict[str, float]] = {}
@@ -118,6 +124,20 @@ class ClusterImage:
         broker = self.brokers.get(broker_id)
         return broker is not None and not broker.fenced
 
+    def is_active(self, broker_id: int) -> bool:
+        """Whether the broker may be elected: it is live, and not about to stop."""
+        broker = self.brokers.get(broker_id)
+        return broker is not None and not broker.fenced and not broker.in_controlled_shutdown
+
+    def is_shutting_down(self, broker_id: int) -> bool:
+        """Whether the broker is about to stop."""
+        broker = self.brokers.get(broker_id)
+        return broker is not None and broker.in_controlled_shutdown
+
+    def active_brokers(self) -> list[BrokerRegistration]:
+        """The brokers that may be elected and given replicas, in order of their ids."""
+        return [broker for broker in self.unfenced_brokers() if not broker.in_controlled_shutdown]
+
     def unfenced_brokers(self) -> list[BrokerRegistration]:
         """The brokers that can lead, in order of their ids."""
         return [broker for _, broker in sorted(self.brokers.items()) if not broker.fenced]
@@ -133,14 +153,28 @@ class ClusterImage:
             record.port,
             record.rack,
             record.fenced,
-            record.listeners,
+            listeners=record.listeners,
         )
 
     def _broker_registration_change(self, record: BrokerRegistrationChangeRecord) -> None:
-        self.brokers[record.broker_id] = attrs.evolve(self.brokers[record.broker_id], fenced=record.fenced)
+        old = self.brokers[record.broker_id]
+        self.brokers[record.broker_id] = attrs.evolve(
+            old,
+            fenced=old.fenced if record.fenced is None else record.fenced,
+            in_controlled_shutdown=(
+                old.in_controlled_shutdown if record.in_controlled_shutdown is None else record.in_controlled_shutdown
+            ),
+        )
+
+    def _unregister_broker(self, record: UnregisterBrokerRecord) -> None:
+        del self.brokers[record.broker_id]
 
     def _topic(self, record: TopicRecord) -> None:
         self.topics[record.name] = TopicImage(record.name, record.topic_id)
+        self.topic_names[record.topic_id] = record.name
+
+    def _remove_topic(self, record: RemoveTopicRecord) -> None:
+        del self.topics[self.topic_names.pop(record.topic_id)]
 
     def _config(self, record: ConfigRecord) -> None:
         configs = self.topics[record.topic].configs
@@ -220,13 +254,15 @@ def changed(old: PartitionRegistration, record: PartitionChangeRecord) -> Partit
     """The registration after the change; its epochs count the changes."""
     new_leader = record.leader is not None
     return PartitionRegistration(
-        replicas=old.replicas,
+        replicas=old.replicas if record.replicas is None else record.replicas,
         leader=old.leader if record.leader is None else record.leader,
         leader_epoch=old.leader_epoch + new_leader,
         partition_epoch=old.partition_epoch + 1,
         isr=old.isr if record.isr is None else frozenset(record.isr),
         elr=old.elr if record.elr is None else frozenset(record.elr),
         last_known_leader=old.last_known_leader if record.last_known_leader is None else record.last_known_leader,
+        adding_replicas=old.adding_replicas if record.adding_replicas is None else record.adding_replicas,
+        removing_replicas=old.removing_replicas if record.removing_replicas is None else record.removing_replicas,
     )
 
 
@@ -234,7 +270,9 @@ _APPLY: Final[dict[type[Any], Callable[[ClusterImage, Any], None]]] = {
     ControllerEpochRecord: ClusterImage._controller_epoch,
     RegisterBrokerRecord: ClusterImage._register_broker,
     BrokerRegistrationChangeRecord: ClusterImage._broker_registration_change,
+    UnregisterBrokerRecord: ClusterImage._unregister_broker,
     TopicRecord: ClusterImage._topic,
+    RemoveTopicRecord: ClusterImage._remove_topic,
     ConfigRecord: ClusterImage._config,
     BrokerConfigRecord: ClusterImage._broker_config,
     ClientQuotaRecord: ClusterImage._client_quota,

@@ -28,9 +28,12 @@ class IsrChanges(Membership):
             return AlterPartitionResponse(ErrorCode.unknown_topic_or_partition, self.controller_epoch)
         error = self.alter_partition_error(old, request)
         if error is ErrorCode.none:
-            self._write_partition(topic, partition, old, Governed(self.with_isr(topic, old, request.members), False))
+            self._write_partition(topic, partition, old, self.with_isr(topic, old, request.members))
             self._commit()
-        return AlterPartitionResponse(error, self.controller_epoch, self.image.partition(topic, partition))
+        new = self.image.partition(topic, partition)
+        if error is ErrorCode.none and new is not None and new.leader_epoch != request.leader_epoch:
+            error = ErrorCode.new_leader_elected
+        return AlterPartitionResponse(error, self.controller_epoch, new)
 
     def alter_partition_error(self, registration: PartitionRegistration, request: AlterPartitionRequest) -> ErrorCode:
         """Why the proposal can't be written; none when it can."""
@@ -47,6 +50,8 @@ class IsrChanges(Membership):
             return ErrorCode.invalid_request
         if not all(self.is_eligible_for_isr(broker_id, broker_epoch) for broker_id, broker_epoch in request.isr):
             return ErrorCode.ineligible_replica
+        if any(map(self.image.is_shutting_down, request.members - registration.isr)):
+            return ErrorCode.ineligible_replica
         return ErrorCode.none
 
     def is_eligible_for_isr(self, broker_id: int, broker_epoch: int) -> bool:
@@ -55,9 +60,11 @@ class IsrChanges(Membership):
             return False
         return broker_epoch in (UNKNOWN_BROKER_EPOCH, self.image.brokers[broker_id].broker_epoch)
 
-    def with_isr(self, topic: str, registration: PartitionRegistration, isr: frozenset[int]) -> PartitionRegistration:
-        """The partition with this ISR; who leaves it stays eligible to lead while it is too small."""
+    def with_isr(self, topic: str, registration: PartitionRegistration, isr: frozenset[int]) -> Governed:
+        """The partition with this ISR; who leaves it stays eligible to lead while it is too small.
+
+        An ISR that has all of a reassignment's target completes it, and whoever waited to stop is relieved.
+        """
         departed = registration.isr - isr
-        return attrs.evolve(
-            registration, isr=isr, elr=self.elr_after(topic, registration, isr, registration.elr | departed)
-        )
+        elr = self.elr_after(topic, registration, isr, registration.elr | departed)
+        return self.settled(topic, self.completed(attrs.evolve(registration, isr=isr, elr=elr)))

@@ -5,7 +5,8 @@ others follow at a distance that depends on a shift. Each time p has gone once r
 that the followers of one leader's partitions are spread over all the others. With racks the ring alternates between
 them, and a broker is passed over while a rack without a replica, or a broker without one, is still to be had.
 
-`start` and `shift` are random numbers that the caller draws: placement itself is a function.
+`start` and `shift` are random numbers that the caller draws: placement itself is a function. A topic that grows goes
+on as it began: both are the place of its partition 0's preferred leader on the ring.
 """
 
 from __future__ import annotations
@@ -25,18 +26,24 @@ class PlacementError:
 
 
 def place(
-    racks: Mapping[int, str | None], partitions: int, replication_factor: int, start: int, shift: int
+    racks: Mapping[int, str | None], partitions: int, replication_factor: int, start: int, shift: int, first: int = 0
 ) -> tuple[tuple[int, ...], ...] | PlacementError:
-    """The replicas of each partition, the preferred leader first.
+    """The replicas of each partition from number `first` on, the preferred leader first.
 
     `racks` maps each live broker to its rack; all have one or none has.
     """
     error = placement_error(racks, partitions, replication_factor)
     if error is not None:
         return error
+    rounds = [(p, shift + p // len(racks) - max(0, first - 1) // len(racks)) for p in range(first, first + partitions)]
     if any(rack is not None for rack in racks.values()):
-        return _place_over_racks(racks, partitions, replication_factor, start, shift)
-    return _place_on_ring(sorted(racks), partitions, replication_factor, start, shift)
+        return _place_over_racks(racks, rounds, replication_factor, start)
+    return _place_on_ring(sorted(racks), rounds, replication_factor, start)
+
+
+def growth_start(racks: Mapping[int, str | None], first_replica: int) -> int:
+    """The place on the ring where a topic began whose partition 0 has this preferred leader."""
+    return next((place for place, broker in enumerate(sorted(racks)) if broker >= first_replica), 0)
 
 
 def placement_error(racks: Mapping[int, str | None], partitions: int, replication_factor: int) -> PlacementError | None:
@@ -57,13 +64,13 @@ def placement_error(racks: Mapping[int, str | None], partitions: int, replicatio
 
 
 def _place_on_ring(
-    ring: Sequence[int], partitions: int, replication_factor: int, start: int, shift: int
+    ring: Sequence[int], rounds: Sequence[tuple[int, int]], replication_factor: int, start: int
 ) -> tuple[tuple[int, ...], ...]:
+    """`rounds` has each partition with the shift of its followers."""
     size = len(ring)
     placed = []
-    for partition in range(partitions):
+    for partition, distance in rounds:
         first = (partition + start) % size
-        distance = shift + partition // size
         others = (_follower_position(first, distance, nth, size) for nth in range(replication_factor - 1))
         placed.append((ring[first], *(ring[position] for position in others)))
     return tuple(placed)
@@ -75,18 +82,15 @@ def _follower_position(first: int, shift: int, nth: int, size: int) -> int:
 
 
 def _place_over_racks(
-    racks: Mapping[int, str | None], partitions: int, replication_factor: int, start: int, shift: int
+    racks: Mapping[int, str | None], rounds: Sequence[tuple[int, int]], replication_factor: int, start: int
 ) -> tuple[tuple[int, ...], ...]:
     ring = alternating(racks)
     size, rack_count = len(ring), len(set(racks.values()))
     placed = []
-    for partition in range(partitions):
+    for partition, distance in rounds:
         first = (partition + start) % size
         chosen = [ring[first]]
-        candidates = [
-            ring[_follower_position(first, (shift + partition // size) * rack_count, nth, size)]
-            for nth in range(size - 1)
-        ]
+        candidates = [ring[_follower_position(first, distance * rack_count, nth, size)] for nth in range(size - 1)]
         while len(chosen) < replication_factor:
             chosen.append(_next_on_racks(racks, chosen, candidates))
         placed.append(tuple(chosen))

@@ -33,6 +33,8 @@ class RegisterBrokerRecord:
     fenced: bool = True
     listeners: tuple[tuple[str, str, int, int], ...] = ()
     """(name, host, port, security protocol) of each listener; none is one, PLAINTEXT, at `host` and `port`."""
+    directories: tuple[str, ...] = ()
+    """Ids of the log directories that are online."""
 
 
 @attrs.frozen

@@ -122,13 +122,27 @@ def change_record(
     topic: str, partition: int, old: PartitionRegistration, new: PartitionRegistration
 ) -> PartitionChangeRecord | None:
     """The record that turns `old` into `new`; None when they are the same to everybody else."""
-    if (old.leader, old.isr, old.elr) == (new.leader, new.isr, new.elr):
+    if decided(old) == decided(new):
         return None
     return PartitionChangeRecord(
         topic,
         partition,
-        leader=None if new.leader == old.leader else new.leader,
+        leader=None if new.leader == old.leader and not fences_departed(old, new) else new.leader,
         isr=None if new.isr == old.isr else tuple(sorted(new.isr)),
         elr=None if new.elr == old.elr else tuple(sorted(new.elr)),
         last_known_leader=None if new.last_known_leader == old.last_known_leader else new.last_known_leader,
+        replicas=None if new.replicas == old.replicas else new.replicas,
+        adding_replicas=None if new.adding_replicas == old.adding_replicas else new.adding_replicas,
+        removing_replicas=None if new.removing_replicas == old.removing_replicas else new.removing_replicas,
     )
+
+
+def decided(registration: PartitionRegistration) -> tuple[object, ...]:
+    """What a change of the partition changes, besides its epochs."""
+    r = registration
+    return r.leader, r.isr, r.elr, r.replicas, r.adding_replicas, r.removing_replicas
+
+
+def fences_departed(old: PartitionRegistration, new: PartitionRegistration) -> bool:
+    """Whether a replica has left the list: what it sent before must not count when it is back, empty."""
+    return not set(old.replicas) <= set(new.replicas)

@@ -1,16 +1,22 @@
-"""Topics: their creation, their settings, and where their replicas go."""
+"""Topics: creation, growth and deletion, their settings, and where their replicas go.
+
+A topic is asked for by numbers (partitions, replicas of each; placement then spreads them over the live brokers), or by
+the brokers of each partition. A request that is only to be validated is checked like any other and writes nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import attrs
 from kio.schema.errors import ErrorCode
 
-from impl.controller.isr_changes import IsrChanges
-from impl.controller.placement import PlacementError, place
-from impl.controller.records import ConfigRecord, PartitionRecord, TopicRecord
+from impl.controller.placement import PlacementError, growth_start, place
+from impl.controller.reassignments import AGREED, Reassignments, Refusal
+from impl.controller.records import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
 from impl.controller.topic_config import config_error
+
+METADATA_TOPIC = "__cluster_metadata"
 
 
 @attrs.frozen
@@ -19,10 +25,12 @@ class CreatedTopic:
 
     error: ErrorCode
     message: str = ""
+    replicas: tuple[tuple[int, ...], ...] = ()
+    """Of each partition, when nothing is wrong."""
 
 
-class Topics(IsrChanges):
-    """The controller's part in creating topics."""
+class Topics(Reassignments):
+    """The controller's part in what topics there are."""
 
     def create_topic(
         self,
@@ -34,6 +42,7 @@ class Topics(IsrChanges):
         configs: Mapping[str, str] | None = None,
         start: int = 0,
         shift: int = 0,
+        validate_only: bool = False,
     ) -> CreatedTopic:
         """Create a topic on the live brokers; `start` and `shift` are the random numbers that placement uses.
 
@@ -44,19 +53,21 @@ class Topics(IsrChanges):
         refusal = self._topic_error(name, configs)
         if refusal is not None:
             return refusal
-        racks = {broker.broker_id: broker.rack for broker in self.image.unfenced_brokers()}
-        placed = place(racks, partitions, replication_factor, start, shift)
+        placed = place(self._racks(), partitions, replication_factor, start, shift)
         if isinstance(placed, PlacementError):
             return CreatedTopic(placed.error, placed.message)
-        self._write_topic(name, topic_id, configs, placed)
-        return CreatedTopic(ErrorCode.none)
+        if not validate_only:
+            self._write_topic(name, topic_id, configs, placed)
+        return CreatedTopic(ErrorCode.none, replicas=placed)
 
     def create_topic_on(
         self,
         name: str,
         topic_id: str,
-        replicas: tuple[tuple[int, ...], ...],
+        replicas: Sequence[Sequence[int]],
         configs: Mapping[str, str] | None = None,
+        *,
+        validate_only: bool = False,
     ) -> CreatedTopic:
         """Create a topic with the replicas of each partition given by hand, the preferred leader first.
 
@@ -69,19 +80,96 @@ class Topics(IsrChanges):
             return refusal
         if not replicas:
             return CreatedTopic(ErrorCode.invalid_partitions, f"topic {name!r} has no partitions: give at least 1")
-        for partition, brokers in enumerate(replicas):
-            if not brokers or len(set(brokers)) < len(brokers) or not set(brokers) <= self.image.brokers.keys():
-                return CreatedTopic(
+        placed = tuple(tuple(brokers) for brokers in replicas)
+        wrong = self._assignments_error(0, placed, len(placed[0]))
+        if wrong is not AGREED:
+            return CreatedTopic(wrong.error, wrong.message)
+        if not validate_only:
+            self._write_topic(name, topic_id, configs, placed)
+        return CreatedTopic(ErrorCode.none, replicas=placed)
+
+    def delete_topic(self, name: str) -> ErrorCode:
+        """Delete a topic: its brokers remove their replicas as soon as they know. UNKNOWN_TOPIC_OR_PARTITION."""
+        topic = self.image.topics.get(name)
+        if topic is None:
+            return ErrorCode.unknown_topic_or_partition
+        self._write(RemoveTopicRecord(topic.topic_id))
+        self._commit()
+        return ErrorCode.none
+
+    def create_partitions(
+        self,
+        name: str,
+        count: int,
+        assignments: Sequence[Sequence[int]] | None = None,
+        *,
+        validate_only: bool = False,
+    ) -> Refusal:
+        """Let a topic grow to `count` partitions, with as many replicas each as its first; records stay where they are.
+
+        Errors: UNKNOWN_TOPIC_OR_PARTITION, INVALID_PARTITIONS, REASSIGNMENT_IN_PROGRESS, INVALID_REPLICA_ASSIGNMENT,
+        INVALID_REPLICATION_FACTOR.
+        """
+        topic = self.image.topics.get(name)
+        if topic is None:
+            return Refusal(ErrorCode.unknown_topic_or_partition, f"there is no topic {name!r}")
+        if any(registration.is_reassigned for registration in topic.partitions.values()):
+            return Refusal(
+                ErrorCode.reassignment_in_progress, f"partitions of topic {name!r} are being reassigned: wait for that"
+            )
+        present = len(topic.partitions)
+        if count <= present:
+            return Refusal(
+                ErrorCode.invalid_partitions,
+                f"topic {name!r} has {present} partitions, and {count} would not be more: a topic only grows",
+            )
+        placed = self._grown(name, present, count - present, assignments)
+        if isinstance(placed, Refusal):
+            return placed
+        if not validate_only:
+            self._write_partitions(name, present, placed)
+            self._commit()
+        return AGREED
+
+    def _grown(
+        self, name: str, present: int, more: int, assignments: Sequence[Sequence[int]] | None
+    ) -> tuple[tuple[int, ...], ...] | Refusal:
+        """The replicas of the new partitions: those given, else placed as the topic's first ones were."""
+        first_replicas = self.image.topics[name].partitions[0].replicas
+        if assignments is not None:
+            if len(assignments) != more:
+                return Refusal(
                     ErrorCode.invalid_replica_assignment,
-                    f"partition {partition} on brokers {list(brokers)}: name registered brokers, each once",
+                    f"{len(assignments)} assignments for {more} new partitions: give one for each",
                 )
-            if not any(self.image.is_unfenced(broker) for broker in brokers):
-                return CreatedTopic(
+            given = tuple(tuple(brokers) for brokers in assignments)
+            wrong = self._assignments_error(present, given, len(first_replicas))
+            return given if wrong is AGREED else wrong
+        racks = self._racks()
+        start = growth_start(racks, first_replicas[0])
+        placed = place(racks, more, len(first_replicas), start, start, first=present)
+        return Refusal(placed.error, placed.message) if isinstance(placed, PlacementError) else placed
+
+    def _racks(self) -> dict[int, str | None]:
+        return {broker.broker_id: broker.rack for broker in self.image.active_brokers()}
+
+    def _assignments_error(self, first: int, placed: tuple[tuple[int, ...], ...], factor: int) -> Refusal:
+        """What is wrong with replicas given by hand for partitions from number `first` on."""
+        for partition, brokers in enumerate(placed, start=first):
+            refusal = self.assignment_error(partition, brokers)
+            if refusal is not AGREED:
+                return refusal
+            if len(brokers) != factor:
+                return Refusal(
+                    ErrorCode.invalid_replica_assignment,
+                    f"partition {partition} on brokers {list(brokers)}: give it {factor} replicas like the others",
+                )
+            if not any(map(self.image.is_active, brokers)):
+                return Refusal(
                     ErrorCode.invalid_replica_assignment,
                     f"partition {partition} on brokers {list(brokers)}: all are fenced, name a live one",
                 )
-        self._write_topic(name, topic_id, configs, replicas)
-        return CreatedTopic(ErrorCode.none)
+        return AGREED
 
     def _topic_error(self, name: str, configs: Mapping[str, str]) -> CreatedTopic | None:
         if name in self.image.topics:
@@ -91,8 +179,23 @@ class Topics(IsrChanges):
                 ErrorCode.invalid_topic_exception,
                 f"topic name {name!r}: use 1 to 249 letters, digits, '.', '_' and '-', and neither '.' nor '..'",
             )
+        if name == METADATA_TOPIC:
+            return CreatedTopic(ErrorCode.invalid_request, f"topic {name!r} is the controller's: take another name")
+        collides = self._colliding(name)
+        if collides is not None:
+            return CreatedTopic(
+                ErrorCode.invalid_topic_exception,
+                f"topic name {name!r} collides with topic {collides!r}: '.' and '_' count as the same",
+            )
         wrong = config_error(configs)
         return CreatedTopic(ErrorCode.invalid_config, wrong) if wrong else None
+
+    def _colliding(self, name: str) -> str | None:
+        """The topic whose name is the same but for '.' and '_', which names of metrics do not tell apart."""
+        if "." not in name and "_" not in name:
+            return None
+        flat = name.replace(".", "_")
+        return next((other for other in self.image.topics if other.replace(".", "_") == flat), None)
 
     def _write_topic(
         self, name: str, topic_id: str, configs: Mapping[str, str], placed: tuple[tuple[int, ...], ...]
@@ -100,11 +203,14 @@ class Topics(IsrChanges):
         self._write(TopicRecord(name, topic_id))
         for key, value in sorted(configs.items()):
             self._write(ConfigRecord(name, key, value))
-        for partition, replicas in enumerate(placed):
-            isr = tuple(sorted(replica for replica in replicas if self.image.is_unfenced(replica)))
+        self._write_partitions(name, 0, placed)
+        self._commit()
+
+    def _write_partitions(self, name: str, first: int, placed: tuple[tuple[int, ...], ...]) -> None:
+        for partition, replicas in enumerate(placed, start=first):
+            isr = tuple(sorted(replica for replica in replicas if self.image.is_active(replica)))
             leader = next(replica for replica in replicas if replica in isr)
             self._write(PartitionRecord(name, partition, replicas, isr, leader))
-        self._commit()
 
 
 def is_topic_name(name: str) -> bool:

@@ -25,3 +25,17 @@ class PartitionRegistration:
     isr: frozenset[int]
     elr: frozenset[int] = frozenset()
     last_known_leader: int = NO_LEADER
+    adding_replicas: tuple[int, ...] = ()
+    """Of `replicas` those that a reassignment brings (KIP-455)."""
+    removing_replicas: tuple[int, ...] = ()
+    """Of `replicas` those that go once all others are in sync."""
+
+    @property
+    def is_reassigned(self) -> bool:
+        """Whether a reassignment is under way."""
+        return bool(self.adding_replicas or self.removing_replicas)
+
+    @property
+    def target_replicas(self) -> tuple[int, ...]:
+        """The replica list once the reassignment that is under way is complete."""
+        return tuple(replica for replica in self.replicas if replica not in self.removing_replicas)

@@ -51,11 +51,19 @@ class PartitionReplica(Leader, Follower):
         if begins_epoch:
             self._begin_epoch(now_ms)
             self._effects.append(LeadershipChanged(self.leader, self.leader_epoch))
-        elif isr_changes:
+        elif self.is_leader:
+            self._follow_replica_list()
+        if isr_changes and not begins_epoch:
             self._effects.append(IsrChanged(self.isr))
         if self.is_leader:
             self.advance_high_watermark()
         return True
+
+    def _follow_replica_list(self) -> None:
+        """Replicas that a reassignment adds are followers of this epoch as well; those that go begin another."""
+        for replica in self.replicas:
+            if replica != self.broker_id:
+                self.remote_replicas.setdefault(replica, RemoteReplica())
 
     def _begin_epoch(self, now_ms: int) -> None:
         if self.is_leader:

@@ -28,7 +28,12 @@ if TYPE_CHECKING:
 
 
 OUT_OF_DATE: Final = frozenset(
-    {ErrorCode.fenced_leader_epoch, ErrorCode.invalid_update_version, ErrorCode.invalid_request}
+    {
+        ErrorCode.fenced_leader_epoch,
+        ErrorCode.invalid_update_version,
+        ErrorCode.invalid_request,
+        ErrorCode.new_leader_elected,
+    }
 )
 
 
