@@ -122,16 +122,25 @@ class Leader(InSyncReplicas):
         self.advance_high_watermark()
 
     def read(
-        self, offset: int, max_bytes: int, leader_epoch: int | None = None, *, at_least_one: bool = True
+        self,
+        offset: int,
+        max_bytes: int,
+        leader_epoch: int | None = None,
+        *,
+        at_least_one: bool = True,
+        only_leader: bool = True,
     ) -> FetchAnswer:
-        """Committed records for a consumer; `leader_epoch` is the one that it believes in, if it says (KIP-320)."""
-        error = self.read_error(offset, leader_epoch)
+        """Committed records for a consumer; `leader_epoch` is the one that it believes in, if it says (KIP-320).
+
+        Unless `only_leader`, a follower gives what it knows to be committed (KIP-392).
+        """
+        error = self.read_error(offset, leader_epoch, only_leader=only_leader)
         if error is not ErrorCode.none:
             return self._refusal(error)
         return self._records(offset, max_bytes, self.high_watermark, at_least_one=at_least_one)
 
-    def read_error(self, offset: int, leader_epoch: int | None) -> ErrorCode:
-        error = self.client_error(leader_epoch)
+    def read_error(self, offset: int, leader_epoch: int | None, *, only_leader: bool = True) -> ErrorCode:
+        error = self.client_error(leader_epoch, only_leader=only_leader)
         if error is not ErrorCode.none:
             return error
         if not self.log.log_start_offset <= offset <= self.log_end_offset:

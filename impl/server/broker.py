@@ -38,7 +38,7 @@ from impl.server.context import Handler, RequestContext
 from impl.server.controller_link import ControllerLink
 from impl.server.directory_failures import DirectoryFailures
 from impl.server.directory_moves import DirectoryMoves
-from impl.server.fetch_sessions import FetchSessions
+from impl.server.fetch_sessions import LARGEST_SESSION_ID, FetchSessions
 from impl.server.handlers import HANDLERS
 from impl.server.isr_proposals import IsrProposals
 from impl.server.log_cleaner import LogCleaner
@@ -133,7 +133,7 @@ class Broker:
         self.cleaner = LogCleaner(self)
         self.fetch_sessions = FetchSessions(
             self.config.max_incremental_fetch_session_cache_slots,
-            lambda: int.from_bytes(node.randomness.token(4), "big") % INT_MAX + 1,
+            lambda: int.from_bytes(node.randomness.token(4), "big") % LARGEST_SESSION_ID + 1,
         )
         self.peers = Peers(self)
         self.fetchers = ReplicaFetchers(self)

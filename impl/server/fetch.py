@@ -4,6 +4,8 @@ A request is answered as a whole: when one of its partitions has news (an error,
 there, else it waits. Each time it is looked at again every partition of it is handled anew, as if the request had just
 come: a held fetch is the same request handled twice.
 
+What a session (`fetch_sessions`) leaves out of the answer was handled all the same.
+
 The first partition that has records gets a whole batch, however small the limits; no other goes beyond them (KIP-74).
 """
 
@@ -22,11 +24,11 @@ from impl.server.fetch_messages import (
     AskedPartition,
     FetchRequest,
     FetchResponse,
-    asked_partitions,
     response,
 )
 from impl.server.partitions import Partition, TopicPartition
 from impl.server.produce import known_leader, node_endpoints
+from impl.server.replica_selection import NO_PREFERENCE, preferred_read_replica
 from impl.server.trace import answer_fields, fetch_fields
 from impl.wire.fetch_messages import CONSUMER
 from impl.wire.records import RecordError
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from impl.server.broker import Broker
     from impl.server.context import RequestContext
 
+RACKS_FROM: Final = 11
 TOPIC_IDS_FROM: Final = 13
 LEADER_MOVED: Final = frozenset({ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch})
 """Errors beside which the answer says who leads and where (KIP-951)."""
@@ -42,21 +45,28 @@ LEADER_MOVED: Final = frozenset({ErrorCode.not_leader_or_follower, ErrorCode.fen
 
 async def handle_fetch(broker: Broker, request: FetchRequest, context: RequestContext) -> FetchResponse:
     """Answer a fetch, at once or when there is news."""
-    fetch = _Fetch(broker, request, resolved(broker, asked_partitions(request), context))
+    begun = broker.fetch_sessions.begin(
+        request, uses_topic_ids=context.api_version >= TOPIC_IDS_FROM, now_ms=broker.clock.now_ms()
+    )
+    if isinstance(begun, ErrorCode):
+        return FetchResponse([], error_code=begun)
+    only_leader = request.replica_id > CONSUMER or context.api_version < RACKS_FROM
+    fetch = _Fetch(broker, request, resolved(broker, begun.asked, context), only_leader)
     if (answers := fetch.attempt(may_wait=request.max_wait_ms > 0)) is None:
         is_follower = request.replica_id > CONSUMER
         purgatory = broker.partitions.follower_fetches if is_follower else broker.partitions.fetches
         answers = await context.while_connected(
             lambda: purgatory.until(fetch.keys, lambda: fetch.attempt(may_wait=True), request.max_wait_ms)
         )
-    message = response(fetch.answer_now() if answers is None else answers)
+    message = response(begun.to_send(fetch.answer_now() if answers is None else answers))
+    message.session_id = begun.session_id
     leaders = {
         partition.leader_id
         for topic in message.topics
         for partition in topic.partitions
         if partition.error_code in LEADER_MOVED
     }
-    message.node_endpoints = node_endpoints(broker, leaders) if leaders else []
+    message.node_endpoints = node_endpoints(broker, leaders, context)
     return message
 
 
@@ -102,6 +112,8 @@ class _Fetch:
     broker: Broker
     request: FetchRequest
     partitions: list[Resolved]
+    only_leader: bool
+    """Whether a follower may not answer, which it may to consumers that know of racks."""
 
     @property
     def keys(self) -> list[TopicPartition]:
@@ -123,6 +135,7 @@ class _Fetch:
         handled: list[tuple[Partition, AskedPartition, FetchAnswer, bool]] = []
         size, news = 0, not self.partitions
         for one in self.partitions:
+            preferred = NO_PREFERENCE
             asked = one.asked
             partition = None if one.refusal is not None else self.broker.partitions.get(one.topic, asked.partition)
             if partition is None or (asked.topic_id and partition.topic_id != asked.topic_id):
@@ -132,11 +145,13 @@ class _Fetch:
                     answer = FetchAnswer(answer.error, leader, epoch)
             else:
                 before = _noted(partition, asked)
-                answer = self._handle(partition, asked, size)
+                preferred = self._preferred(partition, asked)
+                answer = self._handle(partition, asked, size, read=preferred == NO_PREFERENCE)
                 handled.append((partition, asked, answer, _noted(partition, asked) != before))
-            answers.append(AnsweredPartition(asked.topic_id, asked.partition, answer, asked.topic))
+            answers.append(AnsweredPartition(asked.topic_id, asked.partition, answer, asked.topic, preferred))
             size += len(answer.records)
-            news = news or answer.error is not ErrorCode.none or answer.diverging_epoch is not None
+            news = news or preferred != NO_PREFERENCE or answer.error is not ErrorCode.none
+            news = news or answer.diverging_epoch is not None
         waits = may_wait and not news and size < self.request.min_bytes
         for partition, asked, answer, noted in handled:
             if asked.follower is not None and not partition.is_offline:
@@ -151,14 +166,29 @@ class _Fetch:
         known = self.broker.metadata.image.partition(one.topic, one.asked.partition) is not None
         return self.broker.partitions.absence(one.topic, one.asked.partition, known=known)
 
-    def _handle(self, partition: Partition, asked: AskedPartition, size: int) -> FetchAnswer:
-        """Read one partition; `size` is what the ones before it had, in bytes."""
-        max_bytes = min(asked.max_bytes, max(0, self.request.max_bytes - size))
+    def _preferred(self, partition: Partition, asked: AskedPartition) -> int:
+        """The replica that a consumer is sent to; an error is told before that."""
+        if not self.request.rack_id or self.only_leader:
+            return NO_PREFERENCE
+        if partition.replica.read_error(asked.fetch_offset, asked.leader_epoch) is not ErrorCode.none:
+            return NO_PREFERENCE
+        return preferred_read_replica(self.broker, partition, self.request.rack_id, asked.fetch_offset)
+
+    def _handle(self, partition: Partition, asked: AskedPartition, size: int, *, read: bool) -> FetchAnswer:
+        """Read one partition, or without `read` only where it stands; the ones before it had `size` bytes."""
+        max_bytes = min(asked.max_bytes, max(0, self.request.max_bytes - size)) if read else 0
+        at_least_one = size == 0 and read
         try:
             if asked.follower is not None:
                 now_ms = self.broker.clock.now_ms()
-                return partition.replica.receive_fetch(asked.follower, max_bytes, now_ms, at_least_one=size == 0)
-            return partition.replica.read(asked.fetch_offset, max_bytes, asked.leader_epoch, at_least_one=size == 0)
+                return partition.replica.receive_fetch(asked.follower, max_bytes, now_ms, at_least_one=at_least_one)
+            return partition.replica.read(
+                asked.fetch_offset,
+                max_bytes,
+                asked.leader_epoch,
+                at_least_one=at_least_one,
+                only_leader=self.only_leader,
+            )
         except (RecordError, OSError) as error:
             return FetchAnswer(self.broker.partitions.storage_failed(partition, error))
 

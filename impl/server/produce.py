@@ -86,7 +86,7 @@ async def handle_produce(broker: Broker, request: ProduceRequest, context: Reque
         await context.while_connected(
             lambda: broker.partitions.produces.until(keys, lambda: _settle(flat) or None, request.timeout_ms)
         )
-    return _unless_unacknowledged(request, _response(broker, request, appends))
+    return _unless_unacknowledged(request, _response(broker, request, appends, context))
 
 
 def _unless_unacknowledged(request: ProduceRequest, response: ProduceResponse) -> ProduceResponse | None:
@@ -221,7 +221,9 @@ def _settle(appends: list[_Append]) -> bool:
     return all(append.error is not None for append in appends)
 
 
-def _response(broker: Broker, request: ProduceRequest, appends: list[list[_Append]]) -> ProduceResponse:
+def _response(
+    broker: Broker, request: ProduceRequest, appends: list[list[_Append]], context: RequestContext
+) -> ProduceResponse:
     response = ProduceResponse(
         [
             TopicProduced(topic.name, topic.topic_id, [_produced(broker, append) for append in made])
@@ -229,7 +231,7 @@ def _response(broker: Broker, request: ProduceRequest, appends: list[list[_Appen
         ]
     )
     leaders = {partition.leader_id for topic in response.topics for partition in topic.partitions}
-    response.node_endpoints = node_endpoints(broker, leaders)
+    response.node_endpoints = node_endpoints(broker, leaders, context)
     return response
 
 
@@ -258,12 +260,12 @@ def known_leader(broker: Broker, topic: str, index: int) -> tuple[int, int]:
     return (-1, -1) if registration is None else (registration.leader, registration.leader_epoch)
 
 
-def node_endpoints(broker: Broker, leaders: set[int]) -> list[NodeEndpoint]:
+def node_endpoints(broker: Broker, leaders: set[int], context: RequestContext) -> list[NodeEndpoint]:
     """Where these brokers listen, for a client that has to go there."""
-    endpoints = []
-    for leader in sorted(leaders - {-1}):
-        address = broker.metadata.address(leader)
-        if address is not None:
-            rack = broker.metadata.image.brokers[leader].rack
-            endpoints.append(NodeEndpoint(leader, address.host, address.port, rack))
-    return endpoints
+    if not leaders - {-1}:
+        return []
+    return [
+        NodeEndpoint(leader, address.host, address.port, rack)
+        for leader, address, rack in broker.metadata.endpoints(context.connection.listener, fenced=True)
+        if leader in leaders
+    ]

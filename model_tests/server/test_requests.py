@@ -110,7 +110,6 @@ async def test_an_append_whose_leader_loses_its_epoch_shows_its_base_offset() ->
         (0, 1, 0, ErrorCode.none),
         (0, 2, 0, ErrorCode.offset_out_of_range),
         (0, 0, 1, ErrorCode.unknown_leader_epoch),
-        (1, 0, 0, ErrorCode.not_leader_or_follower),
     ],
 )
 @simulated

@@ -1,0 +1,318 @@
+"""Produce and Fetch against running brokers: every version, and what each error and limit looks like on the wire."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import trio
+from kio.schema.errors import ErrorCode
+
+from impl.cluster import Cluster
+from impl.server.replica_selection import RACK_AWARE_SELECTOR
+from impl.wire.apis import BROKER_APIS, PRODUCE_SERVED_FROM, ApiKey
+from impl.wire.channel import Channel, NoAnswerError
+from impl.wire.fetch_messages import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionFetched
+from impl.wire.produce_messages import (
+    PartitionProduced,
+    ProducePartition,
+    ProduceRequest,
+    ProduceResponse,
+    ProduceTopic,
+)
+from impl.wire.records import Compression
+from impl.wire.records_payload import Record, build_batch, decode_batches
+from model_tests.simulated import simulated
+
+PRODUCE = range(PRODUCE_SERVED_FROM, BROKER_APIS[ApiKey.PRODUCE].highest + 1)
+FETCH = range(BROKER_APIS[ApiKey.FETCH].lowest, BROKER_APIS[ApiKey.FETCH].highest + 1)
+BY_NAME = 12
+UNKNOWN_ID = "11111111-1111-4111-8111-111111111111"
+
+
+def batch(*values: bytes, **more: Any) -> bytes:
+    return build_batch([Record(nth, 7, None, value) for nth, value in enumerate(values)], **more)
+
+
+GOOD = batch(b"x")
+
+
+class Asker:
+    """Somebody who asks the brokers of a cluster in any version."""
+
+    def __init__(self, cluster: Cluster, channels: list[Channel]) -> None:
+        self.cluster = cluster
+        self.channels = channels
+
+    def named(self, topic: str, version: int) -> tuple[str, str]:
+        """(name, id) as this version says it."""
+        if version <= BY_NAME:
+            return topic, ""
+        known = self.cluster.controller.controller.image.topics.get(topic)
+        return "", UNKNOWN_ID if known is None else known.topic_id
+
+    async def produce(
+        self,
+        records: bytes | None,
+        *,
+        topic: str = "t",
+        version: int = 13,
+        broker: int = 0,
+        acks: int = -1,
+        **more: Any,
+    ) -> PartitionProduced:
+        name, topic_id = self.named(topic, version)
+        request = ProduceRequest(acks, 1_000, [ProduceTopic(name, topic_id, [ProducePartition(0, records)])], **more)
+        answer: ProduceResponse = await self.channels[broker].request(request, version=version)
+        return answer.topics[0].partitions[0]
+
+    async def fetch(
+        self, offset: int, *, topic: str = "t", version: int = 18, broker: int = 0, **more: Any
+    ) -> PartitionFetched:
+        name, topic_id = self.named(topic, version)
+        asked = FetchPartition(0, offset, more.pop("partition_max_bytes", 1 << 20), more.pop("leader_epoch", -1))
+        request = FetchRequest([FetchTopic(name, topic_id, [asked])], more.pop("max_wait_ms", 0), 1, **more)
+        answer: FetchResponse = await self.channels[broker].request(request, version=version)
+        return answer.topics[0].partitions[0]
+
+
+@asynccontextmanager
+async def asking(brokers: int = 1, **more: Any) -> AsyncIterator[Asker]:
+    """A cluster with t-0 on all brokers, led by broker 0."""
+    async with Cluster(brokers=brokers, seed=1, **more) as cluster, trio.open_nursery() as nursery:
+        await cluster.create_topic("t", assignments=[list(range(brokers))])
+        network = cluster.network.host("asker")
+        yield Asker(cluster, [Channel(network, broker.address, "asker", nursery) for broker in cluster.brokers])
+        nursery.cancel_scope.cancel()
+
+
+def values(fetched: PartitionFetched) -> list[bytes | None]:
+    return [record.value for record in decode_batches(fetched.records or b"")]
+
+
+# --- versions ------------------------------------------------------------------------------------------------------
+
+
+@simulated
+async def test_records_are_produced_and_fetched_in_every_version() -> None:
+    async with asking() as asker:
+        for offset, version in enumerate(PRODUCE):
+            produced = await asker.produce(batch(b"%d" % version), version=version)
+            assert (produced.error_code, produced.base_offset) == (ErrorCode.none, offset)
+            assert produced.log_start_offset == (0 if version >= 5 else -1)
+        for version in FETCH:
+            fetched = await asker.fetch(0, version=version)
+            assert (fetched.error_code, fetched.high_watermark) == (ErrorCode.none, len(PRODUCE))
+            assert fetched.last_stable_offset == len(PRODUCE)
+            assert values(fetched) == [b"%d" % produced_in for produced_in in PRODUCE]
+
+
+@simulated
+async def test_unknown_topics_are_unknown_by_what_they_were_called() -> None:
+    async with asking() as asker:
+        for version in PRODUCE:
+            expected = ErrorCode.unknown_topic_id if version > BY_NAME else ErrorCode.unknown_topic_or_partition
+            assert (await asker.produce(GOOD, topic="u", version=version)).error_code is expected
+        for version in FETCH:
+            expected = ErrorCode.unknown_topic_id if version > BY_NAME else ErrorCode.unknown_topic_or_partition
+            assert (await asker.fetch(0, topic="u", version=version)).error_code is expected
+
+
+@simulated
+async def test_a_topic_id_of_another_incarnation_is_no_name_for_this_one() -> None:
+    async with asking() as asker:
+        hosted = asker.cluster.broker(0).partitions.get("t", 0)
+        assert hosted is not None
+        hosted.topic_id = UNKNOWN_ID
+        assert (await asker.fetch(0)).error_code is ErrorCode.inconsistent_topic_id
+        assert (await asker.produce(GOOD)).error_code is ErrorCode.unknown_topic_id
+        assert (await asker.produce(GOOD, version=BY_NAME)).error_code is ErrorCode.none
+
+
+# --- produce -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("records", "version", "error", "message"),
+    [
+        (None, 13, ErrorCode.invalid_record, "no record batch in 0 bytes"),
+        (GOOD[:60], 13, ErrorCode.invalid_record, "no record batch in 60 bytes"),
+        (GOOD + GOOD, 13, ErrorCode.invalid_record, "send one batch for each partition"),
+        (GOOD[:16] + b"\x01" + GOOD[17:], 13, ErrorCode.invalid_record, "message format 1"),
+        (GOOD[:-1], 13, ErrorCode.corrupt_message, "batch length"),
+        (batch(b"x" * 99, compression=Compression.ZSTD), 6, ErrorCode.unsupported_compression_type, None),
+        (batch(b"x" * 99, compression=Compression.ZSTD), 7, ErrorCode.none, None),
+        (GOOD, 3, ErrorCode.none, None),
+    ],
+)
+@simulated
+async def test_a_partition_takes_one_intact_batch(
+    records: bytes | None, version: int, error: ErrorCode, message: str | None
+) -> None:
+    async with asking() as asker:
+        produced = await asker.produce(records, version=version)
+        assert (produced.error_code, produced.base_offset) == (error, 0 if error is ErrorCode.none else -1)
+        assert message is None or message in (produced.error_message or "")
+        assert asker.cluster.replica(0, "t").log_end_offset == (1 if error is ErrorCode.none else 0)
+
+
+@simulated
+async def test_whoever_asks_the_wrong_broker_is_told_the_right_one() -> None:
+    async with asking(brokers=2) as asker:
+        for version in (9, 10, 13):
+            name, topic_id = asker.named("t", version)
+            request = ProduceRequest(1, 1_000, [ProduceTopic(name, topic_id, [ProducePartition(0, GOOD)])])
+            answer = await asker.channels[1].request(request, version=version)
+            data = answer.topics[0].partitions[0]
+            address = asker.cluster.broker(0).address
+            told = [(node.node_id, node.host, node.port) for node in answer.node_endpoints]
+            assert data.error_code is ErrorCode.not_leader_or_follower
+            assert (data.leader_id, data.leader_epoch) == ((0, 0) if version >= 10 else (-1, -1))
+            assert told == ([(0, address.host, address.port)] if version >= 10 else [])
+        answer = await asker.channels[0].request(
+            FetchRequest([FetchTopic("", asker.named("t", 18)[1], [FetchPartition(0, 0, 9, 5)])], 0, 1)
+        )
+        assert answer.topics[0].partitions[0].error_code is ErrorCode.unknown_leader_epoch
+        assert answer.node_endpoints == [], "only for a leader that moved"
+
+
+@simulated
+async def test_an_error_that_cannot_be_told_closes_the_connection() -> None:
+    async with asking(brokers=2) as asker:
+        with pytest.raises(NoAnswerError):
+            await asker.produce(GOOD, broker=1, acks=0)
+        assert "NOT_LEADER_OR_FOLLOWER for a produce with acks=0" in asker.cluster.broker(1).closed_connections
+
+
+@simulated
+async def test_the_clusters_own_topics_are_not_written_to() -> None:
+    async with asking() as asker:
+        async with asker.cluster.client() as client:
+            await client.create_topic("__consumer_offsets", 1, 1)
+        await asker.cluster.settle_metadata()
+        produced = await asker.produce(GOOD, topic="__consumer_offsets")
+        assert produced.error_code is ErrorCode.invalid_topic_exception
+
+
+@simulated
+async def test_transactional_records_need_a_transactional_id() -> None:
+    async with asking() as asker:
+        produced = await asker.produce(batch(b"x", transactional=True))
+        assert produced.error_code is ErrorCode.transactional_id_authorization_failed
+
+
+# --- fetch ---------------------------------------------------------------------------------------------------------
+
+
+@simulated
+async def test_the_first_batch_comes_whole_and_no_other_goes_beyond_the_limits() -> None:
+    async with asking() as asker:
+        for name in ("a", "b"):
+            await asker.cluster.create_topic(name)
+            for _ in range(3):
+                await asker.produce(batch(bytes(500)), topic=name)
+        size = len(batch(bytes(500)))
+
+        async def sizes(max_bytes: int, partition_max_bytes: int) -> list[int]:
+            topics = [
+                FetchTopic("", asker.named(name, 18)[1], [FetchPartition(0, 0, partition_max_bytes)])
+                for name in ("t", "a", "b")
+            ]
+            answer = await asker.channels[0].request(FetchRequest(topics, 0, 1, max_bytes))
+            return [len(topic.partitions[0].records) for topic in answer.topics]
+
+        assert await sizes(1, 1) == [0, size, 0]
+        assert await sizes(size + 1, 1 << 20) == [0, size, 0]
+        assert await sizes(2 * size, 1 << 20) == [0, 2 * size, 0]
+        assert await sizes(2 * size, size) == [0, size, size]
+        assert await sizes(1 << 20, 1) == [0, size, 0], "the limit of a partition holds for all but the first"
+
+
+@simulated
+async def test_an_offset_inside_a_batch_brings_the_whole_batch() -> None:
+    async with asking() as asker:
+        await asker.produce(batch(b"a", b"b", b"c"))
+        assert values(await asker.fetch(2)) == [b"a", b"b", b"c"]
+        assert values(await asker.fetch(3)) == []
+        out = await asker.fetch(4)
+        assert (out.error_code, out.high_watermark) == (ErrorCode.offset_out_of_range, -1)
+
+
+@simulated
+async def test_a_fetch_waits_for_as_many_bytes_as_it_asks_for() -> None:
+    async with asking() as asker:
+        size = len(GOOD)
+        request = FetchRequest([FetchTopic("t", "", [FetchPartition(0, 0, 1 << 20)])], 5_000, 2 * size)
+        begun = trio.current_time()
+        async with trio.open_nursery() as nursery:
+
+            async def produce_twice() -> None:
+                async with asker.cluster.client() as client:
+                    for _ in range(2):
+                        await trio.sleep(1)
+                        await client.produce("t", b"x")
+
+            nursery.start_soon(produce_twice)
+            answer = await asker.channels[0].request(request, version=BY_NAME)
+        assert trio.current_time() - begun == pytest.approx(2, abs=0.5)
+        assert len(answer.topics[0].partitions[0].records) == 2 * size
+
+
+RACKS = {"config": {"replica.selector.class": RACK_AWARE_SELECTOR}, "racks": ["a", "b", "b"]}
+
+
+@simulated
+async def test_a_consumer_is_sent_to_the_follower_in_its_rack() -> None:
+    async with asking(brokers=3, **RACKS) as asker:
+        await asker.produce(GOOD)
+        await trio.sleep(1)
+        for rack, preferred in (("b", {1, 2}), ("a", {-1}), ("c", {-1}), ("", {-1})):
+            fetched = await asker.fetch(0, rack_id=rack, max_wait_ms=10_000)
+            assert fetched.preferred_read_replica in preferred
+            assert values(fetched) == ([b"x"] if preferred == {-1} else []), "no records beside the advice"
+            assert fetched.high_watermark == 1
+        assert (await asker.fetch(9, rack_id="b")).error_code is ErrorCode.offset_out_of_range
+        assert (await asker.fetch(0, rack_id="b", version=10)).preferred_read_replica == -1
+
+
+@simulated
+async def test_only_followers_that_hold_the_offset_are_preferred() -> None:
+    async with asking(brokers=3, **RACKS) as asker:
+        asker.cluster.pause(1)
+        await asker.produce(GOOD, acks=1)
+        await trio.sleep(0.5)
+        assert (await asker.fetch(0, rack_id="b")).preferred_read_replica == 2, "it holds more"
+        leader = asker.cluster.replica(0, "t")
+        asker.cluster.pause(2)
+        for follower in (1, 2):
+            leader.remote_replicas[follower].log_end_offset = 0
+        assert (await asker.fetch(1, rack_id="b")).preferred_read_replica == -1, "nobody holds it"
+
+
+@simulated
+async def test_a_follower_gives_consumers_what_it_knows_to_be_committed() -> None:
+    async with asking(brokers=2) as asker:
+        await asker.produce(GOOD)
+        await trio.sleep(1)
+        assert values(await asker.fetch(0, broker=1)) == [b"x"]
+        assert (await asker.fetch(0, broker=1, version=10)).error_code is ErrorCode.not_leader_or_follower
+        asker.cluster.replica(1, "t").high_watermark = 0
+        behind = await asker.fetch(0, broker=1)
+        assert (behind.error_code, values(behind)) == (ErrorCode.none, [])
+        assert (await asker.fetch(2, broker=1)).error_code is ErrorCode.offset_out_of_range
+
+
+@simulated
+async def test_a_follower_wakes_consumers_when_it_learns_of_the_high_watermark() -> None:
+    async with asking(brokers=2) as asker, trio.open_nursery() as nursery:
+        begun = trio.current_time()
+
+        async def later() -> None:
+            await trio.sleep(1)
+            await asker.produce(GOOD)
+
+        nursery.start_soon(later)
+        assert values(await asker.fetch(0, broker=1, max_wait_ms=60_000)) == [b"x"]
+        assert trio.current_time() - begun < 3
