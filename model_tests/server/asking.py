@@ -74,5 +74,5 @@ class Forbidding:
 def forbid(cluster: Cluster, *forbidden: tuple[Operation, ResourceType, str], brokers: Iterable[int] = (0,)) -> None:
     """From now on brokers refuse these things, on connections that are made later."""
     for broker_id in brokers:
-        broker = cluster.broker(broker_id)
-        broker._service = attrs.evolve(broker._service, authorizer=Forbidding(frozenset(forbidden)))
+        for listener in cluster.broker(broker_id).listeners:
+            listener._service = attrs.evolve(listener._service, authorizer=Forbidding(frozenset(forbidden)))
