@@ -137,17 +137,27 @@ class Partitions:
     def reconfigure(self, config: ServerConfig) -> None:
         """From the next metadata on, these are the broker's settings."""
         self._config = config
+        self._log_configs.clear()
 
     # --- metadata ----------------------------------------------------------------------------------------------
 
     def apply_metadata(self, image: ClusterImage) -> None:
         """Host what the image newly puts here, and tell each replica the newest word on it."""
         for topic, index, registration in image.partitions():
-            if self.broker_id not in registration.replicas or (topic, index) in self._offline:
+            if self.broker_id not in registration.replicas or self._is_lost(image.topics[topic], index):
                 continue
             partition = self._host(image.topics[topic], index)
             if partition is not None:
                 self._apply(partition, registration, image.controller_epoch)
+
+    def _is_lost(self, topic: TopicImage, index: int) -> bool:
+        """Whether the replica is in a directory that has failed: it is not made anew in another one (KIP-858)."""
+        key = topic.name, index
+        if self.directories.offline and key not in self._hosted and key not in self._offline:
+            assigned = topic.directories.get((index, self.broker_id))
+            if assigned is not None and assigned not in (str(one.id) for one in self.directories.online):
+                self._offline.add(key)
+        return key in self._offline
 
     def _apply(self, partition: Partition, registration: PartitionRegistration, controller_epoch: int) -> None:
         if partition.replica.apply_metadata(registration, controller_epoch, self._clock.now_ms()):
