@@ -1,0 +1,1 @@
+"""Real Kafka clients against the cluster, over TCP."""
