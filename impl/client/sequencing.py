@@ -1,4 +1,4 @@
-"""A producer's side of idempotence, for one partition: which batch gets which sequence, and when it may be sent (again).
+"""A producer's side of idempotence, for one partition: which batch gets which sequence, and when it may be sent.
 
 Theory of operation
 -------------------
