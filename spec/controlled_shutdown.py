@@ -57,22 +57,13 @@ class GrantShutdown(BrokerAction):
     """A broker that asked may stop: it is fenced, last where nobody else is in sync."""
 
     def guard(self, machine: Replication, state: State) -> str:
-        session = state.controller.sessions[self.broker]
-        if not session.shutting_down or session.fenced:
-            return f"broker {self.broker} has not asked to stop, or has been told that it may"
         assert isinstance(machine, ControlledShutdown)
         if machine.must_wait(state.controller, self.broker):
             return f"broker {self.broker} is the last of the ISR, and others may join it"
-        return not_acting(state, self.broker)
+        return not_leaving(state, self.broker)
 
     def effect(self, machine: Replication, state: State) -> State:
-        controller, unclean = _fenced(machine, state.controller, self.broker)
-        return committed(state, controller, unclean=unclean)
-
-
-def _fenced(machine: Replication, controller: Controller, broker: int) -> tuple[Controller, bool]:
-    session = attrs.evolve(controller.sessions[broker], fenced=True)
-    return machine.with_leader(with_session(machine.without(controller, broker, clean=True), broker, session))
+        return _let_go(machine, state, self.broker)
 
 
 @attrs.frozen
@@ -80,14 +71,27 @@ class GiveUpWaiting(BrokerAction):
     """A broker that has waited long enough for somebody to join leaves as the last of the ISR."""
 
     def guard(self, machine: Replication, state: State) -> str:
-        session = state.controller.sessions[self.broker]
-        if not session.shutting_down or session.fenced:
-            return f"broker {self.broker} does not wait"
-        return not_acting(state, self.broker)
+        return not_leaving(state, self.broker)
 
     def effect(self, machine: Replication, state: State) -> State:
-        controller, unclean = _fenced(machine, state.controller, self.broker)
-        return committed(state, controller, unclean=unclean)
+        return _let_go(machine, state, self.broker)
+
+
+def not_leaving(state: State, broker: int) -> str:
+    """Why a broker is not waiting for leave to stop."""
+    replica, session = state.replicas[broker], state.controller.sessions[broker]
+    if replica.broker_epoch != session.broker_epoch:
+        return f"broker {broker} is not the process that has asked"
+    if not session.shutting_down or session.fenced:
+        return f"broker {broker} has not asked to stop, or has been told that it may"
+    return not_acting(state, broker)
+
+
+def _let_go(machine: Replication, state: State, broker: int) -> State:
+    controller = machine.without(state.controller, broker, clean=True)
+    session = attrs.evolve(controller.sessions[broker], fenced=True)
+    controller, unclean = machine.with_leader(with_session(controller, broker, session))
+    return committed(state, controller, unclean=unclean)
 
 
 @attrs.frozen

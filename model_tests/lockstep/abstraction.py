@@ -99,7 +99,7 @@ def alter_partition_response(
 
 def remote_replicas(replica: PartitionReplica, brokers: int, epochs: Epochs) -> tuple[spec.RemoteReplica, ...]:
     """What a leader knows of each broker, nothing of itself; () for a replica that does not lead."""
-    if not replica.remote_replicas:
+    if replica.epoch_start_offset == messages.UNKNOWN_OFFSET:
         return ()
     known = replica.remote_replicas
     return tuple(

@@ -6,7 +6,8 @@ that the protocol is wrong, whether or not both sides agree on it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
 
 import attrs
 
@@ -19,6 +20,9 @@ from spec.machine import Action
 from spec.replication import Replication
 from spec.replication_state import State
 from spec.traces import fallen, fallen_step
+
+BindCores: TypeAlias = Callable[[Any, Roles], DrivenCores]
+"""What makes the cores of a machine, with the classes that play replica and controller."""
 
 
 class InvariantFell(AssertionError):  # noqa: N818 (as the literature says it)
@@ -33,8 +37,8 @@ class InvariantFell(AssertionError):  # noqa: N818 (as the literature says it)
 class CoresLockstep(Lockstep):
     """The machine's state, the cores, and the actions that brought both here."""
 
-    def __init__(self, machine: Replication, roles: Roles = CORRECT) -> None:
-        super().__init__(machine, DrivenCores(machine, roles))
+    def __init__(self, machine: Replication, roles: Roles = CORRECT, bind: BindCores = DrivenCores) -> None:
+        super().__init__(machine, bind(machine, roles))
 
     def perform(self, action: Action) -> bool:
         """Take `action` on both sides and check; False if it is not enabled. Raises Difference or InvariantFell."""

@@ -16,10 +16,13 @@ import attrs
 
 from model_tests.harness.lockstep import Lockstep, calm_round, fetch_round, large_machine, one_fetch
 from model_tests.lockstep.cores import CORRECT, Roles
-from model_tests.lockstep.lockstep import CoresLockstep, Outcome, failure_of
+from model_tests.lockstep.lockstep import BindCores, CoresLockstep, Outcome, failure_of
+from model_tests.lockstep.steps import DrivenCores
 from spec import replication_control as control
 from spec import replication_faults as faults
+from spec.controlled_shutdown import BeginShutdown
 from spec.machine import Action
+from spec.reassignment_actions import StartReassignment
 from spec.replication import Replication
 from spec.replication_actions import ReplicationAction
 
@@ -37,6 +40,8 @@ _HARM: Final = frozenset(
         faults.Disconnect,
         faults.DisconnectController,
         faults.ControllerFailover,
+        BeginShutdown,
+        StartReassignment,
     }
 )
 _HARM_WEIGHTS: Final = (0, 0, 1)
@@ -68,6 +73,7 @@ def walk(
     machine: type[Replication] = Replication,
     roles: Roles = CORRECT,
     length: int = LENGTH,
+    bind: BindCores = DrivenCores,
 ) -> Walk:
     """Walk `number` of `seed`, of about `length` actions; a bug may be in `machine`, in `roles`, or in both."""
     rng = Random(f"{seed}/{number}")  # a string is hashed the same way in every process
@@ -78,7 +84,7 @@ def walk(
     )
     drawn = machine(**attrs.asdict(constants, recurse=False))
     weights = {kind: rng.choice(_HARM_WEIGHTS if kind in _HARM else _PROTOCOL_WEIGHTS) for kind in drawn.action_types}
-    pair = CoresLockstep(drawn, roles)
+    pair = CoresLockstep(drawn, roles, bind)
     failure = failure_of(pair, _choices(rng, weights, rng.choice(_ROUNDS), pair, length))
     return Walk(number, drawn, tuple(pair.actions), failure)
 
@@ -90,9 +96,10 @@ def walks(
     machine: type[Replication] = Replication,
     roles: Roles = CORRECT,
     length: int = LENGTH,
+    bind: BindCores = DrivenCores,
 ) -> Iterator[Walk]:
     """The first `count` walks of `seed`, one at a time."""
-    return (walk(seed, number, machine=machine, roles=roles, length=length) for number in range(count))
+    return (walk(seed, number, machine=machine, roles=roles, length=length, bind=bind) for number in range(count))
 
 
 def first_failure(
@@ -102,9 +109,10 @@ def first_failure(
     machine: type[Replication] = Replication,
     roles: Roles = CORRECT,
     length: int = LENGTH,
+    bind: BindCores = DrivenCores,
 ) -> Walk | None:
     """The first of `limit` walks that fails, if one does; its number says how many did not."""
-    taken = walks(seed, limit, machine=machine, roles=roles, length=length)
+    taken = walks(seed, limit, machine=machine, roles=roles, length=length, bind=bind)
     return next((found for found in taken if found.failure is not None), None)
 
 

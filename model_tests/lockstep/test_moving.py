@@ -1,0 +1,99 @@
+"""Reassignments and controlled shutdowns: the cores do what their machines say, action by action, and wrong ones don't."""
+
+from __future__ import annotations
+
+import pytest
+
+from impl.controller.controller import Controller
+from impl.partition.registration import PartitionRegistration
+from impl.partition.replica import PartitionReplica
+from model_tests.harness.counterexamples import Failure
+from model_tests.lockstep.cores import Roles
+from model_tests.lockstep.leaving import LeavingCores
+from model_tests.lockstep.lockstep import BindCores
+from model_tests.lockstep.reassigned import ReassignedCores
+from model_tests.lockstep.walks import first_failure, walks
+from spec.controlled_shutdown import ControlledShutdown, EmptiesTheIsr, TrustsEveryRestart
+from spec.machine import Action
+from spec.reassignment import Reassignment
+from spec.reassignment_bugs import CountsItsFormerLife, SwapsAtOnce
+from spec.replication import Replication
+
+WALKS = 250
+SEED = 5
+
+MOVING = (Reassignment, ReassignedCores)
+LEAVING = (ControlledShutdown, LeavingCores)
+both = pytest.mark.parametrize(("machine", "bind"), [MOVING, LEAVING], ids=["reassignment", "controlled shutdown"])
+
+
+@both
+def test_random_walks_find_no_difference_and_take_every_action(machine: type[Replication], bind: BindCores) -> None:
+    taken: set[type[Action]] = set()
+    for found in walks(1, WALKS, machine=machine, bind=bind):
+        assert found.failure is None, f"walk {found.number}: {found.failure.words}"
+        taken.update(map(type, found.actions))
+    assert taken == set(machine.action_types)
+
+
+@pytest.mark.deep
+@both
+def test_many_walks_find_no_difference(machine: type[Replication], bind: BindCores) -> None:
+    for seed in range(100, 105):
+        for found in walks(seed, 1_000, length=200, machine=machine, bind=bind):
+            assert found.failure is None, f"seed {seed}, walk {found.number}: {found.failure.words}"
+
+
+class CompletesTooSoon(Controller):
+    def may_complete(self, registration: PartitionRegistration, target: tuple[int, ...]) -> bool:
+        return not registration.isr.isdisjoint(target)
+
+
+class ForgetsToFenceTheFormerLife(PartitionReplica):
+    """A leader that goes on with what it knows of its followers when a replica has left and come back."""
+
+    def become_leader(self, now_ms: int) -> None:
+        known = dict(self.remote_replicas)
+        super().become_leader(now_ms)
+        self.remote_replicas.update((b, remote) for b, remote in known.items() if b in self.replicas)
+
+
+class MayBeLeftEmpty(Controller):
+    def may_relieve(self, registration: PartitionRegistration, leaving: set[int]) -> bool:
+        return True
+
+
+class TrustsEveryProcess(Controller):
+    def is_last_process(self, broker_id: int, broker_epoch: int) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("pair", "roles"),
+    [
+        (MOVING, Roles(controller=CompletesTooSoon)),
+        (MOVING, Roles(replica=ForgetsToFenceTheFormerLife)),
+        (LEAVING, Roles(controller=MayBeLeftEmpty)),
+        (LEAVING, Roles(controller=TrustsEveryProcess)),
+    ],
+    ids=["completes too soon", "forgets to fence", "may be left empty", "trusts every process"],
+)
+def test_wrong_cores_differ(pair: tuple[type[Replication], BindCores], roles: Roles) -> None:
+    machine, bind = pair
+    found = first_failure(SEED, WALKS, machine=machine, bind=bind, roles=roles)
+    assert found is not None, f"nothing was noticed in {WALKS} walks"
+    assert found.failure is not None
+    assert found.failure.expected.kind is Failure.DIFFERENCE
+
+
+@pytest.mark.parametrize(
+    ("machine", "bind"),
+    [
+        (SwapsAtOnce, ReassignedCores),
+        (CountsItsFormerLife, ReassignedCores),
+        (EmptiesTheIsr, LeavingCores),
+        (TrustsEveryRestart, LeavingCores),
+    ],
+)
+def test_a_wrong_machine_is_not_what_the_cores_do(machine: type[Replication], bind: BindCores) -> None:
+    assert first_failure(SEED, WALKS, machine=machine, bind=bind) is not None
