@@ -169,18 +169,20 @@ async def test_broken_connections_are_made_anew() -> None:
 
 
 @simulated
-async def test_a_full_disk_refuses_appends_until_there_is_room() -> None:
+async def test_a_full_disk_ends_a_broker_that_has_no_other_until_it_is_restarted_with_room() -> None:
     async with Cluster(brokers=1, seed=4) as cluster:
         await cluster.create_topic("t")
         async with cluster.client(config=IMPATIENT) as client:
             assert await client.produce("t", b"a") == 0
             cluster.fill_disk(0, free_bytes=30)
-            with pytest.raises(KafkaError) as full:
+            with pytest.raises(KafkaError):
                 await client.produce("t", b"b")
-            assert (full.value.code, full.value.maybe_done) == (ErrorCode.kafka_storage_error, False)
-            assert (await client.fetch("t", 0)).values == (b"a",)
+            while cluster.is_alive(0):
+                await trio.sleep(0.01)
+            assert "every log directory has failed" in (cluster.broker(0).halted or "")
             cluster.heal_disk(0)
-            assert await client.produce("t", b"c") == 1
+            await cluster.restart(0)
+            assert await client.produce("t", b"c", timeout_ms=10_000) in (0, 1)
 
 
 @simulated
@@ -192,25 +194,24 @@ async def test_a_full_disk_of_a_follower_takes_it_out_of_the_isr() -> None:
             assert await client.produce("t", b"a") == 0
             assert cluster.isr("t") == (0,)
             cluster.heal_disk(1)
+            await cluster.restart(1)
             await cluster.wait_for_isr("t", {0, 1})
         assert log_values(cluster, 1, "t") == [b"a"]
 
 
 @simulated
-async def test_a_log_whose_disk_failed_to_sync_refuses_appends_until_a_restart() -> None:
-    async with Cluster(brokers=1, seed=4) as cluster:
-        await cluster.create_topic("t")
-        async with cluster.client(config=IMPATIENT) as client:
-            await client.produce("t", b"a")
+async def test_a_leader_whose_disk_failed_to_sync_leads_no_more() -> None:
+    async with Cluster(brokers=2, seed=4) as cluster:
+        await cluster.create_topic("t", assignments=[[0, 1]])
+        async with cluster.client() as client:
+            assert await client.produce("t", b"a") == 0
             cluster.fail_next_sync(0)
-            with pytest.raises(OSError, match="data/t-0"):
-                cluster.broker(0).trigger.flush()
-            with pytest.raises(KafkaError) as refused:
-                await client.produce("t", b"b")
-            assert refused.value.code is ErrorCode.kafka_storage_error
-            await cluster.crash(0)
+            cluster.broker(0).trigger.flush()
+            assert await cluster.wait_for_leader("t", other_than=0) == 1
+            assert await client.produce("t", b"b") == 1
             await cluster.restart(0)
-            assert await client.produce("t", b"c", timeout_ms=10_000) in (0, 1)
+            await cluster.wait_for_isr("t", {0, 1})
+        assert log_values(cluster, 0, "t") == [b"a", b"b"]
 
 
 @pytest.mark.parametrize(
