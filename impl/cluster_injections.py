@@ -106,7 +106,7 @@ class Injections(Faults):
         """Answer requests so many milliseconds later than they are ready, drawn from the seed up to `most_ms`."""
         most = least_ms if most_ms is None else most_ms
         if not 0 <= least_ms <= most < math.inf:
-            raise ValueError(f"least_ms is {least_ms!r} and most_ms {most_ms!r}: give 0 <= least_ms <= most_ms")
+            raise ValueError(f"least_ms is {least_ms!r} and most_ms {most!r}: give 0 <= least_ms <= most_ms")
         where = self._where(api, topic, partition, broker, client)
         slowness = Slowness(where=where, count=_count(count), after=True, least_ms=least_ms, most_ms=most)
         return self.interference.inject(slowness)

@@ -56,5 +56,5 @@ def read(bootstrap: str, topic: str, count: int, partition: int = 0, **config: A
         message = reader.poll(WAIT_S)
         assert message is not None, f"{len(values)} of {count} records within {WAIT_S} s"
         if message.error() is None:
-            values.append(message.value())
+            values.append(message.value() or b"")
     return values

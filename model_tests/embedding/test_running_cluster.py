@@ -27,7 +27,7 @@ from tidegauge.background_loop import BackgroundLoop, LoopEndedError
 QUICK = {"broker.session.timeout.ms": 400, "broker.heartbeat.interval.ms": 100, "replica.lag.time.max.ms": 400}
 
 
-async def produced(cluster: Cluster, topic: str, value: bytes) -> int:
+async def produced(cluster: Cluster, topic: str, value: bytes) -> int | None:
     async with cluster.client() as client:
         return await client.produce(topic, value)
 
@@ -116,7 +116,7 @@ def test_two_at_a_time_know_nothing_of_each_other() -> None:
 def test_many_threads_use_one_handle() -> None:
     with running_cluster() as cluster:
         cluster.create_topic("t")
-        offsets: list[int] = []
+        offsets: list[int] = []  # filled by several threads
         threads = [threading.Thread(target=lambda: offsets.append(cluster.run(produced, "t", b"x"))) for _ in range(10)]
         for thread in threads:
             thread.start()
