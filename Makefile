@@ -14,7 +14,7 @@ $(READY): pyproject.toml tools/setup.sh
 	@tools/setup.sh
 	@touch $@
 
-.PHONY: setup verify test deep bench explore simulate replay lint types docs format coverage clean distclean help
+.PHONY: setup verify test deep fuzz clients nightly bench explore simulate replay lint types docs format coverage clean distclean help
 
 setup: $(READY) ## make .venv with all that is needed, Java included
 	@:
@@ -27,6 +27,18 @@ test: $(READY) ## run the tests (ARGS="-k name" and other pytest options)
 
 deep: $(READY) ## run the long searches too
 	@$(BIN)/python -m pytest --deep $(ARGS)
+
+fuzz: $(READY) ## a million damaged inputs, guided by coverage (ARGS="--inputs N --target NAME"); part of the nightly run
+	@$(BIN)/python -m pip install -q -e '.[fuzz]'
+	@$(BIN)/python -m model_tests.fuzzing $(ARGS)
+
+clients: $(READY) ## the tests with real clients, those of JavaScript included (needs npm)
+	@npm install --no-audit --no-fund --silent --prefix model_tests/clients/javascript
+	@$(BIN)/python -m pytest model_tests/clients $(ARGS)
+
+nightly: $(READY) ## everything that takes long: deep searches, new examples, a million damaged inputs
+	@HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest --deep $(ARGS)
+	@$(MAKE) --no-print-directory fuzz
 
 bench: $(READY) ## run every benchmark and print its table
 	@set -e; for file in benchmarks/*.py; do \
