@@ -189,6 +189,7 @@ class BrokerActions:
 
     async def _heartbeat_in_time(self) -> None:
         try:
+            await self._broker.directory_failures.assign()
             await self.heartbeat()
         except (UnreachableError, NoAnswerError, RegistrationRefusedError):
             return
