@@ -1,0 +1,257 @@
+"""Several log directories a broker: one that fails takes its replicas offline, and nothing else; replicas can move.
+
+The clusters here have two directories a broker, `one` and `two`.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import pytest
+import trio
+from kio.schema.alter_replica_log_dirs.v2 import request as alter_request
+from kio.schema.alter_replica_log_dirs.v2.request import AlterReplicaLogDirsRequest
+from kio.schema.describe_log_dirs.v5.request import DescribeLogDirsRequest
+from kio.schema.errors import ErrorCode
+
+from impl.client.client import Client
+from impl.client.errors import KafkaError
+from impl.cluster import Cluster, broker_name
+from impl.ports.failing_disk import Operation
+from impl.wire.primitives import TopicName, i32
+from impl.wire.records_payload import decode_batches
+from model_tests.simulated import simulated
+
+CONFIG = {
+    "log.dirs": "one,two",
+    "replica.lag.time.max.ms": 1_000,
+    "broker.session.timeout.ms": 2_000,
+    "broker.heartbeat.interval.ms": 300,
+    "log.flush.scheduler.interval.ms": 500,
+}
+
+
+def cluster_of(brokers: int, **config: Any) -> Cluster:
+    return Cluster(brokers, seed=5, config={**CONFIG, **config})
+
+
+def directory_of(cluster: Cluster, broker: int, partition: int) -> str:
+    """Where a broker has a partition of topic t; "" for nowhere that works."""
+    found = cluster.broker(broker).partitions.directories.where("t", partition)
+    return "" if found is None else found.path.rpartition("/")[2]
+
+
+def values(cluster: Cluster, broker: int, partition: int) -> list[bytes | None]:
+    hosted = cluster.broker(broker).partitions.get("t", partition)
+    assert hosted is not None
+    return [record.value for record in decode_batches(hosted.log.read(0, 1 << 20))]
+
+
+def fail_directory(cluster: Cluster, broker: int, name: str) -> None:
+    cluster.host.disk(broker_name(broker)).fail(f"data/{name}")
+
+
+async def until(condition: Any) -> None:
+    while not condition():  # noqa: ASYNC110 - virtual time, and bounded by the test
+        await trio.sleep(0.05)
+
+
+async def ask(client: Client, cluster: Cluster, broker: int, request: Any) -> Any:
+    """A request to one broker."""
+    return await client._ask(cluster.broker(broker).address, request)
+
+
+@simulated
+async def test_new_replicas_go_to_the_directory_with_the_fewest() -> None:
+    async with cluster_of(1) as cluster:
+        await cluster.create_topic("t", partitions=5)
+        assert [directory_of(cluster, 0, partition) for partition in range(5)] == ["one", "two"] * 2 + ["one"]
+        await cluster.crash(0, lose_unsynced=False)
+        await cluster.restart(0)
+        assert [directory_of(cluster, 0, partition) for partition in range(5)] == ["one", "two"] * 2 + ["one"]
+
+
+@simulated
+async def test_a_directory_that_fails_takes_its_replicas_offline_and_nothing_else() -> None:
+    async with cluster_of(3) as cluster:
+        await cluster.create_topic("t", assignments=[[0, 1, 2]] * 4)
+        lost = [partition for partition in range(4) if directory_of(cluster, 0, partition) == "one"]
+        kept = [partition for partition in range(4) if partition not in lost]
+        assert len(lost) == len(kept) == 2
+        async with cluster.client() as client:
+            for partition in range(4):
+                await client.produce("t", b"before", partition=partition)
+            fail_directory(cluster, 0, "one")
+            for partition in range(4):
+                await client.produce("t", b"after", partition=partition)
+            for partition in lost:
+                assert await cluster.wait_for_leader("t", partition, other_than=0) in (1, 2)
+                await cluster.wait_for_isr("t", {1, 2}, partition)
+            for partition in kept:
+                assert cluster.leader("t", partition) == 0
+                await cluster.wait_for_isr("t", {0, 1, 2}, partition)
+            assert cluster.is_alive(0)
+            assert cluster.controller.controller.image.is_unfenced(0)
+            for partition in range(4):
+                assert b"after" in (await client.fetch("t", 0, partition=partition)).values
+            cluster.host.disk(broker_name(0)).heal()
+            await cluster.crash(0, lose_unsynced=False)
+            await cluster.restart(0)
+            for partition in range(4):
+                await cluster.wait_for_isr("t", {0, 1, 2}, partition)
+                assert values(cluster, 0, partition) == values(cluster, 1, partition)
+
+
+@simulated
+async def test_a_directory_that_is_still_broken_at_a_restart_keeps_its_replicas_offline() -> None:
+    async with cluster_of(2) as cluster:
+        await cluster.create_topic("t", assignments=[[0, 1]] * 2)
+        lost = next(partition for partition in range(2) if directory_of(cluster, 0, partition) == "one")
+        async with cluster.client() as client:
+            await client.produce("t", b"a", partition=lost)
+            fail_directory(cluster, 0, "one")
+            await client.produce("t", b"b", partition=lost, timeout_ms=20_000)
+            await cluster.wait_for_isr("t", {1}, lost)
+            await cluster.crash(0, lose_unsynced=False)
+            await cluster.restart(0)
+            await cluster.wait_for_isr("t", {0, 1}, 1 - lost)
+            await trio.sleep(5)
+            assert directory_of(cluster, 0, lost) == ""
+            assert cluster.isr("t", lost) == (1,)
+            assert list(cluster.broker(0).partitions.directories.offline) == ["data/one"]
+
+
+@simulated
+async def test_a_broker_stops_when_its_last_directory_fails() -> None:
+    async with cluster_of(2) as cluster:
+        await cluster.create_topic("t", assignments=[[0, 1]] * 2)
+        async with cluster.client() as client:
+            for name in ("one", "two"):
+                fail_directory(cluster, 0, name)
+            for partition in range(2):
+                with suppress(KafkaError):  # the broker is gone before it has answered
+                    await client.produce("t", b"a", partition=partition, timeout_ms=20_000)
+            await until(lambda: not cluster.is_alive(0))
+            assert "every log directory has failed" in (cluster.broker(0).halted or "")
+            for partition in range(2):
+                assert await cluster.wait_for_leader("t", partition, other_than=0) == 1
+                await client.produce("t", b"b", partition=partition)
+
+
+@pytest.mark.parametrize("operation", ["append", "sync", "read"])
+@simulated
+async def test_any_operation_that_fails_takes_the_directory_offline(operation: str) -> None:
+    async with cluster_of(2) as cluster:
+        await cluster.create_topic("t", assignments=[[0, 1]])
+        async with cluster.client() as client:
+            await client.produce("t", b"a")
+            directory = directory_of(cluster, 0, 0)
+            cluster.host.disk(broker_name(0)).fail(f"data/{directory}", operations=[Operation(operation)])
+            await client.produce("t", b"b", timeout_ms=20_000)
+            while directory not in str(cluster.broker(0).partitions.directories.offline):
+                await client.fetch("t", 0)
+                await trio.sleep(0.1)
+            assert (await client.fetch("t", 0)).values == (b"a", b"b")
+
+
+@simulated
+async def test_described_are_sizes_lags_and_what_is_offline() -> None:
+    async with cluster_of(1) as cluster:
+        await cluster.create_topic("t", partitions=2)
+        async with cluster.client() as client:
+            await client.produce("t", b"a", partition=1)
+            everything = await ask(client, cluster, 0, DescribeLogDirsRequest(topics=None))
+            assert [result.log_dir for result in everything.results] == ["data/one", "data/two"]
+            described = {
+                (topic.name, partition.partition_index): (partition.partition_size, partition.is_future_key)
+                for result in everything.results
+                for topic in result.topics
+                for partition in topic.partitions
+            }
+            hosted = cluster.broker(0).partitions.get("t", 1)
+            assert hosted is not None
+            assert described == {("t", 0): (0, False), ("t", 1): (hosted.log.size, False)}
+            fail_directory(cluster, 0, "one")
+            cluster.broker(0).trigger.checkpoint_high_watermark()
+            some = await ask(client, cluster, 0, DescribeLogDirsRequest(topics=()))
+            assert {result.log_dir: result.error_code for result in some.results} == {
+                "data/one": ErrorCode.kafka_storage_error,
+                "data/two": ErrorCode.none,
+            }
+            assert all(result.topics == () for result in some.results)
+
+
+def move(topic: str, partition: int, path: str) -> AlterReplicaLogDirsRequest:
+    named = alter_request.AlterReplicaLogDirTopic(name=TopicName(topic), partitions=(i32(partition),))
+    return AlterReplicaLogDirsRequest(dirs=(alter_request.AlterReplicaLogDir(path=path, topics=(named,)),))
+
+
+def error_of(answer: Any) -> ErrorCode:
+    code: ErrorCode = answer.results[0].partitions[0].error_code
+    return code
+
+
+@simulated
+async def test_a_replica_moves_while_it_is_written_to_and_is_the_same_there() -> None:
+    async with cluster_of(2, **{"log.segment.bytes": 2_000}) as cluster:
+        await cluster.create_topic("t", assignments=[[0, 1]])
+        async with cluster.client() as client:
+            for number in range(40):
+                await client.produce("t", b"%d" % number * 20)
+            source = directory_of(cluster, 0, 0)
+            target = {"one": "two", "two": "one"}[source]
+            assert error_of(await ask(client, cluster, 0, move("t", 0, f"data/{target}"))) is ErrorCode.none
+            for number in range(40, 60):
+                await client.produce("t", b"%d" % number * 20)
+            await until(lambda: directory_of(cluster, 0, 0) == target)
+            for number in range(60, 70):
+                await client.produce("t", b"%d" % number * 20)
+            expected = [b"%d" % number * 20 for number in range(70)]
+            found: list[bytes | None] = []
+            while len(found) < 70:
+                found += (await client.fetch("t", len(found))).values
+            assert found == expected
+            await cluster.wait_for_isr("t", {0, 1})
+            disk = cluster.host.disk(broker_name(0))
+            assert not [name for name in disk.list_directory(f"data/{target}") if name.endswith("-future")]
+            assert "t-0" not in disk.list_directory(f"data/{source}")
+            image = cluster.controller.controller.image
+            broker = cluster.broker(0)
+            moved_to = broker.partitions.directories.at(f"data/{target}")
+            assert moved_to is not None
+            await until(lambda: image.topics["t"].directories[0, 0] == str(moved_to.id))
+            await cluster.crash(0, lose_unsynced=True)
+            await cluster.restart(0)
+            await cluster.wait_for_isr("t", {0, 1})
+            assert directory_of(cluster, 0, 0) == target
+
+
+@simulated
+async def test_moves_that_cannot_be_are_refused_by_name() -> None:
+    async with cluster_of(1) as cluster:
+        await cluster.create_topic("t")
+        async with cluster.client() as client:
+            nowhere = await ask(client, cluster, 0, move("t", 0, "data/three"))
+            assert error_of(nowhere) is ErrorCode.log_dir_not_found
+            early = await ask(client, cluster, 0, move("t", 1, "data/one"))
+            assert error_of(early) is ErrorCode.replica_not_available
+            here = directory_of(cluster, 0, 0)
+            assert error_of(await ask(client, cluster, 0, move("t", 0, f"data/{here}"))) is ErrorCode.none
+            other = {"one": "two", "two": "one"}[here]
+            fail_directory(cluster, 0, other)
+            assert error_of(await ask(client, cluster, 0, move("t", 0, f"data/{other}"))) is (
+                ErrorCode.kafka_storage_error
+            )
+            assert await client.produce("t", b"a") == 0
+
+
+@simulated
+async def test_a_replica_that_was_asked_for_before_it_came_is_made_where_it_was_asked_for() -> None:
+    async with cluster_of(1) as cluster:
+        async with cluster.client() as client:
+            for partition in range(3):
+                early = await ask(client, cluster, 0, move("t", partition, "data/two"))
+                assert error_of(early) is ErrorCode.replica_not_available
+            await cluster.create_topic("t", partitions=3)
+        assert [directory_of(cluster, 0, partition) for partition in range(3)] == ["two"] * 3
