@@ -6,6 +6,7 @@ needed but the one that is used.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from types import MappingProxyType
@@ -98,6 +99,8 @@ LIBRARIES: Final[Mapping[str, str]] = MappingProxyType(
 
 def library(name: str) -> Library:
     """The library of this name. Raises UnavailableError when it is not installed, ValueError when it is not known."""
+    for noisy in ("kafka", "aiokafka"):
+        logging.getLogger(noisy).setLevel(logging.CRITICAL + 1)  # what goes wrong is in the history
     if name not in LIBRARIES:
         raise ValueError(f"client {name!r} is not known: use one of {', '.join(LIBRARIES)}")
     try:

@@ -122,10 +122,7 @@ class ConfluentKafkaAdmin:
         self._admin = _made(AdminClient, bootstrap, dict(properties))
 
     def create_topic(self, topic: str, partitions: int, replication_factor: int) -> None:
-        try:
-            self._admin.list_topics(timeout=CONNECT_SECONDS)
-        except KafkaException as error:
-            raise UnavailableError(f"no broker answers within {CONNECT_SECONDS:.0f} s ({told(error)})") from error
+        self._connect()
         new = NewTopic(topic, num_partitions=partitions, replication_factor=replication_factor)
         self._wait(self._admin.create_topics([new], request_timeout=REQUEST_SECONDS)[topic])
         deadline = time.monotonic() + REQUEST_SECONDS
@@ -135,6 +132,20 @@ class ConfluentKafkaAdmin:
                 return
             time.sleep(0.05)
         raise UnavailableError(f"topic {topic} has no leaders {REQUEST_SECONDS:.0f} s after it was created")
+
+    def _connect(self) -> None:
+        """Wait for a first answer: librdkafka fails one that comes while it changes from bootstrap to brokers' names."""
+        deadline = time.monotonic() + CONNECT_SECONDS
+        while True:
+            try:
+                self._admin.list_topics(timeout=max(0.1, deadline - time.monotonic()))
+            except KafkaException as error:
+                if time.monotonic() >= deadline:
+                    reason = f"no broker answers within {CONNECT_SECONDS:.0f} s ({told(error)})"
+                    raise UnavailableError(reason) from error
+                time.sleep(0.1)
+            else:
+                return
 
     def delete_topic(self, topic: str) -> None:
         self._wait(self._admin.delete_topics([topic], request_timeout=REQUEST_SECONDS)[topic])
