@@ -25,7 +25,7 @@ from __future__ import annotations
 from impl.partition.follower import Follower
 from impl.partition.leader import Leader
 from impl.partition.messages import UNKNOWN_OFFSET, IsrChanged, LeadershipChanged
-from impl.partition.registration import PartitionRegistration
+from impl.partition.registration import NO_LEADER, PartitionRegistration
 from impl.partition.state import RemoteReplica
 
 
@@ -58,6 +58,12 @@ class PartitionReplica(Leader, Follower):
         if self.is_leader:
             self.advance_high_watermark()
         return True
+
+    def resign(self) -> None:
+        """The replica is taken away from this broker: it leads and follows nobody, and whoever waits for it is told."""
+        self.leader = NO_LEADER
+        self.pending_isr = None
+        self.become_follower()
 
     def _follow_replica_list(self) -> None:
         """Replicas that a reassignment adds are followers of this epoch as well; those that go begin another."""

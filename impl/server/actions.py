@@ -70,7 +70,7 @@ class BrokerActions:
                     break
             await broker.clock.until_running()
             broker.reconfigure()
-            broker.partitions.apply_metadata(image)
+            broker.partitions.apply_metadata(image, broker.metadata.take_changed())
             return image.offset
 
     # --- replication -----------------------------------------------------------------------------------------------

@@ -58,7 +58,7 @@ class IsrProposals:
     def retry(self, partition: Partition) -> bool:
         """Send the open proposal again, unless one is on its way; False when there is nothing to send."""
         request = partition.replica.alter_partition_request(self._broker.broker_epoch)
-        if partition.is_offline or request is None or self._on_their_way.get(partition.key):
+        if partition.is_gone or request is None or self._on_their_way.get(partition.key):
             return False
         self._broker.tracer.replica(
             "RetryAlterPartition", partition.topic, partition.index, partition.replica, **request_fields(request)
@@ -74,7 +74,7 @@ class IsrProposals:
             response = None
         await broker.clock.until_running()
         self._on_their_way[partition.key].remove(request)
-        if partition.is_offline:
+        if partition.is_gone:
             return
         if response is None:
             name, error = "DisconnectController", ErrorCode.network_exception

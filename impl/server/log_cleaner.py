@@ -94,7 +94,7 @@ class LogCleaner:
         try:
             result = await self._run_round(partition, to_clean)
             directory = self._broker.partitions.directories.where(*partition.key)
-            if result is not None and directory is not None and not partition.is_offline:
+            if result is not None and directory is not None and not partition.is_gone:
                 directory.checkpoint_cleaned(partition.topic, partition.index, result.end_offset)
                 self.cleaned[partition.key] = result
                 self.rounds += 1

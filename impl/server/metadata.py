@@ -5,27 +5,48 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from impl.controller.image import ClusterImage
-from impl.controller.records import MetadataRecord, TopicRecord
+from impl.controller.records import (
+    BrokerConfigRecord,
+    ControllerEpochRecord,
+    MetadataRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
 from impl.ports.network import Address
 
 
 class MetadataCache:
-    """A broker's image of the cluster, and the index by topic id that requests need."""
+    """A broker's image of the cluster, and which topics have changed in it since they were last acted on."""
 
     def __init__(self) -> None:
         self.image = ClusterImage()
-        self._names: dict[str, str] = {}
+        self._changed: set[str] | None = None
 
     def replay(self, records: Iterable[MetadataRecord]) -> None:
         """Apply the records that follow the image's offset."""
         for record in records:
+            if isinstance(record, ControllerEpochRecord | BrokerConfigRecord):
+                self._changed = None
+            elif self._changed is not None and (name := self._topic_of(record)) is not None:
+                self._changed.add(name)
             self.image.apply(record)
-            if isinstance(record, TopicRecord):
-                self._names[record.topic_id] = record.name
+
+    def _topic_of(self, record: MetadataRecord) -> str | None:
+        """The topic of which a record speaks."""
+        if isinstance(record, TopicRecord):
+            return record.name
+        if isinstance(record, RemoveTopicRecord):
+            return self.image.topic_names.get(record.topic_id)
+        return getattr(record, "topic", None)
+
+    def take_changed(self) -> set[str] | None:
+        """The topics that changed since the last call; None when all of them may have."""
+        changed, self._changed = self._changed, set()
+        return changed
 
     def topic_name(self, topic_id: str) -> str | None:
         """The topic's name; None when there is no such topic, as far as this broker knows."""
-        return self._names.get(topic_id)
+        return self.image.topic_names.get(topic_id)
 
     def endpoints(self, listener: str, *, fenced: bool = False) -> Iterator[tuple[int, Address, str | None]]:
         """(broker, where it listens, its rack) for a client that came by `listener`, in order of ids.

@@ -7,11 +7,15 @@ a replica whose effects are still to come.
 Whoever meets an `OSError` of a log calls `storage_failed`: the log's directory goes offline with all its replicas
 (KIP-112). They are not hosted any more, what waits for them is woken and told, and they stay away until the broker
 starts again, wherever the metadata say that they belong.
+
+A replica that the metadata take away, with its topic or by a reassignment, is deleted as soon as this broker reads it;
+one that was taken away while the broker was down, before it does anything else. Nothing of it is left to count for a
+later topic of the same name, or for the same partition when it comes back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import Any, Final
 from uuid import UUID
 
@@ -61,7 +65,14 @@ class Partition:
     outstanding: list[FollowerFetch] = attrs.field(factory=list)
     """Fetches that this replica sent and that are not answered yet."""
     is_offline: bool = False
-    """Whether its log directory has failed: neither its log nor its replica is to be used."""
+    """Whether its log directory has failed."""
+    is_removed: bool = False
+    """Whether the metadata have taken it away from this broker."""
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether neither its log nor its replica is to be used any more."""
+        return self.is_offline or self.is_removed
 
     @property
     def key(self) -> TopicPartition:
@@ -100,6 +111,7 @@ class Partitions:
         self._hosted: dict[TopicPartition, Partition] = {}
         self._offline: set[TopicPartition] = set()
         self._log_configs: dict[tuple[tuple[str, str], ...], LogConfig] = {}
+        self._look_at_all = True
         self._config = config
         self._clock = clock
         self._tracer = tracer
@@ -138,17 +150,59 @@ class Partitions:
         """From the next metadata on, these are the broker's settings."""
         self._config = config
         self._log_configs.clear()
+        self._look_at_all = True
 
     # --- metadata ----------------------------------------------------------------------------------------------
 
-    def apply_metadata(self, image: ClusterImage) -> None:
-        """Host what the image newly puts here, and tell each replica the newest word on it."""
-        for topic, index, registration in image.partitions():
-            if self.broker_id not in registration.replicas or self._is_lost(image.topics[topic], index):
+    def apply_metadata(self, image: ClusterImage, changed: Set[str] | None = None) -> None:
+        """Host what the image newly puts here, delete what it takes away, and tell each replica the newest word on it.
+
+        `changed` are the topics of which there is any; None is all of them.
+        """
+        if self._look_at_all:
+            changed, self._look_at_all = None, False
+        self.remove([partition for partition in self if self._is_departed(partition, image, changed)])
+        topics = image.topics.values() if changed is None else map(image.topics.get, sorted(changed))
+        for topic in topics:
+            if topic is None:
                 continue
-            partition = self._host(image.topics[topic], index)
-            if partition is not None:
-                self._apply(partition, registration, image.controller_epoch)
+            for index, registration in topic.partitions.items():
+                if self.broker_id not in registration.replicas or self._is_lost(topic, index):
+                    continue
+                partition = self._host(topic, index)
+                if partition is not None:
+                    self._apply(partition, registration, image.controller_epoch)
+
+    def _is_departed(self, partition: Partition, image: ClusterImage, changed: Set[str] | None) -> bool:
+        """Whether the metadata do not put this very partition here any more."""
+        if changed is not None and partition.topic not in changed:
+            return False
+        topic = image.topics.get(partition.topic)
+        registration = None if topic is None else topic.partitions.get(partition.index)
+        if topic is None or registration is None or self.broker_id not in registration.replicas:
+            return True
+        return partition.topic_id not in ("", topic.topic_id)
+
+    def remove(self, departed: Sequence[Partition]) -> None:
+        """Delete partitions with all that is remembered of them; what waits for them is told.
+
+        The high watermarks go first: without its log one would count for the next log of that name.
+        """
+        if not departed:
+            return
+        keys = {partition.key for partition in departed}
+        self._checkpointed = {key: offset for key, offset in self._checkpointed.items() if key not in keys}
+        self.directories.checkpoint_high_watermarks(self._checkpointed)
+        now_ms = self._clock.now_ms()
+        for partition in departed:
+            del self._hosted[partition.key]
+            self._flushed.pop(partition.key, None)
+            partition.is_removed = True
+            partition.replica.resign()
+            self._tracer.record("RemoveReplica", topic=partition.topic, partition=partition.index)
+            self.directories.delete_log(*partition.key, now_ms, partition.log.config.file_delete_delay_ms)
+        for partition in departed:
+            self._wake_all(partition.key)
 
     def _is_lost(self, topic: TopicImage, index: int) -> bool:
         """Whether the replica is in a directory that has failed: it is not made anew in another one (KIP-858)."""
@@ -214,7 +268,7 @@ class Partitions:
 
     def carry_out(self, partition: Partition) -> None:
         """Do what the core asks for after a change."""
-        if partition.is_offline:
+        if partition.is_gone:
             return
         key = partition.key
         for effect in partition.replica.take_effects():
@@ -243,7 +297,7 @@ class Partitions:
     def storage_failed(self, partition: Partition, error: Exception) -> ErrorCode:
         """What a client is told when a log refuses an operation; a disk that fails takes its directory offline."""
         directory = self.directories.where(*partition.key)
-        if isinstance(error, OSError) and directory is not None and not partition.is_offline:
+        if isinstance(error, OSError) and directory is not None and not partition.is_gone:
             self.directories.fail(directory, error)
         return storage_error_code(error)
 
@@ -261,7 +315,7 @@ class Partitions:
     def flush(self) -> None:
         """Bring every log to stable storage, and note how far each one is."""
         for partition in self:
-            if not partition.is_offline and partition.log.flushed_end_offset < partition.log.log_end_offset:
+            if not partition.is_gone and partition.log.flushed_end_offset < partition.log.log_end_offset:
                 try:
                     partition.log.flush()
                 except OSError as error:
@@ -283,7 +337,7 @@ class Partitions:
             return
         self.directories.checkpoint_high_watermarks(current)
         self._checkpointed = current
-        for partition in (one for one in changed if not one.is_offline):
+        for partition in (one for one in changed if not one.is_gone):
             self._tracer.replica("CheckpointHighWatermark", partition.topic, partition.index, partition.replica)
 
     def close(self) -> None:

@@ -132,7 +132,7 @@ class ReplicaFetchers:
     def _receive(self, leader: int, partition: Partition, fetch: FollowerFetch, answer: FetchAnswer) -> bool:
         """Hand an answer to the replica; False when it has to wait before it asks again."""
         partition.outstanding.remove(fetch)
-        if partition.is_offline:
+        if partition.is_gone:
             return True
         try:
             accepted = partition.replica.receive_fetch_response(fetch, answer, self._broker.clock.now_ms())
@@ -145,7 +145,7 @@ class ReplicaFetchers:
         return error is ErrorCode.none
 
     def _trace(self, name: str, leader: int, partition: Partition, fetch: FollowerFetch, **fields: object) -> None:
-        if partition.is_offline:
+        if partition.is_gone:
             return
         self._broker.tracer.replica(
             name, partition.topic, partition.index, partition.replica, source=leader, **fetch_fields(fetch), **fields
