@@ -210,3 +210,27 @@ def test_plain_refuses_everybody_else(token: bytes) -> None:
     with pytest.raises(AuthenticationFailedError):
         server.respond(token)
     assert server.user is None
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(
+        st.one_of(
+            st.binary(max_size=40),
+            st.text(max_size=20).map(str.encode),
+            st.from_regex(r"[nyp],(a=\w*)?,n=[\w=,]*,r=\w*(,\w=\w*)*", fullmatch=True).map(str.encode),
+            st.from_regex(r"c=[\w+/=]*,r=\w*(,p=[\w+/=]*)?", fullmatch=True).map(str.encode),
+        ),
+        max_size=3,
+    ),
+    st.sampled_from(["plain", "sha256", "sha512"]),
+)
+def test_whatever_a_client_sends_is_answered_or_refused(tokens: list[bytes], mechanism: str) -> None:
+    alice = made("sha256", "secret")
+    server = PlainExchange({"alice": "secret"}) if mechanism == "plain" else exchange(mechanism, alice=alice)
+    for token in tokens:
+        try:
+            assert isinstance(server.respond(token), bytes)
+        except AuthenticationFailedError:
+            break
+    assert server.user is None

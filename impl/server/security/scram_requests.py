@@ -42,7 +42,7 @@ async def handle_describe_scram_credentials(
     if not context.allowed(Operation.DESCRIBE, ResourceType.CLUSTER):
         return error_answer(request, ErrorCode.cluster_authorization_failed)
     known = broker.metadata.image.scram_credentials
-    asked = Counter(user.name for user in request.users) if request.users else Counter(known)
+    asked = Counter(user.name for user in request.users) if request.users else Counter(list(known))
     return DescribeUserScramCredentialsResponse(
         throttle_time=NO_WAIT,
         error_code=ErrorCode.none,
