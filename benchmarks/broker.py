@@ -1,0 +1,200 @@
+"""A broker over TCP beside librdkafka's mock cluster: same client, same settings, same run.
+
+`python -m benchmarks.broker [--quick] [--data DIR]` prints a table. Clusters run in processes of their own; the client is
+confluent-kafka in this one, acks=all, its defaults otherwise. Throughput is batched as the client likes it; round trips
+are single records with linger 0, one after the other. Three brokers means replication factor 3 and min.insync.replicas
+2 here, and no replication at all in the mock. The mock keeps only the last 5 MB of a partition, so that much is
+consumed from both. Broker CPU is that of the cluster's process while it took the records. The mock writes no files; ours
+lie in memory (/dev/shm, where there is such a thing), so that brokers are compared and not file systems: `--data DIR`
+puts them on a disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+import trio
+from confluent_kafka import Consumer, Producer, TopicPartition
+from rich.console import Console
+from rich.table import Table
+
+from impl.cluster import Cluster
+
+TOPIC = "bench"
+WINDOW = 4 << 20
+"""Bytes that are consumed at a time: what the mock still has."""
+MEMORY = "/dev/shm"
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@attrs.frozen
+class Figures:
+    """One row. Rates are MB/s of values, round trips µs, CPU ms for each 100 MB produced."""
+
+    small: float
+    large: float
+    consumed: float
+    p50: float
+    p99: float
+    cpu: float
+
+
+# --- the cluster's process ---------------------------------------------------------------------------------------
+
+
+async def serve_ours(brokers: int, data: str) -> None:
+    """Run our cluster, tell where it listens, until standard input ends."""
+    config = {"min.insync.replicas": min(2, brokers)}
+    with tempfile.TemporaryDirectory(dir=data) as directory:
+        async with Cluster(brokers, 1, config, host="tcp", directory=directory, trace=False) as cluster:
+            await cluster.create_topic(TOPIC, partitions=1)
+            print(",".join(str(broker.advertised) for broker in cluster.brokers), flush=True)
+            await trio.to_thread.run_sync(sys.stdin.read)
+
+
+def serve_mock(brokers: int) -> None:
+    """The same with the mock cluster."""
+    owner = Producer({"bootstrap.servers": "localhost", "test.mock.num.brokers": brokers})
+    known = owner.list_topics(TOPIC, timeout=10).brokers.values()
+    print(",".join(f"{broker.host}:{broker.port}" for broker in known), flush=True)
+    sys.stdin.read()
+
+
+@contextlib.contextmanager
+def cluster(kind: str, brokers: int, data: str) -> Iterator[tuple[str, int]]:
+    """(bootstrap servers, process id) of a cluster in a process of its own."""
+    command = [sys.executable, "-m", "benchmarks.broker", f"--serve-{kind}", str(brokers), data]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None and process.stdout is not None
+        try:
+            yield process.stdout.readline().strip(), process.pid
+        finally:
+            process.stdin.close()
+            process.wait(timeout=20)
+
+
+def cpu_seconds(process_id: int) -> float:
+    """CPU time of a process so far."""
+    with open(f"/proc/{process_id}/stat", encoding="ascii") as stat:
+        fields = stat.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+# --- the client --------------------------------------------------------------------------------------------------
+
+
+def producer(bootstrap: str, **settings: Any) -> Producer:
+    return Producer({"bootstrap.servers": bootstrap, "acks": "all", **settings})
+
+
+def check(error: Any, _message: Any) -> None:
+    if error is not None:
+        raise RuntimeError(f"a record was not delivered: {error}")
+
+
+def produce(bootstrap: str, size: int, records: int) -> float:
+    """MB/s of values."""
+    client = producer(bootstrap)
+    client.produce(TOPIC, b"warm", on_delivery=check)
+    client.flush()
+    value = bytes(size)
+    begun = time.perf_counter()
+    for _ in range(records):
+        while True:
+            try:
+                client.produce(TOPIC, value, on_delivery=check)
+                break
+            except BufferError:
+                client.poll(0.01)
+        client.poll(0)
+    client.flush()
+    return size * records / (time.perf_counter() - begun) / 1e6
+
+
+def round_trips(bootstrap: str, repetitions: int) -> list[float]:
+    """Seconds from handing over a record until its delivery is reported, sorted."""
+    client = producer(bootstrap, **{"linger.ms": 0})
+    times = []
+    for _ in range(repetitions + repetitions // 10):
+        begun = time.perf_counter()
+        client.produce(TOPIC, bytes(100), on_delivery=check)
+        while not client.poll(1):
+            pass
+        times.append(time.perf_counter() - begun)
+    return sorted(times[repetitions // 10 :])
+
+
+def consume(bootstrap: str, size: int, repetitions: int) -> float:
+    """MB/s of values, of the latest records; the connection and the first answer are not counted."""
+    best = 0.0
+    for _ in range(repetitions):
+        client = Consumer({"bootstrap.servers": bootstrap, "group.id": "bench", "enable.auto.commit": False})
+        low, high = client.get_watermark_offsets(TopicPartition(TOPIC, 0), timeout=10)
+        client.assign([TopicPartition(TOPIC, 0, max(low, high - WINDOW // size))])
+        position = client.consume(1, 10)[0].offset() + 1
+        begun, left = time.perf_counter(), high - position
+        while position < high:
+            if batch := client.consume(min(1_000, high - position), 1):
+                position = batch[-1].offset() + 1
+        best = max(best, left * size / (time.perf_counter() - begun) / 1e6)
+        client.close()
+    return best
+
+
+def figures(kind: str, brokers: int, scale: int, data: str) -> Figures:
+    with cluster(kind, brokers, data) as (bootstrap, process_id):
+        produce(bootstrap, 100, 1_000)
+        trips = round_trips(bootstrap, scale // 50)
+        small = produce(bootstrap, 100, scale)
+        begun = cpu_seconds(process_id)
+        large = produce(bootstrap, 1024, scale)
+        cpu = (cpu_seconds(process_id) - begun) * 1e3 / (scale * 1024 / 1e8)
+        consumed = consume(bootstrap, 1024, 5)
+        return Figures(small, large, consumed, percentile(trips, 50) * 1e6, percentile(trips, 99) * 1e6, cpu)
+
+
+def percentile(ordered: list[float], percent: float) -> float:
+    return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))]
+
+
+def table(rows: list[tuple[str, Figures, Figures]]) -> Table:
+    result = Table(title="confluent-kafka, acks=all; × is the ratio to librdkafka's mock cluster in the same run")
+    result.add_column("brokers")
+    headings = ("100 B MB/s", "1 KiB MB/s", "consume MB/s", "p50 µs", "p99 µs", "CPU ms/100 MB")
+    for heading in headings:
+        result.add_column(heading, justify="right")
+        result.add_column("×", justify="right")
+    for what, ours, mock in rows:
+        cells = []
+        for mine, other in zip(attrs.astuple(ours), attrs.astuple(mock), strict=True):
+            cells += [f"{mine:.0f}", f"{mine / other:.2f}" if other else "-"]
+        result.add_row(what, *cells)
+    return result
+
+
+def main(arguments: list[str]) -> None:
+    if arguments and arguments[0] == "--serve-ours":
+        return trio.run(serve_ours, int(arguments[1]), arguments[2])
+    if arguments and arguments[0] == "--serve-mock":
+        return serve_mock(int(arguments[1]))
+    scale = 50_000 if "--quick" in arguments else 300_000
+    data = MEMORY if os.path.isdir(MEMORY) else tempfile.gettempdir()
+    if "--data" in arguments:
+        data = arguments[arguments.index("--data") + 1]
+    rows = []
+    for brokers in (1, 3):
+        mock = figures("mock", brokers, scale, data)
+        rows.append((f"{brokers}", figures("ours", brokers, scale, data), mock))
+    return Console(width=130).print(table(rows))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
