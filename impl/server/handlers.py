@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
+from impl.server.absent_apis import ABSENT
 from impl.server.authorization import Operation
 from impl.server.cluster_requests import handle_create_topics, handle_elect_leaders
 from impl.server.configs import handle_alter_configs, handle_describe_configs, handle_incremental_alter_configs
@@ -29,6 +30,7 @@ from impl.server.security.scram_requests import handle_describe_scram_credential
 from impl.wire.apis import ApiKey
 
 HANDLERS: Final[dict[ApiKey, Callable[..., Awaitable[Any]]]] = {
+    **ABSENT,
     ApiKey.PRODUCE: handle_produce,
     ApiKey.FETCH: handle_fetch,
     ApiKey.LIST_OFFSETS: handle_list_offsets,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import typing
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from functools import cache
 from typing import Any
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
-from impl.wire.versions import _is_array, _nested
+from impl.wire.versions import is_array, nested_class
 
 SAMPLES: dict[str, Any] = {
     "string": "s",
@@ -28,25 +28,28 @@ SAMPLES: dict[str, Any] = {
 """Values by Kafka's type; of the whole numbers it is 1."""
 
 
-@cache
-def sample(message_class: type) -> Any:
-    """A message with two items in each array of structures or plain values; plain values in it differ."""
+def sample(message_class: type, values: Mapping[str, Any] | None = None) -> Any:
+    """A message with two items in each array of structures or plain values, told apart by their names and numbers.
+
+    `values` replaces samples, by Kafka's type.
+    """
+    samples = {**SAMPLES, **(values or {})}
     hints = typing.get_type_hints(message_class)
     return message_class(
-        **{field.name: _value(field, hints[field.name]) for field in dataclasses.fields(message_class)}
+        **{field.name: _value(field, hints[field.name], samples) for field in dataclasses.fields(message_class)}
     )
 
 
-def _value(field: dataclasses.Field[Any], hint: Any) -> Any:
-    nested = _nested(hint)
+def _value(field: dataclasses.Field[Any], hint: Any, samples: Mapping[str, Any]) -> Any:
+    nested = nested_class(hint)
     if nested is not None:
-        one = sample(nested)
-        return (one, _another(one)) if _is_array(hint) else one
-    kind = str(field.metadata.get("kafka_type", ""))
-    value = SAMPLES.get(kind, 1)
-    if not _is_array(hint):
+        one = sample(nested, samples)
+        return (one, _another(one)) if is_array(hint) else one
+    value = samples.get(str(field.metadata.get("kafka_type", "")), 1)
+    if not is_array(hint):
         return value
-    return {"string": ("s", "t"), "uuid": (value,)}.get(kind, (1, 2))
+    other = _other(value)
+    return (value,) if other is None else (value, other)
 
 
 def _another(item: Any) -> Any:

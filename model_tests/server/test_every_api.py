@@ -1,0 +1,52 @@
+"""Every version of every API that a broker advertises works: sent to a broker over TCP, each has its answer."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+import trio
+from kio.schema.api_versions.v4.request import ApiVersionsRequest
+from kio.schema.errors import ErrorCode
+
+from impl.cluster import Cluster
+from impl.server.handlers import HANDLERS
+from impl.wire.apis import BROKER_APIS, PRODUCE_SERVED_FROM, ApiKey, request_class
+from model_tests.server.asking import Asker
+from model_tests.server.test_error_answers import errors
+from model_tests.wire.sample_messages import sample
+
+NEVER = {
+    ErrorCode.unknown_server_error,
+    ErrorCode.request_timed_out,
+    ErrorCode.not_controller,
+    ErrorCode.network_exception,
+    ErrorCode.corrupt_message,
+}
+"""What no request of a healthy cluster is answered."""
+
+
+async def connected(cluster: Cluster) -> Asker:
+    address = cluster.broker(0).address
+    return Asker(await trio.open_tcp_stream(address.host, address.port))
+
+
+@pytest.mark.parametrize("key", [key for key in BROKER_APIS if key in HANDLERS], ids=lambda key: key.name)
+def test_every_version_is_answered(key: ApiKey) -> None:
+    async def ask_all() -> None:
+        async with Cluster(brokers=1, host="tcp") as cluster:
+            await cluster.create_topic("t")
+            topic_id = UUID(cluster.controller.controller.image.topics["t"].topic_id)
+            values = {"string": "t", "uuid": topic_id, "int32": 0, "int64": 0, "int8": 0}
+            served = BROKER_APIS[key]
+            lowest = PRODUCE_SERVED_FROM if key is ApiKey.PRODUCE else served.lowest
+            for version in range(lowest, served.highest + 1):
+                peer = await connected(cluster)
+                with trio.fail_after(5):
+                    answer = await peer.ask(sample(request_class(key, version), values))
+                    assert not NEVER & set(errors(answer)), f"version {version}: {answer}"
+                    again = await peer.ask(ApiVersionsRequest(client_software_name="a", client_software_version="1"))
+                    assert again.error_code is ErrorCode.none, "the connection lives on"
+                await peer.stream.aclose()
+
+    trio.run(ask_all)
