@@ -125,7 +125,7 @@ class Broker:
             node.log_directories,
             cluster_id=node.cluster_id,
             node_id=node.id,
-            new_id=lambda number: topic_uuid(f"00000000-0000-4000-{0x8000 + number:04x}-{node.id:012d}"),
+            new_id=lambda: UUID(bytes=node.randomness.token(16), version=4),
         )
         self.partitions = Partitions(node.id, directories, node.config, node.clock, node.tracer, replica_class)
         self.directory_failures = DirectoryFailures(self)

@@ -56,20 +56,20 @@ class LogDirectories:
 
     @classmethod
     def open(
-        cls, disk: Disk, paths: Sequence[str], *, cluster_id: str, node_id: int, new_id: Callable[[int], UUID]
+        cls, disk: Disk, paths: Sequence[str], *, cluster_id: str, node_id: int, new_id: Callable[[], UUID]
     ) -> LogDirectories:
-        """The directories at these paths, each formatted if it is new; `new_id` gives the id for the n-th one then.
+        """The directories at these paths, each formatted if it is new; `new_id` draws its id then.
 
         A directory that cannot be read is offline. Raises LogDirectoryLockedError, ForeignLogDirectoryError, or
         NoLogDirectoryError when none is left.
         """
         directories = cls(disk)
         try:
-            for number, path in enumerate(paths):
+            for path in paths:
                 try:
                     directories._locks.append(_locked(disk, path))
                     directory = LogDirectory.open(
-                        disk, path, cluster_id=cluster_id, node_id=node_id, directory_id=new_id(number)
+                        disk, path, cluster_id=cluster_id, node_id=node_id, directory_id=new_id()
                     )
                     for key in directory.partitions():
                         directories._where.setdefault(key, directory)
