@@ -15,6 +15,7 @@ import attrs
 
 from impl.controller.access import CLUSTER_NAME, WILDCARD, Acl, Operation, PatternType, Permission, ResourceType
 from impl.controller.acls import acl_error
+from impl.server.security.acl_authorizer import parse_super_users
 from impl.server.security.settings import MECHANISMS, PROTOCOL_NAMES, STANDARD_AUTHORIZER
 from impl.server.security.users import format_users
 
@@ -67,6 +68,7 @@ class Security:
         for acl in acls or ():
             if wrong := acl_error(acl):
                 raise ValueError(f"acls has {acl}: {wrong}")
+        parse_super_users(";".join(super_users))
         tls = {
             "ssl.keystore.certificate.chain": _text(certificate),
             "ssl.keystore.key": _text(key),

@@ -1,0 +1,194 @@
+"""Listeners as they are configured: protocols, addresses, what clients are told, and which one brokers use."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from impl.cluster import Cluster
+from impl.ports.network import Address
+from impl.security import Security, allow, deny
+from impl.server.config import ServerConfig
+from impl.server.security.listeners import ListenerSpec, SecurityProtocol, listener_config, plan_listeners
+from impl.server.security.settings import STANDARD_AUTHORIZER
+from impl.server.security.users import format_users, parse_jaas_users, parse_users
+from impl.wire.apis import ApiKey
+from model_tests.security.certificates import Authority
+from model_tests.security.peers import USERS, Peer, door, empty
+from model_tests.simulated import simulated
+
+NODE = Address("node", 9092)
+CUSTOM = "PLAINTEXT:PLAINTEXT,CLIENT:SASL_SSL,BROKER:PLAINTEXT"
+
+
+def plan(**settings: Any) -> list[ListenerSpec]:
+    named = {name.replace("_", "."): value for name, value in settings.items()}
+    return list(plan_listeners(ServerConfig.from_properties(named)))
+
+
+def names(**settings: Any) -> list[str]:
+    return [spec.name for spec in plan(**settings)]
+
+
+def test_without_settings_there_is_one_for_all() -> None:
+    (only,) = plan()
+    assert (only.name, only.protocol, only.trusted) == ("PLAINTEXT", SecurityProtocol.PLAINTEXT, False)
+    assert only.listens_at(NODE) == NODE
+    assert only.advertises(NODE) == NODE
+    assert only.advertises(NODE, "told") == Address("told", 9092)
+
+
+def test_addresses_listened_at_and_advertised() -> None:
+    plain, ssl, sasl = plan(
+        listeners="PLAINTEXT://,SSL://10.0.0.1:0,SASL_SSL://[::1]:9094",
+        advertised_listeners="SSL://example.org:443,SASL_SSL://example.org",
+    )
+    assert plain.listens_at(NODE) == NODE
+    assert ssl.listens_at(NODE) == Address("10.0.0.1", 0)
+    assert ssl.advertises(Address("10.0.0.1", 5), "told") == Address("example.org", 443)
+    assert sasl.listens_at(NODE) == Address("::1", 9094)
+    assert sasl.advertises(Address("::1", 9094)) == Address("example.org", 9094)
+
+
+def test_brokers_share_a_plain_listener_or_get_one_of_their_own() -> None:
+    assert names(listeners="SSL://:1,PLAINTEXT://:2") == ["PLAINTEXT", "SSL"]
+    assert names(listeners="SSL://:1") == ["INTERNAL", "SSL"]
+    assert names(authorizer_class_name=STANDARD_AUTHORIZER) == ["INTERNAL", "PLAINTEXT"]
+    own = {"listener_security_protocol_map": CUSTOM, "listeners": "CLIENT://:1,BROKER://:2,PLAINTEXT://:3"}
+    assert names(**own, inter_broker_listener_name="BROKER") == ["BROKER", "CLIENT", "PLAINTEXT"]
+    assert names(**own) == ["BROKER", "CLIENT", "PLAINTEXT"]
+    assert [spec.trusted for spec in plan(**own)] == [False, False, False]
+    assert [spec.trusted for spec in plan(listeners="SSL://:1")] == [True, False]
+    taken = plan(listeners="INTERNAL://:1", listener_security_protocol_map="INTERNAL:SSL")
+    assert [spec.name for spec in taken] == ["INTERNAL_", "INTERNAL"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"listeners": "SSL"}, "listeners has 'SSL'"),
+        ({"listeners": "SSL://:99999"}, "'SSL://:99999'"),
+        ({"listeners": "CLIENT://:1"}, "which protocol CLIENT speaks"),
+        ({"listeners": "SSL://:1,SSL://:2"}, "SSL twice"),
+        ({"listeners": "SSL://0.0.0.0:1"}, "advertised.listeners"),
+        ({"listeners": "SSL://[::]:1"}, "advertised.listeners"),
+        ({"listeners": "SSL://:1", "advertised_listeners": "SASL_SSL://a:1"}, "there is no listener SASL_SSL"),
+        ({"listener_security_protocol_map": "A:TLS"}, "'A:TLS'"),
+        ({"listeners": "SSL://:1", "inter_broker_listener_name": "PLAINTEXT"}, "must be one of SSL"),
+        ({"listeners": "SSL://:1", "inter_broker_listener_name": "SSL"}, "a listener of SSL"),
+    ],
+)
+def test_settings_that_are_wrong_are_named(settings: dict[str, str], words: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(words)):
+        Cluster(config={name.replace("_", "."): value for name, value in {"listeners": "SSL://:1", **settings}.items()})
+
+
+def test_a_listener_has_settings_of_its_own() -> None:
+    """KIP-103."""
+    config = ServerConfig.from_properties(
+        {
+            "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
+            "listener.name.inside.sasl.enabled.mechanisms": "SCRAM-SHA-512",
+            "listener.name.inside.connections.max.reauth.ms": "7",
+        }
+    )
+    inside, outside = listener_config(config, "INSIDE"), listener_config(config, "OUTSIDE")
+    assert (inside.sasl_enabled_mechanisms, inside.connections_max_reauth_ms) == (("SCRAM-SHA-512",), 7)
+    assert (outside.sasl_enabled_mechanisms, outside.connections_max_reauth_ms) == (("PLAIN", "SCRAM-SHA-256"), 0)
+    with pytest.raises(ValueError, match=r"'listener\.name\.inside\.num\.partitions' is not a setting"):
+        ServerConfig.from_properties({"listener.name.inside.num.partitions": 1})
+    with pytest.raises(ValueError, match=r"listener\.name\.inside\.ssl\.client\.auth is 'maybe'"):
+        ServerConfig.from_properties({"listener.name.inside.ssl.client.auth": "maybe"})
+
+
+def test_users_as_text() -> None:
+    users = {"alice": "a:b,c\\d", "b,o:b": " pass word "}
+    assert parse_users(format_users(users)) == users
+    assert parse_users("alice:secret,bob:pass:word") == {"alice": "secret", "bob": "pass:word"}
+    assert parse_users("") == {}
+    for wrong in ("alice", "alice:", ":secret", "alice:secret,bob", "alice:secret,,bob:secret"):
+        with pytest.raises(ValueError, match=r"sasl\.users: item \d is not name:password") as refused:
+            parse_users(wrong)
+        assert "secret" not in str(refused.value)
+
+
+def test_users_of_a_jaas_configuration() -> None:
+    text = (
+        "org.apache.kafka.common.security.plain.PlainLoginModule required\n"
+        'username="admin" password="admin-secret" user_admin="admin-secret" user_alice="a \\"b\\"; c";'
+    )
+    assert parse_jaas_users(text) == {"admin": "admin-secret", "alice": 'a "b"; c'}
+
+
+@simulated
+async def test_users_of_one_listener_are_not_those_of_another() -> None:
+    jaas = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_carol="carol-secret";'
+    config = {
+        "listener.security.protocol.map": "A:SASL_PLAINTEXT,B:SASL_PLAINTEXT",
+        "listeners": "A://,B://:0",
+        "listener.name.a.plain.sasl.jaas.config": jaas,
+        "sasl.users": "alice:alice-secret",
+    }
+    async with door(config=config) as at:
+        for listener, allowed in (("A", True), ("B", False)):
+            peer = await at.connect(listener)
+            await peer.handshake("PLAIN")
+            answer = await peer.authenticate(b"\0carol\0carol-secret")
+            assert (answer.error_code == 0) is allowed
+            peer = await at.connect(listener)
+            await peer.log_in("alice")
+
+
+@simulated
+async def test_a_client_is_told_addresses_on_the_listener_by_which_it_came() -> None:
+    security = Security("SASL_PLAINTEXT", "PLAINTEXT", users=USERS)
+    config = {"advertised.listeners": "PLAINTEXT://outside:1234"}
+    async with Cluster(brokers=2, security=security, config=config) as cluster:
+        told = {}
+        network = cluster.host.network("peer")
+        for name, address in cluster.broker(0).bound.items():
+            peer = Peer(await network.connect(address))
+            if name == "SASL_PLAINTEXT":
+                await peer.log_in("alice")
+            answer = await peer.ask(empty(ApiKey.METADATA, 12))
+            told[name] = [str(Address(broker.host, broker.port)) for broker in answer.brokers]
+        assert told["SASL_PLAINTEXT"] == cluster.bootstrap_servers.split(",") == ["broker-0:9092", "broker-1:9092"]
+        assert told["PLAINTEXT"] == cluster.bootstrap_servers_of("PLAINTEXT").split(",") == ["outside:1234"] * 2
+        with pytest.raises(ValueError, match="listener 'SSL': there is SASL_PLAINTEXT, PLAINTEXT"):
+            cluster.bootstrap_servers_of("SSL")
+
+
+@simulated
+async def test_a_restarted_broker_listens_where_it_did() -> None:
+    async with Cluster(brokers=2, security=Security("SASL_PLAINTEXT", "PLAINTEXT", users=USERS, acls=())) as cluster:
+        before = cluster.broker(1).bound
+        assert list(before) == ["INTERNAL", "SASL_PLAINTEXT", "PLAINTEXT"]
+        await cluster.crash(1)
+        await cluster.restart(1)
+        assert cluster.broker(1).bound == before
+
+
+def test_security_says_what_is_wrong() -> None:
+    with pytest.raises(ValueError, match="protocol 'TLS' is not known"):
+        Security("TLS")
+    with pytest.raises(ValueError, match="operation 'LOOK' is not known"):
+        allow("User:a", "LOOK", topic="t")
+    with pytest.raises(ValueError, match="an ACL on 2 resources"):
+        allow("User:a", "READ", topic="t", group="g")
+    with pytest.raises(ValueError, match="an ACL on 0 resources"):
+        deny("User:a")
+    with pytest.raises(ValueError, match="'a': write Type:name"):
+        allow("a", topic="t")
+    with pytest.raises(ValueError, match=r"super\.users has 'admin'"):
+        Security(super_users=["admin"])
+    authority = Authority()
+    shown = repr(Security("SASL_SSL", users=USERS, certificate=authority.server[0], key=authority.server[1]))
+    assert "PRIVATE" not in shown
+    assert "alice-secret" not in shown
+
+
+def test_settings_given_by_hand_count_before_those_of_security() -> None:
+    cluster = Cluster(security=Security("PLAINTEXT"), config={"listeners": "SASL_PLAINTEXT://"})
+    assert cluster.config.listeners == ("SASL_PLAINTEXT://",)
