@@ -20,6 +20,7 @@ import math
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import attrs
 import trio
@@ -53,7 +54,6 @@ from impl.server.security.listeners import plan_listeners
 from impl.server.trace import Tracer
 from impl.storage.log_directories import LogDirectories
 from impl.wire.apis import BROKER_APIS, ApiKey
-from impl.wire.primitives import topic_uuid
 
 if TYPE_CHECKING:
     from impl.server.interference import Interference, ServerInterference
