@@ -14,6 +14,7 @@ from spec.controlled_shutdown import ControlledShutdown
 from spec.reassignment import Reassignment
 from spec.replication import Bounds, Replication
 from spec.replication_state import Acks
+from spec.retention import Retention
 
 
 @attrs.frozen
@@ -124,6 +125,26 @@ _ALL = (
         "controlled-shutdown",
         ControlledShutdown(brokers=2, max_records=1, bounds=_calm(shrinks=1, controlled_shutdowns=1)),
         "a broker that hands over and leaves while the ISR changes, and its return",
+    ),
+    Model(
+        "retention",
+        Retention(brokers=2, max_records=2, bounds=_calm(lapses=1, retentions=1)),
+        "records deleted before and after an election; followers that are out of range and start over",
+    ),
+    Model(
+        "retention-shrink",
+        Retention(brokers=2, max_records=2, bounds=_calm(shrinks=1, retentions=1)),
+        "records deleted that a follower outside the ISR has never had",
+    ),
+    Model(
+        "retention-crash",
+        Retention(brokers=2, max_records=1, bounds=_calm(crashes=1, retentions=1)),
+        "what a broker knows of its log start after a crash",
+    ),
+    Model(
+        "retention-unclean",
+        Retention(brokers=2, max_records=1, unclean_leader_election=True, bounds=_calm(lapses=1, retentions=1)),
+        "a leader that lacks what others have already deleted",
     ),
 )
 

@@ -37,7 +37,7 @@ from spec import replication_control as control
 from spec import replication_faults as faults
 from spec import replication_properties
 from spec.machine import Action, Invariant, Machine, NotEnabled, StepInvariant, check_brokers
-from spec.replication_actions import ReplicationAction
+from spec.replication_actions import ReplicationAction, truncated
 from spec.replication_state import (
     NONE,
     Acks,
@@ -71,6 +71,7 @@ class Bounds:
     controller_failovers: int = 0
     reassignments: int = 0
     controlled_shutdowns: int = 0
+    retentions: int = 0
 
     @cached_property
     def by_kind(self) -> tuple[int, ...]:
@@ -185,6 +186,20 @@ class Replication(Machine[State]):
             return Error.NOT_LEADER_OR_FOLLOWER
         return Error.OK
 
+    def refusal(self, leader: Replica, request: FetchRequest, error: Error) -> FetchResponse:
+        """The answer to a fetch that cannot be served."""
+        return FetchResponse(request, error)
+
+    def divergence(self, leader: Replica, request: FetchRequest, epoch: int, end_offset: int) -> FetchResponse:
+        """The answer to a follower whose log has left the leader's (KIP-595)."""
+        return FetchResponse(
+            request,
+            high_watermark=leader.high_watermark,
+            diverging_epoch=epoch,
+            diverging_end_offset=end_offset,
+            log_start=leader.log_start,
+        )
+
     def diverging_epoch(self, leader: Replica, request: FetchRequest) -> tuple[int, int] | None:
         """Where the follower's log parts from the leader's: (epoch, end offset), or None while it is a prefix."""
         if request.offset == 0:
@@ -231,6 +246,24 @@ class Replication(Machine[State]):
         """Only the answer to a fetch of this epoch and from this offset (KAFKA-18991)."""
         request = response.request
         return request.leader_epoch == follower.leader_epoch and request.offset == follower.log_end_offset
+
+    def before_fetch(self, replica: Replica) -> Replica:
+        """What a follower does before it tells its leader how far it is."""
+        return replica
+
+    def answered(self, follower: Replica, response: FetchResponse) -> Replica:
+        """What a follower makes of an answer that it accepts."""
+        if response.error:
+            return follower
+        if response.diverging_end_offset != NONE:
+            epoch, end_offset = response.diverging_epoch, response.diverging_end_offset
+            return truncated(follower, self.truncation_offset(follower, epoch, end_offset))
+        log = follower.log + response.records
+        return attrs.evolve(follower, log=log, high_watermark=min(response.high_watermark, len(log)))
+
+    def survivor(self, replica: Replica, kept: int) -> Replica:
+        """What a crash leaves on the disk when the first `kept` records survive."""
+        return Replica(running=False, log=replica.log[:kept], flushed=kept, checkpoint=replica.checkpoint)
 
     def truncation_offset(self, follower: Replica, epoch: int, end_offset: int) -> int:
         """How far the follower's log agrees with the leader's, as far as the leader's answer tells (KIP-279)."""

@@ -140,7 +140,7 @@ class SendFetch(BrokerAction):
         return not_acting(state, self.broker)
 
     def effect(self, machine: Machine, state: State) -> State:
-        replica = state.replicas[self.broker]
+        replica = machine.before_fetch(state.replicas[self.broker])
         request = FetchRequest(
             self.broker,
             replica.leader,
@@ -148,6 +148,7 @@ class SendFetch(BrokerAction):
             replica.log_end_offset,
             replica.last_epoch,
             replica.broker_epoch,
+            replica.log_start,
         )
         state = state.with_replica(
             self.broker, attrs.evolve(replica, outstanding=tuple(sorted((*replica.outstanding, request))))
@@ -222,15 +223,10 @@ def fetched(machine: Machine, state: State, request: FetchRequest, records: int)
     broker = request.leader
     leader = state.replicas[broker]
     if error := machine.fetch_error(leader, broker, request):
-        return state, FetchResponse(request, error)
+        return state, machine.refusal(leader, request, error)
     if diverging := machine.diverging_epoch(leader, request):
-        return state, FetchResponse(
-            request,
-            high_watermark=leader.high_watermark,
-            diverging_epoch=diverging[0],
-            diverging_end_offset=diverging[1],
-        )
-    follower = RemoteReplica(request.offset, request.broker_epoch)
+        return state, machine.divergence(leader, request, *diverging)
+    follower = RemoteReplica(request.offset, request.broker_epoch, request.log_start)
     remote = (*leader.remote[: request.follower], follower, *leader.remote[request.follower + 1 :])
     leader = attrs.evolve(leader, remote=remote)
     state = state.with_replica(broker, leader)
@@ -240,7 +236,9 @@ def fetched(machine: Machine, state: State, request: FetchRequest, records: int)
     state = advance_high_watermark(machine, state, broker)
     leader = state.replicas[broker]
     answer = leader.log[request.offset : request.offset + records]
-    return state, FetchResponse(request, records=answer, high_watermark=leader.high_watermark)
+    return state, FetchResponse(
+        request, records=answer, high_watermark=leader.high_watermark, log_start=leader.log_start
+    )
 
 
 def propose_isr(machine: Machine, state: State, broker: int, isr: tuple[int, ...]) -> State:
@@ -279,15 +277,9 @@ class ReceiveFetchResponse(ReplicationAction):
         waiting = tuple(r for r in follower.outstanding if r != response.request)
         if waiting == follower.outstanding:
             return state
-        accepted = not response.error and machine.accepts_fetch_response(follower, response)
+        accepted = machine.accepts_fetch_response(follower, response)
         follower = attrs.evolve(follower, outstanding=waiting)
-        if accepted and response.diverging_end_offset != NONE:
-            epoch, end_offset = response.diverging_epoch, response.diverging_end_offset
-            follower = truncated(follower, machine.truncation_offset(follower, epoch, end_offset))
-        elif accepted:
-            log = follower.log + response.records
-            follower = attrs.evolve(follower, log=log, high_watermark=min(response.high_watermark, len(log)))
-        return state.with_replica(broker, follower)
+        return state.with_replica(broker, machine.answered(follower, response) if accepted else follower)
 
 
 def truncated(replica: Replica, offset: int) -> Replica:
@@ -298,4 +290,6 @@ def truncated(replica: Replica, offset: int) -> Replica:
         log=replica.log[:offset],
         flushed=min(replica.flushed, offset),
         high_watermark=min(replica.high_watermark, offset),
+        log_start=min(replica.log_start, offset),
+        log_start_checkpoint=min(replica.log_start_checkpoint, offset),
     )

@@ -13,7 +13,7 @@ import attrs
 
 from spec.replication_actions import BrokerAction, ReplicationAction, not_acting, on_network
 from spec.replication_control import committed
-from spec.replication_state import NONE, BrokerId, Controller, Perturbation, Replica, Session, State
+from spec.replication_state import NONE, BrokerId, Controller, Perturbation, Session, State
 
 if TYPE_CHECKING:
     from spec.replication import Replication as Machine
@@ -157,7 +157,7 @@ class Crash(ReplicationAction):
 
     def effect(self, machine: Machine, state: State) -> State:
         old = state.replicas[self.broker]
-        survivor = Replica(running=False, log=old.log[: self.kept], flushed=self.kept, checkpoint=old.checkpoint)
+        survivor = machine.survivor(old, self.kept)
         state = attrs.evolve(state, network=state.network.without_broker(self.broker))
         for broker, replica in enumerate(state.replicas):
             waiting = tuple(r for r in replica.outstanding if r.leader != self.broker)
@@ -175,7 +175,7 @@ class Restart(BrokerAction):
 
     def effect(self, machine: Machine, state: State) -> State:
         replica = state.replicas[self.broker]
-        high_watermark = min(replica.checkpoint, replica.log_end_offset)
+        high_watermark = max(replica.log_start, min(replica.checkpoint, replica.log_end_offset))
         return state.with_replica(self.broker, attrs.evolve(replica, running=True, high_watermark=high_watermark))
 
 

@@ -24,6 +24,7 @@ class Error(IntEnum):
     """Kafka's error codes, as far as replication answers with them."""
 
     OK = 0
+    OFFSET_OUT_OF_RANGE = 1
     NOT_LEADER_OR_FOLLOWER = 6
     INVALID_REQUEST = 42
     FENCED_LEADER_EPOCH = 74
@@ -56,6 +57,7 @@ class Perturbation(IntEnum):
     CONTROLLER_FAILOVER = 8
     REASSIGNMENT = 9
     CONTROLLED_SHUTDOWN = 10
+    RETENTION = 11
 
 
 @attrs.frozen(order=True)
@@ -82,6 +84,8 @@ class FetchRequest:
     offset: int
     last_fetched_epoch: int
     broker_epoch: int
+    log_start: int = 0
+    """Of the follower, where logs have a start (`spec.retention`)."""
 
 
 @attrs.frozen(order=True)
@@ -94,6 +98,8 @@ class FetchResponse:
     high_watermark: int = NONE
     diverging_epoch: int = NONE
     diverging_end_offset: int = NONE
+    log_start: int = 0
+    """Of the leader, where logs have a start (`spec.retention`)."""
 
 
 @attrs.frozen(order=True)
@@ -127,6 +133,7 @@ class RemoteReplica:
 
     end_offset: int = NONE
     broker_epoch: int = NONE
+    log_start: int = 0
 
 
 @attrs.frozen
@@ -166,6 +173,9 @@ class Replica:
     """The replica list, where it changes (`spec.reassignment`); else () for all brokers."""
     stopped_cleanly_in: int = NONE
     """The broker epoch in which its last process stopped with nothing lost (`spec.controlled_shutdown`)."""
+    log_start: int = 0
+    """Records below it are gone (`spec.retention`); `log` still says what they were, for the prover."""
+    log_start_checkpoint: int = 0
 
     @property
     def log_end_offset(self) -> int:
@@ -173,7 +183,7 @@ class Replica:
 
     @property
     def last_epoch(self) -> int:
-        return self.log[-1].epoch if self.log else NONE
+        return self.log[-1].epoch if len(self.log) > self.log_start else NONE
 
     @property
     def maximal_isr(self) -> tuple[int, ...]:

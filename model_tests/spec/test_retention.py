@@ -1,0 +1,147 @@
+"""Log starts: the rules one by one, and exhaustively in small models; each rule that is broken is found out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import pytest
+
+from model_tests.spec.test_replication import PLENTY, Walk
+from spec.explorer import explore
+from spec.models import MODELS
+from spec.replication import Bounds
+from spec.replication_actions import Append, ReceiveFetchResponse
+from spec.replication_control import ApplyMetadata
+from spec.replication_faults import Crash, LapseSession, Restart
+from spec.replication_state import NONE, Error
+from spec.retention import DeleteRecords, Retain, Retention, low_watermark_known
+from spec.retention_bugs import (
+    DeletesBeyondHighWatermark,
+    JudgesEmptyLogs,
+    KeepsRecordsBelowGap,
+    TellsBeforeItIsWritten,
+    TruncatesToItsOwnStart,
+)
+
+
+@pytest.fixture
+def two() -> Walk:
+    """Two brokers, three records committed."""
+    walk = Walk(Retention(brokers=2, max_records=9, bounds=PLENTY))
+    walk.do(Append(0), Append(0), Append(0))
+    for _ in range(5):
+        walk.fetch(1)
+    assert (walk.hw(0), walk.hw(1)) == (3, 3)
+    return walk
+
+
+def starts(walk: Walk) -> list[int]:
+    return [replica.log_start for replica in walk.state.replicas]
+
+
+def test_a_follower_moves_to_its_leaders_log_start(two: Walk) -> None:
+    two.do(DeleteRecords(0, 2)).fetch(1)
+    assert starts(two) == [2, 2]
+    assert low_watermark_known(two.state.replicas[0]) == {1: 0}
+    two.fetch(1)
+    assert low_watermark_known(two.state.replicas[0]) == {1: 2}
+
+
+def test_only_committed_records_are_deleted(two: Walk) -> None:
+    two.do(Append(0))
+    assert not two.enabled(DeleteRecords(0, 4))
+    assert not two.enabled(Retain(1, 4))
+    assert two.enabled(DeleteRecords(0, 3))
+
+
+def test_only_the_leader_is_asked_and_only_a_follower_retains_by_itself(two: Walk) -> None:
+    assert not two.enabled(DeleteRecords(1, 1))
+    assert not two.enabled(Retain(0, 1))
+    assert two.enabled(Retain(1, 1))
+
+
+def test_a_log_start_does_not_go_back(two: Walk) -> None:
+    two.do(DeleteRecords(0, 2))
+    assert not two.enabled(DeleteRecords(0, 2))
+    assert two.enabled(DeleteRecords(0, 3))
+
+
+def test_a_follower_below_the_log_start_starts_over_there(two: Walk) -> None:
+    lagging = Walk(Retention(brokers=2, max_records=9, initial_isr=(0,), bounds=PLENTY))
+    lagging.do(Append(0), Append(0), Append(0), DeleteRecords(0, 2)).ask(1).arrive(1)
+    (answer,) = lagging.state.network.fetch_responses
+    assert (answer.error, answer.log_start) == (Error.OFFSET_OUT_OF_RANGE, 2)
+    lagging.do(ReceiveFetchResponse(answer))
+    follower = lagging.state.replicas[1]
+    assert (follower.log_start, follower.log_end_offset, follower.high_watermark) == (2, 2, 2)
+    assert follower.last_epoch == NONE
+    lagging.fetch(1)
+    assert lagging.state.replicas[1].log_end_offset == 3
+
+
+def test_a_follower_of_an_older_epoch_than_all_records_that_are_left_starts_over(two: Walk) -> None:
+    two.do(LapseSession(0), ApplyMetadata(1), Append(1), DeleteRecords(1, 3), ApplyMetadata(0)).fetch(0)
+    assert two.state.replicas[0].log_start == two.state.replicas[0].log_end_offset == 3
+    two.fetch(0)
+    assert two.values(0) == two.values(1) == [0, 1, 2, 3]
+
+
+def test_a_log_start_that_was_told_survives_a_crash(two: Walk) -> None:
+    two.do(DeleteRecords(0, 2)).fetch(1).ask(1)
+    two.do(Crash(1, 3), Restart(1))
+    assert two.state.replicas[1].log_start == 2
+
+
+def test_a_log_start_that_was_not_told_may_be_lost_in_a_crash(two: Walk) -> None:
+    two.do(DeleteRecords(0, 2)).fetch(1).do(Crash(1, 0), Restart(1))
+    assert two.state.replicas[1].log_start == 0
+
+
+def test_deleting_at_the_leader_flushes_up_to_there(two: Walk) -> None:
+    two.do(DeleteRecords(0, 2))
+    assert not two.enabled(Crash(0, 1))
+
+
+@pytest.mark.parametrize("name", ["retention-shrink", "retention-crash", "retention-unclean"])
+def test_explored_to_the_end_every_invariant_holds(name: str) -> None:
+    found = explore(MODELS[name].machine)
+    assert (found.violations, found.cut, found.unreached) == ((), None, ())
+    taken = {coverage.action for coverage in found.coverage if coverage.taken}
+    assert {"DeleteRecords", "Retain"} <= taken
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(
+    "constants",
+    [
+        {"bounds": Bounds(shrinks=0, lapses=1, retentions=1)},
+        {"bounds": Bounds(shrinks=0, lapses=0, crashes=1, retentions=1)},
+        {"bounds": Bounds(shrinks=1, lapses=1, retentions=1), "max_records": 1, "unclean_leader_election": True},
+        {"bounds": Bounds(shrinks=0, lapses=1, retentions=2)},
+    ],
+    ids=["lapse", "crash", "unclean", "twice"],
+)
+def test_larger_models_hold_too(constants: dict[str, Any]) -> None:
+    found = explore(Retention(**{"brokers": 2, "max_records": 2, **constants}))
+    assert (found.violations, found.cut, found.unreached) == ((), None, ())
+
+
+CALM = Bounds(shrinks=0, lapses=0, retentions=1)
+
+
+@pytest.mark.parametrize(
+    ("broken", "bounds", "records", "falls", "states"),
+    [
+        (DeletesBeyondHighWatermark, CALM, 1, "LogStartWithinCommitted", 3),
+        (KeepsRecordsBelowGap, attrs.evolve(CALM, lapses=1), 1, "NoHoles", 8),
+        (TellsBeforeItIsWritten, attrs.evolve(CALM, crashes=1), 2, "LowWatermarkIsTrue", 16),
+        (TruncatesToItsOwnStart, attrs.evolve(CALM, lapses=1), 1, "WeakIsr", 12),
+        (JudgesEmptyLogs, attrs.evolve(CALM, lapses=1), 1, "LogStartMonotone", 11),
+    ],
+)
+def test_a_rule_that_is_broken_is_found_out(
+    broken: type[Retention], bounds: Bounds, records: int, falls: str, states: int
+) -> None:
+    (violation,) = explore(broken(brokers=2, max_records=records, bounds=bounds)).violations
+    assert (violation.invariant, len(violation.trace.steps) + 1) == (falls, states)
