@@ -113,7 +113,8 @@ class RealFile:
 
     def __init__(self, disk: "RealDisk", path: str, descriptor: int) -> None:
         self._disk = disk
-        self._path = path
+        self.path = path
+        """Its present name; "" when another file has taken it."""
         self._descriptor: int | None = descriptor
         self._size = os.fstat(descriptor).st_size
         self._unsynced = False
@@ -158,7 +159,7 @@ class RealFile:
         return b"".join(parts)
 
     def truncate(self, size: int) -> None:
-        assert 0 <= size <= self._size, f"cannot cut {self._path} of {self._size} bytes to {size}"
+        assert 0 <= size <= self._size, f"cannot cut {self.path} of {self._size} bytes to {size}"
         os.ftruncate(self._disk.descriptor_of(self), size)
         self._size = size
         self._unsynced = True
@@ -176,8 +177,8 @@ class RealFile:
         if self._error is not None:
             raise self._error
         if self._closed:
-            raise ValueError(f"{self._path} is closed")
-        self._descriptor = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
+            raise ValueError(f"{self.path} is closed")
+        self._descriptor = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
         return self._descriptor
 
     def suspend(self, *, sync: bool) -> None:
@@ -202,6 +203,8 @@ class RealDisk:
         assert max_open_files > 0, f"max_open_files must be positive, not {max_open_files}"
         self._max_open_files = max_open_files
         self._open: OrderedDict[RealFile, int] = OrderedDict()
+        self._files: dict[str, set[RealFile]] = {}
+        """Files that are in use, with a descriptor or without, by their present names."""
         self._newest: RealFile | None = None
 
     def open(self, path: str, *, create: bool = False) -> RealFile:
@@ -210,6 +213,7 @@ class RealDisk:
         descriptor = os.open(path, flags, 0o644)
         file = RealFile(self, path, descriptor)
         self._open[file] = descriptor
+        self._files.setdefault(path, set()).add(file)
         self._newest = file
         return file
 
@@ -227,6 +231,10 @@ class RealDisk:
     def release(self, file: RealFile) -> None:
         """Close the file's descriptor for good."""
         self._open.pop(file, None)
+        namesakes = self._files.get(file.path, set())
+        namesakes.discard(file)
+        if not namesakes:
+            self._files.pop(file.path, None)
         file.suspend(sync=False)
 
     def _make_room(self) -> None:
@@ -250,6 +258,13 @@ class RealDisk:
 
     def rename(self, source: str, target: str) -> None:
         os.replace(source, target)
+        for replaced in self._files.pop(target, ()):
+            replaced.path = ""  # it has no name any more: without its descriptor it is gone
+        moved = self._files.pop(source, None)
+        for file in moved or ():
+            file.path = target
+        if moved:
+            self._files[target] = moved
 
     def remove(self, path: str) -> None:
         os.remove(path)
