@@ -94,6 +94,24 @@ def test_the_real_disk_keeps_no_more_files_open_than_allowed(tmp_path: Path) -> 
         files[0].read(0, 1)
 
 
+def test_a_file_that_is_renamed_while_it_is_open_stays_the_same_file(tmp_path: Path) -> None:
+    disk = RealDisk(max_open_files=2)
+    old, new = (disk.open(f"{tmp_path}/{name}", create=True) for name in ("log", "log.cleaned"))
+    old.append(b"old")
+    new.append(b"new")
+    disk.rename(f"{tmp_path}/log", f"{tmp_path}/log.deleted")
+    disk.rename(f"{tmp_path}/log.cleaned", f"{tmp_path}/log")
+    for n in range(3):  # they are the least recently used: their descriptors are closed
+        disk.open(f"{tmp_path}/{n}", create=True)
+    assert (old.read(0, 9), new.read(0, 9)) == (b"old", b"new")
+    disk.rename(f"{tmp_path}/log.deleted", f"{tmp_path}/log")
+    for n in range(3):
+        disk.open(f"{tmp_path}/{n}")
+    assert old.read(0, 9) == b"old"
+    with pytest.raises(FileNotFoundError):
+        new.read(0, 9)
+
+
 def crashed(disk: SimulatedDisk, tails: Fate = Fate.SEEDED) -> SimulatedDisk:
     disk.crash(tails=tails)
     disk.power_on()
