@@ -155,7 +155,9 @@ class FailingDisk:
     def open(self, path: str, *, create: bool = False) -> FailingFile:
         if self.armed:
             self.meet(Operation.OPEN, path)
-        return FailingFile(self, path, self.disk.open(path, create=create))
+        file = self.disk.open(path, create=create)
+        kind = FailingDescribedFile if hasattr(file, "descriptor") else FailingFile
+        return kind(self, path, file)
 
     def exists(self, path: str) -> bool:
         return self.disk.exists(path)
@@ -241,6 +243,17 @@ class FailingFile:
 
     def close(self) -> None:
         self._file.close()
+
+
+class FailingDescribedFile(FailingFile):
+    """One that the operating system knows by a descriptor."""
+
+    def descriptor(self) -> int:
+        """Good until the next use of the disk. A failure of reading is met here: what follows is not seen."""
+        if self._disk.armed:
+            self._disk.meet(Operation.READ, self._path)
+        found: int = self._file.descriptor()  # type: ignore[attr-defined]
+        return found
 
 
 def is_under(path: str, under: str) -> bool:
