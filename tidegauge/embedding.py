@@ -218,6 +218,7 @@ class RunningCluster:
         """For a person: what it is, what was done to it, and the latest decisions of its nodes."""
         return "\n".join(describe(self._cluster, decisions))
 
+    bootstrap_servers_of = calling(Cluster.bootstrap_servers_of)
     is_alive = calling(Cluster.is_alive)
     leader = calling(Cluster.leader)
     isr = calling(Cluster.isr)
@@ -225,6 +226,8 @@ class RunningCluster:
     # --- using -----------------------------------------------------------------------------------------------------
 
     create_topic = waiting(Cluster.create_topic)
+    create_acls = waiting(Cluster.create_acls)
+    delete_acls = waiting(Cluster.delete_acls)
     bootstrap_servers_of = calling(Cluster.bootstrap_servers_of)
     create_acls = waiting(Cluster.create_acls)
     delete_acls = waiting(Cluster.delete_acls)
