@@ -2,6 +2,7 @@
 
     from tidegauge import running_cluster    # a cluster for any Kafka client, in a thread (tidegauge.embedding)
     from tidegauge import Cluster            # a simulated or real cluster inside a trio program (impl.cluster)
+    from tidegauge import Security           # its listeners, certificates, users and rights (impl.security)
     from tidegauge import explore            # exhaustive search of a specification (spec.explorer)
     from tidegauge import History, check     # record what clients saw, and judge it (linearizability)
 
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from impl.cluster import Cluster
+    from impl.security import Security, allow, deny
     from linearizability.check import Verdict, Verdicts, check
     from linearizability.history import History, Operation, Operations
     from spec.explorer import Exploration, explore
@@ -35,9 +37,12 @@ __all__ = [
     "Operations",
     "Replication",
     "RunningCluster",
+    "Security",
     "Verdict",
     "Verdicts",
+    "allow",
     "check",
+    "deny",
     "explore",
     "running_cluster",
 ]
@@ -53,9 +58,12 @@ _HOMES = {
     "Operations": "linearizability.history",
     "Replication": "spec.replication",
     "RunningCluster": "tidegauge.embedding",
+    "Security": "impl.security",
     "Verdict": "linearizability.check",
     "Verdicts": "linearizability.check",
+    "allow": "impl.security",
     "check": "linearizability.check",
+    "deny": "impl.security",
     "explore": "spec.explorer",
     "running_cluster": "tidegauge.embedding",
 }
