@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from spec.machine import Action, Machine
     from spec.replication import Bounds, Replication
     from tidegauge.embedding import RunningCluster, running_cluster
+    from tidegauge.processes import ProcessCluster
 
 __all__ = [
     "Action",
@@ -35,6 +36,7 @@ __all__ = [
     "Machine",
     "Operation",
     "Operations",
+    "ProcessCluster",
     "Replication",
     "RunningCluster",
     "Security",
@@ -56,6 +58,7 @@ _HOMES = {
     "Machine": "spec.machine",
     "Operation": "linearizability.history",
     "Operations": "linearizability.history",
+    "ProcessCluster": "tidegauge.processes",
     "Replication": "spec.replication",
     "RunningCluster": "tidegauge.embedding",
     "Security": "impl.security",

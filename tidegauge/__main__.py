@@ -6,16 +6,11 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from importlib import import_module
 
 from cyclopts import App, CycloptsError
 
 import tidegauge
-from tidegauge.commands.checking import check
-from tidegauge.commands.exploring import explore
-from tidegauge.commands.recording import record
-from tidegauge.commands.replaying import replay
-from tidegauge.commands.simulating import simulate
-from tidegauge.commands.verifying import verify
 from tidegauge.exits import Status, Unusable
 from tidegauge.screen import error_stream, write_json
 
@@ -26,22 +21,39 @@ HELP = """Kafka's replicated log as an executable specification, a cluster to em
 Exit status 0: what was asked about holds. 1: it is violated. 2: the command could not run, and one line on standard
 error says what is wrong with which input, and the way out."""
 
-app = App(
-    name="tidegauge",
-    help=HELP,
-    version=lambda: str(tidegauge.__version__),
-    help_format="plaintext",
-    suppress_keyboard_interrupt=False,
-    result_action="return_value",
-)
-for command in (verify, explore, simulate, replay, record, check):
-    app.command(command)
+COMMANDS = {
+    "verify": "verifying",
+    "explore": "exploring",
+    "simulate": "simulating",
+    "replay": "replaying",
+    "serve": "serving",
+    "controller": "serving",
+    "broker": "serving",
+    "record": "recording",
+    "check": "checking",
+}
+"""The module of each command, in the order of the help."""
+
+
+def app_for(words: Sequence[str]) -> App:
+    """The command line as far as it is needed for these words: a broker is not to wait for Spark's imports."""
+    app = App(
+        name="tidegauge",
+        help=HELP,
+        version=lambda: str(tidegauge.__version__),
+        help_format="plaintext",
+        suppress_keyboard_interrupt=False,
+        result_action="return_value",
+    )
+    for name in words[:1] if words and words[0] in COMMANDS else COMMANDS:
+        app.command(getattr(import_module(f"tidegauge.commands.{COMMANDS[name]}"), name))
+    return app
 
 
 def run(words: Sequence[str]) -> int:
     """Run one command line and return its exit status; nothing but a bug of ours gets out as an exception."""
     try:
-        status = app(words, exit_on_error=False, print_error=False)
+        status = app_for(words)(words, exit_on_error=False, print_error=False)
     except KeyboardInterrupt:
         return refuse(words, "interrupted", Status.INTERRUPTED)
     except BrokenPipeError:

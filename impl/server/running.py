@@ -47,6 +47,10 @@ class Running:
             self._has_files = False
             self.server.abandon()
 
+    async def wait_until_ended(self) -> None:
+        """Return when none of its tasks is left."""
+        await self._ended.wait()
+
     async def kill(self) -> None:
         """End it now, and return when none of its tasks is left."""
         self._killed = True

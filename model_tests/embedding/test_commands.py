@@ -1,0 +1,177 @@
+"""`tidegauge serve`, `controller` and `broker` as a shell sees them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from model_tests.embedding.real_clients import produce, producer, read
+from tidegauge import __main__ as command_line
+
+
+@contextmanager
+def started(*words: object) -> Iterator[tuple[subprocess.Popen[str], dict[str, Any]]]:
+    """A command that runs, and what it said when it was ready."""
+    command = [sys.executable, "-m", "tidegauge", *map(str, words), "--json"]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    with process:
+        try:
+            assert process.stdout is not None
+            yield process, json.loads(process.stdout.readline())
+        finally:
+            process.kill()
+
+
+def free_ports(count: int) -> int:
+    """The first of so many ports in a row that nobody has just now."""
+    for first in range(20_000 + os.getpid() % 10_000, 60_000, count):
+        sockets = [socket.socket() for _ in range(count)]
+        try:
+            for offset, each in enumerate(sockets):
+                each.bind(("127.0.0.1", first + offset))
+            return first
+        except OSError:
+            continue
+        finally:
+            for each in sockets:
+                each.close()
+    raise AssertionError("no ports are free")
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_serve_keeps_what_was_produced_until_the_next_time(how: signal.Signals, tmp_path: Path) -> None:
+    port = free_ports(2)
+    words = ("serve", "--brokers", 2, "--port", port, "--data", tmp_path / "data", "--config", "num.partitions=3")
+    servers = f"127.0.0.1:{port},127.0.0.1:{port + 1}"
+    for nth in range(2):
+        with started(*words) as (process, told):
+            assert told["bootstrap_servers"] == servers
+            assert [broker["port"] for broker in told["brokers"]] == [port, port + 1]
+            with producer(servers, allow_auto_create_topics=True) as client:
+                assert produce(client, "orders", b"%d" % nth) == nth
+            assert read(servers, "orders", nth + 1) == [b"0", b"1"][: nth + 1]
+            process.send_signal(how)
+            assert process.wait(30) == 0
+    assert (tmp_path / "data" / "broker-0" / ".kafka_cleanshutdown").exists()
+
+
+def test_serve_ends_with_its_standard_input() -> None:
+    with started("serve", "--port", 0, "--until-eof") as (process, told):
+        assert told["pid"] == process.pid
+        assert process.stdin is not None
+        process.stdin.close()
+        assert process.wait(30) == 0
+
+
+def test_serve_tells_clients_the_advertised_host() -> None:
+    port = free_ports(1)
+    with started("serve", "--port", port, "--host", "0.0.0.0", "--advertised-host", "localhost") as (_, told):
+        assert told["bootstrap_servers"] == f"localhost:{port}"
+        with producer(told["bootstrap_servers"], allow_auto_create_topics=True) as client:
+            assert produce(client, "orders", b"a") == 0
+
+
+def test_a_node_is_a_process_that_may_be_killed_and_goes_on_with_its_files(tmp_path: Path) -> None:
+    with started("controller", "--port", 0, "--data", tmp_path / "controller") as (controller, told):
+        words = ("broker", "--id", 7, "--controller", told["controller"], "--data", tmp_path / "broker")
+        with started(*words, "--port", 0) as (broker, ready):
+            assert ready["id"] == 7
+            with producer(ready["bootstrap_servers"], allow_auto_create_topics=True) as client:
+                assert produce(client, "orders", b"a") == 0
+            broker.kill()
+            broker.wait()
+        port = ready["bootstrap_servers"].rpartition(":")[2]
+        with started(*words, "--port", port) as (broker, ready):
+            assert read(ready["bootstrap_servers"], "orders", 1) == [b"a"]
+            broker.terminate()
+            assert broker.wait(30) == 0
+        controller.terminate()
+        assert controller.wait(30) == 0
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *words: object) -> str:
+    """The one line of a command that cannot run."""
+    assert command_line.run([str(word) for word in words]) == 2
+    return capsys.readouterr().err.strip()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("serve", "--brokers", 0), "brokers is 0: ask for at least 1"),
+        (("serve", "--port", 70_000), "port is 70000: give 0 for free ports, or one from 1 to 65535"),
+        (("serve", "--host", "0.0.0.0"), "give advertised_host as well"),
+        (("serve", "--config", "x"), "--config x: write NAME=VALUE, as in log.retention.ms=60000"),
+        (("serve", "--config", "num.partitions=a"), "num.partitions is 'a'"),
+        (("serve", "--config", "num.partition=1"), "did you mean 'num.partitions'?"),
+        (("serve", "--config", "num.partitions=1", "--config", "num.partitions=2"), "num.partitions is given twice"),
+        (("broker", "--id", -1, "--controller", "localhost:1", "--data", "x"), "--id -1: give a whole number from 0"),
+        (("broker", "--id", 0, "--controller", "here", "--data", "x"), "--controller here: write host:port, as in"),
+        (("broker", "--id", 0, "--controller", "h:1", "--data", "x", "--port", -4), "--port -4: give one from 1"),
+        (("controller", "--data", "x", "--host", "::"), "--host ::: give --advertised-host as well"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(
+    capsys: pytest.CaptureFixture[str],
+    words: tuple[object, ...],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert message in refusal(capsys, *words)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_taken_port_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        for words in (("serve", "--brokers", 1), ("controller", "--data", tmp_path)):
+            line = refusal(capsys, *words, "--port", port)
+            assert f"cannot listen on 127.0.0.1:{port}: something else listens there; choose another port" in line
+
+
+def test_a_directory_of_somebody_else_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    full, file = tmp_path / "full", tmp_path / "file"
+    full.mkdir()
+    (full / "thesis.tex").touch()
+    file.touch()
+    assert "it holds 'thesis.tex', which no cluster wrote" in refusal(capsys, "serve", "--port", 0, "--data", full)
+    assert "that is a file" in refusal(capsys, "serve", "--port", 0, "--data", file)
+    broker = ("broker", "--id", 0, "--controller", "127.0.0.1:1", "--port", 0)
+    assert "holds 'thesis.tex', which no node wrote" in refusal(capsys, *broker, "--data", full)
+    assert "is a file: name a directory" in refusal(capsys, "controller", "--port", 0, "--data", file)
+
+
+def test_a_directory_in_use_and_one_of_another_broker_are_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with started("controller", "--port", 0, "--data", tmp_path / "controller") as (_, told):
+        assert "another cluster uses it" in refusal(
+            capsys, "controller", "--port", 0, "--data", tmp_path / "controller"
+        )
+        words = ("--controller", told["controller"], "--data", tmp_path / "broker", "--port", 0)
+        with started("broker", "--id", 0, *words) as (broker, _):
+            assert "is used by another broker" in refusal(capsys, "broker", "--id", 0, *words)
+            broker.kill()
+            broker.wait()
+        assert "broker" in refusal(capsys, "broker", "--id", 1, *words)
+
+
+def test_a_command_loads_no_more_than_it_needs() -> None:
+    program = (
+        "import sys\nfrom tidegauge.__main__ import app_for\napp_for(['serve'])\n"
+        "print(sorted({'numpy', 'pyarrow', 'pyspark', 'hypothesis', 'pytest', 'spec'} & set(sys.modules)))"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ended.stdout == "[]\n"

@@ -1,0 +1,261 @@
+"""`tidegauge serve`, `controller` and `broker`: a cluster in one process, or one node in a process of its own.
+
+Each prints one line when it is ready (with --json, one JSON document), and runs until SIGINT or SIGTERM, when it stops
+cleanly and exits with 0. A second signal ends it at once.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import trio
+from cyclopts import Parameter
+
+from impl.cluster import Cluster
+from impl.hosts import LOOPBACK
+from impl.node_process import NodeEndedError, NodeOptions, address_of, run_broker, run_controller
+from impl.ports.network import Address
+from impl.server.controller_link import RegistrationRefusedError
+from impl.storage.log_directories import LogDirectoryLockedError, NoLogDirectoryError
+from impl.storage.log_directory import ForeignLogDirectoryError
+from tidegauge.exits import Status, Unusable
+from tidegauge.screen import Screen, write_json
+
+Flag = Annotated[bool, Parameter(negative="")]
+Settings = Annotated[list[str] | None, Parameter(name="--config", negative="")]
+
+WRONG_INPUT = (
+    ForeignLogDirectoryError,
+    LogDirectoryLockedError,
+    NoLogDirectoryError,
+    NodeEndedError,
+    RegistrationRefusedError,
+    TimeoutError,
+    ValueError,
+    OSError,
+)
+"""What a user can do something about."""
+
+
+def serve(
+    *,
+    brokers: int = 1,
+    port: int = 9092,
+    data: Path | None = None,
+    config: Settings = None,
+    host: str = LOOPBACK,
+    advertised_host: str | None = None,
+    seed: int = 0,
+    until_eof: Flag = False,
+    json: Flag = False,
+) -> Status:
+    """Run a cluster, controller and brokers, in this process, for any Kafka client.
+
+    Parameters
+    ----------
+    brokers
+        How many, with ids from 0.
+    port
+        Where broker 0 listens, the others on the ports that follow; 0 picks free ones.
+    data
+        Keep the files in this directory, and go on with what is in it; without it nothing is kept.
+    config
+        A setting as NAME=VALUE, under Kafka's name; may be given several times.
+    host
+        The address to listen at.
+    advertised_host
+        The host name that clients are told, when it is another one.
+    seed
+        Where ids and injected faults come from.
+    until_eof
+        End when standard input does, so that nothing is left when whoever started this dies.
+    json
+        Print one JSON document when ready, and nothing else.
+    """
+    cluster = Cluster(
+        brokers,
+        seed,
+        settings_of(config),
+        host="tcp",
+        directory=data,
+        listen=host,
+        port=port,
+        advertised_host=advertised_host,
+        trace=False,
+    )
+    screen = Screen("serve", json=json)
+    screen.header({"brokers": brokers, "data": data or "nothing is kept", "seed": seed})
+
+    async def run(until: Callable[[], Awaitable[None]]) -> None:
+        async with cluster:
+            where = cluster.bootstrap_servers
+            told = {
+                "brokers": [{"id": b.id, "host": b.advertised.host, "port": b.advertised.port} for b in cluster.brokers]
+            }
+            announce(screen, f"bootstrap servers: {where}", {"bootstrap_servers": where, **told})
+            await until()
+            screen.say("stopping")
+
+    return run_until_stopped(run, until_eof=until_eof)
+
+
+def controller(
+    *,
+    data: Path,
+    port: int = 9093,
+    host: str = LOOPBACK,
+    config: Settings = None,
+    seed: int = 0,
+    until_eof: Flag = False,
+    json: Flag = False,
+) -> Status:
+    """Run a cluster's controller in a process of its own; its brokers are told where by --controller.
+
+    Parameters
+    ----------
+    data
+        The directory of its metadata log, kept; it goes on with what is in it.
+    port
+        Where it listens; 0 picks a free port.
+    host
+        The address to listen at.
+    config
+        A setting as NAME=VALUE, under Kafka's name; may be given several times.
+    seed
+        Where the ids of topics come from.
+    until_eof
+        End when standard input does.
+    json
+        Print one JSON document when ready, and nothing else.
+    """
+    options = NodeOptions(data, listening(host, port), settings_of(config))
+    screen = Screen("controller", json=json)
+    screen.header({"data": data, "seed": seed})
+
+    def ready(address: Address) -> None:
+        announce(screen, f"the controller listens at {address} (pid {os.getpid()})", {"controller": str(address)})
+
+    return run_until_stopped(lambda until: run_controller(options, ready, until, seed=seed), until_eof=until_eof)
+
+
+def broker(
+    *,
+    id_: Annotated[int, Parameter(name="--id")],
+    controller: str,
+    data: Path,
+    port: int = 9092,
+    host: str = LOOPBACK,
+    advertised_host: str | None = None,
+    rack: str | None = None,
+    config: Settings = None,
+    until_eof: Flag = False,
+    json: Flag = False,
+) -> Status:
+    """Run one broker in a process of its own, that may be killed and started again.
+
+    Parameters
+    ----------
+    id_
+        The broker's id, from 0; no two of a cluster have the same.
+    controller
+        Where the controller listens, as HOST:PORT.
+    data
+        The directory of its logs, kept; it goes on with what is in it.
+    port
+        Where it listens; 0 picks a free port.
+    host
+        The address to listen at.
+    advertised_host
+        The host name that clients are told, when it is another one.
+    rack
+        The broker's rack.
+    config
+        A setting as NAME=VALUE, under Kafka's name; may be given several times.
+    until_eof
+        End when standard input does.
+    json
+        Print one JSON document when ready, and nothing else.
+    """
+    if id_ < 0:
+        raise Unusable(f"--id {id_}: give a whole number from 0")
+    where = address_of(controller, what="--controller")
+    options = NodeOptions(data, listening(host, port, advertised_host), settings_of(config), advertised_host, rack=rack)
+    screen = Screen("broker", json=json)
+    screen.header({"id": id_, "controller": where, "data": data})
+
+    def ready(address: Address) -> None:
+        told = {"id": id_, "bootstrap_servers": str(address)}
+        announce(screen, f"broker {id_} is ready at {address} (pid {os.getpid()})", told)
+
+    return run_until_stopped(lambda until: run_broker(id_, where, options, ready, until), until_eof=until_eof)
+
+
+def settings_of(words: list[str] | None) -> dict[str, str]:
+    """The settings of --config NAME=VALUE."""
+    settings: dict[str, str] = {}
+    for word in words or []:
+        name, equals, value = word.partition("=")
+        if not equals or not name:
+            raise Unusable(f"--config {word}: write NAME=VALUE, as in log.retention.ms=60000")
+        if name in settings:
+            raise Unusable(f"--config {word}: {name} is given twice; leave one out")
+        settings[name] = value
+    return settings
+
+
+def listening(host: str, port: int, advertised_host: str | None = None) -> Address:
+    if not 0 <= port < 65536:
+        raise Unusable(f"--port {port}: give one from 1 to 65535, or 0 for any that is free")
+    if host in ("0.0.0.0", "::") and advertised_host is None:
+        raise Unusable(f"--host {host}: give --advertised-host as well, for clients have to be told where to connect")
+    return Address(host, port)
+
+
+def announce(screen: Screen, text: str, document: Mapping[str, Any]) -> None:
+    """Say that all is ready."""
+    if screen.json:
+        write_json(screen.command, Status.HOLDS, {"pid": os.getpid(), **document})
+    else:
+        screen.say(text)
+        sys.stdout.flush()
+
+
+def run_until_stopped(run: Callable[[Callable[[], Awaitable[None]]], Awaitable[None]], *, until_eof: bool) -> Status:
+    """Run an async function, which is given one that returns when it is to end."""
+    try:
+        trio.run(run, partial(until_told, until_eof))
+    except* WRONG_INPUT as errors:
+        raise Unusable(" ".join(str(first_of(errors)).split())) from errors
+    return Status.HOLDS
+
+
+async def until_told(until_eof: bool) -> None:
+    """Return at SIGINT or SIGTERM, or when standard input has ended; after that a signal ends the process at once."""
+    async with trio.open_nursery() as nursery:
+        if until_eof:
+            nursery.start_soon(until_end_of_input, nursery.cancel_scope)
+        with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            async for _ in signals:
+                break
+        nursery.cancel_scope.cancel()
+
+
+async def until_end_of_input(scope: trio.CancelScope) -> None:
+    descriptor = sys.stdin.fileno()
+    while await trio.to_thread.run_sync(os.read, descriptor, 4096, abandon_on_cancel=True):
+        pass  # whatever is typed
+    scope.cancel()
+
+
+def first_of(errors: BaseExceptionGroup[Any]) -> BaseException:
+    """The first that is no group."""
+    error: BaseException = errors
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

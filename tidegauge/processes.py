@@ -1,0 +1,308 @@
+"""A cluster of processes, for crashes that are real: `ProcessCluster`.
+
+    with ProcessCluster(brokers=3) as cluster:
+        cluster.create_topic("orders")
+        …
+        cluster.kill(cluster.leader("orders"))      # SIGKILL
+        cluster.restart(0)
+
+Each node is a `tidegauge controller` or `tidegauge broker`, on a port that it keeps, with files in a directory of its
+own. All of them end when this process does, however it ends: each watches its standard input. What a node writes is in
+a file beside its directory.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, TypeVar
+
+import attrs
+import trio
+
+from impl.client.client import Client
+from impl.hosts import BROKER, CONTROLLER, lock_of, refuse_foreign
+from impl.node_process import address_of
+from impl.ports.clock import SystemClock
+from impl.ports.network import Address, TcpNetwork
+from impl.server.config import ServerConfig
+
+R = TypeVar("R")
+
+PATIENCE_S: Final = 60.0
+
+
+class ProcessEndedError(RuntimeError):
+    """A node's process has ended, and was not told to."""
+
+
+@attrs.define
+class NodeProcess:
+    """One process of one node."""
+
+    process: subprocess.Popen[str]
+    log: Path
+    paused: bool = False
+
+    @property
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def ready(self) -> dict[str, Any]:
+        """What it says when it is ready. Raises ProcessEndedError with what it said instead."""
+        assert self.process.stdout is not None, "it was started with a pipe"
+        line = self.process.stdout.readline()
+        told: dict[str, Any] = json.loads(line) if line else {}
+        if "pid" not in told:
+            self.end(signal.SIGKILL)
+            raise ProcessEndedError(f"{told.get('error') or 'it ended before it was ready'} (all it said: {self.log})")
+        return told
+
+    def end(self, how: signal.Signals) -> None:
+        """Send it a signal that ends it, and wait until it has ended."""
+        if self.alive:
+            self.process.send_signal(how)
+            if self.paused:
+                self.process.send_signal(signal.SIGCONT)
+        try:
+            self.process.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                with suppress(OSError):
+                    pipe.close()
+
+
+class ProcessCluster:
+    """A controller and brokers, a process each. Use it as `with`."""
+
+    def __init__(
+        self, brokers: int = 3, config: Mapping[str, Any] | None = None, *, directory: str | Path | None = None
+    ) -> None:
+        """
+        brokers: how many, with ids from 0.
+        config: settings under Kafka's names, for all nodes.
+        directory: where files are kept; without one in a temporary directory that goes at the end.
+
+        Raises ValueError naming what is wrong, its value and the way out.
+        """
+        if type(brokers) is not int or brokers < 1:
+            raise ValueError(f"brokers is {brokers!r}: ask for at least 1")
+        ServerConfig.from_properties(dict(config or {}))
+        self.size = brokers
+        self._settings = [f"--config={name}={_text(value)}" for name, value in (config or {}).items()]
+        self._directory = directory
+        self._root: Path
+        self._nodes: dict[str, NodeProcess] = {}
+        self._addresses: dict[str, Address] = {}
+
+    # --- running ---------------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> ProcessCluster:
+        self._root = Path(self._directory or tempfile.mkdtemp(prefix="tidegauge-"))
+        if self._directory is not None:
+            refuse_foreign(self._root)
+        self._lock = lock_of(self._root)
+        try:
+            self._launch(CONTROLLER)
+            self._await_ready(CONTROLLER)
+            for name in self._names():
+                self._launch(name)
+            for name in self._names():
+                self._await_ready(name)
+        except BaseException:
+            self._clear_away()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._clear_away()
+
+    def _clear_away(self) -> None:
+        """Brokers first, for they tell the controller that they stop."""
+        for name in [*self._names(), CONTROLLER]:
+            if name in self._nodes:
+                self._nodes[name].end(signal.SIGTERM)
+        self._lock.release()
+        if self._directory is None:
+            shutil.rmtree(self._root)
+
+    def _launch(self, name: str) -> None:
+        address = self._addresses.get(name)
+        words = [f"--data={self._root / name}", f"--port={0 if address is None else address.port}", *self._settings]
+        if name == CONTROLLER:
+            words = ["controller", *words]
+        else:
+            words = [
+                "broker",
+                f"--id={name.removeprefix(BROKER)}",
+                f"--controller={self._addresses[CONTROLLER]}",
+                *words,
+            ]
+        log = self._root / f"{name}.log"
+        with log.open("ab") as errors:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "tidegauge", *words, "--until-eof", "--json"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                start_new_session=True,  # Ctrl-C is for this process, which ends them in order
+            )
+        self._nodes[name] = NodeProcess(process, log)
+
+    def _await_ready(self, name: str) -> None:
+        told = self._nodes[name].ready()
+        self._addresses[name] = address_of(told.get("controller") or told["bootstrap_servers"], what=name)
+
+    # --- looking ---------------------------------------------------------------------------------------------------
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Where clients begin: `host:port` of every broker, separated by commas."""
+        return ",".join(str(self._addresses[name]) for name in self._names())
+
+    def is_alive(self, broker_id: int) -> bool:
+        """Whether the broker's process runs (it may be paused all the same)."""
+        return self._node(broker_id).alive
+
+    def pid(self, broker_id: int) -> int:
+        """The broker's latest process id."""
+        return self._node(broker_id).process.pid
+
+    def leader(self, topic: str, partition: int = 0) -> int:
+        """The broker that leads a partition, by any broker's word; -1 for none. Raises ValueError."""
+        return int(self._partition(topic, partition).leader_id)
+
+    def isr(self, topic: str, partition: int = 0) -> tuple[int, ...]:
+        """The in-sync replicas of a partition, by any broker's word, sorted. Raises ValueError."""
+        return tuple(sorted(self._partition(topic, partition).isr_nodes))
+
+    # --- using -----------------------------------------------------------------------------------------------------
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        replication_factor: int | None = None,
+        config: Mapping[str, Any] | None = None,
+        *,
+        assignments: Sequence[Sequence[int]] = (),
+    ) -> None:
+        """Create a topic and wait until its partitions have leaders. Raises KafkaError."""
+        factor = self.size if replication_factor is None else replication_factor
+        configs = {key: _text(value) for key, value in (config or {}).items()}
+        self._ask(
+            lambda client: client.create_topic(name, partitions, factor, configs=configs, assignments=assignments)
+        )
+        self._wait(lambda: self._has_leaders(name), f"no leader of each partition of {name}")
+
+    def wait_for_isr(self, topic: str, members: Collection[int], partition: int = 0) -> None:
+        """Wait until the ISR is exactly `members`. Raises TimeoutError."""
+        self._wait(lambda: set(self.isr(topic, partition)) == set(members), f"the ISR of {topic} is another")
+
+    def wait_for_leader(self, topic: str, partition: int = 0, *, other_than: int = -1) -> int:
+        """Wait until a partition has a leader (another than one), and return it. Raises TimeoutError."""
+        self._wait(lambda: self.leader(topic, partition) not in (-1, other_than), f"{topic} has no other leader")
+        return self.leader(topic, partition)
+
+    # --- faults ----------------------------------------------------------------------------------------------------
+
+    def kill(self, broker_id: int) -> None:
+        """SIGKILL: the broker is gone in the middle of whatever it did. Raises ValueError when it is down."""
+        self._up(broker_id).end(signal.SIGKILL)
+
+    def stop(self, broker_id: int) -> None:
+        """SIGTERM: the broker stops cleanly. Raises ValueError when it is down."""
+        self._up(broker_id).end(signal.SIGTERM)
+
+    def restart(self, broker_id: int) -> None:
+        """Start a broker again in its directory and on its port. Raises ValueError when it is up, ProcessEndedError."""
+        if self._node(broker_id).alive:
+            raise ValueError(f"broker {broker_id} is up: kill or stop it first")
+        self._launch(f"{BROKER}{broker_id}")
+        self._await_ready(f"{BROKER}{broker_id}")
+
+    def pause(self, broker_id: int) -> None:
+        """SIGSTOP: the broker's process stands still, and its connections stay."""
+        node = self._up(broker_id)
+        node.process.send_signal(signal.SIGSTOP)
+        node.paused = True
+
+    def resume(self, broker_id: int) -> None:
+        """SIGCONT: a paused broker goes on."""
+        node = self._up(broker_id)
+        node.process.send_signal(signal.SIGCONT)
+        node.paused = False
+
+    def restart_controller(self) -> None:
+        """SIGKILL to the controller, and a new one takes over from its log."""
+        self._nodes[CONTROLLER].end(signal.SIGKILL)
+        self._launch(CONTROLLER)
+        self._await_ready(CONTROLLER)
+
+    # --- within ----------------------------------------------------------------------------------------------------
+
+    def _names(self) -> list[str]:
+        return [f"{BROKER}{broker_id}" for broker_id in range(self.size)]
+
+    def _node(self, broker_id: int) -> NodeProcess:
+        node = self._nodes.get(f"{BROKER}{broker_id}") if type(broker_id) is int else None
+        if node is None:
+            raise ValueError(f"there is no broker {broker_id!r}: ids go from 0 to {self.size - 1}, inside the `with`")
+        return node
+
+    def _up(self, broker_id: int) -> NodeProcess:
+        node = self._node(broker_id)
+        if not node.alive:
+            raise ValueError(f"broker {broker_id} is down: restart it first")
+        return node
+
+    def _partition(self, topic: str, partition: int) -> Any:
+        answer = self._ask(lambda client: client.metadata(topic))
+        found = [p for t in answer.topics for p in t.partitions if p.partition_index == partition]
+        if not found:
+            raise ValueError(f"there is no partition {topic}-{partition}")
+        return found[0]
+
+    def _has_leaders(self, topic: str) -> bool:
+        answer = self._ask(lambda client: client.metadata(topic))
+        partitions = [p for t in answer.topics for p in t.partitions]
+        return bool(partitions) and all(p.leader_id >= 0 for p in partitions)
+
+    def _ask(self, operation: Callable[[Client], Awaitable[R]]) -> R:
+        async def ask() -> R:
+            bootstrap = [self._addresses[name] for name in self._names() if self._is_answering(name)]
+            if not bootstrap:
+                raise ValueError("no broker runs: restart one first")
+            async with Client(TcpNetwork(), bootstrap, SystemClock(), client_id="admin") as client:
+                return await operation(client)
+
+        return trio.run(ask)
+
+    def _is_answering(self, name: str) -> bool:
+        return self._nodes[name].alive and not self._nodes[name].paused
+
+    def _wait(self, holds: Callable[[], bool], complaint: str) -> None:
+        patience = time.monotonic() + PATIENCE_S
+        while not holds():
+            if time.monotonic() > patience:
+                raise TimeoutError(f"{complaint}, still after {PATIENCE_S:.0f} s")
+            time.sleep(0.02)
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
