@@ -9,7 +9,9 @@ A broker answers every request about them as Kafka does where nothing of the kin
   INVALID_PRODUCER_ID_MAPPING, …).
 
 Each broker says of itself that it is the coordinator of a group, so that a consumer that was assigned partitions by
-hand can ask for its offsets, learn that there are none, and go on. Of transactions nobody is the coordinator.
+hand can ask for its offsets, learn that there are none, and go on. Of transactions nobody is the coordinator, and
+nobody may use any: TRANSACTIONAL_ID_AUTHORIZATION_FAILED is the one answer upon which librdkafka does not ask again
+for ever, and it passes on the message.
 """
 
 from __future__ import annotations
@@ -170,7 +172,7 @@ def _coordinator_error(key_type: int, key: str, context: RequestContext) -> tupl
     if key_type == TRANSACTION:
         if not context.allowed(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, key):
             return ErrorCode.transactional_id_authorization_failed, ""
-        return ErrorCode.unsupported_version, NO_TRANSACTIONS
+        return ErrorCode.transactional_id_authorization_failed, NO_TRANSACTIONS
     if key_type == SHARE:
         return ErrorCode.invalid_request, NO_SHARE_GROUPS
     return ErrorCode.invalid_request, f"key type {key_type} is none: use 0 for groups, 1 for transactions"

@@ -49,7 +49,7 @@ async def test_a_broker_is_the_coordinator_of_every_group_and_of_no_transaction(
         old = await peer.ask(FindCoordinatorRequestV3(key="g"))
         assert (old.error_code, old.node_id, old.port) == (ErrorCode.none, 1, address.port)
         refused = (await peer.ask(coordinator_of("x", TRANSACTION))).coordinators[0]
-        assert (refused.error_code, refused.node_id) == (ErrorCode.unsupported_version, -1)
+        assert (refused.error_code, refused.node_id) == (ErrorCode.transactional_id_authorization_failed, -1)
         assert "no transactions here" in refused.error_message
         for key_type in (SHARE, 9):
             refused = (await peer.ask(coordinator_of("x", key_type))).coordinators[0]

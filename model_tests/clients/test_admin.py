@@ -1,0 +1,155 @@
+"""The admin clients of confluent-kafka and kafka-python: configurations, quotas, groups and what a cluster is like."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    ResourceType,
+)
+from kafka import KafkaAdminClient, KafkaConsumer
+from kafka.errors import UnsupportedVersionError
+
+from model_tests.clients.conftest import FreshTopic
+
+SECONDS = 20.0
+
+
+@pytest.fixture
+def admin(bootstrap: str) -> AdminClient:
+    return AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+
+
+def alter(admin: AdminClient, resource: ConfigResource) -> None:
+    for future in admin.incremental_alter_configs([resource]).values():
+        future.result(SECONDS)
+
+
+def configs_of(admin: AdminClient, kind: ResourceType, name: str) -> dict[str, ConfigEntry]:
+    described: dict[str, ConfigEntry]
+    for future in admin.describe_configs([ConfigResource(kind, name)]).values():
+        described = future.result(SECONDS)
+    return described
+
+
+def test_configurations_are_altered_and_described(admin: AdminClient, fresh_topic: FreshTopic) -> None:
+    topic = fresh_topic()
+    entry = ConfigEntry("retention.ms", "1234", incremental_operation=AlterConfigOpType.SET)
+    append = ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.APPEND)
+    alter(admin, ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry, append]))
+    deadline = time.monotonic() + SECONDS
+    while (configs := configs_of(admin, ResourceType.TOPIC, topic))["retention.ms"].value != "1234":
+        assert time.monotonic() < deadline, "the brokers never learned of the setting"
+    assert configs["retention.ms"].source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+    assert configs["cleanup.policy"].value == "delete,compact"
+    assert configs["flush.ms"].is_default
+    wrong = ConfigEntry("retention.ms", "soon", incremental_operation=AlterConfigOpType.SET)
+    with pytest.raises(KafkaException, match=r"retention\.ms='soon': it must be a whole number"):
+        alter(admin, ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[wrong]))
+
+
+def test_a_brokers_settings_are_described(admin: AdminClient) -> None:
+    configs = configs_of(admin, ResourceType.BROKER, "0")
+    assert configs["num.partitions"].is_read_only
+    assert not configs["log.retention.ms"].is_read_only
+
+
+def test_a_cluster_is_described(admin: AdminClient, cluster: Any) -> None:
+    described = admin.describe_cluster(request_timeout=SECONDS).result(SECONDS)
+    assert sorted(node.id for node in described.nodes) == list(range(cluster.size))
+    assert described.controller.id in range(cluster.size)
+
+
+def test_groups_are_not_there_and_committed_offsets_neither(
+    admin: AdminClient, bootstrap: str, fresh_topic: FreshTopic
+) -> None:
+    topic = fresh_topic()
+    assert admin.list_consumer_groups(request_timeout=SECONDS).result(SECONDS).valid == []
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "g", "log_level": 0})
+    try:
+        committed = consumer.committed([TopicPartition(topic, 0)], timeout=SECONDS)
+        assert [(one.offset, one.error) for one in committed] == [(-1001, None)]
+        with pytest.raises(KafkaException, match="UNSUPPORTED_VERSION"):
+            consumer.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
+    finally:
+        consumer.close()
+
+
+def test_a_consumer_that_was_assigned_partitions_begins_where_it_is_told_to(
+    bootstrap: str, fresh_topic: FreshTopic
+) -> None:
+    """Its group has no offsets, so that auto.offset.reset decides."""
+    topic = fresh_topic()
+    producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
+    producer.produce(topic, b"x")
+    assert producer.flush(SECONDS) == 0
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "g", "auto.offset.reset": "earliest", "log_level": 0}
+    )
+    try:
+        consumer.assign([TopicPartition(topic, 0)])
+        message = consumer.poll(SECONDS)
+        assert message is not None
+        assert (message.error(), message.value()) == (None, b"x")
+    finally:
+        consumer.close()
+
+
+def test_a_consumer_that_subscribes_is_told_that_there_are_no_groups(bootstrap: str, fresh_topic: FreshTopic) -> None:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "g", "log_level": 0})
+    try:
+        consumer.subscribe([fresh_topic()])
+        message = consumer.poll(SECONDS)
+        assert message is not None, "the client waits without a word"
+        assert "JoinGroup failed" in message.error().str()
+    finally:
+        consumer.close()
+
+
+def test_a_transactional_producer_is_told_that_there_are_no_transactions(bootstrap: str) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "x", "log_level": 0})
+    with pytest.raises(KafkaException, match="there are no transactions here") as refused:
+        producer.init_transactions(SECONDS)
+    assert refused.value.args[0].fatal()
+
+
+@pytest.fixture
+def python_admin(bootstrap: str) -> Iterator[KafkaAdminClient]:
+    client = KafkaAdminClient(bootstrap_servers=bootstrap)
+    yield client
+    client.close()
+
+
+def test_what_there_is_and_is_not_is_told_to_kafka_python(
+    python_admin: KafkaAdminClient, cluster: Any, fresh_topic: FreshTopic
+) -> None:
+    topic = fresh_topic(partitions=3)
+    assert sorted(b["broker_id"] for b in python_admin.describe_cluster()["brokers"]) == list(range(cluster.size))
+    features = python_admin.describe_features()
+    assert "metadata.version" in str(features)
+    assert "__cluster_metadata" in str(python_admin.describe_metadata_quorum())
+    assert topic in str(python_admin.list_config_resources())
+    described = python_admin.describe_topic_partitions([topic])
+    assert topic in str(described)
+    assert not any(python_admin.list_groups().values())
+    assert not any(python_admin.list_transactions().values())
+
+
+def test_a_consumer_of_kafka_python_that_subscribes_is_told_that_there_are_no_groups(
+    bootstrap: str, fresh_topic: FreshTopic
+) -> None:
+    consumer = KafkaConsumer(fresh_topic(), bootstrap_servers=bootstrap, group_id="g")
+    try:
+        with pytest.raises(UnsupportedVersionError):
+            consumer.poll(int(SECONDS * 1000))
+    finally:
+        consumer.close()
