@@ -140,8 +140,8 @@ def test_what_there_is_and_is_not_is_told_to_kafka_python(
     assert topic in str(python_admin.list_config_resources())
     described = python_admin.describe_topic_partitions([topic])
     assert topic in str(described)
-    assert not any(python_admin.list_groups().values())
-    assert python_admin.list_transactions() == []
+    assert python_admin.list_groups() == []
+    assert not any(python_admin.list_transactions().values())
 
 
 def test_a_consumer_of_kafka_python_that_subscribes_is_told_that_there_are_no_groups(
