@@ -43,6 +43,8 @@ class Injector:
             Fault.PREFERRED: self.elect_preferred,
             Fault.UNCLEAN: self.elect_uncleanly,
             Fault.CONTROLLER: self.restart_controller,
+            Fault.FULL_DISK: self.fill_disk,
+            Fault.FAILED_SYNC: self.fail_sync,
         }
 
     def roughen_links(self) -> None:
@@ -95,6 +97,36 @@ class Injector:
         with trio.CancelScope(shield=True):
             await self.cluster.restart(victim)
         self._busy.discard(victim)
+
+    async def fill_disk(self) -> None:
+        """A broker's disk has room for little more, or for nothing; whoever runs into that stops."""
+        victim = self._victim()
+        if victim is not None:
+            self.cluster.fill_disk(victim, free_bytes=self._rng.choice((0, 100, 2_000)))
+            await self._bear(Fault.FULL_DISK, victim)
+
+    async def fail_sync(self) -> None:
+        """A broker's next sync fails; what it was to save may be lost."""
+        victim = self._victim()
+        if victim is not None:
+            self.cluster.fail_next_sync(victim)
+            await self._bear(Fault.FAILED_SYNC, victim)
+
+    async def _bear(self, fault: Fault, victim: int) -> None:
+        """A while with a bad disk; then it is whole again, and a broker that has stopped is started."""
+        self._note(fault)
+        self._busy.add(victim)
+        await self._last()
+        with trio.CancelScope(shield=True):
+            await self._mend_disk(victim)
+        self._busy.discard(victim)
+
+    async def _mend_disk(self, broker: int) -> None:
+        self.cluster.heal_disk(broker)
+        if self.cluster.broker(broker).halted is not None:
+            while self.cluster.is_alive(broker):
+                await trio.sleep(0.001)
+            await self.cluster.restart(broker)
 
     async def pause(self) -> None:
         victim = self._victim()
@@ -166,6 +198,7 @@ class Injector:
         cluster.clear_faults()
         cluster.heal()
         for broker in range(self.options.brokers):
+            await self._mend_disk(broker)
             if not cluster.is_alive(broker):
                 await cluster.restart(broker)
             else:

@@ -250,7 +250,13 @@ def controller_failover(event: Event, follower: Follower) -> Iterator[Choice]:
 
 
 def crash(event: Event, follower: Follower) -> Iterator[Choice]:
-    yield just(faults.Crash(follower.index(event.node), kept_of(event, follower)))
+    """A broker whose disk failed while it cut its log has taken in the answer that told it to, and not said so."""
+    assert follower.state is not None
+    broker, kept = follower.index(event.node), kept_of(event, follower)
+    yield just(faults.Crash(broker, kept))
+    for answer in follower.state.network.fetch_responses:
+        if answer.request.follower == broker and answer.diverging_epoch != NONE:
+            yield [lambda state, answer=answer: protocol.ReceiveFetchResponse(answer), *just(faults.Crash(broker, kept))]
 
 
 def resume(event: Event, follower: Follower) -> Iterator[Choice]:
@@ -309,6 +315,7 @@ TRANSLATIONS: dict[str, Callable[[Event, Follower], Iterator[Choice]]] = {
     "PreferredElection": once(control.PreferredElection()),
     "UncleanElection": once(control.UncleanElection()),
     "CreateTopic": nothing,
+    "LogDirectoryFailed": nothing,
     "Flush": of_broker(faults.Flush),
     "CheckpointHighWatermark": of_broker(faults.CheckpointHighWatermark),
     "Crash": crash,

@@ -27,10 +27,16 @@ class Fault(Enum):
     PREFERRED = "preferred election"
     UNCLEAN = "unclean election"
     CONTROLLER = "controller restart"
+    FULL_DISK = "full disk"
+    FAILED_SYNC = "failed sync"
 
 
 OFTEN = (0, 0, 1, 1, 3)
 """Weights of a fault; two runs in five are without it."""
+
+DISK_FAULTS = (Fault.FULL_DISK, Fault.FAILED_SYNC)
+SELDOM = (0, 0, 0, 1)
+"""Weights of a disk's faults, each of which costs a broker."""
 
 CONFIG: Mapping[str, int] = {
     "broker.session.timeout.ms": 1_500,
@@ -89,7 +95,9 @@ class Options:
 def draw(seed: int, *, bug: str | None = None, duration: float | None = None) -> Options:
     """The options of a seed."""
     rng = Random(f"options/{seed}")  # a string is hashed the same way in every process
-    weights = {fault: rng.choice(OFTEN) for fault in Fault}
+    weights = {fault: rng.choice(OFTEN) for fault in Fault if fault not in DISK_FAULTS}
+    of_disks = Random(f"options/{seed}/disks")
+    weights |= {fault: of_disks.choice(SELDOM) for fault in DISK_FAULTS}
     unclean = rng.random() < 0.3
     if not unclean:
         weights[Fault.UNCLEAN] = 0

@@ -24,6 +24,8 @@ GOALS: Final = (
     "two brokers thought that they led",
     "a leader crashed",
     "a crash lost records",
+    "a disk failed and its broker stopped",
+    "a leader was lost with its disk",
     "a paused broker was deposed",
     "a controller took over",
     "a produce that waits for all was answered",
@@ -68,6 +70,8 @@ def _note_event(event: TraceEvent, counts: Counter[str]) -> None:
             counts["the ISR grew"] += fields["error"] == "none" and len(fields["request"][4]) > 1
         case "ControllerFailover":
             counts["a controller took over"] += 1
+        case "LogDirectoryFailed":
+            counts["a disk failed and its broker stopped"] += 1
 
 
 def _note_leadership(
@@ -81,6 +85,9 @@ def _note_leadership(
                 leaders[event.node] = event.fields["leader_epoch"]
                 counts["two brokers thought that they led"] += len(leaders) > 1
                 counts["a paused broker was deposed"] += any(other in paused for other in leaders)
+        case "LogDirectoryFailed":
+            for leaders in leads.values():
+                counts["a leader was lost with its disk"] += leaders.pop(event.node, None) is not None
         case "Crash":
             for leaders in leads.values():
                 counts["a leader crashed"] += leaders.pop(event.node, None) is not None
