@@ -241,9 +241,8 @@ class Idempotence(Machine[State]):
         return before
 
     def rebuilt(self, replica: Replica) -> Producers:
-        """The memory from the disk: the newest snapshot in the log, what is behind it, and every batch since."""
-        usable = [s for s in replica.snapshots if replica.log_start < s.offset <= replica.log_end]
-        newest = max(usable, key=lambda snapshot: snapshot.offset, default=Snapshot(replica.log_start, ()))
+        """The memory from the disk: the newest snapshot, what is behind it, and every batch since."""
+        newest = replica.snapshots[-1] if replica.snapshots else Snapshot(replica.log_start, ())
         producers = tuple(self.filled(entry, replica, newest.offset) for entry in newest.producers)
         return self.replayed(producers, tuple(b for b in replica.log if b.base_offset >= newest.offset))
 

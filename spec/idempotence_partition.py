@@ -93,8 +93,7 @@ def appended(machine: Machine, replica: Replica, logged: LoggedBatch) -> Replica
         after = machine.with_batch(before, logged.batch, logged.base_offset)
     if replica.segment_full:
         shot = snapshot(replica.log_end, machine.snapshot_at_roll(before, after))
-        others = tuple(s for s in replica.snapshots if s.offset != shot.offset)
-        replica = attrs.evolve(replica, segment_full=False, snapshots=(*others, shot))
+        replica = attrs.evolve(replica, segment_full=False, snapshots=(*replica.snapshots, shot))
     return attrs.evolve(replica, log=(*replica.log, logged), producers=after)
 
 
@@ -173,9 +172,16 @@ def truncated(machine: Machine, replica: Replica, offset: int) -> Replica:
     replica = attrs.evolve(
         replica,
         log=tuple(logged for logged in replica.log if logged.end_offset <= offset),
-        snapshots=tuple(s for s in replica.snapshots if s.offset <= offset),
         high_watermark=min(replica.high_watermark, offset),
+        segment_full=False,
     )
+    return reloaded(machine, replica)
+
+
+def reloaded(machine: Machine, replica: Replica) -> Replica:
+    """The memory from the disk; snapshots outside the log are of no use, and those beyond it would come to lie."""
+    kept = tuple(s for s in replica.snapshots if replica.log_start < s.offset <= replica.log_end)
+    replica = attrs.evolve(replica, snapshots=kept)
     return attrs.evolve(replica, producers=machine.rebuilt(replica))
 
 
@@ -228,7 +234,7 @@ class FillSegment(IdempotenceAction):
         if not machine.segments or replica.segment_full:
             return "no segment fills up now"
         begins_here = any(shot.offset == replica.log_end for shot in replica.snapshots)
-        return "the active segment is empty" if begins_here or not replica.log else ""
+        return "the active segment is empty" if begins_here or replica.log_end == replica.log_start else ""
 
     def effect(self, machine: Machine, state: State) -> State:
         return state.with_replica(self.broker, attrs.evolve(state.replicas[self.broker], segment_full=True))
@@ -270,17 +276,14 @@ class Crash(IdempotenceAction):
         else:
             state = advance_high_watermark(machine, state, state.leader)
         replica = state.replicas[self.broker]
-        log = replica.log[: self.kept]
-        end = log[-1].end_offset if log else 0
         found = Replica(
-            log=log,
+            log=replica.log[: self.kept],
             log_start=replica.log_start,
             high_watermark=replica.log_start,
-            snapshots=tuple(s for s in replica.snapshots if s.offset <= end),
+            snapshots=replica.snapshots,
             forgot=replica.forgot,
         )
-        found = attrs.evolve(found, producers=machine.rebuilt(found))
-        return state.with_replica(self.broker, found).spend(Perturbation.CRASH)
+        return state.with_replica(self.broker, reloaded(machine, found)).spend(Perturbation.CRASH)
 
 
 @attrs.frozen
@@ -302,8 +305,8 @@ class DeleteRecords(IdempotenceAction):
         replica = state.replicas[self.broker]
         if not replica.log_start < self.offset <= replica.high_watermark:
             return f"[{replica.log_start}, {replica.high_watermark}) does not reach to offset {self.offset}"
-        if any(other.log_end < self.offset for other in state.replicas):
-            return "a replica has not got so far"
+        if any(other.log_end < self.offset for other in state.replicas) or self.offset == replica.log_end:
+            return "a replica has not got so far, or would be left with nothing to compare (`spec.retention`)"
         return "" if any(b.end_offset == self.offset for b in replica.log) else "no batch ends there"
 
     def effect(self, machine: Machine, state: State) -> State:

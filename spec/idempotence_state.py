@@ -151,6 +151,7 @@ class Replica:
     high_watermark: int = 0
     producers: Producers = ()
     snapshots: tuple[Snapshot, ...] = ()
+    """By offset, ascending."""
     segment_full: bool = False
     """The next append begins a new segment, and a snapshot is written."""
     forgot: bool = False

@@ -98,6 +98,7 @@ class ProducerStates:
 
     sequences: ClassVar[int] = 1 << 31
     """Sequence numbers count modulo this."""
+    batches_retained: ClassVar[int] = BATCHES_RETAINED
 
     def __init__(self) -> None:
         self.entries: dict[int, ProducerEntry] = {}
@@ -200,7 +201,7 @@ class ProducerStates:
 
     def batches_to_retain(self) -> int:
         """As many as a producer may have in flight (KAFKA-5494)."""
-        return BATCHES_RETAINED
+        return self.batches_retained
 
     def metadata(self, header: BatchHeader, base_offset: int) -> BatchMetadata:
         """A batch's last sequence may be smaller than its first, its last offset may not (KAFKA-7692)."""

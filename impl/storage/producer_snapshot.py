@@ -147,7 +147,6 @@ class ProducerSnapshots(LogObserver):
             self._write(offset)
 
     def truncated(self, offset: int) -> None:
-        self._remove_where(lambda found: found > offset)
         self._rebuild()
 
     def started_anew(self, offset: int) -> None:
@@ -166,8 +165,9 @@ class ProducerSnapshots(LogObserver):
         start, end = self._log.log_start_offset, self._log.log_end_offset
         entries: list[ProducerEntry] = []
         offset = start
+        self._remove_where(lambda found: not start < found <= end)
         for found in reversed(self._offsets.copy()):
-            if start < found <= end and (read := self._read(found)) is not None:
+            if (read := self._read(found)) is not None:
                 entries, offset = read, found
                 break
             self._remove(found)

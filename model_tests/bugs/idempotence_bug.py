@@ -1,0 +1,22 @@
+"""What a bug of idempotent producing is in the implementation: the classes with one rule as it once was."""
+
+from __future__ import annotations
+
+import attrs
+
+from model_tests.lockstep.idempotence import IdempotenceRoles
+from spec.bugs.idempotence import IDEMPOTENCE_BUGS as SPEC_BUGS
+from spec.bugs.idempotence import IdempotenceBug
+
+
+@attrs.frozen
+class IdempotenceCoreBug:
+    """As `model_tests.bugs.bug.CoreBug`, of the other machine."""
+
+    name: str
+    roles: IdempotenceRoles
+
+    @property
+    def twin(self) -> IdempotenceBug:
+        """The same bug in the specification."""
+        return SPEC_BUGS[self.name]

@@ -1,0 +1,17 @@
+"""KAFKA-5494: the leader remembers one batch of each producer, so repeats of older ones are out of order."""
+
+from __future__ import annotations
+
+from impl.partition.producer_state import ProducerStates
+from model_tests.bugs.idempotence_bug import IdempotenceCoreBug
+from model_tests.lockstep.idempotence import IdempotenceRoles
+
+
+class RemembersLastBatch(ProducerStates):
+    """Enough for one request in flight."""
+
+    def batches_to_retain(self) -> int:
+        return 1
+
+
+BUG = IdempotenceCoreBug("kafka_5494", IdempotenceRoles(producers=RemembersLastBatch))

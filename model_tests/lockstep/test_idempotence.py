@@ -1,0 +1,118 @@
+"""Idempotent producers and the replicas that remember them do what the specification says, action by action."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from impl.partition.producer_state import ProducerStates
+from impl.wire.records import BatchHeader
+from model_tests.harness.counterexamples import Failure
+from model_tests.harness.lockstep import Difference
+from model_tests.lockstep.idempotence import (
+    PERFORM,
+    IdempotenceLockstep,
+    IdempotenceRoles,
+    InvariantFell,
+    failure_of,
+)
+from model_tests.lockstep.idempotence_walks import walk
+from spec.explorer import explore
+from spec.idempotence import Idempotence
+from spec.idempotence_models import IDEMPOTENCE_MODELS
+from spec.idempotence_partition import Fetch, FillSegment, ReceiveProduce
+from spec.idempotence_producer import Send
+from spec.idempotence_state import State
+from spec.machine import Action, Invariant
+from spec.traces import replay
+
+WALKS = 250
+
+
+def test_every_action_of_the_specification_has_a_step() -> None:
+    assert set(PERFORM) == set(Idempotence.action_types)
+
+
+def test_random_walks_find_no_difference_take_every_action_and_reach_the_goals() -> None:
+    taken: set[type[Action]] = set()
+    wanted: set[str] = set()
+    reached: set[str] = set()
+    for number in range(WALKS):
+        found = walk(1, number)
+        assert found.failure is None, f"walk {number}: {found.failure.words}"
+        taken.update(map(type, found.actions))
+        if number < 60:
+            goals = found.machine.sometimes
+            wanted.update(goals)
+            states = replay(found.machine, found.actions).trace.states
+            reached.update(name for name, holds in goals.items() if name not in reached and any(map(holds, states)))
+    assert taken == set(Idempotence.action_types)
+    assert wanted - reached <= {"all records are acknowledged"}, "which takes longer than a walk"
+
+
+@pytest.mark.deep
+def test_many_walks_find_no_difference() -> None:
+    for seed in range(100, 110):
+        for number in range(500):
+            found = walk(seed, number, length=160)
+            assert found.failure is None, f"seed {seed}, walk {number}: {found.failure.words}"
+
+
+@pytest.mark.parametrize("name", ["epochs", "wrap", "expiry"])
+def test_the_ways_to_a_models_goals_are_the_cores_ways_too(name: str) -> None:
+    machine = IDEMPOTENCE_MODELS[name].machine
+    for goal, trace in explore(machine).reached.items():
+        failure = failure_of(IdempotenceLockstep(machine), trace.actions)
+        assert failure is None, f"{goal}: {failure.words}"
+
+
+def test_a_walk_is_a_function_of_its_seed_and_number() -> None:
+    assert [walk(5, number) for number in range(10)] == [walk(5, number) for number in range(10)]
+    assert walk(5).actions != walk(6).actions
+
+
+class ForgetsTheEpoch(ProducerStates):
+    def take_in(self, header: BatchHeader, base_offset: int) -> None:
+        super().take_in(header._replace(producer_epoch=7), base_offset)
+
+
+def test_a_difference_names_the_action_and_the_field() -> None:
+    pair = IdempotenceLockstep(Idempotence(), IdempotenceRoles(producers=ForgetsTheEpoch))
+    pair.perform(Send(0))
+    with pytest.raises(Difference) as caught:
+        pair.perform(ReceiveProduce(pair.state.requests[0]))
+    assert caught.value.path == "replicas[0].producers[0].epoch"
+    assert "after ReceiveProduce" in str(caught.value)
+
+
+def test_a_snapshot_that_says_something_else_is_a_difference() -> None:
+    """The files are compared too, as they lie on the disk."""
+    pair = IdempotenceLockstep(Idempotence(segments=True))
+    for _ in range(2):
+        pair.perform(Send(0))
+        pair.perform(ReceiveProduce(pair.state.requests[0]))
+        pair.perform(FillSegment(0))
+    (shot,) = pair.state.replicas[0].snapshots
+    assert shot.offset == 1
+    assert pair.cores.abstraction(pair.state).replicas[0].snapshots == (shot,)
+    pair.cores.brokers[0].log.producers.entries[0].epoch = 3
+    failure = failure_of(pair, [Fetch(1)])
+    assert failure is not None
+    assert failure.expected.kind is Failure.DIFFERENCE
+
+
+class NothingIsAcknowledged(Idempotence):
+    """A machine that forbids what must happen."""
+
+    @property
+    def invariants(self) -> Mapping[str, Invariant[State]]:
+        return {"NothingAcknowledged": lambda state: not state.acknowledged}
+
+
+def test_an_invariant_that_falls_ends_the_lockstep_though_both_sides_agree() -> None:
+    pair = IdempotenceLockstep(NothingIsAcknowledged(brokers=1))
+    pair.perform(Send(0))
+    with pytest.raises(InvariantFell) as caught:
+        pair.perform(ReceiveProduce(pair.state.requests[0]))
+    assert caught.value.invariant == "NothingAcknowledged"

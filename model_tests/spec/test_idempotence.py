@@ -1,0 +1,204 @@
+"""The machine of idempotent producers: explored, step by step, and with each of its historical bugs."""
+
+from __future__ import annotations
+
+import math
+from contextlib import suppress
+from functools import cache
+
+import attrs
+import pytest
+
+from spec.bugs.idempotence import IDEMPOTENCE_BUGS, IdempotenceBug
+from spec.explorer import Exploration, explore
+from spec.idempotence import Idempotence, IdempotenceBounds
+from spec.idempotence_models import IDEMPOTENCE_MODELS, QUICK_IDEMPOTENCE
+from spec.idempotence_partition import Crash, Expire, Fetch, ReceiveProduce
+from spec.idempotence_producer import LoseConnection, ReceiveProduceResponse, Retry, Send
+from spec.idempotence_state import Error, Perturbation, ProducerEntry, Replica, State
+from spec.machine import Action, NotEnabled
+
+every_bug = pytest.mark.parametrize("bug", IDEMPOTENCE_BUGS.values(), ids=IDEMPOTENCE_BUGS)
+
+
+class Driven:
+    """A machine with its present state."""
+
+    def __init__(self, machine: Idempotence) -> None:
+        self.machine = machine
+        self.state = next(iter(machine.initial()))
+
+    def do(self, *actions: Action) -> State:
+        for action in actions:
+            self.state = self.machine.step(self.state, action)
+        return self.state
+
+    def deliver(self, place: int = 0) -> State:
+        """The request at that place arrives, and is committed."""
+        self.do(ReceiveProduce(self.state.requests[place]))
+        for _ in range(2 * self.machine.max_records):
+            for broker in range(self.machine.brokers):
+                if broker != self.state.leader:
+                    self.do(Fetch(broker))
+        return self.state
+
+    def answer(self) -> Error:
+        """The next answer arrives."""
+        response = self.state.responses[0]
+        self.do(ReceiveProduceResponse(response))
+        return response.error
+
+
+# --- small models, exhaustively ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [name for name in QUICK_IDEMPOTENCE if name != "leader-change"])
+def test_every_reachable_state_satisfies_every_invariant(name: str) -> None:
+    exploration = explore(IDEMPOTENCE_MODELS[name].machine)
+    assert exploration.holds, exploration.violations[0]
+    assert not exploration.unreached
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("name", IDEMPOTENCE_MODELS)
+def test_every_model_holds_and_reaches_its_goals(name: str) -> None:
+    exploration = explore(IDEMPOTENCE_MODELS[name].machine)
+    assert exploration.holds, exploration.violations[0]
+    assert not exploration.unreached
+
+
+def test_the_models_together_turn_every_perturbation_on() -> None:
+    bounds = [model.machine.bounds.by_kind for model in IDEMPOTENCE_MODELS.values()]
+    assert all(any(allowed) for allowed in zip(*bounds, strict=True))
+    assert len(bounds[0]) == len(Perturbation)
+
+
+# --- scenarios ---------------------------------------------------------------------------------------------------
+
+
+def test_a_repeat_is_answered_with_the_offset_that_it_got_and_not_appended() -> None:
+    driven = Driven(Idempotence(max_records=2))
+    driven.do(Send(0))
+    driven.deliver()
+    driven.do(LoseConnection(0, 0), Retry(0, 0))
+    state = driven.deliver()
+    assert [(r.base_offset, r.repeated) for r in state.responses] == [(0, True)]
+    assert len(state.replicas[0].log) == len(state.replicas[1].log) == 1
+
+
+def test_a_batch_that_overtakes_is_refused_and_sent_again_behind_the_first() -> None:
+    driven = Driven(Idempotence(max_records=2))
+    driven.do(Send(0), Send(0))
+    driven.deliver(place=1)
+    assert driven.answer() is Error.OUT_OF_ORDER_SEQUENCE_NUMBER
+    driven.deliver()
+    assert driven.answer() is Error.OK
+    driven.do(Retry(0, 0))
+    driven.deliver()
+    assert driven.answer() is Error.OK
+    assert [b.batch.first for b in driven.state.replicas[1].log] == [0, 1]
+
+
+def test_sequences_wrap_within_a_batch() -> None:
+    driven = Driven(Idempotence(max_records=12, batch_sizes=(2,), batches_retained=2, sequences=5))
+    for _ in range(5):
+        driven.do(Send(0, 2))
+        driven.deliver()
+        assert driven.answer() is Error.OK
+    assert [b.batch.sequence for b in driven.state.replicas[0].log] == [0, 2, 4, 1, 3]
+
+
+def test_sequences_that_would_look_alike_are_no_model() -> None:
+    with pytest.raises(ValueError, match="sequences=4: 4 are remembered"):
+        explore(Idempotence(batch_sizes=(2,), batches_retained=2, sequences=4))
+
+
+def test_memory_after_a_crash_reaches_behind_its_snapshot() -> None:
+    """Kafka's file keeps one batch of a producer, and two may be in flight."""
+    machine = Idempotence(max_records=2, max_attempts=1, segments=True, bounds=IdempotenceBounds(0, crashes=1))
+    exploration = explore(machine)
+    rebuilt = [
+        state
+        for trace in exploration.reached.values()
+        for state in trace.states
+        if state.spent[Perturbation.CRASH] and any(r.snapshots and r.producers for r in state.replicas)
+    ]
+    assert rebuilt
+    assert exploration.holds
+
+
+class OneBatchFromSnapshots(Idempotence):
+    """Kafka's own rule: what a snapshot does not keep is not looked up."""
+
+    def filled(self, entry: ProducerEntry, replica: Replica, offset: int) -> ProducerEntry:
+        return entry
+
+
+def test_a_snapshot_alone_would_not_know_every_repeat() -> None:
+    """Why memory is filled up from the log: a producer whose answers were lost would be refused what it has sent."""
+    machine = OneBatchFromSnapshots(
+        max_records=3, max_attempts=1, batches_retained=2, segments=True, bounds=IdempotenceBounds(0, crashes=1)
+    )
+    assert explore(machine).violations[0].invariant == "ProducerStateMatchesLog"
+
+
+def test_a_producer_that_was_forgotten_is_taken_on_trust_and_may_skip_a_batch() -> None:
+    """The price of KIP-360, which Kafka pays: after an expiry, if requests overtake each other, one goes missing."""
+    machine = Idempotence(max_records=3, max_attempts=2, bounds=IdempotenceBounds(0, expiries=1))
+    exploration = explore(machine)
+    fell = exploration.violations[0]
+    assert fell.invariant in ("NoReordering", "HeadOfLineAccepted")
+    assert any(isinstance(action, Expire) for action in fell.trace.actions)
+    assert explore(attrs.evolve(machine, reordering=False)).holds
+
+
+def test_a_longer_line_than_the_leader_remembers_breaks_a_session() -> None:
+    """Why max.in.flight.requests.per.connection is at most 5."""
+    machine = Idempotence(
+        brokers=1, max_records=3, max_in_flight=3, max_attempts=2, batches_retained=2, reordering=False
+    )
+    assert explore(machine).violations[0].invariant == "HeadOfLineAccepted"
+
+
+def test_what_is_on_disk_for_good_is_not_lost_in_a_crash() -> None:
+    driven = Driven(Idempotence(bounds=IdempotenceBounds(crashes=1)))
+    with pytest.raises(NotEnabled, match="would have lost"):
+        driven.do(Crash(0, kept=1))
+
+
+# --- the zoo -----------------------------------------------------------------------------------------------------
+
+
+@cache
+def found(name: str) -> Exploration[State]:
+    return explore(IDEMPOTENCE_BUGS[name].machine())
+
+
+@every_bug
+def test_the_explorer_finds_the_bug_by_an_invariant_that_it_breaks(bug: IdempotenceBug) -> None:
+    violations = found(bug.name).violations
+    assert violations, f"{bug.name} was not found among {found(bug.name).distinct} states"
+    assert violations[0].invariant in bug.falls
+
+
+@every_bug
+def test_the_counterexample_is_harmless_without_the_bug(bug: IdempotenceBug) -> None:
+    machine = bug.correct_machine()
+    state = next(iter(machine.initial()))
+    for action in found(bug.name).violations[0].trace.actions:
+        with suppress(NotEnabled):
+            state = machine.step(state, action)
+        assert all(holds(state) for holds in machine.invariants.values())
+
+
+@every_bug
+def test_a_bug_overrides_one_rule_and_no_action(bug: IdempotenceBug) -> None:
+    own = {name for name, value in vars(bug.buggy).items() if callable(value) and not name.startswith("_")}
+    assert len(own) == 1
+    assert all(hasattr(Idempotence, rule) for rule in own)
+    assert bug.buggy.action_types is Idempotence.action_types
+
+
+def test_the_bugs_show_in_small_models() -> None:
+    assert max(len(found(name).violations[0].trace) for name in IDEMPOTENCE_BUGS) <= 12
+    assert math.prod(found(name).distinct < 1_000 for name in IDEMPOTENCE_BUGS)
