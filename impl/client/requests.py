@@ -22,6 +22,7 @@ from kio.schema.metadata.v13.request import MetadataRequest, MetadataRequestTopi
 
 from impl.client.errors import KafkaError
 from impl.wire.fetch_messages import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from impl.wire.lazy import in_memory
 from impl.wire.primitives import NO_WAIT, BrokerId, TopicName, i8, i16, i32, i64
 from impl.wire.produce_messages import ProducePartition, ProduceRequest, ProduceResponse, ProduceTopic
 from impl.wire.records_payload import Record, build_batch, decode_batches
@@ -98,7 +99,7 @@ def fetched(answer: FetchResponse, offset: int) -> Fetched:
     if data.error_code is not ErrorCode.none:
         raise KafkaError(data.error_code, f"nothing can be fetched from offset {offset}")
     return Fetched(
-        tuple(record for record in decode_batches(data.records or b"") if record.offset >= offset),
+        tuple(record for record in decode_batches(in_memory(data.records or b"")) if record.offset >= offset),
         data.high_watermark,
         data.log_start_offset,
     )

@@ -14,6 +14,7 @@ from kio.schema.errors import ErrorCode
 from impl.partition.high_watermark import HighWatermark
 from impl.partition.messages import EpochEndOffset, FetchAnswer, FollowerFetch
 from impl.partition.registration import NO_LEADER
+from impl.wire.lazy import in_memory
 
 
 class Follower(HighWatermark):
@@ -39,7 +40,7 @@ class Follower(HighWatermark):
             self.truncate(self.truncation_offset(answer.diverging_epoch))
             return True
         if answer.records:  # no producer is asked for: what the leader has appended is right (KAFKA-6003)
-            self.log.append_as_follower(answer.records)
+            self.log.append_as_follower(in_memory(answer.records))
         self.follow_high_watermark(answer.high_watermark)
         return True
 

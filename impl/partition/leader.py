@@ -13,7 +13,7 @@ from typing import Final
 from kio.schema.errors import ErrorCode
 
 from impl.partition.isr import InSyncReplicas
-from impl.partition.log import Buffer
+from impl.partition.log import Buffer, Records
 from impl.partition.messages import (
     Appended,
     EpochEndOffset,
@@ -183,9 +183,9 @@ class Leader(InSyncReplicas):
         return EpochEndOffset(*self.log.end_offset_for(epoch)) if error is ErrorCode.none else error
 
     def _records(self, offset: int, max_bytes: int, end_offset: int, *, at_least_one: bool) -> FetchAnswer:
-        records = b""
+        records: Records = b""
         if offset < end_offset and (at_least_one or max_bytes > 0):
-            records = self.log.read(offset, max_bytes, end_offset)
+            records = self.log.fetch(offset, max_bytes, end_offset)
             if len(records) > max_bytes and not at_least_one:
                 records = b""
         return FetchAnswer(

@@ -9,11 +9,13 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
 
 from impl.partition.producer_state import ProducerStates
+from impl.wire.lazy import LazyRecords
 from impl.wire.records import BatchHeader
 
 Admit: TypeAlias = Callable[[Sequence[BatchHeader]], None]
 """Objects to an append by raising; it sees the headers of batches that are otherwise in order."""
 Buffer: TypeAlias = bytes | bytearray | memoryview
+Records: TypeAlias = Buffer | LazyRecords
 
 
 class ReplicaLog(Protocol):
@@ -49,7 +51,7 @@ class ReplicaLog(Protocol):
     def append_as_follower(self, batches: Buffer) -> object:
         """Append batches that carry their offsets and epochs; the first one must start at the LEO or span it."""
 
-    def read(self, offset: int, max_bytes: int, end_offset: int) -> bytes:
+    def fetch(self, offset: int, max_bytes: int, end_offset: int) -> Records:
         """Whole batches from the one that holds `offset`, below `end_offset`; the first however large it is."""
 
     def truncate_to(self, offset: int) -> object:

@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 import attrs
 from kio.schema.errors import ErrorCode
 
-from impl.partition.log import Buffer
+from impl.partition.log import Records
 from impl.partition.registration import PartitionRegistration
 
 UNKNOWN_BROKER_EPOCH: Final = -1
@@ -64,7 +64,7 @@ class FetchAnswer:
     diverging_epoch: EpochEndOffset | None = None
     high_watermark: int = UNKNOWN_OFFSET
     log_start_offset: int = UNKNOWN_OFFSET
-    records: Buffer = b""
+    records: Records = b""
 
     @property
     def has_news(self) -> bool:

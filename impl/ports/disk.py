@@ -158,6 +158,10 @@ class RealFile:
             position, size = position + len(more), size - len(more)
         return b"".join(parts)
 
+    def descriptor(self) -> int:
+        """Good until the next use of the disk."""
+        return self._disk.descriptor_of(self)
+
     def truncate(self, size: int) -> None:
         assert 0 <= size <= self._size, f"cannot cut {self.path} of {self._size} bytes to {size}"
         os.ftruncate(self._disk.descriptor_of(self), size)

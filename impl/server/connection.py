@@ -5,10 +5,14 @@ Theory of operation
 At most one request of a connection is being handled; the next one is looked at when the answer to this one is written.
 So a client that sends faster than it is served fills its own connection and waits, and what a server holds for it is
 bounded: the request at hand, and at most `READ_AHEAD` bytes behind it. There is no queue between connections and
-handlers: a task that has read a request handles it at once, and no handler waits except in the purgatory.
+handlers: a task that has read a request handles it at once, unless `queued.max.requests` are being handled already;
+then it waits for its turn and reads no more. A request that waits in the purgatory gives its turn up.
 
-Answers to requests that were received together are sent together. While a request waits in the purgatory the
-connection is watched; when its peer is gone the request is dropped, for nobody would get the answer.
+Answers to requests that were received together are sent together. While a request waits in the purgatory a second task,
+the watcher, reads on: when the peer is gone the request is dropped, for nobody would get the answer. A read cannot be
+taken back without risk, so that one which has begun goes on when the wait is over, and the next request comes by it.
+
+A connection is idle while it is the peer's move and nothing comes or goes; `impl.server.idle_connections` closes it.
 
 On a listener with SASL a gate takes the frames of a peer that has not authenticated (`impl.server.security.sasl_gate`).
 
@@ -18,8 +22,9 @@ nothing else. ApiVersions alone is answered in any version (KIP-511), so that a 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, TypeVar
+import math
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import attrs
 import trio
@@ -29,6 +34,7 @@ from impl.ports.network import abort, peer_host
 from impl.server.api_versions import unsupported_version
 from impl.server.authorization import ANONYMOUS, AllowAll, Authorizer, Principal
 from impl.server.context import Handler, RequestContext
+from impl.server.sending import send_parts
 from impl.wire.apis import PRODUCE_SERVED_FROM, ApiKey, VersionRange
 from impl.wire.codecs import (
     MalformedMessageError,
@@ -38,7 +44,7 @@ from impl.wire.codecs import (
     encode_response,
     peek_request,
 )
-from impl.wire.fields import Buffer
+from impl.wire.fields import Part
 from impl.wire.frames import ConnectionLostError, FrameReader, FrameTooLargeError, Payload
 
 if TYPE_CHECKING:
@@ -51,25 +57,9 @@ READ_AHEAD = 256 << 10
 """Bytes that are read from a connection while its request waits."""
 
 
+GONE: Final = "the peer went away while its request was waiting"
 MOST_UNSENT = 256 << 10
 """Bytes of answers beyond which they are sent, though the next request is there already."""
-SMALL_PART = 32 << 10
-"""Bytes up to which copying a part of an answer is cheaper than sending it by itself."""
-
-
-def joined(parts: Iterable[Buffer]) -> Iterator[Buffer]:
-    """The parts of answers as they are sent: neighbours that are small as one, large ones as they are."""
-    small: list[Buffer] = []
-    for part in parts:
-        if len(part) <= SMALL_PART:
-            small.append(part)
-            continue
-        if small:
-            yield b"".join(small)
-            small = []
-        yield part
-    if small:
-        yield small[0] if len(small) == 1 else b"".join(small)
 
 
 class RefusedError(Exception):
@@ -96,6 +86,8 @@ class Service:
     """Makes a connection's gate, which its peer passes by authenticating; None lets everybody in."""
     interference: ServerInterference | None = None
     """What befalls requests by order of whoever embeds the cluster."""
+    turns: trio.Semaphore | None = None
+    """Requests that may be handled at once, `queued.max.requests`; those in the purgatory do not count."""
 
 
 class Connection:
@@ -112,19 +104,42 @@ class Connection:
         self._reader = FrameReader(
             stream, service.max_frame_bytes if self._gate is None else self._gate.max_frame_bytes
         )
-        self._answers: list[Buffer] = []
+        self._answers: list[Part] = []
         self._unsent_bytes = 0
+        self._has_turn = False
+        self._waits_for_peer = False
+        self._progressed_at = trio.current_time()
+        self._watchers: trio.Nursery
+        self._watching: trio.Event | None = None
+        """What the watcher sleeps on; None before there is one."""
+        self._reading: trio.Event | None = None
+        """Set when the read ends that the watcher has begun; None while it reads nothing."""
+        self._waiting: trio.CancelScope | None = None
+        """The wait that ends when the peer leaves."""
+        self._peer_left = False
+        self._muted_s = 0.0
 
     async def serve(self) -> str | None:
         """Serve until the peer closes (None), breaks the rules or is lost (the reason in words).
 
         The caller closes the stream; requests before the one that broke the rules have been answered.
         """
+        async with trio.open_nursery() as nursery:
+            self._watchers = nursery
+            reason = await self._serve()
+            nursery.cancel_scope.cancel()
+        return reason
+
+    async def _serve(self) -> str | None:
         try:
             try:
                 while (frame := await self._next_frame()) is not None:
                     await self._service.clock.until_running()
-                    await self._handle(frame)
+                    await self._take_turn()
+                    try:
+                        await self._handle(frame)
+                    finally:
+                        self._end_turn()
             except (RefusedError, MalformedMessageError, FrameTooLargeError) as error:
                 if isinstance(error, RefusedError) and error.answer:
                     self._answers.append(error.answer)
@@ -134,18 +149,77 @@ class Connection:
             return str(error) or "the connection broke"
         return None
 
+    # --- frames in and out -----------------------------------------------------------------------------------------
+
     async def _next_frame(self) -> Payload | None:
         frame = self._reader.buffered_frame()
-        if frame is None:
-            await self._send_answers()
-            frame = await self._reader.read_frame()
+        if frame is not None:
+            return frame
+        await self._send_answers()
+        self._waits_for_peer = True
+        try:
+            if self._reading is not None:
+                await self._reading.wait()
+            if not self._peer_left:
+                return await self._reader.read_frame()
+        finally:
+            self._waits_for_peer = False
+        if (frame := self._reader.buffered_frame()) is None and self._reader.buffered_bytes:
+            raise ConnectionLostError(f"the connection ended after {self._reader.buffered_bytes} bytes of a frame")
         return frame
 
+    async def _answer(self, parts: list[Part]) -> None:
+        """Send an answer with those that follow at once, unless too much would gather."""
+        self._answers += parts
+        self._unsent_bytes += sum(map(len, parts))
+        if self._unsent_bytes > MOST_UNSENT:
+            await self._send_answers()
+
     async def _send_answers(self) -> None:
-        if self._answers:
-            answers, self._answers, self._unsent_bytes = self._answers, [], 0
-            for data in joined(answers):
-                await self._stream.send_all(data)
+        if not self._answers:
+            return
+        answers, self._answers, self._unsent_bytes = self._answers, [], 0
+        self._waits_for_peer = True
+        self._progressed()
+        try:
+            await send_parts(self._stream, answers, self._progressed)
+        except OSError as error:
+            raise ConnectionLostError(f"an answer could not be sent: {error}") from error
+        finally:
+            self._waits_for_peer = False
+
+    def _progressed(self) -> None:
+        self._progressed_at = trio.current_time()
+
+    @property
+    def idle_since(self) -> float:
+        """Since when nothing has come or gone, in trio's time; infinity while the peer is not to blame for that."""
+        return max(self._progressed_at, self._reader.progressed_at) if self._waits_for_peer else math.inf
+
+    async def abort(self) -> None:
+        """Reset the connection: what is on its way is lost."""
+        await abort(self._stream)
+
+    # --- turns -----------------------------------------------------------------------------------------------------
+
+    async def _take_turn(self) -> None:
+        """Count among the requests that are handled; wait while they are too many."""
+        turns = self._service.turns
+        if turns is not None:
+            try:
+                turns.acquire_nowait()
+            except trio.WouldBlock:
+                await self._send_answers()
+                await turns.acquire()
+            self._has_turn = True
+
+    def _end_turn(self) -> None:
+        if self._has_turn:
+            assert self._service.turns is not None, "who has a turn got it there"
+            self._has_turn = False
+            self._service.turns.release()
+
+    # --- requests --------------------------------------------------------------------------------------------------
 
     async def _handle(self, frame: Payload) -> None:
         if self._gate is not None and (answer := await self._gate.take(frame)) is not None:
@@ -181,35 +255,59 @@ class Connection:
             answer = await interference.handle(handler, request.message, context)
         if answer is not None:
             await self._answer(encode_answer(answer, version, correlation_id))
+        if self._muted_s:
+            seconds, self._muted_s = self._muted_s, 0.0
+            await self.while_connected(lambda: trio.sleep(seconds))
 
-    async def _answer(self, parts: list[Buffer]) -> None:
-        """Send an answer with those that follow at once, unless too much would gather."""
-        self._answers += parts
-        self._unsent_bytes += sum(map(len, parts))
-        if self._unsent_bytes > MOST_UNSENT:
-            await self._send_answers()
+    def mute(self, seconds: float) -> None:
+        """Look at no further request for so long, once the one at hand is answered (KIP-219)."""
+        self._muted_s = seconds
 
-    async def abort(self) -> None:
-        """Reset the connection: what is on its way is lost."""
-        await abort(self._stream)
+    # --- waiting ---------------------------------------------------------------------------------------------------
 
-    async def while_connected(self, wait: Callable[[], Awaitable[T]]) -> T:
-        """Wait for something on behalf of the peer. Raises ConnectionLostError when the peer is gone meanwhile."""
+    async def while_connected(self, wait: Callable[[], Awaitable[T]], *, watched: bool = True) -> T:
+        """Wait for something on behalf of the peer. Raises ConnectionLostError when the peer is gone meanwhile.
+
+        Unless `watched`, nobody looks whether it is: for waits that end soon, one way or the other.
+        """
         await self._send_answers()
-        result: list[T] = []
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._watch, nursery.cancel_scope)
-            result.append(await wait())
-            nursery.cancel_scope.cancel()
-        if not result:
-            raise ConnectionLostError("the peer went away while its request was waiting")
-        return result[0]
+        self._end_turn()
+        if not watched:
+            return await wait()
+        if self._peer_left:
+            raise ConnectionLostError(GONE)
+        with trio.CancelScope() as scope:
+            self._waiting = scope
+            try:
+                self._watch()
+                return await wait()
+            finally:
+                self._waiting = None
+        raise ConnectionLostError(GONE)
 
-    async def _watch(self, scope: trio.CancelScope) -> None:
-        try:
-            while self._reader.buffered_bytes < READ_AHEAD:
-                if not await self._reader.read_ahead():
-                    scope.cancel()
-                    return
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
-            scope.cancel()
+    def _watch(self) -> None:
+        """Have the watcher read ahead, unless it does."""
+        if self._watching is None:
+            self._watching = trio.Event()
+            self._watchers.start_soon(self._read_ahead)
+        else:
+            self._watching.set()
+
+    async def _read_ahead(self) -> None:
+        """The watcher: reads while a request waits. A read that has begun goes on when the wait is over."""
+        while True:
+            if self._waiting is None or self._reader.buffered_bytes >= READ_AHEAD:
+                self._watching = trio.Event()
+                await self._watching.wait()
+                continue
+            reading = self._reading = trio.Event()
+            try:
+                self._peer_left = not await self._reader.read_ahead()
+            except (trio.BrokenResourceError, trio.ClosedResourceError):
+                self._peer_left = True
+            self._reading = None
+            reading.set()
+            if self._peer_left:
+                if self._waiting is not None:
+                    self._waiting.cancel()
+                return

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import attrs
+import trio
 
 from impl.server.authorization import CLUSTER_NAME, OPERATIONS_OF, Authorizer, Operation, Principal, ResourceType
 
@@ -29,6 +30,8 @@ class RequestContext:
     client_host: str
     """The peer's address, "" where the network has none."""
     authorizer: Authorizer
+    waited_s: float = 0.0
+    """How long the request has waited for what others do; the rest of its time was spent on it."""
 
     def allowed(self, operation: Operation, resource_type: ResourceType, name: str = CLUSTER_NAME) -> bool:
         """Whether the peer may do this to the resource."""
@@ -48,9 +51,16 @@ class RequestContext:
         """The listener by which the peer came: it is told brokers' addresses on the same one."""
         return self.connection.listener
 
-    async def while_connected(self, wait: Callable[[], Awaitable[T]]) -> T:
-        """Wait on behalf of the peer. Raises ConnectionLostError when the peer is gone meanwhile."""
-        return await self.connection.while_connected(wait)
+    async def while_connected(self, wait: Callable[[], Awaitable[T]], *, watched: bool = True) -> T:
+        """Wait on behalf of the peer. Raises ConnectionLostError when the peer is gone meanwhile, if it is `watched`.
+
+        Not to be is for waits that end soon, one way or the other.
+        """
+        begun = trio.current_time()
+        try:
+            return await self.connection.while_connected(wait, watched=watched)
+        finally:
+            self.waited_s += trio.current_time() - begun
 
 
 Handler: TypeAlias = Callable[[Any, RequestContext], Awaitable[Any]]

@@ -26,6 +26,7 @@ from impl.server.fetch_messages import answered_partitions, follower_request
 from impl.server.isr_proposals import core_response_of, wire_request_of
 from impl.server.partitions import Partition
 from impl.wire.channel import Channel
+from impl.wire.lazy import in_memory
 from impl.wire.primitives import BrokerId, i16, i64, u16
 from impl.wire.records_payload import decode_batches
 
@@ -84,21 +85,27 @@ class ControllerLink:
                 features=(),
                 rack=self._broker.rack,
                 log_dirs=self._broker.directory_failures.online_ids,
+                previous_broker_epoch=i64(self._broker.stopped_cleanly_in),
             )
         )
         if response.error_code is not ErrorCode.none:
             raise RegistrationRefusedError(response.error_code)
         return response.broker_epoch
 
-    async def heartbeat(self, metadata_offset: int) -> BrokerHeartbeatResponse:
-        """Say that this process lives, and how much metadata it has. Raises UnreachableError or NoAnswerError."""
+    async def heartbeat(
+        self, metadata_offset: int, *, want_fence: bool = False, want_shut_down: bool = False
+    ) -> BrokerHeartbeatResponse:
+        """Say that this process lives, how much metadata it has, and whether it wants to stop.
+
+        Raises UnreachableError or NoAnswerError.
+        """
         response: BrokerHeartbeatResponse = await self._requests.request(
             BrokerHeartbeatRequest(
                 broker_id=BrokerId(self._broker.id),
                 broker_epoch=i64(self._broker.broker_epoch),
                 current_metadata_offset=i64(metadata_offset),
-                want_fence=False,
-                want_shut_down=False,
+                want_fence=want_fence,
+                want_shut_down=want_shut_down,
                 offline_log_dirs=self._broker.directory_failures.offline_ids,
             )
         )
@@ -125,7 +132,11 @@ class ControllerLink:
         )
         answers = answered_partitions(await self._metadata.request(request))
         answer = answers[METADATA_TOPIC_ID, 0]
-        records = [decode(record.value or b"") for record in decode_batches(answer.records) if record.offset >= offset]
+        records = [
+            decode(record.value or b"")
+            for record in decode_batches(in_memory(answer.records))
+            if record.offset >= offset
+        ]
         return records, answer.high_watermark
 
     async def alter_partition(self, partition: Partition, request: AlterPartitionRequest) -> AlterPartitionResponse:

@@ -154,7 +154,8 @@ class _Fetch:
             news = news or answer.diverging_epoch is not None
         waits = may_wait and not news and size < self.request.min_bytes
         for partition, asked, answer, noted in handled:
-            if asked.follower is not None and not partition.is_gone:
+            is_traced = self.broker.tracer.trace is not None and asked.follower is not None
+            if is_traced and not partition.is_gone:
                 self._trace(partition, asked, answer, held=waits, noted=noted)
             self.broker.partitions.carry_out(partition)
         return None if waits else answers

@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 TOPIC_IDS_FROM: Final = 13
 ZSTD_FROM: Final = 7
 """KIP-110."""
+LONG_MS: Final = 60_000
+"""A wait that may last longer ends when the producer goes away."""
 INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 ADMIN_CLIENT_ID: Final = "__admin_client"
 """The client id that may write to internal topics, as at Kafka."""
@@ -84,7 +86,8 @@ async def handle_produce(broker: Broker, request: ProduceRequest, context: Reque
     if request.acks != 0 and not _settle(flat):
         keys = [append.partition.key for append in flat if append.error is None and append.partition is not None]
         await context.while_connected(
-            lambda: broker.partitions.produces.until(keys, lambda: _settle(flat) or None, request.timeout_ms)
+            lambda: broker.partitions.produces.until(keys, lambda: _settle(flat) or None, request.timeout_ms),
+            watched=request.timeout_ms > LONG_MS,
         )
     return _unless_unacknowledged(request, _response(broker, request, appends, context))
 

@@ -139,8 +139,9 @@ class ReplicaFetchers:
             error = answer.error
         except (RecordError, OSError) as failure:
             accepted, error = False, self._broker.partitions.storage_failed(partition, failure)
-        fields = answer_fields(answer, fetch)
-        self._trace("ReceiveFetchResponse", leader, partition, fetch, accepted=accepted, **fields)
+        if self._broker.tracer.trace is not None:
+            fields = answer_fields(answer, fetch)
+            self._trace("ReceiveFetchResponse", leader, partition, fetch, accepted=accepted, **fields)
         self._broker.partitions.carry_out(partition)
         return error is ErrorCode.none
 

@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from impl.wire.lazy import in_memory
 from impl.wire.records import extents
 
 if TYPE_CHECKING:
@@ -128,12 +129,12 @@ def fetch_fields(fetch: FollowerFetch) -> dict[str, Any]:
 def answer_fields(answer: FetchAnswer, fetch: FollowerFetch) -> dict[str, Any]:
     """What a leader answers; `records` is how many offsets the answer takes the follower on."""
     diverging = answer.diverging_epoch
+    batches = extents(in_memory(answer.records))
     return {
         "error": answer.error.name,
         "diverging_epoch": -1 if diverging is None else diverging.epoch,
         "diverging_end_offset": -1 if diverging is None else diverging.end_offset,
-        "records": max((batch.next_offset for batch in extents(answer.records)), default=fetch.fetch_offset)
-        - fetch.fetch_offset,
+        "records": max((batch.next_offset for batch in batches), default=fetch.fetch_offset) - fetch.fetch_offset,
         "leader_high_watermark": answer.high_watermark,
     }
 

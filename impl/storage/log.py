@@ -36,6 +36,7 @@ from impl.storage.config import LOG_APPEND_TIME, NEVER, LogConfig
 from impl.storage.errors import BatchListTooLargeError, OffsetOutOfRangeError
 from impl.storage.leader_epoch_cache import LeaderEpochCache
 from impl.storage.producer_snapshot import ProducerSnapshots
+from impl.storage.reading import FileRegion
 from impl.storage.recovery import recover_segments
 from impl.storage.replacement import Replacement
 from impl.storage.segment import MAX_RELATIVE_OFFSET, AppendedBatch, Segment
@@ -311,6 +312,11 @@ class Log(Truncation, Replacement):
         At most `max_bytes`, but the first batch comes however large it is; empty when `offset` is not below the end.
         Ends with a segment. Raises OffsetOutOfRangeError outside [log start offset, log end offset].
         """
+        data = self.fetch(offset, max_bytes, end_offset)
+        return data.read_all() if isinstance(data, FileRegion) else bytes(data)
+
+    def fetch(self, offset: int, max_bytes: int, end_offset: int | None = None) -> Buffer | FileRegion:
+        """As `read`, but what is large may be the place where it lies."""
         log_end_offset = self._active.next_offset
         if not self._log_start_offset <= offset <= log_end_offset:
             raise OffsetOutOfRangeError(offset, self._log_start_offset, log_end_offset)
@@ -318,10 +324,10 @@ class Log(Truncation, Replacement):
         if offset >= end:
             return b""
         if offset >= self._active.base_offset:
-            return self._active.read(offset, max_bytes, end)
-        data = b""
+            return self._active.fetch(offset, max_bytes, end)
+        data: Buffer | FileRegion = b""
         for segment in self._segments[self._segment_number(offset) :]:
-            if segment.base_offset >= end or (data := segment.read(offset, max_bytes, end)):
+            if segment.base_offset >= end or (data := segment.fetch(offset, max_bytes, end)):
                 break
         return data
 

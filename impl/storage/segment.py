@@ -20,6 +20,7 @@ from impl.ports.disk import Buffer, Disk, File
 from impl.storage.errors import CorruptLogError
 from impl.storage.index import OffsetIndex, TimeIndex
 from impl.storage.leader_epoch_cache import UNDEFINED_EPOCH, LeaderEpochCache
+from impl.storage.reading import FileRegion, region
 from impl.wire.records import (
     HEADER_SIZE,
     LENGTH_OVERHEAD,
@@ -358,15 +359,15 @@ class Segment:
 
     # Reading
 
-    def read(self, offset: int, max_bytes: int, end_offset: int) -> bytes:
+    def fetch(self, offset: int, max_bytes: int, end_offset: int) -> Buffer | FileRegion:
         """Whole batches below `end_offset`, from the first that reaches beyond `offset`; at least that one.
 
-        Empty when there is no such batch in the segment.
+        Empty when there is no such batch in the segment. What is large may be the place where it lies.
         """
         start = self._position_of(offset)
         if start is None:
             return b""
-        return self._file.read(start, self._end_position(start, max_bytes, end_offset) - start)
+        return region(self._file, start, self._end_position(start, max_bytes, end_offset) - start)
 
     def _position_of(self, offset: int) -> int | None:
         """Where the first batch begins that reaches beyond `offset`; None when the segment has none."""

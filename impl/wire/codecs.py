@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import io
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
@@ -36,8 +36,9 @@ from impl.wire.apis import (
 )
 from impl.wire.entity_reader import Read, entity_reader
 from impl.wire.fetch_messages import FetchRequest, FetchResponse
-from impl.wire.fields import DAMAGE, Buffer, read_nullable_string, skip_tags
+from impl.wire.fields import DAMAGE, Part, read_nullable_string, skip_tags
 from impl.wire.frames import Payload as Bytes
+from impl.wire.lazy import LazyRecords, in_memory
 from impl.wire.produce_messages import ProduceRequest, ProduceResponse
 from impl.wire.versions import convert
 
@@ -118,19 +119,19 @@ def encode_request(message: Any, correlation_id: int, client_id: str | None, *, 
         codec, _ = _OWN[message.__api_key__]
         if version >= codec.FLEXIBLE_FROM:
             head += _NO_TAGS
-        return b"".join(_framed(head, codec.encode_request(message, version)))
+        return _whole(_framed(head, codec.encode_request(message, version)))
     if _kio_header_version(message) >= 2:
         head += _NO_TAGS
-    return b"".join(_framed(head, [_body(message)]))
+    return _whole(_framed(head, [_body(message)]))
 
 
 def encode_response(message: Any, correlation_id: int, *, version: int | None = None) -> bytes:
     """The whole frame of a response, its length prefix included; `version` as in `encode_request`."""
-    return b"".join(_response(message, message.__version__ if version is None else version, correlation_id))
+    return _whole(_response(message, message.__version__ if version is None else version, correlation_id))
 
 
-def encode_answer(message: Any, version: int, correlation_id: int) -> list[Buffer]:
-    """The frame of an answer in the version that the peer asked in, in buffers to be sent one after the other.
+def encode_answer(message: Any, version: int, correlation_id: int) -> list[Part]:
+    """The frame of an answer in the version that the peer asked in, in parts to be sent one after the other.
 
     `message` is in the canonical version. Records in it are not copied.
     """
@@ -139,7 +140,7 @@ def encode_answer(message: Any, version: int, correlation_id: int) -> list[Buffe
     return _response(message, version, correlation_id)
 
 
-def _response(message: Any, version: int, correlation_id: int) -> list[Buffer]:
+def _response(message: Any, version: int, correlation_id: int) -> list[Part]:
     head = bytearray(_FRAMED_RESPONSE_HEAD.pack(0, correlation_id))
     if isinstance(message, _OWN_MESSAGES):
         codec, _ = _OWN[message.__api_key__]
@@ -161,11 +162,17 @@ def _body(message: Payload) -> bytes:
     return buffer.getvalue()
 
 
-def _framed(head: bytearray, body: list[Buffer]) -> list[Buffer]:
+def _framed(head: bytearray, body: Sequence[Part]) -> list[Part]:
     """Header and body with the length in front; what stands before the first records is one buffer."""
+    first = body[0]
+    assert not isinstance(first, LazyRecords), "no body begins with records"
     _LENGTH.pack_into(head, 0, len(head) - _LENGTH.size + sum(map(len, body)))
-    head += body[0]
+    head += first
     return [head, *body[1:]]
+
+
+def _whole(parts: Iterable[Part]) -> bytes:
+    return b"".join(map(in_memory, parts))
 
 
 def peek_request(frame: Bytes) -> tuple[int, int, int]:

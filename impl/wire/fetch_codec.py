@@ -40,6 +40,7 @@ from impl.wire.fetch_messages import (
 from impl.wire.fields import (
     NO_ID,
     Buffer,
+    Part,
     count,
     error_code,
     id_bytes,
@@ -270,10 +271,10 @@ def _request_tags(request: FetchRequest, version: int) -> bytes:
 # --- answers -------------------------------------------------------------------------------------------------------
 
 
-def encode_response(response: FetchResponse, version: int) -> list[Buffer]:
+def encode_response(response: FetchResponse, version: int) -> list[Part]:
     """The body of an answer: what frames the records, and between it the records as they are."""
     flexible = version >= FLEXIBLE_FROM
-    parts: list[Buffer] = []
+    parts: list[Part] = []
     if version >= _SESSIONS_FROM:
         head = bytearray(_HEAD.pack(response.throttle_time_ms, int(response.error_code), response.session_id))
     else:

@@ -12,7 +12,7 @@ from typing import ClassVar, Final
 import attrs
 from kio.schema.errors import ErrorCode
 
-from impl.wire.fields import NO_ID, Buffer
+from impl.wire.fields import NO_ID, Part
 from impl.wire.produce_messages import NodeEndpoint
 
 CONSUMER: Final = -1
@@ -102,7 +102,7 @@ class PartitionFetched:
     log_start_offset: int = -1
     aborted_transactions: list[AbortedTransaction] | None = None
     preferred_read_replica: int = -1
-    records: Buffer | None = None
+    records: Part | None = None
     diverging_epoch: int = -1
     diverging_end_offset: int = -1
     leader_id: int = -1

@@ -18,7 +18,11 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
+from impl.wire.lazy import LazyRecords
+
 Buffer = bytes | bytearray | memoryview
+Part = Buffer | LazyRecords
+"""A piece of a message that is sent: bytes, or records that are yet to be read."""
 
 DAMAGE: Final = (struct.error, IndexError, ValueError)
 """What reading bytes that are not the message raises; UnicodeDecodeError is a ValueError."""
@@ -170,7 +174,7 @@ def read_records(view: memoryview, position: int, *, flexible: bool) -> tuple[me
     return view[start:end], end
 
 
-def records_size(records: Buffer | None, *, flexible: bool) -> bytes:
+def records_size(records: Part | None, *, flexible: bool) -> bytes:
     """The length that goes before record batches."""
     length = -1 if records is None else len(records)
     return varint(length + 1) if flexible else _I32.pack(length)

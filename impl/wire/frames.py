@@ -37,6 +37,8 @@ class FrameReader:
         self._stream = stream
         self.limit = max_frame_bytes
         """The largest frame that is accepted; it may be changed between frames."""
+        self.progressed_at = trio.current_time()
+        """When something was last received, in trio's time."""
         self._buffer: Payload = b""
         self._position = 0
 
@@ -70,6 +72,7 @@ class FrameReader:
     async def read_ahead(self) -> bool:
         """Receive once more into the buffer; False at the end of the stream. Safe to cancel."""
         data = await self._stream.receive_some()
+        self.progressed_at = trio.current_time()
         rest = self._buffer[self._position :] if self._available else b""
         self._buffer = bytes(rest) + data if rest else bytes(data)
         self._position = 0
@@ -98,10 +101,22 @@ class FrameReader:
         frame[: len(received)] = received
         filled = len(received)
         self._buffer, self._position = b"", 0
+        view = memoryview(frame)
         while filled < size:
-            data = await self._stream.receive_some(min(size - filled, 1 << 20))
-            if not data:
+            count = await self._receive_into(view[filled:])
+            if not count:
                 raise ConnectionLostError(f"the connection ended after {filled} of the {size} bytes of a frame")
-            frame[filled : filled + len(data)] = data
-            filled += len(data)
-        return memoryview(frame).toreadonly()
+            filled += count
+            self.progressed_at = trio.current_time()
+        return view.toreadonly()
+
+    async def _receive_into(self, view: memoryview) -> int:
+        """Receive once into the view, without another copy where the stream can; the bytes received."""
+        if isinstance(self._stream, trio.SocketStream):
+            try:
+                return await self._stream.socket.recv_into(view)
+            except OSError as error:
+                raise trio.BrokenResourceError(f"the connection broke: {error}") from error
+        data = await self._stream.receive_some(min(len(view), 1 << 20))
+        view[: len(data)] = data
+        return len(data)

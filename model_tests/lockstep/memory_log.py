@@ -79,7 +79,7 @@ class MemoryLog:
     def append_as_follower(self, batches: Buffer) -> None:
         self.records += self.decode(batches)
 
-    def read(self, offset: int, max_bytes: int, end_offset: int) -> bytes:
+    def fetch(self, offset: int, max_bytes: int, end_offset: int) -> bytes:
         count = max(1, max_bytes // _RECORD.size)
         chosen = self.records[offset : min(end_offset, offset + count)]
         return b"".join(_RECORD.pack(record.epoch, record.value) for record in chosen)

@@ -63,7 +63,7 @@ class StoredLog:
     def append_as_follower(self, batches: Buffer) -> None:
         self._log.append_as_follower(batches)
 
-    def read(self, offset: int, max_bytes: int, end_offset: int) -> bytes:
+    def fetch(self, offset: int, max_bytes: int, end_offset: int) -> bytes:
         return self._log.read(offset, max_bytes, end_offset)
 
     def truncate_to(self, offset: int) -> None:

@@ -286,6 +286,7 @@ async def test_only_followers_that_hold_the_offset_are_preferred() -> None:
         assert (await asker.fetch(0, rack_id="b")).preferred_read_replica == 2, "it holds more"
         leader = asker.cluster.replica(0, "t")
         asker.cluster.pause(2)
+        await trio.sleep(1)
         for follower in (1, 2):
             leader.remote_replicas[follower].log_end_offset = 0
         assert (await asker.fetch(1, rack_id="b")).preferred_read_replica == -1, "nobody holds it"

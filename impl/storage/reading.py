@@ -1,0 +1,65 @@
+"""Reading a log without copying it: a stretch of a file instead of its bytes.
+
+What is small is read at once. For what is large the log hands out where it lies: whoever only sends it on never holds
+it in memory, and a slow reader costs a broker nothing but a connection. Segments that are deleted keep their files open
+until `file.delete.delay.ms` has passed, so that what has been handed out can be sent in peace; after that, and where a
+log is cut, reading fails.
+"""
+
+from __future__ import annotations
+
+import errno
+from typing import Protocol, runtime_checkable
+
+import attrs
+
+from impl.ports.disk import Buffer, File
+from impl.wire.lazy import LazyRecords
+
+LAZY_BYTES = 64 << 10
+"""From here on handing out a place is cheaper than reading."""
+
+
+@runtime_checkable
+class DescribedFile(Protocol):
+    """A file that the operating system knows by a descriptor."""
+
+    def read(self, position: int, size: int) -> bytes: ...
+
+    def descriptor(self) -> int:
+        """Good until the next use of the disk."""
+
+
+@attrs.frozen(eq=False)
+class FileRegion(LazyRecords):
+    """`size` bytes of a file from `position` on."""
+
+    file: DescribedFile
+    position: int
+    size: int
+
+    def __len__(self) -> int:
+        return self.size
+
+    def read(self, start: int, size: int) -> bytes:
+        try:
+            data = self.file.read(self.position + start, size)
+        except ValueError as error:  # the file was closed
+            raise OSError(errno.EBADF, str(error)) from error
+        if len(data) != size:
+            raise OSError(errno.EIO, f"{len(data)} of {size} bytes are left of what was to be read: the log was cut")
+        return data
+
+    @property
+    def place(self) -> tuple[int, int]:
+        try:
+            return self.file.descriptor(), self.position
+        except ValueError as error:
+            raise OSError(errno.EBADF, str(error)) from error
+
+
+def region(file: File, position: int, size: int) -> Buffer | FileRegion:
+    """The bytes [position, position + size), or where they are."""
+    if size >= LAZY_BYTES and isinstance(file, DescribedFile):
+        return FileRegion(file, position, size)
+    return file.read(position, size)
