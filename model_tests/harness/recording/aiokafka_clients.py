@@ -127,6 +127,8 @@ class AiokafkaAdmin:
         await self._admin.start()
 
     def create_topic(self, topic: str, partitions: int, replication_factor: int) -> None:
+        if replication_factor < 0:  # aiokafka cannot ask for the cluster's default
+            replication_factor = min(3, len(self._loop.run(self._admin.describe_cluster())["brokers"]))
         new = NewTopic(topic, num_partitions=partitions, replication_factor=replication_factor)
         answer = self._loop.run(self._admin.create_topics([new]))
         for _, code, *rest in answer.topic_errors:

@@ -134,7 +134,7 @@ class ConfluentKafkaAdmin:
         raise UnavailableError(f"topic {topic} has no leaders {REQUEST_SECONDS:.0f} s after it was created")
 
     def _connect(self) -> None:
-        """Wait for a first answer: librdkafka fails one that comes while it changes from bootstrap to brokers' names."""
+        """Wait for a first answer: librdkafka fails one while it goes from bootstrap to brokers."""
         deadline = time.monotonic() + CONNECT_SECONDS
         while True:
             try:

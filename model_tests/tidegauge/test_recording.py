@@ -1,0 +1,81 @@
+"""`tidegauge record`: a history from a real cluster by a real client, and what stands in its way told in words."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from linearizability import files
+from linearizability.check import check
+from linearizability.history import Kind
+from model_tests.harness.recording.clients import LIBRARIES
+from tidegauge import running_cluster
+from tidegauge.__main__ import run
+
+BRIEF = ("--seconds", "1", "--partitions", "2", "--rate", "50")
+
+
+@pytest.fixture(scope="module")
+def bootstrap() -> Any:
+    with running_cluster(brokers=1) as cluster:
+        yield str(cluster.bootstrap_servers)
+
+
+@pytest.mark.parametrize("client", LIBRARIES)
+def test_what_a_library_sees_is_a_history_that_holds(
+    bootstrap: str, client: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "history.parquet"
+    words = ("record", "--bootstrap", bootstrap, "--client", client, "--out", str(out), "--json", *BRIEF)
+    assert run(words) == 0, capsys.readouterr()
+    told = json.loads(capsys.readouterr().out)
+    assert told["unsettled"] == []
+    operations = files.read(out)
+    assert check(operations).valid
+    assert told["operations"]["produce"]["ok"] == (operations.kind == Kind.PRODUCE).sum() > 10
+    assert (operations.kind == Kind.SETTLED).sum() == 2
+
+
+@pytest.mark.parametrize("acks", ["1", "0"])
+def test_weaker_acknowledgements_are_recorded_as_such(bootstrap: str, acks: str, tmp_path: Path) -> None:
+    out = tmp_path / "history.parquet"
+    assert run(("record", "--bootstrap", bootstrap, "--acks", acks, "--out", str(out), *BRIEF)) == 0
+    operations = files.read(out)
+    assert set(operations.acks[operations.kind == Kind.PRODUCE].tolist()) == {int(acks)}
+    assert check(operations).valid
+
+
+def test_the_topic_is_removed_unless_it_is_to_be_kept(bootstrap: str, tmp_path: Path) -> None:
+    from confluent_kafka.admin import AdminClient
+
+    words = ("record", "--bootstrap", bootstrap, "--out", str(tmp_path / "history.parquet"), *BRIEF)
+    assert run((*words, "--topic", "goes")) == 0
+    assert run((*words, "--topic", "stays", "--keep-topic")) == 0
+    topics = AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=10).topics
+    assert "goes" not in topics
+    assert "stays" in topics
+    assert run((*words, "--topic", "stays")) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--rate", "0"), "--rate 0.0: give more than 0"),
+        (("--set", "linger.ms"), "--set linger.ms: give name=value"),
+        (("--set", "lingering=1"), 'No such configuration property: "lingering"'),
+        (("--acks", "1", "--client", "aiokafka"), "use acks=all"),
+        (("--out", "history.json"), "name a .parquet file"),
+        (("--replication-factor", "7"), "INVALID_REPLICATION_FACTOR|eplication factor"),
+    ],
+)
+def test_what_cannot_be_recorded_is_told(
+    bootstrap: str, words: tuple[str, ...], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = () if "--out" in words else ("--out", str(tmp_path / "history.parquet"))
+    assert run(("record", "--bootstrap", bootstrap, *out, *words)) == 2
+    error = capsys.readouterr().err
+    assert any(part in error for part in told.split("|")), error
+    assert "bug in tidegauge" not in error
