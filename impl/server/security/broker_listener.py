@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from impl.server.config import ServerConfig
     from impl.server.security.principals import PrincipalMapping
     from impl.server.security.sasl_gate import SaslGate
+
+LAST_WORDS_S: Final = 0.5
+"""How long a peer that was turned away may take to close the connection before it is closed here."""
 
 GOODBYE_TIMEOUT_S: Final = 1.0
 """How long a peer's end of TLS may take to hear that a connection is closed."""
@@ -80,7 +84,7 @@ class BrokerListener:
         if self._awaits_metadata:
             await self._broker.unfenced.wait()
         if self._tls is None:
-            return await Connection(stream, self._service).serve()
+            return await self._serve(stream, ANONYMOUS)
         from impl.ports.tls import TlsHandshakeError, accept, peer_name
         from impl.server.security.principals import NoPrincipalError
 
@@ -90,9 +94,15 @@ class BrokerListener:
             principal = ANONYMOUS if name is None else Principal("User", self._mapping.name(name))
         except (TlsHandshakeError, NoPrincipalError) as error:
             return str(error)
-        reason = await Connection(secured, self._service, principal).serve()
+        reason = await self._serve(secured, principal)
         with trio.move_on_after(GOODBYE_TIMEOUT_S):
             await secured.aclose()
+        return reason
+
+    async def _serve(self, stream: trio.abc.Stream, principal: Principal) -> str | None:
+        reason = await Connection(stream, self._service, principal).serve()
+        if reason is not None and self._service.gate is not None:
+            await _let_read(stream)
         return reason
 
     def _prepare_tls(self, config: ServerConfig) -> None:
@@ -122,3 +132,10 @@ class BrokerListener:
         metadata = self._broker.metadata
         server = sasl_server(config, self._broker.clock, randomness, lambda: metadata.image.scram_credentials)
         return partial(SaslGate, server)
+
+
+async def _let_read(stream: trio.abc.Stream) -> None:
+    """Give a peer that was turned away the time to read why: some clients drop what comes with the end of a stream."""
+    with trio.move_on_after(LAST_WORDS_S), contextlib.suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+        while await stream.receive_some():
+            pass  # what else it sends is not looked at
