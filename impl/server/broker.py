@@ -29,7 +29,7 @@ from impl.controller.configs import ALL_BROKERS
 from impl.partition.replica import PartitionReplica
 from impl.ports.clock import Clock
 from impl.ports.disk import Disk
-from impl.ports.network import Address, Network
+from impl.ports.network import Address, Network, peer_host
 from impl.ports.randomness import Randomness, SystemRandomness
 from impl.server.actions import BrokerActions
 from impl.server.api_versions import api_versions_response, invalid_request, names_its_software
@@ -47,6 +47,7 @@ from impl.server.metadata import MetadataCache
 from impl.server.partitions import Partitions
 from impl.server.peers import Peers
 from impl.server.producer_ids import ProducerIdAllocator
+from impl.server.quotas import Quotas
 from impl.server.replica_fetchers import ReplicaFetchers
 from impl.server.security.acl_authorizer import make_authorizer
 from impl.server.security.broker_listener import BrokerListener
@@ -85,7 +86,6 @@ class Node:
     bound: Mapping[str, Address] = attrs.field(factory=dict)
     """Where an earlier process of this node listened, by listener; there it listens again."""
 
-
     @property
     def log_directories(self) -> list[str]:
         """The paths of `log.dirs`, relative ones within the node's directory; that one itself where none are named."""
@@ -112,6 +112,8 @@ class Broker:
         """Where it listens for other brokers, and for whoever is trusted like one."""
         self.broker_epoch = -1
         """-1 until this process has registered."""
+        self.is_leaving = False
+        """Whether it has asked the controller to let it go."""
         self.nursery: trio.Nursery
         self.controller: ControllerLink
         self.halted: str | None = None
@@ -145,7 +147,10 @@ class Broker:
         self._node = node
         self._controller_address = controller
         self._connections = 0
-        handlers: dict[ApiKey, Handler] = {key: partial(handle, self) for key, handle in HANDLERS.items()}
+        self.quotas = Quotas(self.clock, self.config, lambda: self.metadata.image)
+        handlers: dict[ApiKey, Handler] = {
+            key: self.quotas.governing(partial(handle, self)) for key, handle in HANDLERS.items()
+        }
         handlers[ApiKey.API_VERSIONS] = self._handle_api_versions
         self._versions = {key: BROKER_APIS[key] for key in BROKER_APIS if key in handlers}
         self._service = Service(
@@ -189,6 +194,12 @@ class Broker:
         return {listener.spec.name: listener.address for listener in self.listeners}
 
     @property
+    def stopped_cleanly_in(self) -> int:
+        """The broker epoch of the process that used the log directories last, if it stopped cleanly and this one has
+        not registered yet; else -1."""
+        return self.partitions.directories.stopped_cleanly_in if self.broker_epoch < 0 else -1
+
+    @property
     def trigger(self) -> BrokerActions:
         """The same as `actions`."""
         return self.actions
@@ -201,6 +212,7 @@ class Broker:
             self._dynamic = dynamic
             self.config = with_dynamic(self._node.config, dynamic)
             self.partitions.reconfigure(self.config)
+        self.quotas.apply(image.client_quotas)
 
     def start_soon(self, task: Callable[..., Awaitable[Any]], *args: Any) -> None:
         """Run a task for as long as the broker runs."""
@@ -235,6 +247,8 @@ class Broker:
             return
         self._connections += 1
         try:
+            if wait_ms := self.quotas.connection_wait_ms(peer_host(stream)):
+                await trio.sleep(wait_ms / 1000)
             if (reason := await listener.serve_stream(stream)) is not None:
                 self.closed_connections = [*self.closed_connections[-99:], reason]
         finally:
@@ -252,7 +266,7 @@ class Broker:
 
     def stop(self) -> None:
         """A clean shutdown's last act, before the nursery is cancelled: logs flushed, checkpoints written."""
-        self.partitions.close()
+        self.partitions.close(self.broker_epoch)
 
     def abandon(self) -> None:
         """Let go of all files as they are, when the nursery was cancelled without a `stop`."""

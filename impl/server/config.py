@@ -98,6 +98,27 @@ class ServerConfig(SecuritySettings):
     )
     producer_id_expiration_check_interval_ms: int = whole(600_000, doc="How often idle producers are looked for.")
 
+    delete_topic_enable: bool = flag(True, "Whether topics can be deleted.")
+    auto_leader_rebalance_enable: bool = flag(True, "Whether preferred leaders are put back by time.")
+    leader_imbalance_check_interval_seconds: int = whole(
+        300, doc="How often the controller looks for leaders to put back.", kind=LONG
+    )
+    leader_imbalance_per_broker_percentage: int = whole(
+        10, least=0, doc="Share of a broker's preferred partitions that others may lead before they are put back."
+    )
+    controlled_shutdown_enable: bool = flag(True, "Whether a broker hands over what it leads before it stops.")
+    controlled_shutdown_max_retries: int = whole(
+        3, least=0, doc="How often a broker that is to stop asks again before it leaves as the last in sync."
+    )
+    controlled_shutdown_retry_backoff_ms: int = whole(
+        5_000, doc="Wait before a broker that is to stop asks again.", kind=LONG
+    )
+
+    quota_window_num: int = whole(11, doc="Windows over which clients' rates are measured.")
+    quota_window_size_seconds: int = whole(1, doc="Length of such a window, in seconds.")
+    controller_quota_window_num: int = whole(11, doc="Windows over which changes of the cluster are measured.")
+    controller_quota_window_size_seconds: int = whole(1, doc="Length of such a window, in seconds.")
+
     broker_heartbeat_interval_ms: int = whole(2_000, doc="How often a broker renews its session.")
     broker_session_timeout_ms: int = whole(9_000, doc="A broker that is not heard of for this long is fenced.")
     controller_quorum_request_timeout_ms: int = whole(2_000, doc="How long a broker waits for the controller's answer.")
