@@ -7,7 +7,6 @@ from typing import Final
 from kio.schema.errors import ErrorCode
 
 from impl.server.absent_coordinators import (
-    NO_GROUPS,
     NO_SHARE_GROUPS,
     handle_describe_groups,
     handle_find_coordinator,
@@ -20,6 +19,12 @@ from impl.server.absent_coordinators import (
     on_transaction,
     refusing,
     refusing_each,
+)
+from impl.server.absent_topics import (
+    handle_add_partitions_to_txn,
+    handle_consumer_group_heartbeat,
+    handle_offset_delete,
+    handle_txn_offset_commit,
 )
 from impl.server.authorization import Operation
 from impl.server.forwarding import BrokerHandler, on_cluster
@@ -45,19 +50,17 @@ _GROUPS: Final[dict[ApiKey, BrokerHandler]] = {
     ApiKey.DESCRIBE_GROUPS: handle_describe_groups,
     ApiKey.LIST_GROUPS: handle_list_groups,
     ApiKey.DELETE_GROUPS: refusing_each("groups_names", "results", NOT_FOUND, on_each_group(DELETE)),
-    ApiKey.OFFSET_DELETE: refusing(NOT_FOUND, on_group(DELETE)),
-    ApiKey.CONSUMER_GROUP_HEARTBEAT: refusing(OFF, on_group(READ), NO_GROUPS),
+    ApiKey.OFFSET_DELETE: handle_offset_delete,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: handle_consumer_group_heartbeat,
     ApiKey.CONSUMER_GROUP_DESCRIBE: refusing_each("group_ids", "groups", NOT_FOUND, on_each_group(DESCRIBE)),
 }
 
 _TRANSACTIONS: Final[dict[ApiKey, BrokerHandler]] = {
-    ApiKey.ADD_PARTITIONS_TO_TXN: refusing_each(
-        "transactions", "results_by_transaction", NO_TRANSACTION, on_transaction(WRITE)
-    ),
+    ApiKey.ADD_PARTITIONS_TO_TXN: handle_add_partitions_to_txn,
     ApiKey.ADD_OFFSETS_TO_TXN: refusing(NO_TRANSACTION, on_transaction(WRITE, group=True)),
     ApiKey.END_TXN: refusing(NO_TRANSACTION, on_transaction(WRITE)),
     ApiKey.WRITE_TXN_MARKERS: refusing(OFF, on_cluster(CLUSTER_ACTION)),
-    ApiKey.TXN_OFFSET_COMMIT: refusing(NO_TRANSACTION, on_transaction(WRITE, group=True)),
+    ApiKey.TXN_OFFSET_COMMIT: handle_txn_offset_commit,
     ApiKey.DESCRIBE_TRANSACTIONS: refusing_each(
         "transactional_ids", "transaction_states", ErrorCode.transactional_id_not_found, on_transaction(DESCRIBE)
     ),
