@@ -44,12 +44,13 @@ class Elections(ControllerState):
 
         A broker that is about to stop leads only where it is the last of the ISR.
         """
-        live = [replica for replica in registration.replicas if self.image.is_active(replica)]
+        online = [replica for replica in registration.replicas if replica not in registration.offline_replicas]
+        live = [replica for replica in online if self.image.is_active(replica)]
         for candidates in (registration.isr, registration.elr):
             for replica in live:
                 if replica in candidates:
                     return Elected(replica, unclean=False)
-        for replica in registration.replicas:
+        for replica in online:
             if replica in registration.isr and self.image.is_unfenced(replica):
                 return Elected(replica, unclean=False)
         if unclean and live:

@@ -29,6 +29,7 @@ from impl.controller.records import (
     RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
     RemoveUserScramCredentialRecord,
+    ReplicaDirectoryRecord,
     TopicRecord,
     UnregisterBrokerRecord,
     UserScramCredentialRecord,
@@ -52,6 +53,8 @@ class BrokerRegistration:
     """About to stop: it serves, but is neither elected nor given replicas (KIP-841)."""
     listeners: tuple[tuple[str, str, int, int], ...] = ()
     """(name, host, port, security protocol) of each listener; `host` and `port` are those for other brokers."""
+    directories: tuple[str, ...] = ()
+    """Ids of the log directories that are online."""
 
     def endpoint(self, listener: str) -> tuple[str, int] | None:
         """Where a client that came by a listener reaches this broker; None when it has no such listener."""
@@ -77,6 +80,8 @@ class TopicImage:
     topic_id: str
     configs: dict[str, str] = attrs.field(factory=dict)
     partitions: dict[int, PartitionRegistration] = attrs.field(factory=dict)
+    directories: dict[tuple[int, int], str] = attrs.field(factory=dict)
+    """(partition, broker) -> id of the log directory, as far as the broker has said."""
 
 
 class ClusterImage:
@@ -154,6 +159,7 @@ class ClusterImage:
             record.rack,
             record.fenced,
             listeners=record.listeners,
+            directories=record.directories,
         )
 
     def _broker_registration_change(self, record: BrokerRegistrationChangeRecord) -> None:
@@ -164,7 +170,11 @@ class ClusterImage:
             in_controlled_shutdown=(
                 old.in_controlled_shutdown if record.in_controlled_shutdown is None else record.in_controlled_shutdown
             ),
+            directories=old.directories if record.directories is None else record.directories,
         )
+
+    def _replica_directory(self, record: ReplicaDirectoryRecord) -> None:
+        self.topics[record.topic].directories[record.partition, record.broker_id] = record.directory
 
     def _unregister_broker(self, record: UnregisterBrokerRecord) -> None:
         del self.brokers[record.broker_id]
@@ -263,6 +273,9 @@ def changed(old: PartitionRegistration, record: PartitionChangeRecord) -> Partit
         last_known_leader=old.last_known_leader if record.last_known_leader is None else record.last_known_leader,
         adding_replicas=old.adding_replicas if record.adding_replicas is None else record.adding_replicas,
         removing_replicas=old.removing_replicas if record.removing_replicas is None else record.removing_replicas,
+        offline_replicas=(
+            old.offline_replicas if record.offline_replicas is None else frozenset(record.offline_replicas)
+        ),
     )
 
 
@@ -270,6 +283,7 @@ _APPLY: Final[dict[type[Any], Callable[[ClusterImage, Any], None]]] = {
     ControllerEpochRecord: ClusterImage._controller_epoch,
     RegisterBrokerRecord: ClusterImage._register_broker,
     BrokerRegistrationChangeRecord: ClusterImage._broker_registration_change,
+    ReplicaDirectoryRecord: ClusterImage._replica_directory,
     UnregisterBrokerRecord: ClusterImage._unregister_broker,
     TopicRecord: ClusterImage._topic,
     RemoveTopicRecord: ClusterImage._remove_topic,

@@ -48,6 +48,8 @@ class IsrChanges(Membership):
             return ErrorCode.invalid_update_version
         if not request.isr or not request.members.issubset(registration.replicas):
             return ErrorCode.invalid_request
+        if request.members & registration.offline_replicas:
+            return ErrorCode.ineligible_replica
         if not all(self.is_eligible_for_isr(broker_id, broker_epoch) for broker_id, broker_epoch in request.isr):
             return ErrorCode.ineligible_replica
         if any(map(self.image.is_shutting_down, request.members - registration.isr)):

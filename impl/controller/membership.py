@@ -24,12 +24,12 @@ from collections.abc import Callable
 import attrs
 from kio.schema.errors import ErrorCode
 
+from impl.controller.directories import Directories
 from impl.controller.records import (
     BrokerRegistrationChangeRecord,
     RegisterBrokerRecord,
     UnregisterBrokerRecord,
 )
-from impl.controller.replica_lists import ReplicaLists
 from impl.partition.messages import UNKNOWN_BROKER_EPOCH
 from impl.partition.registration import PartitionRegistration
 
@@ -44,7 +44,7 @@ class HeartbeatAnswer:
     should_shut_down: bool = False
 
 
-class Membership(ReplicaLists):
+class Membership(Directories):
     """The controller's part in who belongs to the cluster."""
 
     def register_broker(
@@ -55,6 +55,7 @@ class Membership(ReplicaLists):
         port: int,
         rack: str | None = None,
         listeners: tuple[tuple[str, str, int, int], ...] = (),
+        directories: tuple[str, ...] = (),
         stopped_cleanly_in: int = UNKNOWN_BROKER_EPOCH,
     ) -> int:
         """A new process of `broker_id` joins: its broker epoch. It must heartbeat to be unfenced.
@@ -65,13 +66,17 @@ class Membership(ReplicaLists):
         self.sessions.pop(broker_id, None)
         clean = self.is_last_process(broker_id, stopped_cleanly_in)
         self._change_broker(
-            RegisterBrokerRecord(broker_id, broker_epoch, host, port, rack, listeners=listeners),
+            RegisterBrokerRecord(
+                broker_id, broker_epoch, host, port, rack, listeners=listeners, directories=directories
+            ),
             lambda topic, registration: (
                 self.without(topic, registration, broker_id, clean=True)
                 if clean
                 else self.on_unclean_registration(topic, registration, broker_id)
             ),
         )
+        self._look_at_directories(broker_id)
+        self._commit()
         return broker_epoch
 
     def is_last_process(self, broker_id: int, broker_epoch: int) -> bool:

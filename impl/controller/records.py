@@ -48,6 +48,18 @@ class BrokerRegistrationChangeRecord:
     broker_epoch: int
     fenced: bool | None = None
     in_controlled_shutdown: bool | None = None
+    directories: tuple[str, ...] | None = None
+    """Ids of the log directories that are online now."""
+
+
+@attrs.frozen
+class ReplicaDirectoryRecord:
+    """A broker has its replica of a partition in this log directory (KIP-858)."""
+
+    topic: str
+    partition: int
+    broker_id: int
+    directory: str
 
 
 @attrs.frozen
@@ -136,6 +148,7 @@ class PartitionChangeRecord:
     replicas: tuple[int, ...] | None = None
     adding_replicas: tuple[int, ...] | None = None
     removing_replicas: tuple[int, ...] | None = None
+    offline_replicas: tuple[int, ...] | None = None
 
 
 @attrs.frozen
@@ -197,6 +210,7 @@ MetadataRecord: TypeAlias = (
     ControllerEpochRecord
     | RegisterBrokerRecord
     | BrokerRegistrationChangeRecord
+    | ReplicaDirectoryRecord
     | UnregisterBrokerRecord
     | TopicRecord
     | RemoveTopicRecord
@@ -218,6 +232,7 @@ RECORD_TYPES: Final[dict[str, type[Any]]] = {
         ControllerEpochRecord,
         RegisterBrokerRecord,
         BrokerRegistrationChangeRecord,
+        ReplicaDirectoryRecord,
         UnregisterBrokerRecord,
         TopicRecord,
         RemoveTopicRecord,

@@ -134,13 +134,16 @@ def change_record(
         replicas=None if new.replicas == old.replicas else new.replicas,
         adding_replicas=None if new.adding_replicas == old.adding_replicas else new.adding_replicas,
         removing_replicas=None if new.removing_replicas == old.removing_replicas else new.removing_replicas,
+        offline_replicas=(
+            None if new.offline_replicas == old.offline_replicas else tuple(sorted(new.offline_replicas))
+        ),
     )
 
 
 def decided(registration: PartitionRegistration) -> tuple[object, ...]:
     """What a change of the partition changes, besides its epochs."""
     r = registration
-    return r.leader, r.isr, r.elr, r.replicas, r.adding_replicas, r.removing_replicas
+    return r.leader, r.isr, r.elr, r.replicas, r.adding_replicas, r.removing_replicas, r.offline_replicas
 
 
 def fences_departed(old: PartitionRegistration, new: PartitionRegistration) -> bool:

@@ -29,6 +29,8 @@ class PartitionRegistration:
     """Of `replicas` those that a reassignment brings (KIP-455)."""
     removing_replicas: tuple[int, ...] = ()
     """Of `replicas` those that go once all others are in sync."""
+    offline_replicas: frozenset[int] = frozenset()
+    """Replicas whose log directory has failed; their brokers may be live all the same."""
 
     @property
     def is_reassigned(self) -> bool:
