@@ -41,6 +41,7 @@ from impl.server.directory_failures import DirectoryFailures
 from impl.server.directory_moves import DirectoryMoves
 from impl.server.fetch_sessions import LARGEST_SESSION_ID, FetchSessions
 from impl.server.handlers import HANDLERS
+from impl.server.idle_connections import IdleConnections
 from impl.server.isr_proposals import IsrProposals
 from impl.server.log_cleaner import LogCleaner
 from impl.server.metadata import MetadataCache
@@ -133,6 +134,7 @@ class Broker:
         self.directory_failures = DirectoryFailures(self)
         self.directory_moves = DirectoryMoves(self)
         self.cleaner = LogCleaner(self)
+        self.idle_connections = IdleConnections(node.clock, self.config.connections_max_idle_ms)
         self.fetch_sessions = FetchSessions(
             self.config.max_incremental_fetch_session_cache_slots,
             lambda: int.from_bytes(node.randomness.token(4), "big") % LARGEST_SESSION_ID + 1,
@@ -159,6 +161,8 @@ class Broker:
             self.clock,
             self.config.socket_request_max_bytes,
             interference=self._interference(node.interference),
+            turns=trio.Semaphore(self.config.queued_max_requests),
+            idle=self.idle_connections,
         )
         self.authorizer = make_authorizer(self.config, lambda: self.metadata.image.acls)
         self.listeners = [
@@ -236,6 +240,7 @@ class Broker:
                 task_status.started(self.address)
                 if self.timers:
                     nursery.start_soon(self.actions.run_timers)
+                    nursery.start_soon(self.idle_connections.run)
         finally:
             with trio.CancelScope(shield=True):
                 for listener in self.listeners:

@@ -34,6 +34,7 @@ from impl.ports.network import abort, peer_host
 from impl.server.api_versions import unsupported_version
 from impl.server.authorization import ANONYMOUS, AllowAll, Authorizer, Principal
 from impl.server.context import Handler, RequestContext
+from impl.server.idle_connections import IdleConnections
 from impl.server.sending import send_parts
 from impl.wire.apis import PRODUCE_SERVED_FROM, ApiKey, VersionRange
 from impl.wire.codecs import (
@@ -88,6 +89,8 @@ class Service:
     """What befalls requests by order of whoever embeds the cluster."""
     turns: trio.Semaphore | None = None
     """Requests that may be handled at once, `queued.max.requests`; those in the purgatory do not count."""
+    idle: IdleConnections | None = None
+    """Closes connections that are idle."""
 
 
 class Connection:
@@ -126,7 +129,13 @@ class Connection:
         """
         async with trio.open_nursery() as nursery:
             self._watchers = nursery
-            reason = await self._serve()
+            if self._service.idle is not None:
+                self._service.idle.add(self)
+            try:
+                reason = await self._serve()
+            finally:
+                if self._service.idle is not None:
+                    self._service.idle.discard(self)
             nursery.cancel_scope.cancel()
         return reason
 
