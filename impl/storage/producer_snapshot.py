@@ -128,9 +128,9 @@ class ProducerSnapshots(LogObserver):
     def _remove_strays(self) -> None:
         """Remove those that belong to no segment, but for the last: a clean shutdown may have written it."""
         bases = {segment.base_offset for segment in self._log.segments}
-        last = self._offsets[-1] if self._offsets else None
-        for offset in list(self._offsets):
-            if offset not in bases and (offset != last or offset > self._log.log_end_offset):
+        last = max((offset for offset in self._offsets if offset <= self._log.log_end_offset), default=None)
+        for offset in self._offsets.copy():
+            if offset not in bases and offset != last:
                 self._remove(offset)
 
     # --- what happens to the log -------------------------------------------------------------------------------
