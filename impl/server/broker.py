@@ -16,10 +16,11 @@ is cancelled: a crash is the host's doing (it cuts disk and network, then cancel
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 import attrs
@@ -56,9 +57,13 @@ from impl.server.security.listeners import plan_listeners
 from impl.server.trace import Tracer
 from impl.storage.log_directories import LogDirectories
 from impl.wire.apis import BROKER_APIS, ApiKey
+from impl.wire.codecs import api_name
 
 if TYPE_CHECKING:
     from impl.server.interference import Interference, ServerInterference
+
+
+LOGGER: Final = logging.getLogger(__name__)
 
 
 @attrs.frozen
@@ -161,6 +166,7 @@ class Broker:
             self.clock,
             self.config.socket_request_max_bytes,
             interference=self._interference(node.interference),
+            on_failure=self._note_failure,
             turns=trio.Semaphore(self.config.queued_max_requests),
             idle=self.idle_connections,
         )
@@ -171,6 +177,8 @@ class Broker:
         """The first is for other brokers."""
         self.closed_connections: list[str] = []
         """Why connections were closed that broke the rules or were lost; the latest ones."""
+        self.failed_requests: list[str] = []
+        """Requests that failed in a way that nobody foresaw, each with its error; the latest ones."""
 
     def _interference(self, orders: Interference | None) -> ServerInterference | None:
         if orders is None:
@@ -263,6 +271,12 @@ class Broker:
         if not names_its_software(request, context.api_version):
             return invalid_request()
         return api_versions_response(self._versions, self.metadata.image.offset, context.api_version)
+
+    def _note_failure(self, context: RequestContext, error: Exception) -> None:
+        """A handler failed in a way that nobody foresaw: its client gets UNKNOWN_SERVER_ERROR, and we the trace."""
+        name = api_name(context.api_key)
+        self.failed_requests = [*self.failed_requests[-99:], f"{name}: {error!r}"]
+        LOGGER.error("broker %s failed at %s of version %s", self.id, name, context.api_version, exc_info=error)
 
     def halt(self, reason: str) -> None:
         """Stop serving at once, as after a crash: there is nothing that this broker could still do."""

@@ -24,16 +24,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Final, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import attrs
 import trio
+from kio.schema.errors import ErrorCode
 
 from impl.ports.clock import Clock
 from impl.ports.network import abort, peer_host
 from impl.server.api_versions import unsupported_version
 from impl.server.authorization import ANONYMOUS, AllowAll, Authorizer, Principal
 from impl.server.context import Handler, RequestContext
+from impl.server.error_answers import error_answer
 from impl.server.idle_connections import IdleConnections
 from impl.server.sending import send_parts
 from impl.wire.apis import PRODUCE_SERVED_FROM, ApiKey, VersionRange
@@ -87,10 +90,25 @@ class Service:
     """Makes a connection's gate, which its peer passes by authenticating; None lets everybody in."""
     interference: ServerInterference | None = None
     """What befalls requests by order of whoever embeds the cluster."""
+    on_failure: Callable[[RequestContext, Exception], None] | None = None
+    """Told of handlers that failed in a way that nobody foresaw; without it their errors go through."""
     turns: trio.Semaphore | None = None
     """Requests that may be handled at once, `queued.max.requests`; those in the purgatory do not count."""
     idle: IdleConnections | None = None
     """Closes connections that are idle."""
+
+
+FORESEEN: Final = (
+    AssertionError,
+    ConnectionLostError,
+    FrameTooLargeError,
+    MalformedMessageError,
+    OSError,
+    RefusedError,
+    trio.BrokenResourceError,
+    trio.ClosedResourceError,
+)
+"""What ends a connection, and what must end a server: a broken promise of ours, a disk that fails."""
 
 
 class Connection:
@@ -257,16 +275,27 @@ class Connection:
             self.client_host,
             self._service.authorizer,
         )
-        handler = self._service.handlers[ApiKey(api_key)]
-        if (interference := self._service.interference) is None:
-            answer = await handler(request.message, context)
-        else:
-            answer = await interference.handle(handler, request.message, context)
+        answer = await self._outcome(request.message, context)
         if answer is not None:
             await self._answer(encode_answer(answer, version, correlation_id))
         if self._muted_s:
             seconds, self._muted_s = self._muted_s, 0.0
-            await self.while_connected(lambda: trio.sleep(seconds))
+            await self.while_connected(partial(trio.sleep, seconds))
+
+    async def _outcome(self, message: Any, context: RequestContext) -> Any:
+        """What the handler answers. One that fails in a way that nobody foresaw harms nothing but its request."""
+        handler = self._service.handlers[ApiKey(context.api_key)]
+        try:
+            if (interference := self._service.interference) is None:
+                return await handler(message, context)
+            return await interference.handle(handler, message, context)
+        except FORESEEN:
+            raise
+        except Exception as error:
+            if self._service.on_failure is None:
+                raise
+            self._service.on_failure(context, error)
+            return error_answer(message, ErrorCode.unknown_server_error)
 
     def mute(self, seconds: float) -> None:
         """Look at no further request for so long, once the one at hand is answered (KIP-219)."""

@@ -60,7 +60,8 @@ def answered(request: Payload, version: int) -> Any:
     key = int(request.__api_key__)
     received = decode_canonical_request(encode_request(request, 7, "me")[LENGTH.size :])
     canonical = error_answer(received.message, ERROR, "why")
-    frame = b"".join(encode_answer(canonical, version, 7))
+    parts: list[Any] = encode_answer(canonical, version, 7)
+    frame = b"".join(parts)
     decoded = decode_response(frame[LENGTH.size :], key, version)
     assert decoded.correlation_id == 7
     return decoded.message

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 import pytest
 import trio
+from kafka.protocol.broker_version_data import BrokerVersionData
 from kio.schema.api_versions.v4.request import ApiVersionsRequest
 from kio.schema.errors import ErrorCode
 
@@ -50,3 +52,36 @@ def test_every_version_is_answered(key: ApiKey) -> None:
                 await peer.stream.aclose()
 
     trio.run(ask_all)
+
+
+def test_a_handler_that_fails_harms_nothing_but_its_request(caplog: pytest.LogCaptureFixture) -> None:
+    async def fail(request: Any, context: Any) -> Any:
+        raise KeyError("nobody foresaw this")
+
+    async def ask() -> None:
+        async with Cluster(brokers=1, host="tcp") as cluster:
+            broker = cluster.broker(0)
+            handlers: Any = broker._service.handlers
+            handlers[ApiKey.CREATE_TOPICS] = fail
+            peer = await connected(cluster)
+            answer = await peer.ask(sample(request_class(ApiKey.CREATE_TOPICS, 7)))
+            assert [(topic.name, topic.error_code) for topic in answer.topics] == [
+                ("s", ErrorCode.unknown_server_error),
+                ("s2", ErrorCode.unknown_server_error),
+            ]
+            assert (await peer.ask(sample(request_class(ApiKey.LIST_GROUPS, 0)))).error_code is ErrorCode.none
+            assert broker.failed_requests == ["CREATE_TOPICS: KeyError('nobody foresaw this')"]
+
+    trio.run(ask)
+    assert "broker 0 failed at CREATE_TOPICS of version 7" in caplog.text
+
+
+def test_what_is_advertised_is_kafka_4_3() -> None:
+    async def ask() -> Any:
+        async with Cluster(brokers=1, host="tcp") as cluster:
+            peer = await connected(cluster)
+            return await peer.ask(ApiVersionsRequest(client_software_name="a", client_software_version="1"))
+
+    advertised = {key.api_key: (key.min_version, key.max_version) for key in trio.run(ask).api_keys}
+    assert advertised == {int(key): tuple(versions) for key, versions in BROKER_APIS.items()}
+    assert BrokerVersionData(api_versions=advertised).broker_version == (4, 3)
