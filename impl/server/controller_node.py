@@ -48,6 +48,8 @@ class ControllerNode:
         self.tracer = node.tracer
         self.address = node.listen
         self.actions = ControllerActions(self)
+        self.halted: str | None = None
+        """Why the controller has stopped by itself; None while it has not."""
         self.waiting: Purgatory[str] = Purgatory(node.clock)
         """Brokers' fetches of metadata that found nothing new."""
         self.observers: dict[int, ObserverState] = {}
@@ -97,6 +99,7 @@ class ControllerNode:
         listener = await self._node.network.listen(self.address)
         try:
             async with trio.open_nursery() as nursery:
+                self._nursery = nursery
                 self.address = listener.address
                 nursery.start_soon(listener.serve, self._serve)
                 task_status.started(self.address)
@@ -118,9 +121,17 @@ class ControllerNode:
     def decision(self) -> Iterator[Callable[[], tuple[tuple[object, ...], ...]]]:
         """Around each call of the core that may decide something: afterwards brokers that wait are told.
 
-        Yields a function that says, once the core was called, which partitions it has changed.
+        Yields a function that says, once the core was called, which partitions it has changed. A decision that its log
+        does not take ends the controller, whose image is ahead of the log then: the next one never knew of it.
         """
-        yield self._changed
+        if self.halted is not None:
+            raise OSError(self.halted)
+        try:
+            yield self._changed
+        except OSError as error:
+            self.halted = f"the metadata log cannot be written: {error}"
+            self._nursery.cancel_scope.cancel()
+            raise
         if self.controller.take_effects():
             self.waiting.wake(METADATA_DIRECTORY)
 

@@ -164,8 +164,12 @@ def broker_ids(brokers: Iterable[int]) -> tuple[BrokerId, ...]:
 
 
 def offline_replicas(image: ClusterImage, registration: PartitionRegistration) -> tuple[BrokerId, ...]:
-    """The replicas of a partition whose broker is fenced."""
-    return broker_ids(replica for replica in registration.replicas if not image.is_unfenced(replica))
+    """The replicas of a partition whose broker is fenced, or whose log directory has failed."""
+    return broker_ids(
+        replica
+        for replica in registration.replicas
+        if not image.is_unfenced(replica) or replica in registration.offline_replicas
+    )
 
 
 def _may_create(name: str, context: RequestContext) -> bool:
