@@ -236,9 +236,8 @@ def fetched(machine: Machine, state: State, request: FetchRequest, records: int)
     state = advance_high_watermark(machine, state, broker)
     leader = state.replicas[broker]
     answer = leader.log[request.offset : request.offset + records]
-    return state, FetchResponse(
-        request, records=answer, high_watermark=leader.high_watermark, log_start=leader.log_start
-    )
+    response = FetchResponse(request, records=answer, high_watermark=leader.high_watermark, log_start=leader.log_start)
+    return state, machine.with_history(leader, response)
 
 
 def propose_isr(machine: Machine, state: State, broker: int, isr: tuple[int, ...]) -> State:

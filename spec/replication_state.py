@@ -100,6 +100,8 @@ class FetchResponse:
     diverging_end_offset: int = NONE
     log_start: int = 0
     """Of the leader, where logs have a start (`spec.retention`)."""
+    below: Log = ()
+    """What the records were below the offset at which a log without records starts: for the prover."""
 
 
 @attrs.frozen(order=True)

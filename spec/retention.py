@@ -169,14 +169,20 @@ class Retention(Replication):
         return (found, end_offset) if end_offset > replica.log_start else (NONE, replica.log_start)
 
     def refusal(self, leader: Replica, request: FetchRequest, error: Error) -> FetchResponse:
-        """A follower that is out of range learns where to start over; `records` is what it will never have."""
+        """A follower that is out of range learns where to start over."""
         if error is not Error.OFFSET_OUT_OF_RANGE:
             return super().refusal(leader, request, error)
-        return FetchResponse(request, error, records=leader.log[: leader.log_start], log_start=leader.log_start)
+        return FetchResponse(request, error, log_start=leader.log_start, below=leader.log[: leader.log_start])
 
     def divergence(self, leader: Replica, request: FetchRequest, epoch: int, end_offset: int) -> FetchResponse:
         response = super().divergence(leader, request, epoch, end_offset)
-        return attrs.evolve(response, records=leader.log[: leader.log_start]) if epoch == NONE else response
+        return attrs.evolve(response, below=leader.log[: leader.log_start]) if epoch == NONE else response
+
+    def with_history(self, leader: Replica, response: FetchResponse) -> FetchResponse:
+        """A log without records takes on its leader's history."""
+        if response.request.last_fetched_epoch != NONE:
+            return response
+        return attrs.evolve(response, below=leader.log[: response.request.offset])
 
     # --- rules of the follower ---------------------------------------------------------------------------------------
 
@@ -185,6 +191,8 @@ class Retention(Replication):
         nothing_in_common = response.diverging_end_offset != NONE and response.diverging_epoch == NONE
         if response.error is Error.OFFSET_OUT_OF_RANGE or nothing_in_common:
             return self.started_over(follower, response)
+        if response.below and not response.error:
+            follower = attrs.evolve(follower, log=response.below)
         follower = super().answered(follower, response)
         if response.error or response.diverging_end_offset != NONE:
             return follower
@@ -202,7 +210,7 @@ class Retention(Replication):
         start = response.log_start
         return attrs.evolve(
             follower,
-            log=response.records,
+            log=response.below,
             flushed=start,
             high_watermark=start,
             log_start=start,

@@ -5,6 +5,10 @@ and the leader answers with the end of the largest epoch that it has and that is
 The follower cuts its log there, or at the end of the largest epoch that *it* has and that is not larger than the
 answered one, whichever comes first, and fetches again: each round takes it one epoch nearer to where the logs agree
 (KIP-101, KIP-279, KIP-595). It never cuts to the high watermark.
+
+A follower that needs records below the leader's log start, or whose epochs are all older than what the leader still
+has, cannot get there by cutting: it starts over at the leader's log start. It moves its own log start to the leader's
+as it learns of it.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ from __future__ import annotations
 from kio.schema.errors import ErrorCode
 
 from impl.partition.high_watermark import HighWatermark
-from impl.partition.messages import EpochEndOffset, FetchAnswer, FollowerFetch
+from impl.partition.messages import NO_EPOCH, EpochEndOffset, FetchAnswer, FollowerFetch
 from impl.partition.registration import NO_LEADER
 from impl.wire.lazy import in_memory
 
@@ -30,23 +34,48 @@ class Follower(HighWatermark):
             leader_epoch=self.leader_epoch,
             fetch_offset=self.log_end_offset,
             last_fetched_epoch=self.log.latest_epoch,
+            log_start_offset=self.log.log_start_offset,
         )
 
     def receive_fetch_response(self, fetch: FollowerFetch, answer: FetchAnswer, now_ms: int) -> bool:
         """Take the leader's answer to `fetch`; False when it was of no use (an error, or out of date)."""
-        if answer.error is not ErrorCode.none or not self.accepts_fetch_response(fetch):
+        if not self.accepts_fetch_response(fetch):
+            return False
+        if answer.error is ErrorCode.offset_out_of_range and answer.log_start_offset >= 0:
+            self.start_over(answer.log_start_offset)
+            return True
+        if answer.error is not ErrorCode.none:
             return False
         if answer.diverging_epoch is not None:
-            self.truncate(self.truncation_offset(answer.diverging_epoch))
+            self.reconcile(answer.diverging_epoch)
             return True
         if answer.records:  # no producer is asked for: what the leader has appended is right (KAFKA-6003)
             self.log.append_as_follower(in_memory(answer.records))
         self.follow_high_watermark(answer.high_watermark)
+        self.follow_log_start(answer.log_start_offset)
         return True
 
     def accepts_fetch_response(self, fetch: FollowerFetch) -> bool:
         """Whether the replica is still as it was when it sent `fetch` (KAFKA-18991)."""
         return fetch.leader_epoch == self.leader_epoch and fetch.fetch_offset == self.log_end_offset
+
+    def reconcile(self, diverging: EpochEndOffset) -> None:
+        """Give up what the leader does not have; all of it, where nothing that the leader still has is of its epochs."""
+        if diverging.epoch == NO_EPOCH:
+            self.start_over(diverging.end_offset)
+        else:
+            self.truncate(self.truncation_offset(diverging))
+
+    def start_over(self, log_start_offset: int) -> None:
+        """An empty log at the leader's log start: what is below is gone there, and counts as committed here."""
+        self.log.truncate_fully_and_start_at(log_start_offset)
+        self.high_watermark = log_start_offset
+
+    def follow_log_start(self, leader_log_start_offset: int) -> None:
+        """Forget what the leader has forgotten, as far as it is known to be committed."""
+        log_start_offset = min(leader_log_start_offset, self.high_watermark)
+        if log_start_offset > self.log.log_start_offset:
+            self.log.delete_records_before(log_start_offset)
 
     def truncation_offset(self, diverging: EpochEndOffset) -> int:
         """The end of what both logs may have in common."""

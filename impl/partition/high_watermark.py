@@ -36,8 +36,11 @@ class HighWatermark(ReplicaState):
         return self.log_end_offset if replica == self.broker_id else self.remote_replicas[replica].log_end_offset
 
     def follow_high_watermark(self, leader_high_watermark: int) -> None:
-        """A follower learns the leader's high watermark, and can vouch for its own log only."""
-        self._set_high_watermark(min(leader_high_watermark, self.log_end_offset))
+        """A follower learns the leader's high watermark, and can vouch for its own log only.
+
+        A new leader may not know yet what is committed; what this replica has deleted was.
+        """
+        self._set_high_watermark(max(self.log.log_start_offset, min(leader_high_watermark, self.log_end_offset)))
 
     def _set_high_watermark(self, offset: int) -> None:
         advanced = offset > self.high_watermark

@@ -4,26 +4,36 @@ A follower's fetch is three things at once: a request for records, the news that
 offset, and, by the epoch of its last record, the proof that what it holds is a prefix of the leader's log (KIP-320,
 KIP-595). The leader therefore looks first whether the logs have parted, and believes the offset only when they have
 not.
+
+Records below the log start are gone (DeleteRecords, retention). A follower that needs one of them is told where the log
+starts, and starts over there; one whose log is empty agrees with every leader. Each fetch also tells the follower's log
+start, by which the leader knows the *low watermark*: below it no replica has a record any more.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
+import attrs
 from kio.schema.errors import ErrorCode
 
 from impl.partition.isr import InSyncReplicas
 from impl.partition.log import Buffer, Records
 from impl.partition.messages import (
+    NO_EPOCH,
     Appended,
     EpochEndOffset,
     FetchAnswer,
     FollowerFetch,
+    FollowerLogStartMoved,
     LogEndAdvanced,
 )
 from impl.partition.producer_state import RepeatedBatchError
 
 ACKS_ALL: Final = -1
+TO_HIGH_WATERMARK: Final = -1
+"""In DeleteRecords: delete all that is committed."""
 
 
 class Leader(InSyncReplicas):
@@ -75,6 +85,8 @@ class Leader(InSyncReplicas):
         With `at_least_one` the first batch comes however large it is (KIP-74).
         """
         error = self.fetch_error(fetch)
+        if error is ErrorCode.offset_out_of_range:
+            return attrs.evolve(self._refusal(error), log_start_offset=self.log.log_start_offset)
         if error is not ErrorCode.none:
             return self._refusal(error)
         diverging_epoch = self.diverging_epoch(fetch)
@@ -98,14 +110,42 @@ class Leader(InSyncReplicas):
         remote = self.remote_replicas.get(fetch.replica_id)
         if not self.is_leader or remote is None or fetch.broker_epoch < remote.broker_epoch:
             return ErrorCode.not_leader_or_follower
+        is_beyond = fetch.last_fetched_epoch == NO_EPOCH and fetch.fetch_offset > self.log_end_offset
+        if fetch.fetch_offset < self.log.log_start_offset or is_beyond:
+            return ErrorCode.offset_out_of_range
         return ErrorCode.none
 
     def diverging_epoch(self, fetch: FollowerFetch) -> EpochEndOffset | None:
-        """Where the follower's log parts from this one, judged by its last record; None when it is a prefix."""
+        """Where the follower's log parts from this one, judged by its last record; None when it is a prefix.
+
+        (-1, log start offset) when every record here is of a later epoch.
+        """
+        if fetch.last_fetched_epoch == NO_EPOCH:
+            return None
         epoch, end_offset = self.log.end_offset_for(fetch.last_fetched_epoch)
         if epoch == fetch.last_fetched_epoch and end_offset >= fetch.fetch_offset:
             return None
         return EpochEndOffset(epoch, end_offset)
+
+    def delete_records(self, offset: int) -> int | ErrorCode:
+        """Forget the records below `offset`, -1 for the high watermark (DeleteRecords); returns the offset meant."""
+        if not self.is_leader:
+            return ErrorCode.not_leader_or_follower
+        if offset == TO_HIGH_WATERMARK:
+            offset = self.high_watermark
+        if not 0 <= offset <= self.deletion_limit():
+            return ErrorCode.offset_out_of_range
+        self.log.delete_records_before(offset)
+        return offset
+
+    def deletion_limit(self) -> int:
+        """Only what is committed is deleted."""
+        return self.high_watermark
+
+    def low_watermark(self, live: Collection[int]) -> int:
+        """The lowest log start of this replica and the `live` ones among its followers; -1 while one has told none."""
+        told = [remote.log_start_offset for replica, remote in self.remote_replicas.items() if replica in live]
+        return min((*told, self.log.log_start_offset))
 
     def update_follower(self, fetch: FollowerFetch, now_ms: int) -> None:
         """The follower holds everything before its fetch offset: the HW may move, and it may join the ISR."""
@@ -118,6 +158,9 @@ class Leader(InSyncReplicas):
         remote.leader_end_offset_at_last_fetch = self.log_end_offset
         remote.log_end_offset = fetch.fetch_offset
         remote.broker_epoch = fetch.broker_epoch
+        if remote.log_start_offset != fetch.log_start_offset:
+            remote.log_start_offset = fetch.log_start_offset
+            self._effects.append(FollowerLogStartMoved(fetch.replica_id, fetch.log_start_offset))
         self.expand_isr(fetch.replica_id)
         self.advance_high_watermark()
 

@@ -56,3 +56,9 @@ class ReplicaLog(Protocol):
 
     def truncate_to(self, offset: int) -> object:
         """Remove every record at or above `offset`."""
+
+    def truncate_fully_and_start_at(self, offset: int) -> object:
+        """Remove every record; the log starts and ends at `offset`."""
+
+    def delete_records_before(self, offset: int) -> object:
+        """Remove every record below `offset`: the log start moves there, never back."""

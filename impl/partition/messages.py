@@ -12,6 +12,8 @@ from impl.partition.registration import PartitionRegistration
 
 UNKNOWN_BROKER_EPOCH: Final = -1
 UNKNOWN_OFFSET: Final = -1
+NO_EPOCH: Final = -1
+"""Of the last record, in a log without records."""
 
 
 @attrs.frozen
@@ -44,6 +46,7 @@ class FollowerFetch:
     leader_epoch: int
     fetch_offset: int
     last_fetched_epoch: int
+    log_start_offset: int = 0
 
 
 @attrs.frozen
@@ -116,6 +119,14 @@ class LogEndAdvanced:
 
 
 @attrs.frozen
+class FollowerLogStartMoved:
+    """A follower has told another log start: look again at waiting deletions (DeleteRecords)."""
+
+    replica_id: int
+    log_start_offset: int
+
+
+@attrs.frozen
 class LeadershipChanged:
     """A new leader epoch began: waiting requests of the former one are to be answered, fetchers to be re-aimed."""
 
@@ -130,4 +141,6 @@ class IsrChanged:
     isr: frozenset[int]
 
 
-Effect: TypeAlias = SendAlterPartition | HighWatermarkAdvanced | LogEndAdvanced | LeadershipChanged | IsrChanged
+Effect: TypeAlias = (
+    SendAlterPartition | HighWatermarkAdvanced | LogEndAdvanced | FollowerLogStartMoved | LeadershipChanged | IsrChanged
+)

@@ -15,6 +15,7 @@ class RemoteReplica:
     """What a leader knows of a follower, from its fetches in this leader epoch only."""
 
     log_end_offset: int = UNKNOWN_OFFSET
+    log_start_offset: int = UNKNOWN_OFFSET
     broker_epoch: int = UNKNOWN_BROKER_EPOCH
     last_caught_up_ms: int = 0
     """When the follower last held all that the leader held."""

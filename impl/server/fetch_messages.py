@@ -75,7 +75,12 @@ def follower_request(
             topics[topic_id] = FetchTopic("", topic_id, [])
         topics[topic_id].partitions.append(
             FetchPartition(
-                partition, fetch.fetch_offset, partition_max_bytes, fetch.leader_epoch, fetch.last_fetched_epoch
+                partition,
+                fetch.fetch_offset,
+                partition_max_bytes,
+                fetch.leader_epoch,
+                fetch.last_fetched_epoch,
+                fetch.log_start_offset,
             )
         )
     request.topics = list(topics.values())
@@ -107,6 +112,7 @@ def asked_partition(request: FetchRequest, topic: str, topic_id: str, asked: Fet
             leader_epoch=asked.current_leader_epoch,
             fetch_offset=asked.fetch_offset,
             last_fetched_epoch=asked.last_fetched_epoch,
+            log_start_offset=asked.log_start_offset,
         )
     leader_epoch = None if asked.current_leader_epoch < 0 else asked.current_leader_epoch
     return AskedPartition(topic_id, asked.index, asked.fetch_offset, leader_epoch, asked.max_bytes, follower, topic)

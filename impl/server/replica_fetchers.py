@@ -143,7 +143,7 @@ class ReplicaFetchers:
             fields = answer_fields(answer, fetch)
             self._trace("ReceiveFetchResponse", leader, partition, fetch, accepted=accepted, **fields)
         self._broker.partitions.carry_out(partition)
-        return error is ErrorCode.none
+        return accepted or error is ErrorCode.none
 
     def _trace(self, name: str, leader: int, partition: Partition, fetch: FollowerFetch, **fields: object) -> None:
         if partition.is_gone:

@@ -143,9 +143,9 @@ class LogState:
         return max(0, bisect_right(self._bases, offset) - 1)
 
     def _trim_epochs(self) -> None:
-        """Forget epochs outside the log."""
-        cut = self.epochs.truncate_from_end(self.log_end_offset)
-        if self.epochs.truncate_from_start(self._log_start_offset) or cut:
+        """Forget epochs outside the log; a log without records has none."""
+        moved = self.epochs.truncate_from_start(self._log_start_offset)
+        if self.epochs.truncate_from_end(self.log_end_offset) or moved:
             self._epochs_unwritten = True
 
     # Durability

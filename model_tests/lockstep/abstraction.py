@@ -55,19 +55,31 @@ def fetch_request(fetch: messages.FollowerFetch, leader: int, epochs: Epochs) ->
         offset=fetch.fetch_offset,
         last_fetched_epoch=fetch.last_fetched_epoch,
         broker_epoch=epochs.number(fetch.replica_id, fetch.broker_epoch),
+        log_start=fetch.log_start_offset,
     )
 
 
-def fetch_response(request: spec.FetchRequest, answer: messages.FetchAnswer, records: spec.Log) -> spec.FetchResponse:
+def fetch_response(
+    request: spec.FetchRequest, answer: messages.FetchAnswer, records: spec.Log, history: spec.Log = ()
+) -> spec.FetchResponse:
+    """`history` is all that the leader's log has had, of which the specification hands some on where logs start."""
+    if answer.error is ErrorCode.offset_out_of_range:
+        start = answer.log_start_offset
+        return spec.FetchResponse(request, error(answer.error), log_start=start, below=history[:start])
     if answer.error is not ErrorCode.none:
         return spec.FetchResponse(request, error(answer.error))
     diverging = answer.diverging_epoch
+    below = request.offset if request.last_fetched_epoch == spec.NONE else 0
+    if diverging is not None and diverging.epoch == spec.NONE:
+        below = answer.log_start_offset
     return spec.FetchResponse(
         request,
         records=records,
         high_watermark=answer.high_watermark,
         diverging_epoch=spec.NONE if diverging is None else diverging.epoch,
         diverging_end_offset=spec.NONE if diverging is None else diverging.end_offset,
+        log_start=answer.log_start_offset,
+        below=history[:below],
     )
 
 
@@ -105,7 +117,11 @@ def remote_replicas(replica: PartitionReplica, brokers: int, epochs: Epochs) -> 
     return tuple(
         UNKNOWN_REMOTE
         if broker not in known or known[broker].log_end_offset == messages.UNKNOWN_OFFSET
-        else spec.RemoteReplica(known[broker].log_end_offset, epochs.number(broker, known[broker].broker_epoch))
+        else spec.RemoteReplica(
+            known[broker].log_end_offset,
+            epochs.number(broker, known[broker].broker_epoch),
+            known[broker].log_start_offset,
+        )
         for broker in range(brokers)
     )
 

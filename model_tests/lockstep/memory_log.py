@@ -16,6 +16,8 @@ from spec.replication_state import Record
 
 _VALUE = struct.Struct(">q")
 _RECORD = struct.Struct(">qq")
+UNKNOWN = Record(-1, -1)
+"""A record below the log start, until the log is told which."""
 
 
 class LockstepLog(ReplicaLog, Protocol):
@@ -29,8 +31,18 @@ class LockstepLog(ReplicaLog, Protocol):
     def flushed_end_offset(self) -> int:
         """Every record below it survives a crash."""
 
+    @property
+    def log_start_checkpoint(self) -> int:
+        """The log start that survives a crash."""
+
     def flush(self) -> object:
         """Make everything survive a crash."""
+
+    def write_log_start(self) -> None:
+        """Make the log start survive a crash, and what is below it."""
+
+    def remember(self, below: tuple[Record, ...]) -> None:
+        """Learn which records a log starts after that had none: the specification knows, the log never had them."""
 
     def after_crash(self, kept: int) -> LockstepLog:
         """What a restarted process finds: the first `kept` records."""
@@ -49,13 +61,12 @@ class LockstepLog(ReplicaLog, Protocol):
 
 
 class MemoryLog:
-    """A log in memory."""
-
-    log_start_offset = 0
+    """A log in memory; of records below the log start it still knows what they were, for the abstraction."""
 
     def __init__(self, records: tuple[Record, ...] = (), flushed_end_offset: int = 0) -> None:
         self.records = records
         self.flushed_end_offset = flushed_end_offset
+        self.log_start_offset = self.log_start_checkpoint = 0
         self.producers = ProducerStates()
         """Nobody's: these records have no producer ids."""
 
@@ -65,13 +76,14 @@ class MemoryLog:
 
     @property
     def latest_epoch(self) -> int:
-        return self.records[-1].epoch if self.records else -1
+        return self.records[-1].epoch if len(self.records) > self.log_start_offset else -1
 
     def end_offset_for(self, epoch: int) -> tuple[int, int]:
-        end = len(self.records)
-        while end and self.records[end - 1].epoch > epoch:
-            end -= 1
-        return (self.records[end - 1].epoch, end) if end else (-1, 0)
+        start = self.log_start_offset
+        for end in range(len(self.records), start, -1):
+            if self.records[end - 1].epoch <= epoch:
+                return self.records[end - 1].epoch, end
+        return -1, start
 
     def append_as_leader(self, batches: Buffer, leader_epoch: int, now_ms: int, *, admit: Admit | None = None) -> None:
         self.records += tuple(Record(leader_epoch, value) for (value,) in _VALUE.iter_unpack(batches))
@@ -87,12 +99,32 @@ class MemoryLog:
     def truncate_to(self, offset: int) -> None:
         self.records = self.records[:offset]
         self.flushed_end_offset = min(self.flushed_end_offset, offset)
+        self.log_start_offset = min(self.log_start_offset, offset)
+        self.log_start_checkpoint = min(self.log_start_checkpoint, offset)
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        self.records = (UNKNOWN,) * offset
+        self.flushed_end_offset = self.log_start_offset = self.log_start_checkpoint = offset
+
+    def delete_records_before(self, offset: int) -> None:
+        assert self.log_start_offset <= offset <= len(self.records)
+        self.log_start_offset = offset
+
+    def remember(self, below: tuple[Record, ...]) -> None:
+        self.records = (*below, *self.records[len(below) :])
+
+    def write_log_start(self) -> None:
+        if self.flushed_end_offset < self.log_start_offset:
+            self.flush()
+        self.log_start_checkpoint = self.log_start_offset
 
     def flush(self) -> None:
         self.flushed_end_offset = len(self.records)
 
     def after_crash(self, kept: int) -> MemoryLog:
-        return MemoryLog(self.records[:kept], kept)
+        survivor = MemoryLog(self.records[:kept], kept)
+        survivor.log_start_offset = survivor.log_start_checkpoint = self.log_start_checkpoint
+        return survivor
 
     @staticmethod
     def produced(values: Iterable[int]) -> bytes:

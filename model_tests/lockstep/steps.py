@@ -12,6 +12,7 @@ from typing import Any, Final
 from kio.schema.errors import ErrorCode
 
 from impl.partition.replica import PartitionReplica
+from impl.wire.lazy import in_memory
 from model_tests.lockstep import abstraction
 from model_tests.lockstep.cores import PARTITION, TOPIC, Broker, Cores
 from spec import replication_actions as protocol
@@ -46,7 +47,9 @@ def receive_fetch(cores: Cores, action: protocol.ReceiveFetch) -> None:
     log = cores.brokers[leader].log
     answer = cores.replica(leader).receive_fetch(fetch, log.bytes_of(action.records), cores.now_ms)
     if action.request in cores.brokers[action.request.follower].outstanding:
-        cores.fetch_responses[abstraction.fetch_response(action.request, answer, log.decode(answer.records))] = answer
+        records = log.decode(in_memory(answer.records))
+        response = abstraction.fetch_response(action.request, answer, records, log.records)
+        cores.fetch_responses[response] = answer
     cores.carry_out_effects(leader)
 
 
@@ -64,7 +67,8 @@ def receive_fetch_response(cores: Cores, action: protocol.ReceiveFetchResponse) 
     replica = cores.replica(follower)
     fetch = cores.brokers[follower].outstanding.pop(action.response.request, None)
     if fetch is not None:
-        replica.receive_fetch_response(fetch, answer, cores.now_ms)
+        if replica.receive_fetch_response(fetch, answer, cores.now_ms):
+            cores.brokers[follower].log.remember(action.response.below)
         cores.carry_out_effects(follower)
 
 

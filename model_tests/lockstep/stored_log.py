@@ -17,20 +17,28 @@ from impl.storage.log import Log
 from impl.wire.records import headers
 from impl.wire.records_payload import Record as StoredRecord
 from impl.wire.records_payload import build_batch, decode_records
+from model_tests.lockstep.memory_log import UNKNOWN
 from spec.replication_state import Record
 
 _DIRECTORY = "records-0"
-_CONFIG = LogConfig()
+_CONFIG = LogConfig(segment_bytes=2 * 79)
+"""Two records a segment."""
 
 
 class StoredLog:
     """Satisfies `model_tests.lockstep.memory_log.LockstepLog`; every record is a batch of its own."""
 
-    def __init__(self, disk: SimulatedDisk | None = None) -> None:
+    def __init__(self, disk: SimulatedDisk | None = None, ghosts: tuple[Record, ...] = ()) -> None:
         self._disk = SimulatedDisk(random.Random(0)) if disk is None else disk
-        self._log = Log.open(self._disk, _DIRECTORY, _CONFIG, now_ms=0)
-        self.log_start_offset = self._log.log_start_offset
+        self._log = Log.open(self._disk, _DIRECTORY, _CONFIG, now_ms=0, log_start_offset=len(ghosts))
+        self._ghosts = ghosts
+        """The records below the log start: the disk may have them no more."""
+        self.log_start_checkpoint = len(ghosts)
         self._flushed_end_offset = self._log.log_end_offset
+
+    @property
+    def log_start_offset(self) -> int:
+        return self._log.log_start_offset
 
     @property
     def log_end_offset(self) -> int:
@@ -48,7 +56,14 @@ class StoredLog:
 
     @property
     def records(self) -> tuple[Record, ...]:
-        return self.decode(self._log.read(0, 1 << 20))
+        assert len(self._ghosts) == self.log_start_offset
+        return (*self._ghosts, *self._between(self.log_start_offset, self.log_end_offset))
+
+    def _between(self, start: int, end: int) -> tuple[Record, ...]:
+        found: list[Record] = []
+        while start + len(found) < end:
+            found += self.decode(self._log.read(start + len(found), 1 << 20, end))
+        return tuple(found)
 
     def end_offset_for(self, epoch: int) -> tuple[int, int]:
         return self._log.end_offset_for(epoch)
@@ -64,20 +79,48 @@ class StoredLog:
         self._log.append_as_follower(batches)
 
     def fetch(self, offset: int, max_bytes: int, end_offset: int) -> bytes:
-        return self._log.read(offset, max_bytes, end_offset)
+        """The storage room's log reads up to the end of a segment; the specification knows no segments."""
+        parts = [self._log.read(offset, max_bytes, end_offset)]
+        while parts[-1] and (room := max_bytes - sum(map(len, parts))) >= self.bytes_of(1):
+            offset = list(headers(parts[-1]))[-1][1].next_offset
+            parts.append(self._log.read(offset, room, end_offset))
+        return b"".join(parts)
 
     def truncate_to(self, offset: int) -> None:
         self._log.truncate_to(offset)
         self._flushed_end_offset = min(self._flushed_end_offset, offset)
+        self._ghosts = self._ghosts[:offset]
+        self.log_start_checkpoint = min(self.log_start_checkpoint, offset)
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        self._log.truncate_fully_and_start_at(offset)
+        self._ghosts = (UNKNOWN,) * offset
+        self._flushed_end_offset = self.log_start_checkpoint = offset
+
+    def delete_records_before(self, offset: int) -> None:
+        self._ghosts += self._between(self.log_start_offset, offset)
+        self._log.delete_records_before(offset)
+
+    def remember(self, below: tuple[Record, ...]) -> None:
+        self._ghosts = (*below, *self._ghosts[len(below) :])
+
+    def write_log_start(self) -> None:
+        """And free the segments below it."""
+        if self._flushed_end_offset < self.log_start_offset:
+            self.flush()
+        self.log_start_checkpoint = self.log_start_offset
+        self._log.retention(now_ms=0, high_watermark=self.log_start_offset)
 
     def flush(self) -> None:
         self._log.flush()
         self._flushed_end_offset = self._log.log_end_offset
 
     def after_crash(self, kept: int) -> StoredLog:
-        self._log.truncate_to(kept)
         self._log.abandon()
-        return StoredLog(self._disk)
+        restarted = StoredLog(self._disk, self._ghosts[: self.log_start_checkpoint])
+        restarted._log.truncate_to(kept)
+        restarted._log.abandon()
+        return StoredLog(self._disk, restarted._ghosts)
 
     @staticmethod
     def produced(values: Iterable[int]) -> bytes:

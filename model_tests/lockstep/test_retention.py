@@ -1,0 +1,83 @@
+"""Log starts: the cores do what the machine says, over logs in memory and stored ones, and wrong ones don't."""
+
+from __future__ import annotations
+
+import pytest
+
+from impl.partition.messages import EpochEndOffset
+from impl.partition.replica import PartitionReplica
+from model_tests.harness.counterexamples import Failure
+from model_tests.lockstep.cores import Roles
+from model_tests.lockstep.retained import RetainedCores
+from model_tests.lockstep.stored_log import StoredLog
+from model_tests.lockstep.walks import first_failure, walks
+from spec.machine import Action
+from spec.replication_state import Error
+from spec.retention import Retention
+from spec.retention_bugs import JudgesEmptyLogs, KeepsRecordsBelowGap, TruncatesToItsOwnStart
+from spec.traces import replay
+
+WALKS = 250
+SEED = 7
+
+
+def test_random_walks_find_no_difference_and_take_every_action() -> None:
+    taken: set[type[Action]] = set()
+    reached: set[str] = set()
+    for found in walks(1, WALKS, machine=Retention, bind=RetainedCores):
+        assert found.failure is None, f"walk {found.number}: {found.failure.words}"
+        taken.update(map(type, found.actions))
+        if found.number < 40:
+            for state in replay(found.machine, found.actions).trace.states:
+                reached.update(m.error.name for m in state.network.fetch_responses)
+    assert taken == set(Retention.action_types)
+    assert Error.OFFSET_OUT_OF_RANGE.name in reached
+
+
+def test_the_cores_over_stored_logs_do_what_the_machine_says() -> None:
+    """Segments of two records, freed as log starts pass them, and recovery with the written log start."""
+    for found in walks(2, 60, machine=Retention, bind=RetainedCores, roles=Roles(log=StoredLog)):
+        assert found.failure is None, f"walk {found.number}: {found.failure.words}"
+
+
+@pytest.mark.deep
+def test_many_walks_find_no_difference() -> None:
+    for seed in range(100, 105):
+        for found in walks(seed, 1_000, length=200, machine=Retention, bind=RetainedCores):
+            assert found.failure is None, f"seed {seed}, walk {found.number}: {found.failure.words}"
+
+
+class DeletesWhatIsNotCommitted(PartitionReplica):
+    def follow_log_start(self, leader_log_start_offset: int) -> None:
+        if leader_log_start_offset > self.log.log_start_offset:
+            self.log.delete_records_before(min(leader_log_start_offset + 1, self.log_end_offset))
+
+
+class NeverMovesItsLogStart(PartitionReplica):
+    def follow_log_start(self, leader_log_start_offset: int) -> None:
+        pass
+
+
+class FallsBelowItsLogStart(PartitionReplica):
+    def follow_high_watermark(self, leader_high_watermark: int) -> None:
+        self._set_high_watermark(min(leader_high_watermark, self.log_end_offset))
+
+
+class CutsWhereNothingIsInCommon(PartitionReplica):
+    def reconcile(self, diverging: EpochEndOffset) -> None:
+        self.truncate(self.truncation_offset(diverging))
+
+
+@pytest.mark.parametrize(
+    "replica", [DeletesWhatIsNotCommitted, NeverMovesItsLogStart, FallsBelowItsLogStart, CutsWhereNothingIsInCommon]
+)
+def test_wrong_cores_differ(replica: type[PartitionReplica]) -> None:
+    found = first_failure(SEED, WALKS, machine=Retention, bind=RetainedCores, roles=Roles(replica=replica))
+    assert found is not None, f"nothing was noticed in {WALKS} walks"
+    assert found.failure is not None
+    assert found.failure.expected.kind is Failure.DIFFERENCE
+
+
+@pytest.mark.parametrize("machine", [JudgesEmptyLogs, KeepsRecordsBelowGap, TruncatesToItsOwnStart])
+def test_a_wrong_machine_is_not_what_the_cores_do(machine: type[Retention]) -> None:
+    assert first_failure(SEED, WALKS, machine=machine, bind=RetainedCores) is not None
