@@ -105,6 +105,9 @@ class ControllerNode:
                 task_status.started(self.address)
                 if self._node.timers:
                     nursery.start_soon(self.actions.run_timers)
+        except* OSError:
+            if self.halted is None:
+                raise
         finally:
             with trio.CancelScope(shield=True):
                 await listener.aclose()
