@@ -79,7 +79,10 @@ class Sources:
 
     def of_topic(self, topic: str, setting: Setting) -> Iterator[_Place]:
         """A topic's setting: its own, then what brokers say in its stead."""
-        configs = self._image.topics[topic].configs
+        return self.of_configs(self._image.topics[topic].configs, setting)
+
+    def of_configs(self, configs: Mapping[str, str], setting: Setting) -> Iterator[_Place]:
+        """The setting of a topic that sets `configs` itself."""
         if setting.name in configs:
             yield _Place(setting.name, configs[setting.name], ConfigSource.TOPIC)
         for source, values in self._layers:
@@ -158,7 +161,7 @@ def _entry(
     nearest = places[0]
     return DescribeConfigsResourceResult(
         name=setting.name,
-        value=None if secret else _in_own_unit(setting, nearest),
+        value=None if secret else in_own_unit(setting, nearest),
         read_only=kind == ConfigResourceType.BROKER and setting.name not in DYNAMIC_CONFIGS,
         config_source=i8(nearest.source),
         is_sensitive=secret,
@@ -173,7 +176,7 @@ def _entry(
     )
 
 
-def _in_own_unit(setting: Setting, place: _Place) -> str | None:
+def in_own_unit(setting: Setting, place: _Place) -> str | None:
     """What a place says, in the setting's unit: brokers may count a topic's milliseconds in hours."""
     scale = dict(setting.synonyms).get(place.name, 1)
     if scale == 1 or place.value is None or place.source is ConfigSource.DEFAULT:

@@ -24,6 +24,7 @@ from impl.server.config import DYNAMIC_CONFIGS
 from impl.server.connection import Connection, Service
 from impl.server.context import Handler, RequestContext
 from impl.server.controller_requests import CONTROLLER_HANDLERS
+from impl.server.elections import rebalance_leaders
 from impl.server.metadata_log import StoredMetadataLog
 from impl.server.purgatory import Purgatory
 from impl.server.quorum import ObserverState
@@ -63,9 +64,7 @@ class ControllerNode:
             self.log,
             now_ms=node.clock.now_ms(),
             node_id=node.id,
-            config=ControllerConfig(
-                node.config.broker_session_timeout_ms, node.config.topic_defaults, DYNAMIC_CONFIGS
-            ),
+            config=ControllerConfig(node.config.broker_session_timeout_ms, node.config.topic_defaults, DYNAMIC_CONFIGS),
         )
         self.is_new = self.controller.controller_epoch == 0
         """Whether it is the first controller of its cluster."""
@@ -105,6 +104,7 @@ class ControllerNode:
                 task_status.started(self.address)
                 if self._node.timers:
                     nursery.start_soon(self.actions.run_timers)
+                    nursery.start_soon(self.actions.run_rebalancing)
         except* OSError:
             if self.halted is None:
                 raise
@@ -217,3 +217,11 @@ class ControllerActions:
             if trio.current_time() - alarm > interval:
                 await trio.sleep(2 * interval)
             self.expire_sessions()
+
+    async def run_rebalancing(self) -> None:
+        """Put preferred leaders back on time until cancelled."""
+        node = self._node
+        while node.config.auto_leader_rebalance_enable:
+            await trio.sleep(node.config.leader_imbalance_check_interval_seconds)
+            await node.clock.until_running()
+            rebalance_leaders(node)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from kio.schema.alter_partition.v3 import response as alter_response
@@ -13,23 +13,19 @@ from kio.schema.broker_heartbeat.v2.request import BrokerHeartbeatRequest
 from kio.schema.broker_heartbeat.v2.response import BrokerHeartbeatResponse
 from kio.schema.broker_registration.v4.request import BrokerRegistrationRequest
 from kio.schema.broker_registration.v4.response import BrokerRegistrationResponse
-from kio.schema.create_topics.v7 import response as create_response
-from kio.schema.create_topics.v7.request import CreatableTopic, CreateTopicsRequest
-from kio.schema.create_topics.v7.response import CreateTopicsResponse
-from kio.schema.elect_leaders.v2 import response as elect_response
-from kio.schema.elect_leaders.v2.request import ElectLeadersRequest
-from kio.schema.elect_leaders.v2.response import ElectLeadersResponse
 from kio.schema.errors import ErrorCode
 
-from impl.controller.topics import CreatedTopic
 from impl.partition.messages import AlterPartitionRequest, FetchAnswer
 from impl.server.controller_configs import (
     handle_alter_client_quotas,
     handle_alter_configs,
     handle_incremental_alter_configs,
 )
+from impl.server.controller_directories import handle_assign_replicas_to_dirs, note_offline_directories
 from impl.server.controller_link import METADATA_TOPIC_ID
 from impl.server.controller_producer_ids import handle_allocate_producer_ids
+from impl.server.controller_topics import handle_create_partitions, handle_create_topics, handle_delete_topics
+from impl.server.elections import handle_elect_leaders
 from impl.server.fetch_messages import (
     AnsweredPartition,
     AskedPartition,
@@ -39,19 +35,20 @@ from impl.server.fetch_messages import (
     response,
 )
 from impl.server.quorum import handle_describe_quorum, handle_update_features, observe
+from impl.server.reassignments import (
+    handle_alter_partition_reassignments,
+    handle_list_partition_reassignments,
+    handle_unregister_broker,
+)
 from impl.server.security.acl_requests import create_acls, delete_acls
 from impl.server.security.scram_requests import alter_scram_credentials
 from impl.server.trace import request_fields
 from impl.wire.apis import ApiKey
-from impl.wire.primitives import NO_WAIT, BrokerId, TopicName, i16, i32, i64, topic_uuid
+from impl.wire.primitives import NO_WAIT, BrokerId, i32, i64
 
 if TYPE_CHECKING:
     from impl.server.context import RequestContext
     from impl.server.controller_node import ControllerNode
-
-PREFERRED: Final = 0
-UNCLEAN: Final = 1
-DEFAULT: Final = -1
 
 
 async def handle_registration(
@@ -70,6 +67,8 @@ async def handle_registration(
             listeners=tuple(
                 (one.name, one.host, int(one.port), int(one.security_protocol)) for one in request.listeners
             ),
+            directories=tuple(map(str, request.log_dirs)),
+            stopped_cleanly_in=request.previous_broker_epoch,
         )
         node.tracer.record("Register", broker=request.broker_id, broker_epoch=epoch, changed=changed())
     return BrokerRegistrationResponse(throttle_time=NO_WAIT, error_code=ErrorCode.none, broker_epoch=i64(epoch))
@@ -78,23 +77,39 @@ async def handle_registration(
 async def handle_heartbeat(
     node: ControllerNode, request: BrokerHeartbeatRequest, _: RequestContext
 ) -> BrokerHeartbeatResponse:
-    """A broker's session is renewed; a fenced broker that has caught up with the metadata is unfenced."""
-    was_unfenced = node.controller.image.is_unfenced(request.broker_id)
+    """A broker's session is renewed; one that has caught up is unfenced, one that wants to stop is let go."""
+    note_offline_directories(node, request)
+    image, broker_id = node.controller.image, request.broker_id
+    before = image.is_unfenced(broker_id), image.is_shutting_down(broker_id)
     with node.decision() as changed:
         answer = node.controller.heartbeat(
-            request.broker_id, request.broker_epoch, request.current_metadata_offset, node.clock.now_ms()
+            broker_id,
+            request.broker_epoch,
+            request.current_metadata_offset,
+            node.clock.now_ms(),
+            want_fence=request.want_fence,
+            want_shut_down=request.want_shut_down,
         )
-        if not was_unfenced and node.controller.image.is_unfenced(request.broker_id):
-            node.tracer.record(
-                "Unfence", broker=request.broker_id, broker_epoch=request.broker_epoch, changed=changed()
-            )
+        after = image.is_unfenced(broker_id), image.is_shutting_down(broker_id)
+        if (event := _STANDINGS.get((before, after))) is not None:
+            node.tracer.record(event, broker=broker_id, broker_epoch=request.broker_epoch, changed=changed())
     return BrokerHeartbeatResponse(
         throttle_time=NO_WAIT,
         error_code=answer.error,
         is_caught_up=answer.is_caught_up,
         is_fenced=answer.is_fenced,
-        should_shut_down=False,
+        should_shut_down=answer.should_shut_down,
     )
+
+
+_STANDINGS: Final = {
+    ((False, False), (True, False)): "Unfence",
+    ((True, False), (False, False)): "LapseSession",
+    ((True, False), (True, True)): "BeginShutdown",
+    ((True, False), (False, True)): "Shutdown",
+    ((True, True), (False, True)): "GrantShutdown",
+}
+"""What a heartbeat has done, by what the broker was before and is after it: (unfenced, about to stop)."""
 
 
 async def handle_fetch(node: ControllerNode, request: FetchRequest, context: RequestContext) -> FetchResponse:
@@ -194,121 +209,19 @@ def _refused(data: AlterData, error: ErrorCode) -> alter_response.PartitionData:
     )
 
 
-async def handle_create_topics(
-    node: ControllerNode, request: CreateTopicsRequest, _: RequestContext
-) -> CreateTopicsResponse:
-    """Topics are created one by one, each wholly or not at all."""
-    return CreateTopicsResponse(
-        throttle_time=NO_WAIT, topics=tuple(_create(node, topic, request.validate_only) for topic in request.topics)
-    )
-
-
-def _create(node: ControllerNode, asked: CreatableTopic, validate_only: bool) -> create_response.CreatableTopicResult:
-    topic_id = _new_topic_id(node, asked.name)
-    if validate_only:
-        created = CreatedTopic(ErrorCode.invalid_request, "validate_only is not supported: topics are created at once")
-    else:
-        with node.decision() as changed:
-            created = _place(node, asked, topic_id)
-            if created.error is ErrorCode.none:
-                node.tracer.record("CreateTopic", topic=asked.name, changed=changed())
-    ok = created.error is ErrorCode.none
-    partitions = node.controller.image.topics[asked.name].partitions if ok else {}
-    return create_response.CreatableTopicResult(
-        name=TopicName(asked.name),
-        topic_id=topic_uuid(topic_id) if ok else None,
-        error_code=created.error,
-        error_message=created.message or None,
-        num_partitions=i32(len(partitions) if ok else -1),
-        replication_factor=i16(len(partitions[0].replicas) if ok else -1),
-        configs=(),
-    )
-
-
-def _place(node: ControllerNode, asked: CreatableTopic, topic_id: str) -> CreatedTopic:
-    """By hand where the request says so, else by the core's placement with random numbers from the cluster's seed."""
-    configs = {config.name: config.value for config in asked.configs if config.value is not None}
-    if asked.assignments:
-        by_index = {int(a.partition_index): tuple(int(b) for b in a.broker_ids) for a in asked.assignments}
-        if sorted(by_index) != list(range(len(asked.assignments))):
-            return CreatedTopic(
-                ErrorCode.invalid_replica_assignment, f"partitions {sorted(by_index)}: number them from 0 without gaps"
-            )
-        replicas = tuple(by_index[index] for index in range(len(by_index)))
-        return node.controller.create_topic_on(asked.name, topic_id, replicas, configs)
-    partitions = node.config.num_partitions if asked.num_partitions == DEFAULT else asked.num_partitions
-    factor = asked.replication_factor
-    live = max(1, len(node.controller.image.unfenced_brokers()))
-    return node.controller.create_topic(
-        asked.name,
-        topic_id,
-        partitions,
-        node.config.default_replication_factor if factor == DEFAULT else factor,
-        configs=configs,
-        start=node.draw("start", asked.name) % live,
-        shift=node.draw("shift", asked.name) % live,
-    )
-
-
-def _new_topic_id(node: ControllerNode, name: str) -> str:
-    """A topic id in the form of a random UUID (version 4)."""
-    number = node.draw("topic id", name, str(node.log.end_offset))
-    text = f"{number & ~(0xF << 76) & ~(0x3 << 62) | 0x4 << 76 | 0x2 << 62:032x}"
-    return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
-
-
-async def handle_elect_leaders(
-    node: ControllerNode, request: ElectLeadersRequest, _: RequestContext
-) -> ElectLeadersResponse:
-    """Preferred (0) or unclean (1) election of the partitions named, or of all."""
-    results: dict[str, list[elect_response.PartitionResult]] = {}
-    for topic, partition in _to_elect(node, request):
-        error = _elect(node, topic, partition, request.election_type)
-        if request.topic_partitions is None and error is ErrorCode.election_not_needed:
-            continue
-        message = None if error is ErrorCode.none else error.name
-        results.setdefault(topic, []).append(
-            elect_response.PartitionResult(partition_id=i32(partition), error_code=error, error_message=message)
-        )
-    return ElectLeadersResponse(
-        throttle_time=NO_WAIT,
-        error_code=ErrorCode.none,
-        replica_election_results=tuple(
-            elect_response.ReplicaElectionResult(topic=TopicName(topic), partition_result=tuple(partitions))
-            for topic, partitions in results.items()
-        ),
-    )
-
-
-def _to_elect(node: ControllerNode, request: ElectLeadersRequest) -> Iterator[tuple[str, int]]:
-    if request.topic_partitions is None:
-        yield from [(topic, partition) for topic, partition, _ in node.controller.image.partitions()]
-    else:
-        for named in request.topic_partitions:
-            for partition in named.partitions:
-                yield named.topic, partition
-
-
-def _elect(node: ControllerNode, topic: str, partition: int, election_type: int) -> ErrorCode:
-    if election_type not in (PREFERRED, UNCLEAN):
-        return ErrorCode.invalid_request
-    preferred = election_type == PREFERRED
-    with node.decision() as changed:
-        elect = node.controller.elect_preferred if preferred else node.controller.elect_uncleanly
-        error = elect(topic, partition)
-        if error is ErrorCode.none:
-            name = "PreferredElection" if preferred else "UncleanElection"
-            node.tracer.record(name, topic=topic, partition=partition, changed=changed())
-    return error
-
-
 CONTROLLER_HANDLERS: Final[dict[ApiKey, Callable[[ControllerNode, Any, RequestContext], Awaitable[Any]]]] = {
     ApiKey.FETCH: handle_fetch,
     ApiKey.CREATE_TOPICS: handle_create_topics,
+    ApiKey.DELETE_TOPICS: handle_delete_topics,
+    ApiKey.CREATE_PARTITIONS: handle_create_partitions,
     ApiKey.ELECT_LEADERS: handle_elect_leaders,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: handle_alter_partition_reassignments,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: handle_list_partition_reassignments,
+    ApiKey.UNREGISTER_BROKER: handle_unregister_broker,
     ApiKey.ALTER_PARTITION: handle_alter_partition,
     ApiKey.BROKER_REGISTRATION: handle_registration,
     ApiKey.BROKER_HEARTBEAT: handle_heartbeat,
+    ApiKey.ASSIGN_REPLICAS_TO_DIRS: handle_assign_replicas_to_dirs,
     ApiKey.ALLOCATE_PRODUCER_IDS: handle_allocate_producer_ids,
     ApiKey.ALTER_CONFIGS: handle_alter_configs,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: handle_incremental_alter_configs,

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from impl.server.absent_apis import ABSENT
 from impl.server.authorization import Operation
-from impl.server.cluster_requests import handle_create_topics, handle_elect_leaders
 from impl.server.configs import handle_alter_configs, handle_describe_configs, handle_incremental_alter_configs
 from impl.server.describe_cluster import (
     handle_describe_cluster,
@@ -27,6 +26,7 @@ from impl.server.security.acl_requests import handle_alter_acls, handle_describe
 from impl.server.security.delegation_tokens import handle_create_delegation_token, handle_delegation_token
 from impl.server.security.sasl_requests import handle_sasl_authenticate, handle_sasl_handshake
 from impl.server.security.scram_requests import handle_describe_scram_credentials
+from impl.server.topics import handle_create_partitions, handle_create_topics, handle_delete_topics
 from impl.wire.apis import ApiKey
 
 HANDLERS: Final[dict[ApiKey, Callable[..., Awaitable[Any]]]] = {
@@ -37,7 +37,12 @@ HANDLERS: Final[dict[ApiKey, Callable[..., Awaitable[Any]]]] = {
     ApiKey.METADATA: handle_metadata,
     ApiKey.CREATE_TOPICS: handle_create_topics,
     ApiKey.OFFSET_FOR_LEADER_EPOCH: handle_offset_for_leader_epoch,
-    ApiKey.ELECT_LEADERS: handle_elect_leaders,
+    ApiKey.DELETE_TOPICS: handle_delete_topics,
+    ApiKey.CREATE_PARTITIONS: handle_create_partitions,
+    ApiKey.ELECT_LEADERS: forwarding(on_cluster(Operation.ALTER)),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: forwarding(on_cluster(Operation.ALTER)),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: forwarding(on_cluster(Operation.DESCRIBE)),
+    ApiKey.UNREGISTER_BROKER: forwarding(on_cluster(Operation.ALTER)),
     ApiKey.INIT_PRODUCER_ID: handle_init_producer_id,
     ApiKey.DESCRIBE_PRODUCERS: handle_describe_producers,
     ApiKey.DESCRIBE_CONFIGS: handle_describe_configs,

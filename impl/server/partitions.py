@@ -340,10 +340,10 @@ class Partitions:
         for partition in (one for one in changed if not one.is_gone):
             self._tracer.replica("CheckpointHighWatermark", partition.topic, partition.index, partition.replica)
 
-    def close(self) -> None:
-        """A clean shutdown: flush, checkpoint, and let go of the files."""
+    def close(self, broker_epoch: int) -> None:
+        """A clean shutdown in this broker epoch: flush, checkpoint, and let go of the files."""
         self.checkpoint_high_watermarks()
-        self.directories.close()
+        self.directories.close(broker_epoch)
 
     def abandon(self) -> None:
         """Let go of the files as they are."""

@@ -14,6 +14,7 @@ these files can be rebuilt or done without, and the caller knows how. Encoders a
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from uuid import UUID
@@ -156,3 +157,12 @@ def decode_meta_properties(text: str) -> dict[str, str]:
 def _decode_pairs(text: str, separator: str) -> dict[str, str]:
     pairs = (line.partition(separator) for line in text.splitlines() if line.strip() and not line.startswith("#"))
     return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def decode_clean_shutdown(text: str) -> int:
+    """The broker epoch in a note of a clean shutdown; -1 when it says none."""
+    try:
+        note = json.loads(text)
+        return int(note["brokerEpoch"])
+    except (ValueError, TypeError, KeyError):
+        return -1

@@ -95,6 +95,12 @@ class LogDirectories:
         """Whether every directory was closed by the broker that used it last."""
         return all(directory.was_clean for directory in self.online)
 
+    @property
+    def stopped_cleanly_in(self) -> int:
+        """The broker epoch in which every directory was closed; -1 when one was not, or they differ."""
+        epochs = {directory.stopped_cleanly_in for directory in self.online}
+        return epochs.pop() if len(epochs) == 1 and not self.offline else -1
+
     def where(self, topic: str, partition: int) -> LogDirectory | None:
         """The directory that has a partition's log; None when none that is online has."""
         found = self._where.get((topic, partition))
@@ -195,11 +201,11 @@ class LogDirectories:
 
     # The end
 
-    def close(self) -> None:
-        """Close all logs, so that the next start has nothing to recover."""
+    def close(self, broker_epoch: int = -1) -> None:
+        """Close all logs, so that the next start has nothing to recover, and knows who has stopped (KIP-966)."""
         for directory in list(self.online):
             with self._guarded(directory):
-                directory.close()
+                directory.close(broker_epoch)
         self._unlock()
 
     def abandon(self) -> None:

@@ -52,6 +52,8 @@ class LogDirectory:
         """Logs that are to take the place of another directory's."""
         self.was_clean = False
         """Whether the broker that used the directory last stopped cleanly."""
+        self.stopped_cleanly_in = -1
+        """The broker epoch in which it did; -1 when it did not, or is not known."""
         self._disk = disk
         self._recovery_points: dict[TopicPartition, int] = {}
         self._log_start_offsets: dict[TopicPartition, int] = {}
@@ -80,6 +82,9 @@ class LogDirectory:
         marker = f"{path}/{CLEAN_SHUTDOWN}"
         directory.was_clean = disk.exists(marker)
         if directory.was_clean:
+            directory.stopped_cleanly_in = checkpoints.decode_clean_shutdown(
+                checkpoints.read_text(disk, path, CLEAN_SHUTDOWN) or ""
+            )
             disk.remove(marker)
             disk.sync_directory(path)
         for name in disk.list_directory(path):
@@ -255,8 +260,8 @@ class LogDirectory:
     def _write(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
         checkpoints.write_atomically(self._disk, self.path, name, checkpoints.encode_offsets(offsets))
 
-    def close(self) -> None:
-        """Close all logs, so that the next start has nothing to recover."""
+    def close(self, broker_epoch: int = -1) -> None:
+        """Close all logs, so that the next start has nothing to recover, and knows that they were closed."""
         for key in list(self.futures):
             self.drop_future(key)
         for log in self.logs.values():
@@ -266,7 +271,7 @@ class LogDirectory:
         for _, name in self._doomed:
             remove_directory(self._disk, f"{self.path}/{name}")
         self._doomed.clear()
-        text = json.dumps({"version": 0, "brokerEpoch": -1})
+        text = json.dumps({"version": 0, "brokerEpoch": broker_epoch})
         checkpoints.write_atomically(self._disk, self.path, CLEAN_SHUTDOWN, text)
 
     def abandon(self) -> None:
