@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import trio
-from kio.schema.errors import ErrorCode
 
 from impl.client.client import ClientConfig
 from impl.client.errors import KafkaError
@@ -212,6 +211,25 @@ async def test_a_leader_whose_disk_failed_to_sync_leads_no_more() -> None:
             await cluster.restart(0)
             await cluster.wait_for_isr("t", {0, 1})
         assert log_values(cluster, 0, "t") == [b"a", b"b"]
+
+
+@simulated
+async def test_a_controller_that_cannot_write_its_decision_stops_and_the_next_never_knew_of_it() -> None:
+    async with Cluster(brokers=2, seed=4) as cluster:
+        await cluster.create_topic("t")
+        disk = cluster.host.disk("controller")
+        disk.fill(free_bytes=20)
+        with pytest.raises(KafkaError):
+            await cluster.create_topic("u")
+        assert "the metadata log cannot be written" in (cluster.controller.halted or "")
+        async with cluster.client() as client:
+            assert await client.produce("t", b"a") == 0
+        disk.heal()
+        await cluster.restart_controller()
+        assert set(cluster.controller.controller.image.topics) == {"t"}
+        await trio.sleep(5)
+        await cluster.create_topic("u")
+        assert cluster.isr("u") == (0, 1)
 
 
 @pytest.mark.parametrize(

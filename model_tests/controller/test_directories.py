@@ -38,8 +38,8 @@ def test_replicas_in_a_failed_directory_leave_the_isr_and_lead_no_more() -> None
     lost, kept = (cluster.controller.image.partition("t", partition) for partition in range(2))
     assert lost is not None
     assert kept is not None
-    assert (lost.leader, lost.isr, lost.offline_replicas, lost.leader_epoch) == (1, {1, 2}, {0}, 1)
-    assert (kept.leader, kept.isr, kept.offline_replicas, kept.leader_epoch) == (0, {0, 1, 2}, frozenset(), 0)
+    assert (lost.leader, lost.isr, lost.offline_replicas, lost.leader_epoch) == (1, frozenset({1, 2}), frozenset({0}), 1)
+    assert (kept.leader, kept.isr, kept.offline_replicas, kept.leader_epoch) == (0, frozenset({0, 1, 2}), frozenset(), 0)
     assert cluster.controller.image.brokers[0].directories == (TWO,)
     assert cluster.controller.image.is_unfenced(0)
 
@@ -82,7 +82,7 @@ def test_a_replica_that_was_lost_before_its_directory_was_known_is_offline() -> 
     assert cluster.controller.assign_directory(1, "t", 0, LOST) is ErrorCode.none
     registration = cluster.controller.image.partition("t", 0)
     assert registration is not None
-    assert (registration.isr, registration.offline_replicas) == ({0, 2}, {1})
+    assert (registration.isr, registration.offline_replicas) == (frozenset({0, 2}), frozenset({1}))
 
 
 def test_a_new_process_brings_its_directories_back() -> None:
