@@ -65,6 +65,8 @@ class World:
     topic_id: UUID
     records: bytes
     """A batch of one record."""
+    transactional: bytes
+    """Such a batch of a transaction."""
 
 
 @attrs.frozen
@@ -78,51 +80,60 @@ class Case:
     """Which of an API's ways to be asked this is."""
     version: int | None = None
     """The version in which it is asked; the newest unless given."""
+    refused_still: str = ""
+    """Why it is refused in the same way with all rights, for as long as it is."""
 
     def __str__(self) -> str:
         return f"{self.api.name}{' ' + self.asked if self.asked else ''}"
 
 
 def case(
-    api: ApiKey, fields: Fields | Callable[[World], Fields], *rights: Right, asked: str = "", version: int | None = None
+    api: ApiKey,
+    fields: Fields | Callable[[World], Fields],
+    *rights: Right,
+    asked: str = "",
+    version: int | None = None,
+    refused_still: str = "",
 ) -> Case:
-    return Case(api, fields if callable(fields) else lambda _: fields, rights, asked, version)
+    return Case(api, fields if callable(fields) else lambda _: fields, rights, asked, version, refused_still)
 
 
 O = Operation  # noqa: E741 - a column of a table
-FAILED: Final = ErrorCode
-
+EPOCH_0: Final = {
+    "replica_id": -1,
+    "topics": [{"topic": TOPIC, "partitions": [{"partition": 0, "leader_epoch": 0, "current_leader_epoch": -1}]}],
+}
 PARTITION_0: Final = [{"partition_index": 0}]
 CLUSTER_CONFIG: Final = {"resource_type": 4, "resource_name": "0"}
 TOPIC_CONFIG: Final = {"resource_type": 2, "resource_name": TOPIC}
 
+
+def _produce(world: World, records: bytes) -> Fields:
+    data = [{"topic_id": world.topic_id, "partition_data": [{"index": 0, "records": records}]}]
+    return {"acks": -1, "timeout": SECOND, "topic_data": data}
+
+
+def _fetch(world: World) -> Fields:
+    partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1_000, "current_leader_epoch": -1}
+    topics = [{"topic_id": world.topic_id, "partitions": [partition]}]
+    return {"max_bytes": 1_000, "session_epoch": -1, "topics": topics}
+
+
 DATA: Final = (
+    case(ApiKey.PRODUCE, lambda world: _produce(world, world.records), on_topic(O.WRITE)),
     case(
         ApiKey.PRODUCE,
-        lambda world: {
-            "acks": -1,
-            "timeout": SECOND,
-            "topic_data": [
-                {"topic_id": world.topic_id, "partition_data": [{"index": 0, "records": world.records}]},
-            ],
-        },
+        lambda world: {**_produce(world, world.transactional), "transactional_id": TRANSACTION},
+        on_transaction(O.WRITE),
         on_topic(O.WRITE),
+        asked="in a transaction",
     ),
+    case(ApiKey.FETCH, lambda world: _fetch(world), on_topic(O.READ)),
     case(
         ApiKey.FETCH,
-        lambda world: {
-            "max_bytes": 1_000,
-            "session_epoch": -1,
-            "topics": [
-                {
-                    "topic_id": world.topic_id,
-                    "partitions": [
-                        {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1_000, "current_leader_epoch": -1}
-                    ],
-                }
-            ],
-        },
-        on_topic(O.READ),
+        lambda world: {**_fetch(world), "replica_state": {"replica_id": 7, "replica_epoch": -1}},
+        on_cluster(O.CLUSTER_ACTION, ErrorCode.topic_authorization_failed),
+        asked="by a broker",
     ),
     case(
         ApiKey.LIST_OFFSETS,
@@ -134,15 +145,12 @@ DATA: Final = (
         },
         on_topic(O.DESCRIBE),
     ),
+    case(ApiKey.OFFSET_FOR_LEADER_EPOCH, EPOCH_0, on_topic(O.DESCRIBE)),
     case(
         ApiKey.OFFSET_FOR_LEADER_EPOCH,
-        {
-            "replica_id": -1,
-            "topics": [
-                {"topic": TOPIC, "partitions": [{"partition": 0, "leader_epoch": 0, "current_leader_epoch": -1}]}
-            ],
-        },
-        on_topic(O.DESCRIBE),
+        EPOCH_0,
+        on_cluster(O.CLUSTER_ACTION, ErrorCode.topic_authorization_failed),
+        asked="by a broker",
     ),
     case(
         ApiKey.DELETE_RECORDS,
@@ -394,6 +402,7 @@ TRANSACTIONS: Final = (
         {"key_type": 1, "coordinator_keys": (TRANSACTION,)},
         on_transaction(O.DESCRIBE),
         asked="of a transactional id",
+        refused_still="there are no transactions here yet",
     ),
     case(
         ApiKey.INIT_PRODUCER_ID,
@@ -472,3 +481,26 @@ OPEN: Final = {
     ApiKey.DESCRIBE_DELEGATION_TOKEN: "not enabled: DELEGATION_TOKEN_AUTH_DISABLED",
 }
 """APIs that take no right, and what they do instead."""
+
+
+def table() -> str:
+    """The rules as a table in Markdown."""
+    lines = ["| Request | takes | else |", "|---|---|---|"]
+    for one in sorted(CASES, key=lambda case: case.api):
+        rights = " and ".join(f"`{right.operation.name}` on the {_NAMES[right.resource_type]}" for right in one.rights)
+        errors = ", ".join(dict.fromkeys(f"`{right.error.name.upper()}`" for right in one.rights))
+        lines.append(f"| {_title(one.api)}{f', {one.asked}' if one.asked else ''} | {rights} | {errors} |")
+    lines += [f"| {_title(api)} | nothing | {words} |" for api, words in sorted(OPEN.items())]
+    return "\n".join(lines) + "\n"
+
+
+_NAMES: Final = {
+    ResourceType.TOPIC: "topic",
+    ResourceType.GROUP: "group",
+    ResourceType.CLUSTER: "cluster",
+    ResourceType.TRANSACTIONAL_ID: "transactional id",
+}
+
+
+def _title(api: ApiKey) -> str:
+    return "".join(part.capitalize() for part in api.name.split("_"))
