@@ -258,8 +258,9 @@ class Faults:
             self._heal_disk(broker_id)
             if not self._running(broker_id).alive:
                 await self.restart(broker_id)
-        for broker_id in range(self.size):
-            while self.timers and not self.controller.controller.image.is_unfenced(broker_id):  # noqa: ASYNC110
+        for broker_id in range(self.size if self.timers else 0):
+            await self.broker(broker_id).unfenced.wait()  # this process has been, …
+            while not self.controller.controller.image.is_unfenced(broker_id):  # noqa: ASYNC110 - … and still is
                 await trio.sleep(0.001)
 
     def _set(self, source: NodeName | None, destination: NodeName | None, **changes: Any) -> None:
