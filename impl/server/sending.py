@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import trio
 
-from impl.ports.network import send_file, sends_files
+from impl.ports.network import send_all, send_file, sends_files
 from impl.wire.fields import Buffer, Part
 from impl.wire.lazy import LazyRecords
 
@@ -43,7 +43,7 @@ async def send_parts(stream: trio.abc.Stream, parts: Iterable[Part], progressed:
     """
     for part in joined(parts):
         if not isinstance(part, LazyRecords):
-            await stream.send_all(part)
+            await send_all(stream, part)
         elif sends_files(stream):
             await send_file(stream, lambda part=part: part.place, len(part), progressed)  # type: ignore[misc]
         else:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import trio
 
-from impl.ports.network import Address, Network, abort
+from impl.ports.network import Address, Network, abort, send_all
 from impl.wire.codecs import MalformedMessageError, decode_response, encode_request, response_correlation_id
 from impl.wire.frames import ConnectionLostError, FrameReader, FrameTooLargeError
 
@@ -132,7 +132,7 @@ class Channel:
             else:
                 self._sending.acquire_nowait()  # spares a turn of the scheduler
             try:
-                await stream.send_all(frame)
+                await send_all(stream, frame)
             finally:
                 self._sending.release()
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
