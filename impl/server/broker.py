@@ -155,12 +155,23 @@ class Broker:
         self._controller_address = controller
         self._connections = 0
         self.quotas = Quotas(self.clock, self.config, lambda: self.metadata.image)
+        self._versions = {key: BROKER_APIS[key] for key in BROKER_APIS if key in {*HANDLERS, ApiKey.API_VERSIONS}}
+        self.authorizer = make_authorizer(self.config, lambda: self.metadata.image.acls)
+        service = self._service(node)
+        self.listeners = [BrokerListener(self, spec, service, node.randomness) for spec in plan_listeners(self.config)]
+        """The first is for other brokers."""
+        self.closed_connections: list[str] = []
+        """Why connections were closed that broke the rules or were lost; the latest ones."""
+        self.failed_requests: list[str] = []
+        """Requests that failed in a way that nobody foresaw, each with its error; the latest ones."""
+
+    def _service(self, node: Node) -> Service:
+        """What the listeners have in common."""
         handlers: dict[ApiKey, Handler] = {
             key: self.quotas.governing(partial(handle, self)) for key, handle in HANDLERS.items()
         }
         handlers[ApiKey.API_VERSIONS] = self._handle_api_versions
-        self._versions = {key: BROKER_APIS[key] for key in BROKER_APIS if key in handlers}
-        self._service = Service(
+        return Service(
             handlers,
             self._versions,
             self.clock,
@@ -170,15 +181,6 @@ class Broker:
             turns=trio.Semaphore(self.config.queued_max_requests),
             idle=self.idle_connections,
         )
-        self.authorizer = make_authorizer(self.config, lambda: self.metadata.image.acls)
-        self.listeners = [
-            BrokerListener(self, spec, self._service, node.randomness) for spec in plan_listeners(self.config)
-        ]
-        """The first is for other brokers."""
-        self.closed_connections: list[str] = []
-        """Why connections were closed that broke the rules or were lost; the latest ones."""
-        self.failed_requests: list[str] = []
-        """Requests that failed in a way that nobody foresaw, each with its error; the latest ones."""
 
     def _interference(self, orders: Interference | None) -> ServerInterference | None:
         if orders is None:

@@ -162,6 +162,8 @@ class Connection:
             try:
                 while (frame := await self._next_frame()) is not None:
                     await self._service.clock.until_running()
+                    if await self._taken_by_gate(frame):
+                        continue
                     await self._take_turn()
                     try:
                         await self._handle(frame)
@@ -245,6 +247,16 @@ class Connection:
             assert self._service.turns is not None, "who has a turn got it there"
             self._has_turn = False
             self._service.turns.release()
+
+    async def _taken_by_gate(self, frame: Payload) -> bool:
+        """Whether a frame was one of those that authenticate the peer; they are answered here."""
+        if self._gate is None or (answer := await self._gate.take(frame)) is None:
+            return False
+        self._answers.append(answer)
+        self.principal = self._gate.principal
+        if self._gate.is_open:
+            self._reader.limit = self._service.max_frame_bytes
+        return True
 
     # --- requests --------------------------------------------------------------------------------------------------
 
