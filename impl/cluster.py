@@ -18,6 +18,7 @@ that no clean-up code of a dying node is seen by anybody.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -27,6 +28,7 @@ from impl.background import Background, require_trio
 from impl.client.client import Client, ClientConfig
 from impl.client.observer import Observer
 from impl.cluster_access import Access
+from impl.cluster_changes import Changes
 from impl.cluster_injections import Injections
 from impl.controller.controller import Controller
 from impl.controller.state import DEFAULT_CONTROLLER_ID
@@ -39,6 +41,7 @@ from impl.security import Security
 from impl.server.broker import Broker, Node
 from impl.server.config import ServerConfig
 from impl.server.controller_node import ControllerNode
+from impl.server.departure import leave
 from impl.server.interference import Interference
 from impl.server.running import Running
 from impl.server.security.listeners import plan_listeners
@@ -46,13 +49,15 @@ from impl.server.trace import Trace, Tracer
 
 CLUSTER_ID: Final = "tidegauge"
 START_TIMEOUT: Final = 30.0
+GOODBYE_TIMEOUT: Final = 2.0
 NOT_RUNNING: Final = "the cluster is not running: use it as `async with Cluster(...) as cluster:`"
+OVER: Final = "the cluster is over, its `async with` has ended: make a new one"
 
 DEFAULTS: Final[Mapping[str, Any]] = {"replica.fetch.backoff.ms": 100, "broker.heartbeat.interval.ms": 1_000}
 """Where a small cluster in one process does better than with Kafka's defaults."""
 
 
-class Cluster(Injections, Access):
+class Cluster(Changes, Injections, Access):
     """Brokers and a controller. Use it as `async with`."""
 
     def __init__(
@@ -113,6 +118,7 @@ class Cluster(Injections, Access):
         self._fault_log: FaultLog | None = None
         self._interference: Interference | None = None
         self._entered = False
+        self._is_over = False
         self._background = Background()
 
     # --- running ---------------------------------------------------------------------------------------------------
@@ -164,16 +170,29 @@ class Cluster(Injections, Access):
 
     async def __aexit__(self, *error: Any) -> None:
         try:
-            for running in self._nodes.values():
-                if running.alive and error[0] is None:
-                    running.stop()
+            if error[0] is None:
+                await self._say_goodbye()
+                for running in self._nodes.values():
+                    if running.alive:
+                        running.stop()
         finally:
+            self._is_over = True
             try:
                 await self._background.__aexit__(*error)
             finally:
                 for running in self._nodes.values():
                     running.abandon()
                 self.host.close()
+
+    async def _say_goodbye(self) -> None:
+        """The brokers leave in good order, all at once and waiting for nobody, as far as they reach the controller."""
+        if not self.timers or not self._nodes[CONTROLLER].alive:
+            return
+        with trio.move_on_after(GOODBYE_TIMEOUT):
+            async with trio.open_nursery() as nursery:
+                for broker in self.brokers:
+                    if self._can_hear(broker.id):
+                        nursery.start_soon(partial(leave, broker, patient=False))
 
     async def _start_controller(self) -> None:
         node = self._node(CONTROLLER, DEFAULT_CONTROLLER_ID)
@@ -304,6 +323,8 @@ class Cluster(Injections, Access):
 
         Without a config of its own it sends what the cluster's message.max.bytes lets brokers take.
         """
+        if self._is_over:
+            raise RuntimeError(OVER)
         host = self.host
         name = client_id or f"client-{len(self._client_ids) + 1}"
         self._client_ids.add(name)

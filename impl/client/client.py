@@ -187,14 +187,15 @@ class Client:
         _check_whole("partitions", partitions, 32)
         _check_whole("replication_factor", replication_factor, 16)
         request = requests.create_topic(name, partitions, replication_factor, configs or {}, assignments)
-        requests.check_created(await self._once(request))
+        requests.check_created(await self.ask_once(request))
 
     async def elect_leaders(self, topic: str, partition: int = 0, *, unclean: bool = False) -> None:
         """Give the leadership to the preferred replica or, `unclean`, to any live one. Raises KafkaError."""
         _check_partition(topic, partition)
-        requests.check_elected(await self._once(requests.elect_leaders(topic, partition, unclean=unclean)))
+        requests.check_elected(await self.ask_once(requests.elect_leaders(topic, partition, unclean=unclean)))
 
-    async def _once(self, request: Any) -> Any:
+    async def ask_once(self, request: Any) -> Any:
+        """The answer to a request that is not sent again. Raises KafkaError when none is had."""
         try:
             return await self.ask_any(request)
         except NoAnswerError as error:
