@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from kio.schema.alter_partition.v3 import response as alter_response
 from kio.schema.alter_partition.v3.request import AlterPartitionRequest as WireAlterPartitionRequest
@@ -16,16 +15,9 @@ from kio.schema.broker_registration.v4.response import BrokerRegistrationRespons
 from kio.schema.errors import ErrorCode
 
 from impl.partition.messages import AlterPartitionRequest, FetchAnswer
-from impl.server.controller_configs import (
-    handle_alter_client_quotas,
-    handle_alter_configs,
-    handle_incremental_alter_configs,
-)
-from impl.server.controller_directories import handle_assign_replicas_to_dirs, note_offline_directories
+from impl.server.controller_directories import note_offline_directories
 from impl.server.controller_link import METADATA_TOPIC_ID
-from impl.server.controller_producer_ids import handle_allocate_producer_ids
-from impl.server.controller_topics import handle_create_partitions, handle_create_topics, handle_delete_topics
-from impl.server.elections import handle_elect_leaders
+from impl.server.deferred import ServerHandler, deferred
 from impl.server.fetch_messages import (
     AnsweredPartition,
     AskedPartition,
@@ -34,14 +26,7 @@ from impl.server.fetch_messages import (
     asked_partitions,
     response,
 )
-from impl.server.quorum import handle_describe_quorum, handle_update_features, observe
-from impl.server.reassignments import (
-    handle_alter_partition_reassignments,
-    handle_list_partition_reassignments,
-    handle_unregister_broker,
-)
-from impl.server.security.acl_requests import create_acls, delete_acls
-from impl.server.security.scram_requests import alter_scram_credentials
+from impl.server.quorum import observe
 from impl.server.trace import request_fields
 from impl.wire.apis import ApiKey
 from impl.wire.primitives import NO_WAIT, BrokerId, i32, i64
@@ -209,26 +194,26 @@ def _refused(data: AlterData, error: ErrorCode) -> alter_response.PartitionData:
     )
 
 
-CONTROLLER_HANDLERS: Final[dict[ApiKey, Callable[[ControllerNode, Any, RequestContext], Awaitable[Any]]]] = {
+CONTROLLER_HANDLERS: Final[dict[ApiKey, ServerHandler]] = {
     ApiKey.FETCH: handle_fetch,
-    ApiKey.CREATE_TOPICS: handle_create_topics,
-    ApiKey.DELETE_TOPICS: handle_delete_topics,
-    ApiKey.CREATE_PARTITIONS: handle_create_partitions,
-    ApiKey.ELECT_LEADERS: handle_elect_leaders,
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: handle_alter_partition_reassignments,
-    ApiKey.LIST_PARTITION_REASSIGNMENTS: handle_list_partition_reassignments,
-    ApiKey.UNREGISTER_BROKER: handle_unregister_broker,
+    ApiKey.CREATE_TOPICS: deferred("controller_topics", "handle_create_topics"),
+    ApiKey.DELETE_TOPICS: deferred("controller_topics", "handle_delete_topics"),
+    ApiKey.CREATE_PARTITIONS: deferred("controller_topics", "handle_create_partitions"),
+    ApiKey.ELECT_LEADERS: deferred("elections", "handle_elect_leaders"),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: deferred("reassignments", "handle_alter_partition_reassignments"),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: deferred("reassignments", "handle_list_partition_reassignments"),
+    ApiKey.UNREGISTER_BROKER: deferred("reassignments", "handle_unregister_broker"),
     ApiKey.ALTER_PARTITION: handle_alter_partition,
     ApiKey.BROKER_REGISTRATION: handle_registration,
     ApiKey.BROKER_HEARTBEAT: handle_heartbeat,
-    ApiKey.ASSIGN_REPLICAS_TO_DIRS: handle_assign_replicas_to_dirs,
-    ApiKey.ALLOCATE_PRODUCER_IDS: handle_allocate_producer_ids,
-    ApiKey.ALTER_CONFIGS: handle_alter_configs,
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: handle_incremental_alter_configs,
-    ApiKey.ALTER_CLIENT_QUOTAS: handle_alter_client_quotas,
-    ApiKey.DESCRIBE_QUORUM: handle_describe_quorum,
-    ApiKey.UPDATE_FEATURES: handle_update_features,
-    ApiKey.CREATE_ACLS: create_acls,
-    ApiKey.DELETE_ACLS: delete_acls,
-    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: alter_scram_credentials,
+    ApiKey.ASSIGN_REPLICAS_TO_DIRS: deferred("controller_directories", "handle_assign_replicas_to_dirs"),
+    ApiKey.ALLOCATE_PRODUCER_IDS: deferred("controller_producer_ids", "handle_allocate_producer_ids"),
+    ApiKey.ALTER_CONFIGS: deferred("controller_configs", "handle_alter_configs"),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: deferred("controller_configs", "handle_incremental_alter_configs"),
+    ApiKey.ALTER_CLIENT_QUOTAS: deferred("controller_configs", "handle_alter_client_quotas"),
+    ApiKey.DESCRIBE_QUORUM: deferred("quorum", "handle_describe_quorum"),
+    ApiKey.UPDATE_FEATURES: deferred("quorum", "handle_update_features"),
+    ApiKey.CREATE_ACLS: deferred("security.acl_requests", "create_acls"),
+    ApiKey.DELETE_ACLS: deferred("security.acl_requests", "delete_acls"),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: deferred("security.scram_requests", "alter_scram_credentials"),
 }
