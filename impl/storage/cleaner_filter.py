@@ -7,8 +7,7 @@ A record stays when
 
 Records without a key go. Batches of aborted transactions go as a whole, and markers once no record needs them and their
 own time has come. A batch that is left without records is dropped, except where its header is still needed: the last
-one of a producer that is active (its last sequence, or its epoch), and the last one of a segment and of the round (so
-that offsets go on where they ended).
+one of a producer that is active, for its last sequence or its epoch.
 """
 
 from __future__ import annotations
@@ -65,10 +64,6 @@ class RetentionRules:
     offsets: OffsetMap
     now_ms: int
     delete_retention_ms: int
-    end_offset: int
-    """Where the round ends."""
-    segment_end: int = 0
-    """Where the segment that is being written will end."""
     last_records: Mapping[int, LastRecord] = attrs.field(factory=dict)
     """Of each active producer, by its id."""
     transactions: CleanedTransactions = attrs.field(factory=CleanedTransactions)
@@ -121,12 +116,11 @@ class RetentionRules:
 
     def _is_header_needed(self, header: BatchHeader) -> bool:
         last = self.last_records.get(header.producer_id) if header.producer_id != NO_PRODUCER_ID else None
-        if last is not None:
-            if last.last_data_offset is not None and header.last_offset == last.last_data_offset:
-                return True
-            if last.last_data_offset is None and header.is_control and header.producer_epoch == last.producer_epoch:
-                return True
-        return header.next_offset in (self.end_offset, self.segment_end)
+        if last is None:
+            return False
+        if last.last_data_offset is not None:
+            return header.last_offset == last.last_data_offset
+        return header.is_control and header.producer_epoch == last.producer_epoch
 
 
 def marker_type(header: BatchHeader, payload: bytes) -> int | None:

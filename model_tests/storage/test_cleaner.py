@@ -183,6 +183,18 @@ def test_records_without_a_key_go() -> None:
     assert shown(records_of(log))[0] == (1, b"a", b"1")
 
 
+def test_what_lies_beyond_the_map_is_left_for_the_next_round() -> None:
+    disk, log = new_log(LogConfig(segment_bytes=4000))
+    put(log, *[(b"key-%d" % n, b"v") for n in range(8)])
+    put(log, (None, b"nobody"), (b"key-0", b"w"))
+    close_segment(log)
+    first = cleaned(disk, log, memory=SMALL_MAP)
+    assert first.end_offset == 5
+    assert (8, None, b"nobody") in shown(records_of(log))
+    cleaned(disk, log, first_dirty=first.end_offset)
+    assert (8, None, b"nobody") not in shown(records_of(log))
+
+
 def test_a_map_that_is_too_small_for_a_batch_makes_progress_all_the_same() -> None:
     disk, log = new_log(LogConfig(segment_bytes=4000))
     put(log, *[(b"key-%d" % n, b"old") for n in range(30)])
