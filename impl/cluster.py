@@ -44,7 +44,7 @@ from impl.server.controller_node import ControllerNode
 from impl.server.departure import leave
 from impl.server.interference import Interference
 from impl.server.running import Running
-from impl.server.security.listeners import plan_listeners
+from impl.server.security.listeners import ListenerSpec, plan_listeners
 from impl.server.trace import Trace, Tracer
 
 CLUSTER_ID: Final = "tidegauge"
@@ -99,7 +99,7 @@ class Cluster(Changes, Injections, Access):
         self.given_config = dict(config or {})
         secured = {} if security is None else security.properties()
         self.config = ServerConfig.from_properties({**DEFAULTS, **secured, **(config or {})})
-        plan_listeners(self.config)
+        _check_ports(plan_listeners(self.config), brokers, host)
         self._security = security
         self.timers = timers
         self.trace = Trace()
@@ -400,6 +400,15 @@ def _check(brokers: int, seed: int, host: str, directory: object, racks: Sequenc
         raise ValueError(f"directory is {str(directory)!r}: only host='tcp' keeps files; leave it out")
     if racks is not None and len(racks) != brokers:
         raise ValueError(f"racks has {len(racks)} entries for {brokers} brokers: give one for each")
+
+
+def _check_ports(listeners: Sequence[ListenerSpec], brokers: int, host: str) -> None:
+    for listener in listeners:
+        if listener.port and brokers > 1 and host == "tcp":
+            raise ValueError(
+                f"listeners has {listener.name} at port {listener.port} for {brokers} brokers: leave the port out of one "
+                "listener, which gets the broker's own, and say 0 for the others"
+            )
 
 
 def _check_listening(brokers: int, host: str, listen: str, port: int, advertised_host: str | None) -> None:
