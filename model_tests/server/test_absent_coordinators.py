@@ -59,7 +59,8 @@ async def test_a_broker_is_the_coordinator_of_every_group_and_of_no_transaction(
 @simulated
 async def test_a_broker_that_has_not_joined_is_no_coordinator() -> None:
     async with asking() as (cluster, peer):
-        cluster.broker(0).metadata.image.brokers.clear()
+        metadata: Any = cluster.broker(0).metadata
+        metadata.endpoints = lambda listener: iter(())
         found = (await peer.ask(coordinator_of("g"))).coordinators[0]
         assert found.error_code is ErrorCode.coordinator_not_available
 

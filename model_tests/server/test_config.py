@@ -197,6 +197,7 @@ def test_the_table_of_topic_settings_is_kafkas() -> None:
         ({"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "4"}, "min.compaction.lag.ms=5 is more than"),
         ({"remote.storage.enable": "true"}, "there is no tiered storage here"),
         ({"retention": "1"}, "'retention' is no topic setting"),
+        ({"retention.bytes": "-2"}, "retention.bytes='-2': it must be at least -1"),
     ],
 )
 def test_a_topics_settings_are_refused_in_words(configs: dict[str, str], words: str) -> None:

@@ -61,7 +61,7 @@ def test_a_handler_that_fails_harms_nothing_but_its_request(caplog: pytest.LogCa
     async def ask() -> None:
         async with Cluster(brokers=1, host="tcp") as cluster:
             broker = cluster.broker(0)
-            handlers: Any = broker._service.handlers
+            handlers: Any = broker.listeners[0]._service.handlers
             handlers[ApiKey.CREATE_TOPICS] = fail
             peer = await connected(cluster)
             answer = await peer.ask(sample(request_class(ApiKey.CREATE_TOPICS, 7)))

@@ -1,0 +1,128 @@
+"""docs/apis.md, made from the code: `python -m model_tests.docs.api_page` writes it, a test says when it is stale."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+from impl.server.absent_apis import ABSENT
+from impl.server.api_versions import FEATURES
+from impl.server.controller_requests import CONTROLLER_HANDLERS
+from impl.server.deferred import Deferred
+from impl.server.handlers import HANDLERS
+from impl.wire.apis import (
+    BROKER_APIS,
+    CONTROLLER_APIS,
+    INTER_BROKER_APIS,
+    PRODUCE_SERVED_FROM,
+    ApiKey,
+    canonical_version,
+    request_class,
+)
+
+PAGE: Final = Path(__file__).resolve().parent.parent.parent / "docs" / "apis.md"
+
+HEAD: Final = """\
+# APIs and versions
+
+Made from the code by `python -m model_tests.docs.api_page`; a test fails when it is stale. Another one sends every
+version of every API to a broker over TCP. What is not as in Apache Kafka is in [differences.md](differences.md).
+
+A broker advertises the table of one real release, Kafka 4.3, and nothing else, so that clients know what they talk to.
+"Controller" says that a broker checks who asks and forwards the request; "none" that there is nothing of the kind here
+yet, which is answered as by a Kafka that has none.
+
+"""
+
+
+def page() -> str:
+    """The page as it should be."""
+    return "".join(
+        f"{line}\n"
+        for line in (
+            *HEAD.splitlines(),
+            "| key | API | versions | answered by | what it does |",
+            "|---|---|---|---|---|",
+            *(_row(key) for key in BROKER_APIS if key in HANDLERS or key is ApiKey.API_VERSIONS),
+            "",
+            f"Produce 0 to {PRODUCE_SERVED_FROM - 1} are advertised, for librdkafka looks at them, and refused.",
+            "",
+            "## Between brokers and the controller",
+            "",
+            "| key | API | versions | what it does |",
+            "|---|---|---|---|",
+            *(
+                f"| {int(key)} | {_name(key)} | {_range(served)} | {_sentence(CONTROLLER_HANDLERS[key])} |"
+                for key, served in INTER_BROKER_APIS.items()
+                if key in CONTROLLER_HANDLERS
+            ),
+            "",
+            "## Features (KIP-584)",
+            "",
+            "| feature | supported levels | in force |",
+            "|---|---|---|",
+            *(
+                f"| {name} | {feature.lowest}–{feature.highest} | {feature.finalized or 'no'} |"
+                for name, feature in FEATURES.items()
+            ),
+        )
+    )
+
+
+def _row(key: ApiKey) -> str:
+    by, what = _answered(key)
+    return f"| {int(key)} | {_name(key)} | {_range(BROKER_APIS[key])} | {by} | {what} |"
+
+
+def _answered(key: ApiKey) -> tuple[str, str]:
+    """(who answers, what is done)."""
+    if key is ApiKey.API_VERSIONS:
+        return "broker", "What is served here, and which features are in force."
+    if key in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
+        return "broker", "Authentication, on listeners with SASL; elsewhere there is nothing to do: ILLEGAL_SASL_STATE."
+    handler = _itself(HANDLERS[key])
+    if handler is ABSENT.get(key):
+        captured = inspect.getclosurevars(handler).nonlocals
+        if "error" in captured:
+            return "none", f"Everything that the request names is answered with {captured['error'].name.upper()}."
+        return "none", _sentence(handler)
+    if key in CONTROLLER_APIS and key is not ApiKey.FETCH:
+        documented = handler if handler.__doc__ else CONTROLLER_HANDLERS[key]
+        return "controller", _sentence(documented)
+    return "broker", _sentence(handler)
+
+
+def _itself(handler: Any) -> Any:
+    """A handler that may be imported late."""
+    return handler.handler if isinstance(handler, Deferred) else handler
+
+
+def _sentence(handler: Any) -> str:
+    """The first sentence of what a handler says of itself."""
+    said = inspect.getdoc(_itself(handler))
+    assert said, f"{handler} says nothing about itself"
+    paragraph = " ".join(said.split("\n\n")[0].split())
+    return re.split(r"(?<=\.) (?=[A-Z])", paragraph)[0].replace("|", r"\|")
+
+
+def _name(key: ApiKey) -> str:
+    """Kafka's name of an API."""
+    return request_class(key, canonical_version(key)).__name__.removesuffix("Request")
+
+
+def _range(versions: tuple[int, int]) -> str:
+    lowest, highest = versions
+    return str(lowest) if lowest == highest else f"{lowest}–{highest}"
+
+
+def write() -> None:
+    """Bring the page up to date."""
+    PAGE.write_text(page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write()
+    sys.stdout.write(f"{PAGE.name} is written\n")
