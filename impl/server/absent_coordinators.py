@@ -34,9 +34,7 @@ from kio.schema.offset_fetch.v10.response import OffsetFetchResponsePartitions
 from impl.server.authorization import Operation, ResourceType
 from impl.server.error_answers import error_answer
 from impl.server.forwarding import BrokerHandler, Check
-from impl.wire.primitives import NO_WAIT, BrokerId, i32, i64
-from impl.wire.unions import (
-    UNASKED,
+from impl.wire.offset_unions import (
     AnyOffsetCommitRequest,
     AnyOffsetCommitResponse,
     AnyOffsetFetchRequest,
@@ -47,6 +45,8 @@ from impl.wire.unions import (
     FetchedTopic,
     FetchedTopicAnswer,
 )
+from impl.wire.primitives import NO_WAIT, BrokerId, i32, i64
+from impl.wire.unions import UNASKED
 
 if TYPE_CHECKING:
     from impl.server.broker import Broker

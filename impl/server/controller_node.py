@@ -26,8 +26,8 @@ from impl.server.context import Handler, RequestContext
 from impl.server.controller_requests import CONTROLLER_HANDLERS
 from impl.server.elections import rebalance_leaders
 from impl.server.metadata_log import StoredMetadataLog
+from impl.server.observers import ObserverState
 from impl.server.purgatory import Purgatory
-from impl.server.quorum import ObserverState
 from impl.server.trace import registration_state
 from impl.storage.config import LogConfig
 from impl.storage.log import Log

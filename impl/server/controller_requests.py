@@ -26,7 +26,7 @@ from impl.server.fetch_messages import (
     asked_partitions,
     response,
 )
-from impl.server.quorum import observe
+from impl.server.observers import observe
 from impl.server.trace import request_fields
 from impl.wire.apis import ApiKey
 from impl.wire.primitives import NO_WAIT, BrokerId, i32, i64

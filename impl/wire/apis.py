@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import IntEnum
 from functools import cache
+from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -258,8 +259,12 @@ SPOKEN: Final[Mapping[ApiKey, int]] = MappingProxyType(
 """The version in which brokers and the native client ask."""
 
 
-_UNITED: Final = frozenset({ApiKey.METADATA, ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH})
-"""APIs whose canonical messages are those of `impl.wire.unions`."""
+_UNITED: Final[Mapping[int, tuple[str, str, str]]] = {
+    ApiKey.METADATA: ("unions", "AnyMetadataRequest", "AnyMetadataResponse"),
+    ApiKey.OFFSET_COMMIT: ("offset_unions", "AnyOffsetCommitRequest", "AnyOffsetCommitResponse"),
+    ApiKey.OFFSET_FETCH: ("offset_unions", "AnyOffsetFetchRequest", "AnyOffsetFetchResponse"),
+}
+"""APIs whose canonical messages are those of `impl.wire.unions` and its like: the module, the request, the response."""
 
 
 class UnknownApiError(LookupError):
@@ -312,9 +317,9 @@ def _union(api_key: int, place: int) -> type[Payload] | None:
     """The class of an API that no one version has all of."""
     if api_key not in _UNITED:
         return None
-    from impl.wire.unions import UNIONS
-
-    return UNIONS[ApiKey(api_key)][place]
+    module, *names = _UNITED[api_key]
+    united: type[Payload] = getattr(import_module(f"impl.wire.{module}"), names[place])
+    return united
 
 
 def _payload_class(api_key: int, version: int, kind: str) -> type[Payload]:

@@ -1,0 +1,88 @@
+"""Canonical messages of OffsetCommit and OffsetFetch, whose versions name topics or give ids (`impl.wire.unions`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kio.schema.offset_commit.v10.request import OffsetCommitRequest, OffsetCommitRequestTopic
+from kio.schema.offset_commit.v10.response import OffsetCommitResponse, OffsetCommitResponseTopic
+from kio.schema.offset_fetch.v10.request import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from kio.schema.offset_fetch.v10.response import (
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponseTopics,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommittedTopic(OffsetCommitRequestTopic):
+    """A topic by name or by id."""
+
+    name: str = field(metadata={"kafka_type": "string"}, default="")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnyOffsetCommitRequest(OffsetCommitRequest):
+    """OffsetCommit of every version."""
+
+    topics: tuple[CommittedTopic, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommittedTopicAnswer(OffsetCommitResponseTopic):
+    """A topic by name or by id."""
+
+    name: str = field(metadata={"kafka_type": "string"}, default="")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnyOffsetCommitResponse(OffsetCommitResponse):
+    """OffsetCommit of every version."""
+
+    topics: tuple[CommittedTopicAnswer, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchedTopic(OffsetFetchRequestTopics):
+    """A topic by name or by id."""
+
+    name: str = field(metadata={"kafka_type": "string"}, default="")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchedGroup(OffsetFetchRequestGroup):
+    """A group and its topics, None for all."""
+
+    topics: tuple[FetchedTopic, ...] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnyOffsetFetchRequest(OffsetFetchRequest):
+    """OffsetFetch of every version."""
+
+    groups: tuple[FetchedGroup, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchedTopicAnswer(OffsetFetchResponseTopics):
+    """A topic by name or by id."""
+
+    name: str = field(metadata={"kafka_type": "string"}, default="")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchedGroupAnswer(OffsetFetchResponseGroup):
+    """A group's offsets."""
+
+    topics: tuple[FetchedTopicAnswer, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnyOffsetFetchResponse(OffsetFetchResponse):
+    """OffsetFetch of every version."""
+
+    groups: tuple[FetchedGroupAnswer, ...]
