@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
+import ssl
 from typing import Any
 
 import pytest
+import trio
+from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
 
 from impl.cluster import Cluster
 from impl.ports.network import Address
@@ -15,6 +19,7 @@ from impl.server.security.listeners import ListenerSpec, SecurityProtocol, liste
 from impl.server.security.settings import STANDARD_AUTHORIZER
 from impl.server.security.users import format_users, parse_jaas_users, parse_users
 from impl.wire.apis import ApiKey
+from impl.wire.primitives import i8
 from model_tests.security.certificates import Authority
 from model_tests.security.peers import USERS, Peer, door, empty
 from model_tests.simulated import simulated
@@ -192,3 +197,81 @@ def test_security_says_what_is_wrong() -> None:
 def test_settings_given_by_hand_count_before_those_of_security() -> None:
     cluster = Cluster(security=Security("PLAINTEXT"), config={"listeners": "SASL_PLAINTEXT://"})
     assert cluster.config.listeners == ("SASL_PLAINTEXT://",)
+
+
+def test_one_port_cannot_be_every_brokers() -> None:
+    with pytest.raises(ValueError, match="SSL at port 9093 for 3 brokers"):
+        Cluster(brokers=3, host="tcp", config={"listeners": "SSL://:9093"})
+
+
+@simulated
+async def test_a_tls_listener_without_a_certificate_does_not_start() -> None:
+    with pytest.raises(ValueError, match="needs a certificate"):
+        async with Cluster(brokers=1, security=Security("SSL")):
+            raise AssertionError("it started")
+
+
+@simulated
+async def test_tls_over_the_simulated_network() -> None:
+    authority = Authority()
+    chain, key = authority.server
+    security = Security("SASL_SSL", "SSL", certificate=chain, key=key, users=USERS)
+    async with door(security) as at:
+        for name in ("SASL_SSL", "SSL"):
+            stream = (await at.connect(name)).stream
+            context = ssl.create_default_context(cadata=authority.certificate)
+            peer = Peer(trio.SSLStream(stream, context, server_hostname="localhost"))
+            if name == "SASL_SSL":
+                await peer.log_in("alice")
+            assert (await peer.ask(empty(ApiKey.METADATA, 12))).brokers
+
+
+@simulated
+async def test_nobody_is_let_in_before_the_broker_has_the_metadata() -> None:
+    """An authorizer that allows what no ACL is about would otherwise allow everything for a moment."""
+    security = Security("PLAINTEXT", acls=deny("User:*", topic="*"), allow_everyone_if_no_acl_found=True)
+    async with Cluster(brokers=1, seed=1, security=security) as cluster:
+        await cluster.create_topic("orders")
+        await cluster.crash(0)
+        cluster.isolate("controller")
+        await cluster.restart(0)
+        peer = Peer(await cluster.host.network("peer").connect(cluster.broker(0).advertised))
+        with trio.move_on_after(5) as waited:
+            await peer.ask(empty(ApiKey.METADATA, 12))
+        assert waited.cancelled_caught
+        cluster.heal()
+        peer = Peer(await cluster.host.network("peer").connect(cluster.broker(0).advertised))
+        every = dataclasses.replace(empty(ApiKey.METADATA, 12), topics=None)
+        assert (await peer.ask(every)).topics == ()
+
+
+@simulated
+async def test_secrets_are_told_to_nobody() -> None:
+    config = {"listener.name.sasl_plaintext.plain.sasl.jaas.config": 'user_carol="carol-secret"'}
+    security = Security("SASL_PLAINTEXT", users=USERS, key="the key", certificate="the chain")
+    async with door(security, config) as at:
+        peer = await at.user("alice")
+        resource = DescribeConfigsResource(resource_type=i8(4), resource_name="0", configuration_keys=None)
+        answer = await peer.ask(DescribeConfigsRequest(resources=(resource,)))
+        values = {entry.name: entry.value for entry in answer.results[0].configs}
+        assert values["sasl.enabled.mechanisms"] == "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"
+        assert values["sasl.users"] is values["ssl.keystore.key"] is None
+        for secret in ("alice-secret", "carol-secret", "the key", "the chain"):
+            assert secret not in str(answer)
+
+
+@simulated
+async def test_certificates_of_sasl_clients_are_asked_for_by_the_listeners_own_setting() -> None:
+    """KIP-684."""
+    authority = Authority()
+    chain, key = authority.server
+    context = ssl.create_default_context(cadata=authority.certificate)
+    security = Security("SASL_SSL", certificate=chain, key=key, trusted=authority.certificate, users=USERS)
+    for config, served in (({}, True), ({"listener.name.sasl_ssl.ssl.client.auth": "required"}, False)):
+        async with door(security, config) as at:
+            peer = Peer(trio.SSLStream((await at.connect()).stream, context, server_hostname="localhost"))
+            if served:
+                await peer.log_in("alice")
+            else:
+                with pytest.raises(trio.BrokenResourceError):
+                    await peer.log_in("alice")

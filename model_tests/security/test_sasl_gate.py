@@ -7,6 +7,8 @@ from datetime import timedelta
 
 import pytest
 import trio
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from kafka.net.sasl.scram import ScramClient
 from kio.schema.api_versions.v4.request import ApiVersionsRequest
 from kio.schema.errors import ErrorCode
@@ -14,8 +16,14 @@ from kio.schema.sasl_authenticate.v2.request import SaslAuthenticateRequest
 
 from impl.controller.credentials import salted_password
 from impl.controller.scram import Upsertion
+from impl.ports.clock import SimulatedClock
 from impl.security import Security
+from impl.server.connection import RefusedError
+from impl.server.security.plain import PlainExchange
+from impl.server.security.sasl_gate import SaslGate, SaslServer
 from impl.wire.apis import BROKER_APIS, ApiKey
+from impl.wire.codecs import MalformedMessageError, peek_request
+from model_tests.harness.deterministic import run_deterministically
 from model_tests.security.peers import USERS, Door, Peer, door, empty
 from model_tests.simulated import simulated
 
@@ -23,6 +31,15 @@ METADATA = empty(ApiKey.METADATA, 12)
 API_VERSIONS = ApiVersionsRequest(client_software_name="peer", client_software_version="1")
 ALICE = b"\0alice\0alice-secret"
 WRONG = b"\0alice\0wrong"
+
+
+REQUESTS = st.builds(
+    lambda api, version, body: struct.pack(">hhih", api, version, 1, -1) + body,
+    st.sampled_from([ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE, ApiKey.API_VERSIONS, ApiKey.METADATA]),
+    st.integers(-1, 5),
+    st.one_of(st.binary(max_size=20), st.sampled_from([b"\0\5PLAIN", b"\0\0\0\3\0a\0", b"\4\0a\0\0"])),
+)
+"""Requests with a client id of null, and some bodies that can be read."""
 
 
 async def is_served(peer: Peer) -> bool:
@@ -244,3 +261,22 @@ async def test_passwords_change_while_the_cluster_runs_and_survive_a_restart() -
             await at.cluster.crash(0)
             await at.cluster.restart_controller()
             await at.cluster.restart(0)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.one_of(st.binary(max_size=60), REQUESTS), max_size=4))
+def test_whatever_a_stranger_sends_no_request_passes(frames: list[bytes]) -> None:
+    """But ApiVersions, and what the rules refuse ends the connection."""
+    exchanges = {"PLAIN": lambda: PlainExchange(USERS)}
+
+    async def run() -> None:
+        gate = SaslGate(SaslServer(exchanges, SimulatedClock(), failure_delay_ms=0))
+        for frame in frames:
+            try:
+                answer = await gate.take(frame)
+            except (RefusedError, MalformedMessageError):
+                return
+            assert not gate.is_open
+            assert answer is not None or peek_request(frame)[0] == ApiKey.API_VERSIONS
+
+    run_deterministically(run, seed=1)

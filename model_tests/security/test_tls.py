@@ -46,23 +46,22 @@ def shaken(settings: TlsSettings, client: ssl.SSLContext) -> str | None:
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             await stream.aclose()
 
-    async def main() -> None:
+    async def main() -> TlsHandshakeError | None:
         ours, theirs = trio.testing.memory_stream_pair()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(connect, theirs)
             try:
                 secured = await accept(ours, server_context(settings))
-            except TlsHandshakeError:
+            except TlsHandshakeError as error:
                 await ours.aclose()
-                raise
+                return error
             assert await secured.receive_some() == b"ping"
             await secured.send_all(b"pong")
             outcome.append(peer_name(secured))
+        return None
 
-    try:
-        trio.run(main, strict_exception_groups=False)
-    except BaseExceptionGroup as group:
-        raise group.exceptions[0] from None
+    if (error := trio.run(main)) is not None:
+        raise error
     return outcome[0]
 
 

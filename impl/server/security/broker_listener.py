@@ -117,13 +117,17 @@ class BrokerListener:
                 key_password=config.ssl_key_password,
                 trusted=config.ssl_truststore_certificates,
                 trust_store=config.ssl_truststore_location,
-                # With SASL a client's certificate is not looked at, as in Kafka.
-                client_auth="none" if self.spec.protocol.has_sasl else config.ssl_client_auth,
+                client_auth=config.ssl_client_auth if self._looks_at_certificates() else "none",
                 protocols=config.ssl_enabled_protocols,
                 ciphers=config.ssl_cipher_suites,
             )
         )
         self._mapping = PrincipalMapping(config.ssl_principal_mapping_rules)
+
+    def _looks_at_certificates(self) -> bool:
+        """With SASL a client shows a certificate only where the setting is that listener's own (KIP-684)."""
+        own = f"listener.name.{self.spec.name.lower()}.ssl.client.auth"
+        return not self.spec.protocol.has_sasl or own in self._broker.config.properties
 
     def _gate(self, config: ServerConfig, randomness: Randomness) -> Callable[[], SaslGate]:
         from impl.server.security.authentication import sasl_server
