@@ -87,7 +87,9 @@ class Round:
             yield from self._read_offsets([s for s in cleanable if s.next_offset > self.first_dirty_offset])
             end_offset = self.offsets.latest_offset + 1
             self._segments = tuple(s for s in cleanable if s.base_offset < end_offset)
-            rules = RetentionRules(self.offsets, self.now_ms, self.log.config.delete_retention_ms, self.last_records)
+            rules = RetentionRules(
+                self.offsets, self.now_ms, self.log.config.delete_retention_ms, last_records=self.last_records
+            )
             for group in self._groups():
                 yield from self._clean(group, rules)
         except GivenUpError:
@@ -173,6 +175,7 @@ class Round:
     def _clean(self, group: Sequence[Segment], rules: RetentionRules) -> Generator[int, None, None]:
         """Write what stays of the group into a segment, and put it in the group's place."""
         first, end_offset = group[0], group[-1].next_offset
+        rules.segment_end = end_offset
         writer = _Writer(self.disk, self.log, first)
         try:
             for segment in group:
@@ -261,7 +264,10 @@ class _Writer:
         return written
 
     def finish(self, end_offset: int) -> None:
-        """Write the rest; the segment ends at `end_offset`, with a batch that holds nothing if need be."""
+        """Write the rest; the segment ends at `end_offset`.
+
+        Where the last batch of the group ended earlier, as Kafka's cleaner leaves it, an empty one takes up the rest.
+        """
         self._write()
         start = self.segment.next_offset
         for begin, end, epoch in self._log.epochs.spans(start, end_offset):

@@ -7,7 +7,9 @@ A record stays when
 
 Records without a key go. Batches of aborted transactions go as a whole, and markers once no record needs them and their
 own time has come. A batch that is left without records is dropped, except where its header is still needed: the last
-one of a producer that is active, for its last sequence or its epoch.
+one of a producer that is active, for its last sequence or its epoch, and the last one of a segment, so that it ends
+where it did. (An empty batch over all the offsets that went would do as well here, but not for a follower: its log may
+end inside of that, at the end of a batch that it has and its leader has dropped.)
 """
 
 from __future__ import annotations
@@ -64,6 +66,8 @@ class RetentionRules:
     offsets: OffsetMap
     now_ms: int
     delete_retention_ms: int
+    segment_end: int = 0
+    """Where the segment that is being written will end."""
     last_records: Mapping[int, LastRecord] = attrs.field(factory=dict)
     """Of each active producer, by its id."""
     transactions: CleanedTransactions = attrs.field(factory=CleanedTransactions)
@@ -116,6 +120,8 @@ class RetentionRules:
 
     def _is_header_needed(self, header: BatchHeader) -> bool:
         last = self.last_records.get(header.producer_id) if header.producer_id != NO_PRODUCER_ID else None
+        if header.next_offset == self.segment_end:
+            return True
         if last is None:
             return False
         if last.last_data_offset is not None:

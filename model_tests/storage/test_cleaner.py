@@ -209,6 +209,21 @@ def test_a_map_that_is_too_small_for_a_batch_makes_progress_all_the_same() -> No
     assert [record.value for record in records_of(log)] == [b"new"] * 30 + [b"-"]
 
 
+def test_no_batch_grows_over_another_so_that_followers_may_go_on_anywhere() -> None:
+    disk, log = new_log()
+    for number in range(30):
+        put(log, (b"k", b"%d" % number), (b"k", b"again"))
+    before = [header.base_offset for segment in log.closed_segments for header in segment.headers()]
+    close_segment(log)
+    cleaned(disk, log)
+    after = [header for segment in log.closed_segments for header in segment.headers()]
+    assert len(after) < len(before)
+    assert {header.base_offset for header in after} <= {*before, 58}
+    assert all(header.last_offset_delta == 1 for header in after)
+    for segment, following in zip(log.closed_segments, log.segment_base_offsets[1:], strict=True):
+        assert [header.next_offset for header in segment.headers()][-1] == following
+
+
 def test_segments_are_joined_up_to_segment_bytes() -> None:
     disk, log = new_log()
     for number in range(60):
