@@ -7,11 +7,14 @@ claims is never allocated before it is known to be allowed.
 
 from __future__ import annotations
 
+import mmap
 import struct
 
 import trio
 
 READ_SIZE = 64 << 10
+UNTOUCHED_SIZE = 256 << 10
+"""Frames above this many bytes get memory from the system that costs nothing until it is written to."""
 LENGTH = struct.Struct(">i")
 
 Payload = bytes | bytearray | memoryview
@@ -97,11 +100,10 @@ class FrameReader:
 
     async def _read_large(self, size: int) -> Payload:
         received = self._buffer[self._position + LENGTH.size :]
-        frame = bytearray(size)
-        frame[: len(received)] = received
+        view = memoryview(bytearray(size) if size <= UNTOUCHED_SIZE else mmap.mmap(-1, size))
+        view[: len(received)] = received
         filled = len(received)
         self._buffer, self._position = b"", 0
-        view = memoryview(frame)
         while filled < size:
             count = await self._receive_into(view[filled:])
             if not count:

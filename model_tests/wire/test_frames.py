@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 import trio
+import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
 from impl.wire.frames import LENGTH, READ_SIZE, ConnectionLostError, FrameReader, FrameTooLargeError
+from model_tests.simulated import simulated
 
 LIMIT = 1 << 20
 
@@ -98,3 +102,19 @@ def test_reading_ahead_keeps_what_was_read() -> None:
         assert not await reader.read_ahead()
 
     trio.run(main)
+
+
+@simulated
+async def test_a_frame_that_is_announced_takes_no_memory_until_it_comes() -> None:
+    ours, theirs = trio.testing.memory_stream_pair()
+    announced = 64 << 20
+    reader = FrameReader(theirs, announced)
+    tracemalloc.start()
+    try:
+        await ours.send_all(LENGTH.pack(announced) + bytes(1_000))
+        with trio.move_on_after(1) as waited:
+            await reader.read_frame()
+        assert waited.cancelled_caught
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
