@@ -92,6 +92,15 @@ class ServerConfig(SecuritySettings):
         most=1.7976931348623157e308,
     )
     log_flush_scheduler_interval_ms: int = whole((1 << 63) - 1, doc="How often logs are looked at for a sync.")
+    log_flush_offset_checkpoint_interval_ms: int = whole(
+        60_000, doc="How often it is written down how far logs are synced."
+    )
+    log_flush_start_offset_checkpoint_interval_ms: int = whole(
+        60_000, doc="How often it is written down where logs start."
+    )
+    log_retention_check_interval_ms: int = whole(
+        300_000, doc="How often segments that are too old or too many are looked for.", kind=LONG
+    )
 
     producer_id_expiration_ms: int = whole(
         86_400_000, doc="An idempotent producer that was idle for this long is forgotten."
