@@ -60,7 +60,7 @@ class Follower(HighWatermark):
         return fetch.leader_epoch == self.leader_epoch and fetch.fetch_offset == self.log_end_offset
 
     def reconcile(self, diverging: EpochEndOffset) -> None:
-        """Give up what the leader does not have; all of it, where nothing that the leader still has is of its epochs."""
+        """Give up what the leader does not have: all of it, where all that the leader still has is of later epochs."""
         if diverging.epoch == NO_EPOCH:
             self.start_over(diverging.end_offset)
         else:

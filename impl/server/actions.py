@@ -153,7 +153,7 @@ class BrokerActions:
             nursery.start_soon(self._every, max(1, config.replica_lag_time_max_ms // 2), self._shrink_all)
             checkpoint_ms = config.replica_high_watermark_checkpoint_interval_ms
             nursery.start_soon(self._every, checkpoint_ms, partial_disk(self, self.checkpoint_high_watermark))
-            nursery.start_soon(self._every, config.log_flush_scheduler_interval_ms, partial_disk(self, self.flush))
+            nursery.start_soon(self._broker.upkeep.run)
             nursery.start_soon(self._every, config.producer_id_expiration_check_interval_ms, self._expire_producers)
             nursery.start_soon(self._broker.cleaner.run)
 

@@ -45,6 +45,7 @@ from impl.server.handlers import HANDLERS
 from impl.server.idle_connections import IdleConnections
 from impl.server.isr_proposals import IsrProposals
 from impl.server.log_cleaner import LogCleaner
+from impl.server.log_upkeep import LogUpkeep
 from impl.server.metadata import MetadataCache
 from impl.server.partitions import Partitions
 from impl.server.peers import Peers
@@ -139,6 +140,7 @@ class Broker:
         self.directory_failures = DirectoryFailures(self)
         self.directory_moves = DirectoryMoves(self)
         self.cleaner = LogCleaner(self)
+        self.upkeep = LogUpkeep(self)
         self.idle_connections = IdleConnections(node.clock, self.config.connections_max_idle_ms)
         self.fetch_sessions = FetchSessions(
             self.config.max_incremental_fetch_session_cache_slots,

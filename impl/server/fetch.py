@@ -151,7 +151,7 @@ class _Fetch:
             answers.append(AnsweredPartition(asked.topic_id, asked.partition, answer, asked.topic, preferred))
             size += len(answer.records)
             news = news or preferred != NO_PREFERENCE or answer.error is not ErrorCode.none
-            news = news or answer.diverging_epoch is not None
+            news = news or answer.diverging_epoch is not None or _starts_later(asked, answer)
         waits = may_wait and not news and size < self.request.min_bytes
         for partition, asked, answer, noted in handled:
             is_traced = self.broker.tracer.trace is not None and asked.follower is not None
@@ -207,6 +207,11 @@ class _Fetch:
             **fetch_fields(asked.follower),
             **answer_fields(answer, asked.follower),
         )
+
+
+def _starts_later(asked: AskedPartition, answer: FetchAnswer) -> bool:
+    """Whether a follower is to move its log start."""
+    return asked.follower is not None and 0 <= asked.follower.log_start_offset < answer.log_start_offset
 
 
 def _noted(partition: Partition, asked: AskedPartition) -> object:

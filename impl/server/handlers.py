@@ -25,6 +25,7 @@ HANDLERS: Final[dict[ApiKey, ServerHandler]] = {
     ApiKey.CREATE_TOPICS: deferred("topics", "handle_create_topics"),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: deferred("offsets", "handle_offset_for_leader_epoch"),
     ApiKey.DELETE_TOPICS: deferred("topics", "handle_delete_topics"),
+    ApiKey.DELETE_RECORDS: deferred("delete_records", "handle_delete_records"),
     ApiKey.CREATE_PARTITIONS: deferred("topics", "handle_create_partitions"),
     ApiKey.ELECT_LEADERS: forwarding(on_cluster(Operation.ALTER)),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: forwarding(on_cluster(Operation.ALTER)),

@@ -15,7 +15,7 @@ later topic of the same name, or for the same partition when it comes back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, Final
 from uuid import UUID
 
@@ -26,6 +26,7 @@ from impl.controller.image import ClusterImage, TopicImage
 from impl.controller.topic_config import MIN_INSYNC_REPLICAS, TOPIC_CONFIGS, config_value
 from impl.partition.messages import (
     FollowerFetch,
+    FollowerLogStartMoved,
     HighWatermarkAdvanced,
     IsrChanged,
     LeadershipChanged,
@@ -101,7 +102,9 @@ class Partitions:
         self.fetches: Purgatory[TopicPartition] = Purgatory(clock)
         """Consumers' fetches: woken when the high watermark or the leader moves."""
         self.follower_fetches: Purgatory[TopicPartition] = Purgatory(clock)
-        """Followers' fetches: woken when the log grows, or the ISR or the leader moves."""
+        """Followers' fetches: woken when the log grows, its start moves, or the ISR or the leader does."""
+        self.deletions: Purgatory[TopicPartition] = Purgatory(clock)
+        """DeleteRecords: woken when a follower's log start or the leader moves."""
         self.on_proposal: Callable[[Partition], None] = lambda partition: None
         self.on_leadership: Callable[[Partition], None] = lambda partition: None
         self.on_directory_failure: Callable[[LogDirectory, list[Partition]], None] = lambda directory, lost: None
@@ -278,6 +281,8 @@ class Partitions:
                     self.fetches.wake(key)
                 case LogEndAdvanced():
                     self.follower_fetches.wake(key)
+                case FollowerLogStartMoved():
+                    self.deletions.wake(key)
                 case IsrChanged():
                     self.produces.wake(key)
                     self.follower_fetches.wake(key)
@@ -291,6 +296,7 @@ class Partitions:
         self.produces.wake(key)
         self.fetches.wake(key)
         self.follower_fetches.wake(key)
+        self.deletions.wake(key)
 
     # --- disk --------------------------------------------------------------------------------------------------
 
@@ -326,6 +332,11 @@ class Partitions:
         if flushed != self._flushed:
             self.directories.checkpoint()
             self._flushed = flushed
+
+    def write_log_starts(self, partitions: Iterable[Partition]) -> None:
+        """Make the log starts of these partitions durable, before anyone is told of them."""
+        if not all(partition.is_gone or partition.log.log_start_is_durable for partition in partitions):
+            self.directories.checkpoint_log_starts()
 
     def checkpoint_high_watermarks(self) -> None:
         """Write every high watermark to the disk, where a restart begins from it."""

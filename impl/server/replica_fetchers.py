@@ -115,7 +115,10 @@ class ReplicaFetchers:
     def _begin(self, leader: int, partitions: Sequence[Partition]) -> list[tuple[Partition, FollowerFetch]]:
         """Note the fetches as on their way; what changed while the connection was opened is left out."""
         fetches = []
+        self._broker.partitions.write_log_starts(partitions)
         for partition in partitions:
+            if partition.is_gone:
+                continue
             fetch = partition.replica.fetch_request(self._broker.broker_epoch)
             if fetch is None or partition.replica.leader != leader or partition.awaits_answer():
                 continue

@@ -128,6 +128,7 @@ class Log(Truncation, Replacement):
         log.recovery = recovery
         log._before_recovery_point_falls = before_recovery_point_falls
         log._log_start_offset = min(max(log_start_offset, segments[0].base_offset), log.log_end_offset)
+        log._durable_log_start = log._log_start_offset
         if entries is None:
             log._find_epochs()
         log._trim_epochs()

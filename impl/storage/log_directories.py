@@ -199,6 +199,12 @@ class LogDirectories:
             with self._guarded(directory):
                 directory.checkpoint()
 
+    def checkpoint_log_starts(self) -> None:
+        """Make every log start durable; afterwards those of logs that are still here are."""
+        for directory in list(self.online):
+            with self._guarded(directory):
+                directory.checkpoint_log_starts()
+
     # The end
 
     def close(self, broker_epoch: int = -1) -> None:

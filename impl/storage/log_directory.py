@@ -245,11 +245,37 @@ class LogDirectory:
         """Write the recovery points and log start offsets of the open logs down."""
         for key, log in self.logs.items():
             self._recovery_points[key] = log.flushed_end_offset
-            self._log_start_offsets[key] = log.log_start_offset
+            self._note_log_start(key, log)
         self._write(checkpoints.RECOVERY_POINT_CHECKPOINT, self._recovery_points)
         self._write(checkpoints.LOG_START_OFFSET_CHECKPOINT, self._log_start_offsets)
 
+    def checkpoint_log_starts(self) -> None:
+        """Make every log start durable that is not: flush up to it, then write it down.
+
+        As Kafka's, the checkpoint has a log only if it starts inside a segment.
+        """
+        moved = {key: log for key, log in self.logs.items() if not log.log_start_is_durable}
+        if not moved:
+            return
+        for key, log in moved.items():
+            if log.flushed_end_offset < log.log_start_offset:
+                log.flush()
+            self._note_log_start(key, log)
+        self._write(checkpoints.LOG_START_OFFSET_CHECKPOINT, self._log_start_offsets)
+        for log in moved.values():
+            log.log_start_written()
+
+    def _note_log_start(self, key: TopicPartition, log: Log) -> None:
+        if log.log_start_is_implied:
+            self._log_start_offsets.pop(key, None)
+        elif log.log_start_offset <= log.flushed_end_offset:
+            self._log_start_offsets[key] = log.log_start_offset
+
     def _lower_recovery_point(self, key: TopicPartition, offset: int) -> None:
+        if self._log_start_offsets.get(key, 0) > offset:
+            # A log that starts anew below must not start where the old one did.
+            self._log_start_offsets[key] = offset
+            self._write(checkpoints.LOG_START_OFFSET_CHECKPOINT, self._log_start_offsets)
         if self._recovery_points.get(key, 0) > offset:
             self._recovery_points[key] = offset
             self._write(checkpoints.RECOVERY_POINT_CHECKPOINT, self._recovery_points)

@@ -64,7 +64,9 @@ class LogState:
         self._active = segments[-1]
         self._log_start_offset = segments[0].base_offset
         self._flushed_end_offset = self._log_start_offset
+        self._durable_log_start = self._log_start_offset
         self._unflushed_since_ms: int | None = None
+        self._looked_ms: int | None = None
         self._names_unsynced = False
         self._epochs_unwritten = False
         self._failure: OSError | None = None
@@ -78,6 +80,16 @@ class LogState:
     def log_start_offset(self) -> int:
         """Offset of the first record that is kept."""
         return self._log_start_offset
+
+    @property
+    def log_start_is_durable(self) -> bool:
+        """Whether a crash leaves the log start where it is; what is told to others has to be durable."""
+        return self._log_start_offset <= self._durable_log_start
+
+    @property
+    def log_start_is_implied(self) -> bool:
+        """Whether the first segment's name says where the log starts."""
+        return self._log_start_offset <= self._bases[0]
 
     @property
     def log_end_offset(self) -> int:
@@ -161,15 +173,23 @@ class LogState:
         return self._flushed_end_offset
 
     def flush_if_due(self, now_ms: int) -> bool:
-        """Flush when a record has waited for `flush.ms`; True when it did."""
-        if self._flushed_end_offset == self.log_end_offset:
-            return False
-        if self._unflushed_since_ms is None:
-            self._unflushed_since_ms = now_ms
-        if now_ms - self._unflushed_since_ms < self.config.flush_ms:
+        """Flush when a record has waited for `flush.ms`; True when it did.
+
+        A record whose append told no time has waited since the log was last looked at, at most.
+        """
+        looked_ms, self._looked_ms = self._looked_ms, now_ms
+        since = self._unflushed_since_ms
+        if since is None:
+            since = now_ms if looked_ms is None else looked_ms
+        if self._flushed_end_offset == self.log_end_offset or now_ms - since < self.config.flush_ms:
             return False
         self.flush()
         return True
+
+    def log_start_written(self) -> None:
+        """The checkpoint says where the log starts; everything below had been flushed."""
+        assert self._flushed_end_offset >= self._log_start_offset, "a log start is written when it is flushed up to"
+        self._durable_log_start = self._log_start_offset
 
     def _sync_from(self, offset: int) -> None:
         """Sync the segments that reach beyond `offset`, their names and the epochs; then all of the log is durable."""

@@ -43,6 +43,7 @@ class Retention(LogState):
         """Remove old segments as `retention.ms`, `retention.bytes` and the log start offset ask; returns how many.
 
         Whole segments, oldest first, none with records at or above the high watermark (None: the log end offset).
+        Durable when it returns, so that what starts the log is.
         """
         self._check_not_failed()
         limit = self.log_end_offset if high_watermark is None else high_watermark
@@ -53,7 +54,10 @@ class Retention(LogState):
             if self._segments[count - 1].next_offset > self._flushed_end_offset:
                 self.flush()
             self._log_start_offset = max(self._log_start_offset, self._segments[count].base_offset)
-            self._forget(self._segments[:count], now_ms)
+            with self._failing():
+                self._forget(self._segments[:count], now_ms)
+                self._disk.sync_directory(self.directory)
+            self._durable_log_start = max(self._durable_log_start, self._segments[count].base_offset)
             del self._segments[:count], self._bases[:count]
             self._trim_epochs()
             self.observer.start_moved(self._log_start_offset)

@@ -33,6 +33,7 @@ class Truncation(LogState):
         if offset < self._active.next_offset:
             self._active.truncate(offset, self.epochs)
         self._log_start_offset = min(self._log_start_offset, self.log_end_offset)
+        self._durable_log_start = min(self._durable_log_start, self.log_end_offset)
         self._trim_epochs()
         self._sync_from(self._flushed_end_offset)
         self.observer.truncated(self.log_end_offset)
@@ -43,7 +44,7 @@ class Truncation(LogState):
         self._check_not_failed()
         self._lower_recovery_point(min(offset, self._log_start_offset))
         self._drop_from(0)
-        self._log_start_offset = offset
+        self._log_start_offset = self._durable_log_start = offset
         self._active = Segment(self._disk, self.directory, offset, self.config.index_interval_bytes, now_ms)
         self._segments, self._bases = [self._active], [offset]
         self._names_unsynced = True
