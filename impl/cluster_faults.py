@@ -293,18 +293,27 @@ class Faults:
     # --- disks -------------------------------------------------------------------------------------------------
 
     @logged
-    def fill_disk(self, broker_id: int, free_bytes: int = 0) -> None:
+    def fill_disk(self, broker_id: int, free_bytes: int = 0, *, directory: str | None = None) -> None:
         """Leave only so many bytes free on a broker's disk. An append beyond fails with KAFKA_STORAGE_ERROR, and takes
         the log directory offline, or the broker when it has no other (KIP-112): heal the disk, then restart it.
+        `directory` is one of `log.dirs`, if only that one is to be full.
         """
         self._running(broker_id)
         if type(free_bytes) is not int or free_bytes < 0:
             raise ValueError(f"free_bytes is {free_bytes!r}: give a whole number from 0")
-        self.host.disk(_name(broker_id)).fill(free_bytes=free_bytes)
+        self.host.disk(_name(broker_id)).fill(self._under(broker_id, directory), free_bytes)
 
     @logged
-    def fail_disk(self, broker_id: int, what: DiskOperations = "everything", times: int | None = None) -> None:
-        """Let a broker's disk fail with EIO, from now on or the next `times`: at writes, at syncs, or at everything.
+    def fail_disk(
+        self,
+        broker_id: int,
+        what: DiskOperations = "everything",
+        times: int | None = None,
+        *,
+        directory: str | None = None,
+    ) -> None:
+        """Let a broker's disk, or one of its `log.dirs`, fail with EIO, from now on or the next `times`: at writes, at
+        syncs, or at everything.
 
         A log directory that fails takes its replicas offline; a broker whose only one fails ends (KIP-112).
         """
@@ -313,7 +322,20 @@ class Faults:
             raise ValueError(f"what is {what!r}: use one of {', '.join(map(repr, DISK_OPERATIONS))}")
         if times is not None and (type(times) is not int or times < 1):
             raise ValueError(f"times is {times!r}: give at least 1, or None for ever")
-        self.host.disk(_name(broker_id)).fail(operations=DISK_OPERATIONS[what], times=times)
+        self.host.disk(_name(broker_id)).fail(
+            self._under(broker_id, directory), operations=DISK_OPERATIONS[what], times=times
+        )
+
+    @logged
+    def slow_disk(self, broker_id: int, seconds: float, *, directory: str | None = None) -> None:
+        """Let each operation on a broker's disk, or on one of its `log.dirs`, take so much longer; 0 ends it.
+
+        The disk is slow for the whole process, as a file system that does not answer is. On the simulated host a disk
+        takes no time: pause the broker there.
+        """
+        if isinstance(self.host, SimulatedHost):
+            raise UnsupportedFaultError("a slow disk needs host='tcp': pause the broker instead")
+        self.host.disk(_name(broker_id)).slow(seconds, self._under(broker_id, directory))
 
     @logged
     def heal_disk(self, broker_id: int) -> None:
@@ -326,6 +348,16 @@ class Faults:
         """Let the broker's next flush fail, and with it the log directory, or the broker when it has no other."""
         self._running(broker_id)
         self.host.disk(_name(broker_id)).fail(operations=DISK_OPERATIONS["syncs"], times=1)
+
+    def _under(self, broker_id: int, directory: str | None) -> str:
+        """The path under which a fault is, for one of `log.dirs` by name or path; "" is all of the broker's disk."""
+        if directory is None:
+            return ""
+        paths = self.broker(broker_id).partitions.directories.paths
+        found = [path for path in paths if directory in (path, path.rpartition("/")[2])]
+        if len(found) != 1:
+            raise ValueError(f"directory is {directory!r}: broker {broker_id} has {', '.join(map(repr, sorted(paths)))}")
+        return found[0]
 
     def _heal_disk(self, broker_id: int) -> None:
         self.host.disk(_name(broker_id)).heal()

@@ -21,6 +21,7 @@ Two implementations: `RealDisk` here, `SimulatedDisk` in `simulated_disk`.
 import errno
 import fcntl
 import os
+import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Protocol, TypeAlias
@@ -288,6 +289,19 @@ class RealDisk:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass, for a disk that is told to be slow."""
+        time.sleep(seconds)
+
+    def flip_bit(self, path: str, position: int, bit: int = 0) -> None:
+        """Let a bit of a file rot."""
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            (byte,) = os.pread(descriptor, 1, position)
+            os.pwrite(descriptor, bytes((byte ^ 1 << bit,)), position)
         finally:
             os.close(descriptor)
 

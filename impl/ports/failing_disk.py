@@ -68,9 +68,9 @@ class FailingDisk:
     """A disk, and what is wrong with it."""
 
     def __init__(self, disk: Disk, wait: Callable[[float], None] | None = None) -> None:
-        """`wait` lets time pass for a slow disk, given in seconds; without it no disk here is slow."""
+        """`wait` lets time pass for a slow disk, given in seconds; without it the disk's own does, if it has one."""
         self.disk = disk
-        self._wait = wait
+        self._wait = wait or getattr(disk, "wait", None)
         self._failures: list[Failure] = []
         self._quotas: list[Quota] = []
         self._delays: dict[str, float] = {}
@@ -107,6 +107,10 @@ class FailingDisk:
         if seconds > 0:
             self._delays[under] = seconds
         self._arm()
+
+    def flip_bit(self, path: str, position: int, bit: int = 0) -> None:
+        """Let a bit of a file rot, at a position in bytes; nobody is told, and nothing heals it."""
+        self.disk.flip_bit(path, position, bit)  # type: ignore[attr-defined]
 
     def heal(self, under: str | None = None) -> None:
         """Lift what is in force for a path, or everything."""
