@@ -356,7 +356,8 @@ class Faults:
         paths = self.broker(broker_id).partitions.directories.paths
         found = [path for path in paths if directory in (path, path.rpartition("/")[2])]
         if len(found) != 1:
-            raise ValueError(f"directory is {directory!r}: broker {broker_id} has {', '.join(map(repr, sorted(paths)))}")
+            known = ", ".join(map(repr, sorted(paths)))
+            raise ValueError(f"directory is {directory!r}: broker {broker_id} has {known}")
         return found[0]
 
     def _heal_disk(self, broker_id: int) -> None:

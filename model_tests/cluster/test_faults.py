@@ -176,7 +176,7 @@ async def test_a_full_disk_ends_a_broker_that_has_no_other_until_it_is_restarted
             cluster.fill_disk(0, free_bytes=30)
             with pytest.raises(KafkaError):
                 await client.produce("t", b"b")
-            while cluster.is_alive(0):
+            while cluster.is_alive(0):  # noqa: ASYNC110 - it ends by itself
                 await trio.sleep(0.01)
             assert "every log directory has failed" in (cluster.broker(0).halted or "")
             cluster.heal_disk(0)

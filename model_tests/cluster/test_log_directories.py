@@ -49,7 +49,7 @@ def values(cluster: Cluster, broker: int, partition: int) -> list[bytes | None]:
 
 
 def fail_directory(cluster: Cluster, broker: int, name: str) -> None:
-    cluster.host.disk(broker_name(broker)).fail(f"data/{name}")
+    cluster.fail_disk(broker, directory=name)
 
 
 async def until(condition: Any) -> None:
@@ -153,6 +153,21 @@ async def test_any_operation_that_fails_takes_the_directory_offline(operation: s
                 await client.fetch("t", 0)
                 await trio.sleep(0.1)
             assert (await client.fetch("t", 0)).values == (b"a", b"b")
+
+
+@simulated
+async def test_a_full_directory_is_the_only_one_that_is_lost() -> None:
+    async with cluster_of(2) as cluster:
+        await cluster.create_topic("t", assignments=[[0, 1]] * 2)
+        with pytest.raises(ValueError, match="broker 0 has 'data/one', 'data/two'"):
+            cluster.fill_disk(0, directory="three")
+        full = next(partition for partition in range(2) if directory_of(cluster, 0, partition) == "two")
+        cluster.fill_disk(0, free_bytes=10, directory="two")
+        async with cluster.client() as client:
+            for partition in range(2):
+                await client.produce("t", b"a", partition=partition, timeout_ms=20_000)
+            assert await cluster.wait_for_leader("t", full, other_than=0) == 1
+            assert cluster.leader("t", 1 - full) == 0
 
 
 @simulated

@@ -101,3 +101,10 @@ def test_a_slow_directory_takes_its_time() -> None:
     assert waited == [0.25, 0.25]
     with pytest.raises(ValueError, match="cannot wait"):
         FailingDisk(SimulatedDisk(random.Random(0))).slow(1)
+
+
+def test_a_bit_rots_and_nothing_tells(disk: FailingDisk) -> None:
+    file = disk.open("one/file", create=True)
+    file.append(b"abc")
+    disk.flip_bit("one/file", 1, bit=5)
+    assert file.read(0, 9) == b"aBc"
