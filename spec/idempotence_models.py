@@ -97,7 +97,9 @@ _ALL = (
     ),
 )
 
-IDEMPOTENCE_MODELS: Mapping[str, IdempotenceModel] = {model.name: model for model in _ALL}
+IDEMPOTENCE_MODELS: Mapping[str, IdempotenceModel] = {f"idempotence-{model.name}": model for model in _ALL}
 
-QUICK_IDEMPOTENCE = ("leader-change", "expiry", "epochs", "wrap", "without-sequences")
-"""A few seconds."""
+QUICK_IDEMPOTENCE = tuple(f"idempotence-{name}" for name in ("expiry", "epochs", "wrap", "without-sequences"))
+"""Two seconds."""
+MEDIUM_IDEMPOTENCE = tuple(f"idempotence-{name}" for name in ("leader-change", "rebuild", "retention"))
+"""Twenty seconds."""

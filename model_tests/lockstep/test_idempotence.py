@@ -20,7 +20,7 @@ from model_tests.lockstep.idempotence import (
 from model_tests.lockstep.idempotence_walks import walk
 from spec.explorer import explore
 from spec.idempotence import Idempotence
-from spec.idempotence_models import IDEMPOTENCE_MODELS
+from spec.idempotence_models import IDEMPOTENCE_MODELS, QUICK_IDEMPOTENCE
 from spec.idempotence_partition import Fetch, FillSegment, ReceiveProduce
 from spec.idempotence_producer import Send
 from spec.idempotence_state import State
@@ -59,7 +59,7 @@ def test_many_walks_find_no_difference() -> None:
             assert found.failure is None, f"seed {seed}, walk {number}: {found.failure.words}"
 
 
-@pytest.mark.parametrize("name", ["epochs", "wrap", "expiry"])
+@pytest.mark.parametrize("name", QUICK_IDEMPOTENCE)
 def test_the_ways_to_a_models_goals_are_the_cores_ways_too(name: str) -> None:
     machine = IDEMPOTENCE_MODELS[name].machine
     for goal, trace in explore(machine).reached.items():

@@ -10,12 +10,15 @@ import attrs
 
 from spec import kip320_variants
 from spec.bugs import BUGS
+from spec.bugs.idempotence import IDEMPOTENCE_BUGS
+from spec.idempotence import Idempotence
+from spec.idempotence_models import IDEMPOTENCE_MODELS
 from spec.kip320 import Kip320
 from spec.models import MODELS
 from spec.replication import Replication
 from tidegauge.exits import Unusable
 
-Model = Replication | Kip320
+Model = Replication | Kip320 | Idempotence
 
 
 def variants() -> Mapping[str, type[Kip320]]:
@@ -32,16 +35,26 @@ def replication_model(name: str, bug: str | None) -> Replication:
     return BUGS[bug].buggy(**attrs.asdict(machine, recurse=False)) if bug else machine
 
 
+def idempotence_model(name: str, bug: str | None) -> Idempotence:
+    """One of the models of idempotent producers, with a bug if one is named."""
+    machine = IDEMPOTENCE_MODELS[name].machine
+    return IDEMPOTENCE_BUGS[bug].buggy(**attrs.asdict(machine, recurse=False)) if bug else machine
+
+
 SPECS: Mapping[str, Callable[[str | None], Model]] = {
     "replication": lambda bug: BUGS[bug].machine() if bug else Replication(brokers=2, max_records=1),
     "kip320": lambda bug: variants()[bug]() if bug else Kip320(),
     **{name: partial(replication_model, name) for name in MODELS},
+    "idempotence": lambda bug: IDEMPOTENCE_BUGS[bug].machine() if bug else Idempotence(max_attempts=2),
+    **{name: partial(idempotence_model, name) for name in IDEMPOTENCE_MODELS},
 }
 
 
 def bugs_of(spec: str) -> tuple[str, ...]:
     if spec in MODELS and type(MODELS[spec].machine) is not Replication:
         return ()
+    if spec.startswith("idempotence"):
+        return tuple(IDEMPOTENCE_BUGS)
     return tuple(variants() if spec == "kip320" else BUGS)
 
 
@@ -64,9 +77,10 @@ def with_constant(machine: Model, word: str) -> Model:
     if not equals or name not in known:
         raise Unusable(f"{word!r} is not a constant of {machine.name}: give NAME=VALUE with one of {', '.join(known)}")
     value = parsed(name, text, known[name])
-    if isinstance(machine, Replication) and hasattr(machine.bounds, name):
-        return attrs.evolve(machine, bounds=attrs.evolve(machine.bounds, **{name: value}))
-    changes: dict[str, Any] = {name: value}
+    if isinstance(machine, Replication | Idempotence) and hasattr(machine.bounds, name):
+        changes: dict[str, Any] = {"bounds": type(machine.bounds)(**(attrs.asdict(machine.bounds) | {name: value}))}
+        return type(machine)(**(attrs.asdict(machine, recurse=False) | changes))
+    changes = {name: value}
     return type(machine)(**(attrs.asdict(machine, recurse=False) | changes))
 
 
@@ -83,6 +97,6 @@ def parsed(name: str, text: str, like: int | bool) -> int | bool:
 def settable(machine: Model) -> dict[str, int | bool]:
     """Every whole number and every switch among the machine's constants and bounds, with its present value."""
     values = attrs.asdict(machine, recurse=False)
-    if isinstance(machine, Replication):
+    if isinstance(machine, Replication | Idempotence):
         values |= attrs.asdict(machine.bounds)
     return {name: value for name, value in values.items() if isinstance(value, int)}

@@ -21,7 +21,10 @@ from model_tests.lockstep.walks import first_failure, walks
 from spec.bugs import BUGS
 from spec.changes import plain
 from spec.explorer import explore
-from spec.models import MODELS
+from spec.idempotence import Idempotence
+from spec.idempotence_models import IDEMPOTENCE_MODELS, IdempotenceModel
+from spec.machine import Machine
+from spec.models import MODELS, Model
 from spec.replication import Replication
 
 if TYPE_CHECKING:
@@ -69,14 +72,15 @@ class Demonstrated:
 
 
 def explored(name: str) -> ModelExplored:
-    """Explore a model of `spec.models` to its end."""
-    machine = MODELS[name].machine
+    """Explore a model of `spec.models` or `spec.idempotence_models` to its end."""
+    model: Model | IdempotenceModel = IDEMPOTENCE_MODELS[name] if name in IDEMPOTENCE_MODELS else MODELS[name]
+    machine: Machine[Any] = model.machine
     found = explore(machine, clock=time.process_time)
     seconds = found.seconds or 0.0
     coverage = tuple(Coverage(c.action, c.enabled, c.taken, c.found) for c in found.coverage if c.taken)
     shown = Explored(
         machine=name,
-        constants={"shows": MODELS[name].shows, **constants_of(machine)},
+        constants={"shows": model.shows, **constants_of(model.machine)},
         distinct=found.distinct,
         generated=found.generated,
         depth=found.depth,
@@ -91,7 +95,7 @@ def explored(name: str) -> ModelExplored:
     return ModelExplored(shown, fell, seconds)
 
 
-def constants_of(machine: Replication) -> dict[str, str]:
+def constants_of(machine: Replication | Idempotence) -> dict[str, str]:
     """The constants that matter, as text: of the bounds those that let something happen."""
     fields = attrs.asdict(machine, recurse=False)
     bounds = attrs.asdict(fields.pop("bounds"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import attrs
 
 from spec.bugs import BUGS
+from spec.idempotence_models import MEDIUM_IDEMPOTENCE, QUICK_IDEMPOTENCE
 from spec.models import MODELS
 from spec.models import QUICK as QUICK_MODELS
 
@@ -50,5 +51,7 @@ def plan(*, seed: int = 1, quick: bool = False, bug: str = BUG, seeds: int | Non
         seeds = 24 if quick else 300
     check_seeds(seed, seeds)
     if quick:
-        return Plan(seed, True, QUICK_MODELS, walks=100, examples=20, seeds=seeds, bug=bug)
-    return Plan(seed, False, tuple(MODELS), walks=2000, examples=400, seeds=seeds, bug=bug)
+        return Plan(seed, True, (*QUICK_MODELS, *QUICK_IDEMPOTENCE), walks=100, examples=20, seeds=seeds, bug=bug)
+    return Plan(
+        seed, False, (*MODELS, *QUICK_IDEMPOTENCE, *MEDIUM_IDEMPOTENCE), walks=2000, examples=400, seeds=seeds, bug=bug
+    )
