@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 import trio
 
 from impl.client import topic_requests
+from impl.hosts import BROKER
 from impl.server.departure import leave
 
 if TYPE_CHECKING:
     from typing import Any
 
     from impl.client.client import Client
+    from impl.hosts import Host
     from impl.server.broker import Broker
     from impl.server.controller_node import ControllerNode
     from impl.server.running import Running
@@ -24,6 +26,9 @@ class Changes:
 
     if TYPE_CHECKING:
         timers: bool
+
+        @property
+        def host(self) -> Host: ...
 
         @property
         def controller(self) -> ControllerNode: ...
@@ -89,9 +94,13 @@ class Changes:
             raise ValueError(f"broker {broker_id} is down already: restart it first")
         broker = self.broker(broker_id)
         await leave(broker, patient=patient)
+        if not running.alive:
+            return
+        await running.kill()
         running.stop()
         broker.tracer.record("Stop")
-        await running.kill()
+        self.host.cut(f"{BROKER}{broker_id}")
+        self.host.power_on(f"{BROKER}{broker_id}")
 
     async def _administer(self, request: Any, what: str) -> None:
         async with self.client("admin") as admin:

@@ -105,20 +105,42 @@ class Stop(BrokerAction):
         return not_acting(state, self.broker)
 
     def effect(self, machine: Replication, state: State) -> State:
-        old = state.replicas[self.broker]
-        stopped = Replica(
-            running=False,
-            log=old.log,
-            flushed=old.log_end_offset,
-            checkpoint=old.high_watermark,
-            stopped_cleanly_in=old.broker_epoch,
-        )
-        state = attrs.evolve(state, network=state.network.without_broker(self.broker))
-        for broker, replica in enumerate(state.replicas):
-            waiting = tuple(r for r in replica.outstanding if r.leader != self.broker)
-            if waiting != replica.outstanding:
-                state = state.with_replica(broker, attrs.evolve(replica, outstanding=waiting))
-        return state.with_replica(self.broker, stopped)
+        return _stopped(state, self.broker)
+
+
+@attrs.frozen
+class StopUnasked(BrokerAction):
+    """A broker that does not reach the controller stops without its leave, and flushes and notes all the same."""
+
+    def guard(self, machine: Replication, state: State) -> str:
+        if not machine.may_perturb(state, Perturbation.CONTROLLED_SHUTDOWN):
+            return "no more controlled shutdowns in this model"
+        return not_acting(state, self.broker)
+
+    def effect(self, machine: Replication, state: State) -> State:
+        return _stopped(state, self.broker).spend(Perturbation.CONTROLLED_SHUTDOWN)
+
+
+def _stopped(state: State, stopping: int) -> State:
+    """Everything is on the disk, the note as well; answers that it has sent still arrive, and nothing else does."""
+    old = state.replicas[stopping]
+    stopped = Replica(
+        running=False,
+        log=old.log,
+        flushed=old.log_end_offset,
+        checkpoint=old.high_watermark,
+        stopped_cleanly_in=old.broker_epoch,
+    )
+    answers = tuple(m for m in state.network.fetch_responses if m.request.leader == stopping)
+    network = state.network.without_broker(stopping)
+    network = attrs.evolve(network, fetch_responses=tuple(sorted((*network.fetch_responses, *answers))))
+    state = attrs.evolve(state, network=network)
+    answered = {m.request for m in answers}
+    for broker, replica in enumerate(state.replicas):
+        waiting = tuple(r for r in replica.outstanding if r.leader != stopping or r in answered)
+        if waiting != replica.outstanding:
+            state = state.with_replica(broker, attrs.evolve(replica, outstanding=waiting))
+    return state.with_replica(stopping, stopped)
 
 
 @attrs.frozen
@@ -131,6 +153,7 @@ class ControlledShutdown(Replication):
         GrantShutdown,
         GiveUpWaiting,
         Stop,
+        StopUnasked,
     )
 
     @property

@@ -45,6 +45,7 @@ class Injector:
             Fault.CONTROLLER: self.restart_controller,
             Fault.FULL_DISK: self.fill_disk,
             Fault.FAILED_SYNC: self.fail_sync,
+            Fault.SHUTDOWN: self.shut_down,
         }
 
     def roughen_links(self) -> None:
@@ -127,6 +128,20 @@ class Injector:
             while self.cluster.is_alive(broker):  # noqa: ASYNC110 - it ends by itself
                 await trio.sleep(0.001)
             await self.cluster.restart(broker)
+
+    async def shut_down(self) -> None:
+        """A broker leaves in good order, as far as it reaches the controller, and comes back."""
+        victim = self._victim()
+        if victim is None:
+            return
+        self._note(Fault.SHUTDOWN)
+        self._busy.add(victim)
+        with trio.CancelScope(shield=True):
+            await self.cluster.shutdown(victim, patient=self._rng.choice((True, False)))
+        await self._last()
+        with trio.CancelScope(shield=True):
+            await self.cluster.restart(victim)
+        self._busy.discard(victim)
 
     async def pause(self) -> None:
         victim = self._victim()

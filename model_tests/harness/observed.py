@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import attrs
 
+from spec.controlled_shutdown import ControlledShutdown
 from spec.machine import NotEnabled
 from spec.replication import Bounds, Replication
 from spec.replication_actions import BrokerAction, ReplicationAction, not_acting, on_network
@@ -95,10 +96,10 @@ class RegisterAgain(BrokerAction):
 
 
 @attrs.frozen
-class ObservedReplication(Replication):
-    """`Replication` with the four."""
+class ObservedReplication(ControlledShutdown):
+    """`ControlledShutdown`, and with it `Replication`, with the four."""
 
-    action_types = (*Replication.action_types, ArriveLate, AbandonFetch, ApplyOlderMetadata, RegisterAgain)
+    action_types = (*ControlledShutdown.action_types, ArriveLate, AbandonFetch, ApplyOlderMetadata, RegisterAgain)
 
 
 def step(machine: Replication, state: State, action: ReplicationAction) -> State:

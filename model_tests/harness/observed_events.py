@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from model_tests.harness.observed import AbandonFetch, ApplyOlderMetadata, ArriveLate, RegisterAgain
+from spec import controlled_shutdown as leaving
 from spec import replication_actions as protocol
 from spec import replication_control as control
 from spec import replication_faults as faults
@@ -245,6 +246,28 @@ def lapse_session(event: Event, follower: Follower) -> Iterator[Choice]:
     yield just(faults.LapseSession(follower.index(event.fields["broker"])))
 
 
+def shutdown(event: Event, follower: Follower) -> Iterator[Choice]:
+    """A broker asked to stop, and may at once: for this partition it waits for nobody."""
+    assert follower.state is not None
+    broker = follower.index(event.fields["broker"])
+    asked = follower.state.controller.sessions[broker].shutting_down
+    begin: Choice = [] if asked else just(leaving.BeginShutdown(broker))
+    yield [*begin, *just(leaving.GiveUpWaiting(broker))]
+
+
+def begin_shutdown(event: Event, follower: Follower) -> Iterator[Choice]:
+    yield just(leaving.BeginShutdown(follower.index(event.fields["broker"])))
+
+
+def stop(event: Event, follower: Follower) -> Iterator[Choice]:
+    """With the controller's leave, or without it when it could not be had."""
+    assert follower.state is not None
+    broker = follower.index(event.node)
+    action = leaving.Stop(broker)
+    granted = follower.machine is not None and not action.guard(follower.machine, follower.state)
+    yield just(action if granted else leaving.StopUnasked(broker))
+
+
 def controller_failover(event: Event, follower: Follower) -> Iterator[Choice]:
     yield just(faults.ControllerFailover())
 
@@ -295,7 +318,9 @@ def once(action: ReplicationAction) -> Callable[[Event, Follower], Iterator[Choi
     return translate
 
 
-OF_BROKERS = frozenset({"Register", "Unfence", "LapseSession", "Crash", "Restart", "Pause", "Resume"})
+OF_BROKERS = frozenset({"Register", "Unfence", "LapseSession", "Crash", "Restart", "Pause", "Resume"}) | frozenset(
+    {"BeginShutdown", "GrantShutdown", "Shutdown", "Stop"}
+)
 """Events of a broker as a whole, which may host the partition or not."""
 
 TRANSLATIONS: dict[str, Callable[[Event, Follower], Iterator[Choice]]] = {
@@ -325,4 +350,8 @@ TRANSLATIONS: dict[str, Callable[[Event, Follower], Iterator[Choice]]] = {
     "Restart": of_broker(faults.Restart),
     "Pause": of_broker(faults.Pause),
     "Resume": resume,
+    "BeginShutdown": begin_shutdown,
+    "GrantShutdown": shutdown,
+    "Shutdown": shutdown,
+    "Stop": stop,
 }

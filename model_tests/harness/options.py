@@ -29,12 +29,14 @@ class Fault(Enum):
     CONTROLLER = "controller restart"
     FULL_DISK = "full disk"
     FAILED_SYNC = "failed sync"
+    SHUTDOWN = "controlled shutdown"
 
 
 OFTEN = (0, 0, 1, 1, 3)
 """Weights of a fault; two runs in five are without it."""
 
 DISK_FAULTS = (Fault.FULL_DISK, Fault.FAILED_SYNC)
+SHUTDOWNS = (Fault.SHUTDOWN,)
 SELDOM = (0, 0, 0, 1)
 """Weights of a disk's faults, each of which costs a broker."""
 
@@ -46,6 +48,7 @@ CONFIG: Mapping[str, int] = {
     "replica.fetch.backoff.ms": 100,
     "replica.socket.timeout.ms": 800,
     "retry.backoff.ms": 100,
+    "controlled.shutdown.retry.backoff.ms": 200,
     "metadata.fetch.wait.max.ms": 400,
     "replica.high.watermark.checkpoint.interval.ms": 500,
 }
@@ -95,9 +98,11 @@ class Options:
 def draw(seed: int, *, bug: str | None = None, duration: float | None = None) -> Options:
     """The options of a seed."""
     rng = Random(f"options/{seed}")  # a string is hashed the same way in every process
-    weights = {fault: rng.choice(OFTEN) for fault in Fault if fault not in DISK_FAULTS}
+    weights = {fault: rng.choice(OFTEN) for fault in Fault if fault not in (*DISK_FAULTS, *SHUTDOWNS)}
     of_disks = Random(f"options/{seed}/disks")
     weights |= {fault: of_disks.choice(SELDOM) for fault in DISK_FAULTS}
+    of_shutdowns = Random(f"options/{seed}/shutdowns")
+    weights |= {fault: of_shutdowns.choice(OFTEN) for fault in SHUTDOWNS}
     unclean = rng.random() < 0.3
     if not unclean:
         weights[Fault.UNCLEAN] = 0

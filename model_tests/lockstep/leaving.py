@@ -12,7 +12,7 @@ from model_tests.lockstep.cores import CORRECT, Broker, Roles
 from model_tests.lockstep.steps import PERFORM, DrivenCores
 from spec import replication_faults as faults
 from spec import replication_state as spec
-from spec.controlled_shutdown import BeginShutdown, ControlledShutdown, GiveUpWaiting, GrantShutdown, Stop
+from spec.controlled_shutdown import BeginShutdown, ControlledShutdown, GiveUpWaiting, GrantShutdown, Stop, StopUnasked
 from spec.machine import Action
 
 NO_NOTE: Final = -1
@@ -66,12 +66,19 @@ def heartbeat(cores: LeavingCores, number: int, *, want_fence: bool) -> None:
     assert answer.should_shut_down
 
 
-def stop(cores: LeavingCores, action: Stop) -> None:
-    """Flush, check-point, leave the note, end."""
+def stop(cores: LeavingCores, action: Stop | StopUnasked) -> None:
+    """Flush, check-point, leave the note, end; what it has answered still arrives."""
+    answers = {r: answer for r, answer in cores.fetch_responses.items() if r.request.leader == action.broker}
+    waiting = [dict(broker.outstanding) for broker in cores.brokers]
     broker, replica = cores.brokers[action.broker], cores.replica(action.broker)
     kept, checkpoint, note = replica.log_end_offset, replica.high_watermark, broker.broker_epoch
     broker.log.flush()
     steps.crash(cores, faults.Crash(action.broker, kept))
+    cores.fetch_responses |= answers
+    for number, follower in enumerate(cores.brokers):
+        if number != action.broker:
+            answered = {r.request for r in answers}
+            follower.outstanding |= {r: fetch for r, fetch in waiting[number].items() if r in answered}
     cores.brokers[action.broker].checkpoint = checkpoint
     cores.notes[action.broker] = note
 
@@ -96,6 +103,7 @@ STEPS: Final[Mapping[type[Action], Callable[[LeavingCores, Any], None]]] = {
     GrantShutdown: grant_shutdown,
     GiveUpWaiting: give_up_waiting,
     Stop: stop,
+    StopUnasked: stop,
     faults.Crash: crash,
     faults.Register: register,
 }

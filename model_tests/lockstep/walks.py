@@ -20,7 +20,7 @@ from model_tests.lockstep.lockstep import BindCores, CoresLockstep, Outcome, fai
 from model_tests.lockstep.steps import DrivenCores
 from spec import replication_control as control
 from spec import replication_faults as faults
-from spec.controlled_shutdown import BeginShutdown
+from spec.controlled_shutdown import BeginShutdown, StopUnasked
 from spec.machine import Action
 from spec.reassignment_actions import StartReassignment
 from spec.replication import Replication
@@ -41,6 +41,7 @@ _HARM: Final = frozenset(
         faults.DisconnectController,
         faults.ControllerFailover,
         BeginShutdown,
+        StopUnasked,
         StartReassignment,
     }
 )
