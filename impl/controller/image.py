@@ -82,6 +82,8 @@ class TopicImage:
     partitions: dict[int, PartitionRegistration] = attrs.field(factory=dict)
     directories: dict[tuple[int, int], str] = attrs.field(factory=dict)
     """(partition, broker) -> id of the log directory, as far as the broker has said."""
+    succeeds: bool = False
+    """Whether there was a topic of this name before, to which producers may still have been sending."""
 
 
 class ClusterImage:
@@ -95,6 +97,7 @@ class ClusterImage:
         self.topics: dict[str, TopicImage] = {}
         self.topic_names: dict[str, str] = {}
         """By topic id."""
+        self._removed_topics: set[str] = set()
         self.broker_configs: dict[str, dict[str, str]] = {}
         """By broker id as text; "" is all brokers."""
         self.client_quotas: dict[QuotaEntity, dict[str, float]] = {}
@@ -180,11 +183,15 @@ class ClusterImage:
         del self.brokers[record.broker_id]
 
     def _topic(self, record: TopicRecord) -> None:
-        self.topics[record.name] = TopicImage(record.name, record.topic_id)
+        self.topics[record.name] = TopicImage(
+            record.name, record.topic_id, succeeds=record.name in self._removed_topics
+        )
         self.topic_names[record.topic_id] = record.name
 
     def _remove_topic(self, record: RemoveTopicRecord) -> None:
-        del self.topics[self.topic_names.pop(record.topic_id)]
+        name = self.topic_names.pop(record.topic_id)
+        del self.topics[name]
+        self._removed_topics.add(name)
 
     def _config(self, record: ConfigRecord) -> None:
         configs = self.topics[record.topic].configs

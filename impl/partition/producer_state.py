@@ -106,7 +106,7 @@ class ProducerStates:
         """The log end offset that this memory is of."""
         self.log_start_offset = 0
         self.forgot = False
-        """Whether a producer has expired, or may have in an earlier life of this replica."""
+        """Whether a producer has expired, or may have in an earlier life of this replica, or of its topic."""
         self.oldest_timestamp: int | None = None
         """Of the log's first batch, in ms since 1970; None while the log is empty."""
 

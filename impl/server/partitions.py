@@ -237,6 +237,8 @@ class Partitions:
             partition = self._open(topic.name, index, topic.topic_id, log_config, topic_uuid(topic.topic_id))
         if partition is None:
             return None
+        if topic.succeeds:  # a producer that goes on from the deleted topic's sequences has done nothing wrong
+            partition.log.producers.forgot = True
         partition.log.config = log_config
         partition.replica.config = attrs.evolve(
             partition.replica.config, min_insync_replicas=self._setting(topic, MIN_INSYNC_REPLICAS)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
 
 from model_tests.clients.conftest import FreshTopic
 from model_tests.clients.test_confluent import SECONDS, consumed, consumer
@@ -50,6 +51,17 @@ def test_two_producers_do_not_get_in_each_others_way(bootstrap: str, fresh_topic
     for number in range(5):
         assert reports_of(one, topic, [b"a%d" % number]) == [(None, 2 * number)]
         assert reports_of(other, topic, [b"b%d" % number]) == [(None, 2 * number + 1)]
+
+
+def test_a_producer_outlives_its_topic(cluster: Any, bootstrap: str, fresh_topic: FreshTopic) -> None:
+    """As with Kafka 4.3: it goes on with its sequences in a topic of the same name."""
+    topic = fresh_topic()
+    client = idempotent(bootstrap)
+    assert reports_of(client, topic, [b"1", b"2"]) == [(None, 0), (None, 1)]
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.delete_topics([topic])[topic].result()
+    cluster.create_topic(topic, partitions=1)
+    assert reports_of(client, topic, [b"3", b"4"]) == [(None, 0), (None, 1)]
 
 
 def test_leaders_that_crash_in_mid_stream_double_and_lose_nothing() -> None:
