@@ -235,6 +235,12 @@ class Replication(Machine[State]):
         end_offset = leader.remote[follower].end_offset
         return end_offset >= leader.high_watermark and end_offset >= leader.epoch_start_offset
 
+    def notes_fetch(self, leader: Replica, request: FetchRequest) -> bool:
+        """Not of a new process of a replica that is proposed: the proposal, sent again, must not vouch for that one."""
+        known = leader.remote[request.follower].broker_epoch
+        proposed = request.follower in leader.maximal_isr and request.follower not in leader.isr
+        return not proposed or known in (NONE, request.broker_epoch)
+
     def lagging(self, leader: Replica, broker: int) -> tuple[int, ...]:
         """The in-sync followers that are not known to have reached the leader's end."""
         end = leader.log_end_offset

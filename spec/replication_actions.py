@@ -226,6 +226,18 @@ def fetched(machine: Machine, state: State, request: FetchRequest, records: int)
         return state, machine.refusal(leader, request, error)
     if diverging := machine.diverging_epoch(leader, request):
         return state, machine.divergence(leader, request, *diverging)
+    if machine.notes_fetch(leader, request):
+        state = noted(machine, state, request)
+    leader = state.replicas[broker]
+    answer = leader.log[request.offset : request.offset + records]
+    response = FetchResponse(request, records=answer, high_watermark=leader.high_watermark, log_start=leader.log_start)
+    return state, machine.with_history(leader, response)
+
+
+def noted(machine: Machine, state: State, request: FetchRequest) -> State:
+    """The leader learns how far a follower is: it may join the ISR, and the high watermark may move."""
+    broker = request.leader
+    leader = state.replicas[broker]
     follower = RemoteReplica(request.offset, request.broker_epoch, request.log_start)
     remote = (*leader.remote[: request.follower], follower, *leader.remote[request.follower + 1 :])
     leader = attrs.evolve(leader, remote=remote)
@@ -233,11 +245,7 @@ def fetched(machine: Machine, state: State, request: FetchRequest, records: int)
     joining = request.follower not in leader.maximal_isr and not leader.pending_isr
     if joining and machine.may_join_isr(leader, request.follower):
         state = propose_isr(machine, state, broker, tuple(sorted((*leader.isr, request.follower))))
-    state = advance_high_watermark(machine, state, broker)
-    leader = state.replicas[broker]
-    answer = leader.log[request.offset : request.offset + records]
-    response = FetchResponse(request, records=answer, high_watermark=leader.high_watermark, log_start=leader.log_start)
-    return state, machine.with_history(leader, response)
+    return advance_high_watermark(machine, state, broker)
 
 
 def propose_isr(machine: Machine, state: State, broker: int, isr: tuple[int, ...]) -> State:

@@ -22,6 +22,7 @@ from impl.partition.isr import InSyncReplicas
 from impl.partition.log import Buffer, Records
 from impl.partition.messages import (
     NO_EPOCH,
+    UNKNOWN_BROKER_EPOCH,
     Appended,
     EpochEndOffset,
     FetchAnswer,
@@ -147,8 +148,20 @@ class Leader(InSyncReplicas):
         told = [remote.log_start_offset for replica, remote in self.remote_replicas.items() if replica in live]
         return min((*told, self.log.log_start_offset))
 
+    def notes_fetch(self, fetch: FollowerFetch) -> bool:
+        """Not of a new process of a replica that is proposed for the ISR.
+
+        The proposal may be sent again, with the broker epoch of the follower's last fetch, and it was made on what the
+        former process held: it must not vouch for the new one. The controller refuses it, and then that one counts.
+        """
+        known = self.remote_replicas[fetch.replica_id].broker_epoch
+        proposed = fetch.replica_id in self.maximal_isr and fetch.replica_id not in self.isr
+        return not proposed or known in (UNKNOWN_BROKER_EPOCH, fetch.broker_epoch)
+
     def update_follower(self, fetch: FollowerFetch, now_ms: int) -> None:
         """The follower holds everything before its fetch offset: the HW may move, and it may join the ISR."""
+        if not self.notes_fetch(fetch):
+            return
         remote = self.remote_replicas[fetch.replica_id]
         if fetch.fetch_offset >= self.log_end_offset:
             remote.last_caught_up_ms = now_ms
