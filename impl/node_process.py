@@ -22,10 +22,13 @@ from impl.ports.network import Address, TcpNetwork
 from impl.server.broker import Broker, Node
 from impl.server.config import ServerConfig
 from impl.server.controller_node import METADATA_DIRECTORY, ControllerNode
+from impl.server.departure import leave
 from impl.server.running import Running
 from impl.server.trace import Tracer
 from impl.storage.checkpoints import META_PROPERTIES
 
+LEAVE_TIMEOUT: Final = 60.0
+"""Seconds that a broker tries to hand over what it leads."""
 JOIN_TIMEOUT: Final = 60.0
 """Seconds that a broker tries to reach its controller."""
 
@@ -78,7 +81,7 @@ async def run_controller(options: NodeOptions, on_ready: Ready, until: Ending, *
 
 
 async def run_broker(broker_id: int, controller: Address, options: NodeOptions, on_ready: Ready, until: Ending) -> None:
-    """Run a broker until `until` returns; it is ready once it is part of the cluster.
+    """Run a broker until `until` returns, when it leaves in good order; it is ready once it is part of the cluster.
 
     Raises ValueError for a directory that is not its own, OSError, NodeEndedError when it stops by itself, and
     TimeoutError when the controller cannot be reached.
@@ -110,6 +113,9 @@ async def _run(server: Broker | ControllerNode, until: Ending, when_up: Ending) 
             nursery.start_soon(_watch, running)
             nursery.start_soon(when_up)
             await until()
+            if isinstance(server, Broker):
+                with trio.move_on_after(LEAVE_TIMEOUT):
+                    await leave(server)
             running.stop()
             nursery.cancel_scope.cancel()
     finally:

@@ -230,10 +230,15 @@ class RunningCluster:
     is_alive = calling(Cluster.is_alive)
     leader = calling(Cluster.leader)
     isr = calling(Cluster.isr)
+    replicas = calling(Cluster.replicas)
+    is_reassigned = calling(Cluster.is_reassigned)
 
     # --- using -----------------------------------------------------------------------------------------------------
 
     create_topic = waiting(Cluster.create_topic)
+    delete_topic = waiting(Cluster.delete_topic)
+    create_partitions = waiting(Cluster.create_partitions)
+    reassign = waiting(Cluster.reassign)
     create_acls = waiting(Cluster.create_acls)
     delete_acls = waiting(Cluster.delete_acls)
     settle_metadata = waiting(Cluster.settle_metadata)
@@ -251,6 +256,7 @@ class RunningCluster:
     # --- nodes, links, disks ---------------------------------------------------------------------------------------
 
     crash = waiting(Cluster.crash)
+    shutdown = waiting(Cluster.shutdown)
     restart = waiting(Cluster.restart)
     restart_controller = waiting(Cluster.restart_controller)
     recover = waiting(Cluster.recover)
@@ -270,6 +276,7 @@ class RunningCluster:
     elect = waiting(Cluster.elect)
     fill_disk = calling(Cluster.fill_disk)
     fail_disk = calling(Cluster.fail_disk)
+    slow_disk = calling(Cluster.slow_disk)
     heal_disk = calling(Cluster.heal_disk)
     fail_next_sync = calling(Cluster.fail_next_sync)
 

@@ -249,10 +249,11 @@ class ProcessCluster:
         node.paused = False
 
     def restart_controller(self) -> None:
-        """SIGKILL to the controller, and a new one takes over from its log."""
+        """SIGKILL to the controller, and a new one takes over from its log; returns when it has found all brokers."""
         self._nodes[CONTROLLER].end(signal.SIGKILL)
         self._launch(CONTROLLER)
         self._await_ready(CONTROLLER)
+        self._wait(self._has_all_brokers, "the controller has not found every broker that runs")
 
     # --- within ----------------------------------------------------------------------------------------------------
 
@@ -282,6 +283,10 @@ class ProcessCluster:
         answer = self._ask(lambda client: client.metadata(topic))
         partitions = [p for t in answer.topics for p in t.partitions]
         return bool(partitions) and all(p.leader_id >= 0 for p in partitions)
+
+    def _has_all_brokers(self) -> bool:
+        live = {broker.node_id for broker in self._ask(lambda client: client.metadata()).brokers}
+        return {b for b in range(self.size) if self._is_answering(f"{BROKER}{b}")} <= live
 
     def _ask(self, operation: Callable[[Client], Awaitable[R]]) -> R:
         async def ask() -> R:

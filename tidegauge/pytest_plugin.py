@@ -6,7 +6,7 @@
 | `kafka_bootstrap` | test | its bootstrap servers |
 | `kafka_session_cluster` | session | one running cluster for all tests; faults are undone after each test |
 | `kafka_session_bootstrap` | session | its bootstrap servers |
-| `kafka_topic` | test | the name of a fresh topic in the session's cluster |
+| `kafka_topic` | test | the name of a fresh topic in the session's cluster, deleted after the test |
 | `kafka_new_topic` | test | makes more of them: `kafka_new_topic(partitions=3, config={…})` |
 | `kafka_session_options` | session | override it: what the session's cluster is made with, `{"brokers": 3}` |
 
@@ -94,16 +94,24 @@ def kafka_session_bootstrap(kafka_session_cluster: RunningCluster) -> str:
 
 
 @pytest.fixture
-def kafka_new_topic(request: pytest.FixtureRequest, kafka_session_cluster: RunningCluster) -> Callable[..., str]:
-    """Makes topics in the session's cluster, each with a name that no other has."""
+def kafka_new_topic(
+    request: pytest.FixtureRequest, kafka_session_cluster: RunningCluster
+) -> Iterator[Callable[..., str]]:
+    """Makes topics in the session's cluster, each with a name of its own; they are deleted after the test."""
+    made: list[str] = []
     stem = re.sub(r"[^a-zA-Z0-9._-]+", "-", request.node.name)[:80].strip("-.") or "topic"
 
     def new_topic(partitions: int = 1, replication_factor: int | None = None, **options: Any) -> str:
         name = f"{stem}-{next(_NUMBERS)}"
         kafka_session_cluster.create_topic(name, partitions, replication_factor, **options)
+        made.append(name)
         return name
 
-    return new_topic
+    yield new_topic
+    if kafka_session_cluster.is_running:
+        kafka_session_cluster.recover()  # from what the test has done to it
+        for name in made:
+            kafka_session_cluster.delete_topic(name)
 
 
 @pytest.fixture
