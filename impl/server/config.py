@@ -52,6 +52,7 @@ class ServerConfig(SecuritySettings):
     connections_max_idle_ms: int = whole(
         600_000, doc="A connection on which nothing comes for this long is closed.", kind=LONG
     )
+    fetch_max_bytes: int = whole(55 << 20, least=1024, doc="Most bytes of a fetch, but for its first batch.")
     max_incremental_fetch_session_cache_slots: int = whole(1_000, least=0, doc="Fetch sessions that a broker keeps.")
     replica_selector_class: str = settings.text(
         "",

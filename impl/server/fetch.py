@@ -152,7 +152,8 @@ class _Fetch:
             size += len(answer.records)
             news = news or preferred != NO_PREFERENCE or answer.error is not ErrorCode.none
             news = news or answer.diverging_epoch is not None or _starts_later(asked, answer)
-        waits = may_wait and not news and size < self.request.min_bytes
+        is_full = size >= min(self.request.min_bytes, self.request.max_bytes, self.broker.config.fetch_max_bytes)
+        waits = may_wait and not news and not is_full
         for partition, asked, answer, noted in handled:
             is_traced = self.broker.tracer.trace is not None and asked.follower is not None
             if is_traced and not partition.is_gone:
@@ -177,7 +178,8 @@ class _Fetch:
 
     def _handle(self, partition: Partition, asked: AskedPartition, size: int, *, read: bool) -> FetchAnswer:
         """Read one partition, or without `read` only where it stands; the ones before it had `size` bytes."""
-        max_bytes = min(asked.max_bytes, max(0, self.request.max_bytes - size)) if read else 0
+        most = min(self.request.max_bytes, self.broker.config.fetch_max_bytes)
+        max_bytes = min(asked.max_bytes, max(0, most - size)) if read else 0
         at_least_one = size == 0 and read
         try:
             if asked.follower is not None:

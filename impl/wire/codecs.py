@@ -65,7 +65,7 @@ class MalformedMessageError(Exception):
     """Bytes that are not the message they should be."""
 
 
-@attrs.frozen
+@attrs.define
 class Request:
     """A decoded request."""
 
@@ -166,9 +166,10 @@ def _framed(head: bytearray, body: Sequence[Part]) -> list[Part]:
     """Header and body with the length in front; what stands before the first records is one buffer."""
     first = body[0]
     assert not isinstance(first, LazyRecords), "no body begins with records"
-    _LENGTH.pack_into(head, 0, len(head) - _LENGTH.size + sum(map(len, body)))
     head += first
-    return [head, *body[1:]]
+    rest = body[1:]
+    _LENGTH.pack_into(head, 0, len(head) - _LENGTH.size + sum(map(len, rest)))
+    return [head, *rest]
 
 
 def _whole(parts: Iterable[Part]) -> bytes:

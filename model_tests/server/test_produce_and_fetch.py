@@ -231,6 +231,15 @@ async def test_the_first_batch_comes_whole_and_no_other_goes_beyond_the_limits()
 
 
 @simulated
+async def test_no_answer_is_larger_than_the_broker_lets_it_be() -> None:
+    async with asking(config={"fetch.max.bytes": 1_200}) as asker:
+        for _ in range(4):
+            await asker.produce(batch(bytes(500)))
+        fetched = await asker.fetch(0, max_wait_ms=9_000)
+        assert len(fetched.records or b"") == 2 * len(batch(bytes(500)))
+
+
+@simulated
 async def test_an_offset_inside_a_batch_brings_the_whole_batch() -> None:
     async with asking() as asker:
         await asker.produce(batch(b"a", b"b", b"c"))
