@@ -9,7 +9,7 @@ from kio.schema.errors import ErrorCode
 from impl.partition.messages import AlterPartitionRequest, AlterPartitionResponse, IsrChanged, SendAlterPartition
 from impl.partition.registration import PartitionRegistration
 from model_tests.lockstep.memory_log import MemoryLog
-from model_tests.partition.replicas import Partition, registration
+from model_tests.partition.replicas import EVERYTHING, Partition, registration
 
 LAG = 1_000
 
@@ -90,6 +90,23 @@ def test_kip_903_a_proposal_names_the_process_that_the_leader_saw_fetching() -> 
     request = proposal(partition)
     assert request == AlterPartitionRequest(0, 100, 0, 1, ((0, 100), (1, -1), (2, 102)))
     assert proposal(partition) == request, "a proposal is sent again as it was"
+
+
+def test_kip_903_a_proposal_that_is_sent_again_does_not_vouch_for_a_new_process() -> None:
+    partition = with_isr(0, records=3)
+    for _ in range(2):
+        partition.fetch(2)
+    request = proposal(partition)
+    partition.replicas[2].log.truncate_to(1)  # it has died, and lost its log's tail
+    restarted = attrs.evolve(partition.request(2), broker_epoch=202)
+    assert restarted.fetch_offset == 1
+    assert partition[0].receive_fetch(restarted, EVERYTHING, partition.now_ms).records
+    assert proposal(partition) == request
+    answer(partition, request, ErrorCode.ineligible_replica)
+    assert partition[0].receive_fetch(restarted, EVERYTHING, partition.now_ms).records
+    assert partition[0].pending_isr is None, "it has not caught up"
+    partition[0].receive_fetch(attrs.evolve(restarted, fetch_offset=3), EVERYTHING, partition.now_ms)
+    assert proposal(partition).isr == ((0, 100), (2, 202))
 
 
 # --- leaving -------------------------------------------------------------------------------------------------------
