@@ -42,7 +42,7 @@ class Purgatory(Generic[K]):
         """
         deadline = trio.current_time() + timeout_ms / 1000 if timeout_ms < math.inf else math.inf
         waiter = _Waiter()
-        keys = tuple(keys)
+        keys = tuple(dict.fromkeys(keys))
         for key in keys:
             self._waiting.setdefault(key, {})[waiter] = None
         try:

@@ -269,6 +269,14 @@ async def test_a_fetch_waits_for_as_many_bytes_as_it_asks_for() -> None:
         assert len(answer.topics[0].partitions[0].records) == 2 * size
 
 
+@simulated
+async def test_a_partition_may_be_named_twice_in_one_fetch() -> None:
+    async with asking() as asker:
+        twice = [FetchPartition(0, 0, 1_000), FetchPartition(0, 0, 1_000)]
+        answer = await asker.channels[0].request(FetchRequest([FetchTopic("t", "", twice)], 500, 1), version=BY_NAME)
+        assert [data.error_code for data in answer.topics[0].partitions] == [ErrorCode.none] * 2
+
+
 RACKS = {"config": {"replica.selector.class": RACK_AWARE_SELECTOR}, "racks": ["a", "b", "b"]}
 
 
