@@ -74,7 +74,9 @@ class Round:
     first_uncleanable_offset: int
     now_ms: int
     last_records: Mapping[int, LastRecord] = attrs.field(factory=dict)
-    aborted: Callable[[int, int], Iterable[AbortedTransaction]] = lambda start, end: ()
+    aborted: Callable[[int, int], Iterable[AbortedTransaction]] = attrs.field(
+        default=attrs.Factory(lambda self: self.log.aborted_transactions, takes_self=True)
+    )
     """The aborted transactions with records in a range of offsets, by the transaction indexes."""
     _segments: tuple[Segment, ...] = ()
     _replaced: int = 0
@@ -184,6 +186,8 @@ class Round:
                     kept = yield from self._filtered(rules, batch, header)
                     yield from self._pause(size + writer.add(kept))
             writer.finish(end_offset)
+            for entry in rules.transactions.take_kept():
+                writer.segment.transaction_index.append(entry)
             self._check()
         except (GivenUpError, CorruptLogError):
             writer.segment.remove()

@@ -11,21 +11,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable
-from typing import Final, NamedTuple
 
+from impl.storage.transaction_index import ABORT_MARKER, COMMIT_MARKER, AbortedTransaction
 from impl.wire.records import BatchHeader
 
-ABORT_MARKER: Final = 0
-COMMIT_MARKER: Final = 1
-
-
-class AbortedTransaction(NamedTuple):
-    """An entry of the transaction index: whose transaction, its first record, its abort marker, and the LSO then."""
-
-    producer_id: int
-    first_offset: int
-    last_offset: int
-    last_stable_offset: int
+__all__ = ["ABORT_MARKER", "COMMIT_MARKER", "AbortedTransaction", "CleanedTransactions"]
 
 
 class CleanedTransactions:

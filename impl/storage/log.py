@@ -40,6 +40,7 @@ from impl.storage.reading import FileRegion
 from impl.storage.recovery import recover_segments
 from impl.storage.replacement import Replacement
 from impl.storage.segment import MAX_RELATIVE_OFFSET, AppendedBatch, Segment
+from impl.storage.transaction_index import AbortedTransaction
 from impl.storage.truncation import Truncation
 from impl.storage.validation import validated
 from impl.wire.records import (
@@ -340,6 +341,21 @@ class Log(Truncation, Replacement):
                     if record.timestamp >= timestamp and record.offset >= self._log_start_offset:
                         return TimestampOffset(record.timestamp, record.offset, header.partition_leader_epoch)
         return None
+
+    def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
+        """The aborted transactions with records in [start, end), for readers with read_committed."""
+        found: list[AbortedTransaction] = []
+        for segment in self._segments[self._segment_number(start_offset) :]:
+            collected, complete = segment.transaction_index.collect(start_offset, end_offset)
+            found += collected
+            if complete:
+                break
+        return found
+
+    def note_aborted(self, transaction: AbortedTransaction) -> None:
+        """Index a transaction whose abort marker is the last batch appended. Raises OSError."""
+        self._check_not_failed()
+        self._active.transaction_index.append(transaction)
 
     def newest_record(self) -> TimestampOffset | None:
         """The first record with the largest timestamp, for ListOffsets; None when no record has one."""

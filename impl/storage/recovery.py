@@ -11,13 +11,16 @@ unsynced, or appended after something that was lost.
 Segments below the recovery point were synced with their indexes and are believed, except that none may reach beyond
 the start of the next, which costs one look at its end. Within a segment offsets may leave gaps (see `segment`).
 
+The aborted transactions of a segment that is scanned are found again by its markers.
+
 Whatever else lies in the directory is left over from something that a crash has interrupted: `finish_replacements`
 carries out what was decided and drops the rest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
+from functools import partial
 from itertools import zip_longest
 
 import attrs
@@ -34,6 +37,8 @@ from impl.storage.segment import (
     Segment,
     base_offset_of,
 )
+from impl.storage.transaction_index import OpenTransactions, marker_type
+from impl.wire.records import BatchHeader
 
 
 @attrs.frozen
@@ -131,6 +136,7 @@ def recover_segments(
         if not believed:
             epochs.truncate_from_end(base)
             cut_here = segment.recover(epochs)
+            _index_transactions(segments, segment)
             cut += cut_here
             scanned += 1
             if next_base is not None and not cut_here and segment.next_offset < next_base <= recovery_point:
@@ -138,3 +144,23 @@ def recover_segments(
         segments.append(segment)
     lost = max(0, recovery_point - segments[-1].next_offset) if segments else recovery_point
     return segments, Recovery(scanned, cut, removed, lost)
+
+
+def _index_transactions(earlier: Sequence[Segment], segment: Segment) -> None:
+    """Find the aborted transactions of a segment that was scanned, with their starts in earlier ones."""
+    if not segment.has_markers:
+        segment.transaction_index.replace(())
+        return
+    open_transactions = OpenTransactions()
+    found = []
+    for one in (*earlier, segment):
+        for header in one.headers():
+            if header.is_transactional:
+                aborted = open_transactions.on_batch(header, partial(_marker, one, header))
+                if aborted is not None and one is segment:
+                    found.append(aborted)
+    segment.transaction_index.replace(found)
+
+
+def _marker(segment: Segment, header: BatchHeader) -> int | None:
+    return marker_type(segment.read_batch(header))

@@ -21,10 +21,13 @@ from impl.storage.errors import CorruptLogError
 from impl.storage.index import OffsetIndex, TimeIndex
 from impl.storage.leader_epoch_cache import UNDEFINED_EPOCH, LeaderEpochCache
 from impl.storage.reading import FileRegion, region
+from impl.storage.transaction_index import TRANSACTION_INDEX_SUFFIX, TransactionIndex
 from impl.wire.records import (
+    CONTROL_FLAG,
     HEADER_SIZE,
     LENGTH_OVERHEAD,
     NO_TIMESTAMP,
+    TRANSACTIONAL_FLAG,
     BatchExtent,
     BatchHeader,
     RecordError,
@@ -35,7 +38,7 @@ from impl.wire.records import (
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
-SEGMENT_SUFFIXES = (TIME_INDEX_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX)
+SEGMENT_SUFFIXES = (TRANSACTION_INDEX_SUFFIX, TIME_INDEX_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX)
 """A segment's files, the log last, for it makes the segment."""
 DELETED_SUFFIX = ".deleted"
 """Of the files of a segment that is no longer part of the log."""
@@ -46,6 +49,7 @@ SWAP_SUFFIX = ".swap"
 
 MAX_RELATIVE_OFFSET = (1 << 31) - 1
 _OFFSET_DIGITS = 20
+MARKER_FLAGS = TRANSACTIONAL_FLAG | CONTROL_FLAG
 _SCAN_BYTES = 1 << 20
 _WALK_BYTES = 8 << 10
 _MAX_KNOWN_POSITIONS = 64
@@ -117,10 +121,13 @@ class Segment:
         self._directory = directory
         self._index_interval_bytes = index_interval_bytes
         self._suffix = suffix
+        self.transaction_index = TransactionIndex(disk, lambda: self.path(TRANSACTION_INDEX_SUFFIX))
         self._file = disk.open(self.path(LOG_SUFFIX), create=True)
         self.size = self._file.size
         self._indexes_loaded = True
         self._indexes_on_disk = False
+        self.has_markers = False
+        """Whether `recover` has met a transaction's marker."""
         self._reset()
 
     def _reset(self) -> None:
@@ -145,7 +152,7 @@ class Segment:
         return self._index_bytes
 
     def path(self, suffix: str) -> str:
-        """Of one of the segment's three files."""
+        """Of one of the segment's files."""
         return f"{self._directory}/{file_name(self.base_offset, suffix)}{self._suffix}"
 
     @property
@@ -178,6 +185,7 @@ class Segment:
         self._indexes_loaded = True
         self._indexes_on_disk = False
         self.next_offset, end, epoch = self.base_offset, 0, UNDEFINED_EPOCH
+        self.has_markers = False
         for position, header in intact_batches(self._file):
             spans_start = position == 0 and header.base_offset < self.next_offset <= header.last_offset
             if header.base_offset < self.next_offset and not spans_start:
@@ -187,6 +195,7 @@ class Segment:
             if header.partition_leader_epoch > epoch:
                 epoch = header.partition_leader_epoch
                 epochs.assign(epoch, max(header.base_offset, self.base_offset))
+            self.has_markers |= header.attributes & MARKER_FLAGS == MARKER_FLAGS
             self._take_in(AppendedBatch(header.last_offset, header.size, header.max_timestamp), position)
             end = position + header.size
         cut = self.size - end
@@ -336,6 +345,7 @@ class Segment:
         self._bytes_since_index_entry = cut - (self._index.last[1] if self._index.last else 0)
         self._count_index_bytes()
         self._find_max_timestamp()
+        self.transaction_index.truncate(end_offset)
         for start, stop, epoch in epochs.spans(end, end_offset):
             filler = empty_batch(start, stop, epoch)
             self.append((filler,), (AppendedBatch(stop - 1, len(filler), NO_TIMESTAMP),))
@@ -453,6 +463,7 @@ class Segment:
     def sync(self, *, closed: bool) -> None:
         """Return once the log, and if the segment is `closed` its indexes, are on stable storage."""
         self._file.sync()
+        self.transaction_index.sync()
         if closed:
             self.write_indexes(sync=True)
 

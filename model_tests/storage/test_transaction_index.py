@@ -1,0 +1,188 @@
+"""The index of aborted transactions: its file byte for byte, look-ups, cuts, and that it is found again in the log."""
+
+from __future__ import annotations
+
+import random
+import struct
+
+import pytest
+
+from impl.ports.simulated_disk import Fate, SimulatedDisk
+from impl.storage.config import LogConfig
+from impl.storage.log import Log, Origin
+from impl.storage.segment import CLEANED_SUFFIX, AppendedBatch, Segment
+from impl.storage.transaction_index import AbortedTransaction, OpenTransactions, TransactionIndex, decode_entries
+from impl.wire.records import BatchHeader
+from impl.wire.records_payload import ProducerIdentity, Record, build_batch
+from model_tests.storage.compacted_batches import compacted_batch
+
+DIRECTORY = "logs/tide-0"
+PATH = f"{DIRECTORY}/{0:020d}.txnindex"
+CONFIG = LogConfig(segment_bytes=250)
+FIRST = AbortedTransaction(producer_id=7, first_offset=0, last_offset=4, last_stable_offset=2)
+SECOND = AbortedTransaction(producer_id=8, first_offset=2, last_offset=9, last_stable_offset=10)
+
+
+def index(disk: SimulatedDisk) -> TransactionIndex:
+    disk.make_directory(DIRECTORY)
+    return TransactionIndex(disk, lambda: PATH)
+
+
+def test_an_entry_is_34_bytes_as_kafka_writes_it() -> None:
+    disk = SimulatedDisk(random.Random(0))
+    written = index(disk)
+    assert not disk.exists(PATH), "a segment without aborted transactions has no file"
+    written.append(FIRST)
+    written.append(SECOND)
+    assert disk.files()[PATH] == struct.pack(">hqqqq", 0, 7, 0, 4, 2) + struct.pack(">hqqqq", 0, 8, 2, 9, 10)
+    assert index(disk).entries == [FIRST, SECOND]
+
+
+def test_markers_come_in_order() -> None:
+    written = index(SimulatedDisk(random.Random(0)))
+    written.append(SECOND)
+    with pytest.raises(AssertionError, match="4 is not beyond the last one at 9"):
+        written.append(FIRST)
+
+
+def test_a_reader_gets_the_transactions_that_overlap_what_it_reads() -> None:
+    written = index(SimulatedDisk(random.Random(0)))
+    written.append(FIRST)
+    written.append(SECOND)
+    assert written.collect(0, 2) == ([FIRST], True), "the last stable offset of the first was 2"
+    assert written.collect(0, 3) == ([FIRST, SECOND], True)
+    assert written.collect(5, 10) == ([SECOND], True)
+    assert written.collect(10, 20) == ([], False)
+
+
+def test_a_cut_forgets_the_markers_beyond_it() -> None:
+    disk = SimulatedDisk(random.Random(0))
+    written = index(disk)
+    written.append(FIRST)
+    written.append(SECOND)
+    written.truncate(9)
+    assert written.entries == index(disk).entries == [FIRST]
+
+
+@pytest.mark.parametrize("damage", ["torn", "version", "order"])
+def test_what_follows_a_damaged_entry_is_not_believed(damage: str) -> None:
+    data = FIRST.encode() + SECOND.encode()
+    if damage == "torn":
+        data = data[:-1]
+    elif damage == "version":
+        data = data[:34] + b"\x00\x01" + data[36:]
+    else:
+        data = FIRST.encode() * 2
+    assert list(decode_entries(data)) == [FIRST]
+
+
+def test_an_append_after_damage_cuts_it_off() -> None:
+    disk = SimulatedDisk(random.Random(0))
+    written = index(disk)
+    written.append(FIRST)
+    disk.open(PATH).append(b"torn")
+    again = index(disk)
+    again.append(SECOND)
+    assert index(disk).entries == [FIRST, SECOND]
+    assert disk.size(PATH) == 68
+
+
+# --- in a log --------------------------------------------------------------------------------------------------------
+
+
+def records(producer: int, sequence: int) -> bytes:
+    return build_batch([Record(0, 0, None, b"v")], producer=ProducerIdentity(producer, 0, sequence), transactional=True)
+
+
+def marker(producer: int, *, commit: bool) -> bytes:
+    key = struct.pack(">hh", 0, 1 if commit else 0)
+    record = Record(0, 0, key, struct.pack(">hi", 0, 0))
+    return build_batch([record], producer=ProducerIdentity(producer, 0, -1), transactional=True, control=True)
+
+
+HISTORY = [
+    records(7, 0),  # 0
+    records(8, 0),  # 1
+    marker(7, commit=False),  # 2: aborts from 0; from 1 on nothing is stable
+    records(7, 1),  # 3
+    marker(8, commit=True),  # 4
+    records(8, 1),  # 5
+    marker(7, commit=False),  # 6: aborts from 3; 5 is open
+    marker(8, commit=False),  # 7: aborts from 5
+    marker(9, commit=False),  # 8: nothing was open
+]
+ABORTED = [AbortedTransaction(7, 0, 2, 1), AbortedTransaction(7, 3, 6, 5), AbortedTransaction(8, 5, 7, 8)]
+
+
+def with_transactions(disk: SimulatedDisk) -> Log:
+    log = Log.open(disk, DIRECTORY, CONFIG, 0)
+    for batch in HISTORY:
+        log.append_as_leader(batch, 0, 0, origin=Origin.BROKER)
+        for entry in ABORTED:
+            if entry.last_offset == log.log_end_offset - 1:
+                log.note_aborted(entry)
+    assert len(log.segment_base_offsets) > 1
+    return log
+
+
+def test_a_log_finds_aborted_transactions_across_segments() -> None:
+    log = with_transactions(SimulatedDisk(random.Random(0)))
+    assert log.aborted_transactions(0, 9) == ABORTED
+    assert log.aborted_transactions(0, 1) == ABORTED[:1]
+    assert log.aborted_transactions(3, 5) == ABORTED[1:2]
+    assert log.aborted_transactions(8, 9) == []
+
+
+@pytest.mark.parametrize("tails", [Fate.LOST, Fate.KEPT, Fate.SEEDED])
+def test_after_a_crash_the_index_is_that_of_what_is_in_the_log(tails: Fate) -> None:
+    for seed in range(25):
+        disk = SimulatedDisk(random.Random(seed))
+        log = with_transactions(disk)
+        if seed % 2:
+            log.flush()
+        disk.crash(tails=tails, names=tails)
+        disk.power_on()
+        log = Log.open(disk, DIRECTORY, CONFIG, 0)
+        expected = [entry for entry in ABORTED if entry.last_offset < log.log_end_offset]
+        assert log.aborted_transactions(0, 100) == expected
+
+
+def test_a_lost_index_is_rebuilt_with_transactions_that_begin_in_earlier_segments() -> None:
+    disk = SimulatedDisk(random.Random(0))
+    with_transactions(disk).flush()
+    for name in [name for name in disk.list_directory(DIRECTORY) if name.endswith(".txnindex")]:
+        disk.remove(f"{DIRECTORY}/{name}")
+    assert Log.open(disk, DIRECTORY, CONFIG, 0).aborted_transactions(0, 100) == ABORTED
+
+
+@pytest.mark.parametrize("cut", range(10))
+def test_truncating_a_log_forgets_what_is_cut(cut: int) -> None:
+    log = with_transactions(SimulatedDisk(random.Random(0)))
+    log.truncate_to(cut)
+    assert log.aborted_transactions(0, 100) == [entry for entry in ABORTED if entry.last_offset < cut]
+
+
+def test_the_index_goes_and_comes_with_its_segment() -> None:
+    disk = SimulatedDisk(random.Random(0))
+    log = with_transactions(disk)
+    first, *others = log.closed_segments
+    cleaned = Segment(disk, DIRECTORY, first.base_offset, 100, 0, suffix=CLEANED_SUFFIX)
+    kept = compacted_batch(first.base_offset, others[-1].next_offset, 0, {})
+    cleaned.append((kept,), (AppendedBatch(others[-1].next_offset - 1, len(kept), -1),))
+    cleaned.transaction_index.append(ABORTED[1])
+    log.replace_segments([first, *others], cleaned, 0)
+    assert ABORTED[1] in log.aborted_transactions(0, 100)
+    assert ABORTED[0] not in log.aborted_transactions(0, 100)
+    names = disk.list_directory(DIRECTORY)
+    assert f"{0:020d}.txnindex" in names
+    assert f"{0:020d}.txnindex.deleted" in names
+
+
+def test_a_committed_transaction_is_no_entry() -> None:
+    open_transactions = OpenTransactions()
+    batch = BatchHeader.parse(records(1, 0))
+    end = BatchHeader.parse(marker(1, commit=True))._replace(base_offset=1)
+    assert open_transactions.on_batch(batch, lambda: None) is None
+    assert open_transactions.first_offset == 0
+    assert open_transactions.on_batch(end, lambda: 1) is None
+    assert open_transactions.first_offset is None
