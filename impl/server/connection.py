@@ -202,6 +202,7 @@ class Connection:
         self._answers += parts
         self._unsent_bytes += sum(map(len, parts))
         if self._unsent_bytes > MOST_UNSENT:
+            self._end_turn()  # others must not wait for a peer that reads slowly
             await self._send_answers()
 
     async def _send_answers(self) -> None:

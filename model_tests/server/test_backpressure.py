@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -15,7 +16,7 @@ from kio.schema.metadata.v13.response import MetadataResponse
 
 from impl.cluster import Cluster
 from impl.ports.clock import SimulatedClock
-from impl.server.connection import Connection, Service
+from impl.server.connection import MOST_UNSENT, Connection, Service
 from impl.server.context import RequestContext
 from impl.server.sending import PIECE, SMALL_PART, joined, send_parts
 from impl.wire.apis import BROKER_APIS, ApiKey
@@ -109,6 +110,27 @@ async def test_a_turn_is_given_up_by_a_request_that_breaks_its_connection() -> N
     async with servers(1, wait) as some:
         await some.ask(0)
         assert await FrameReader(await some.ask(1), 1_000).read_frame()
+
+
+@simulated
+async def test_a_peer_that_reads_nothing_of_a_large_answer_keeps_nobody_waiting() -> None:
+    async def answer(_: Any, context: RequestContext) -> Any:
+        large = "x" * (2 * MOST_UNSENT) if context.correlation_id == 0 else ""
+        return dataclasses.replace(NOTHING, cluster_id=large) if large else NOTHING
+
+    versions = {ApiKey.METADATA: BROKER_APIS[ApiKey.METADATA]}
+    service = Service({ApiKey.METADATA: answer}, versions, SimulatedClock(), 1_000, turns=trio.Semaphore(1))
+    async with trio.open_nursery() as nursery:
+        slow, theirs = trio.testing.lockstep_stream_pair()
+        nursery.start_soon(Connection(theirs, service).serve)
+        await slow.send_all(encode_request(METADATA, 0, "slow"))
+        await trio.testing.wait_all_tasks_blocked()
+        other, theirs = trio.testing.memory_stream_pair()
+        nursery.start_soon(Connection(theirs, service).serve)
+        await other.send_all(encode_request(METADATA, 1, "other"))
+        with trio.fail_after(1):
+            assert await FrameReader(other, 1_000).read_frame()
+        nursery.cancel_scope.cancel()
 
 
 # --- the watcher ---------------------------------------------------------------------------------------------------
