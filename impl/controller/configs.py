@@ -8,7 +8,8 @@ Two settings reach into what the controller itself decides, so that a change of 
 
 - `min.insync.replicas` says which replicas stay eligible to lead. When it falls, a leader may commit without replicas
   that were eligible, so they are looked at anew. When it rises, a leader that does not know yet may go on committing by
-  the old one; every partition's epoch is raised with it, so that no ISR is changed by a leader that has not seen it.
+  the old one; every partition's epoch is raised with it, so that no ISR is changed by a leader that has not seen it
+  (spec/min_insync.py).
 - With `unclean.leader.election.enable` a partition that waits for a leader gets one at once.
 """
 
