@@ -217,8 +217,12 @@ class ControlledShutdown(Replication):
     def registered(self, controller: Controller, replica: Replica, broker: int) -> Controller:
         """A process that starts from a clean stop of the last known one has lost nothing (KIP-966)."""
         if replica.stopped_cleanly_in != NONE and self.is_last_process(controller, replica, broker):
-            return self.without(controller, broker, clean=True)
+            return self.back_from_a_clean_stop(controller, broker)
         return super().registered(controller, replica, broker)
+
+    def back_from_a_clean_stop(self, controller: Controller, broker: int) -> Controller:
+        """Out of the ISR, for it has to catch up; eligible to lead if it was, or was in sync."""
+        return self.without(controller, broker, clean=True) if broker in controller.isr else controller
 
     def is_last_process(self, controller: Controller, replica: Replica, broker: int) -> bool:
         """The note is of the process that was registered until now."""
@@ -256,4 +260,4 @@ class TrustsEveryRestart(ControlledShutdown):
     """Whoever starts is believed to have stopped cleanly."""
 
     def registered(self, controller: Controller, replica: Replica, broker: int) -> Controller:
-        return self.without(controller, broker, clean=True)
+        return self.back_from_a_clean_stop(controller, broker)

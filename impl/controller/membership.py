@@ -70,7 +70,7 @@ class Membership(Directories):
                 broker_id, broker_epoch, host, port, rack, listeners=listeners, directories=directories
             ),
             lambda topic, registration: (
-                self.without(topic, registration, broker_id, clean=True)
+                self.back_from_a_clean_stop(topic, registration, broker_id)
                 if clean
                 else self.on_unclean_registration(topic, registration, broker_id)
             ),
@@ -78,6 +78,14 @@ class Membership(Directories):
         self._look_at_directories(broker_id)
         self._commit()
         return broker_epoch
+
+    def back_from_a_clean_stop(
+        self, topic: str, registration: PartitionRegistration, broker_id: int
+    ) -> PartitionRegistration:
+        """Out of the ISR, for it has to catch up; eligible to lead if it was, or was in sync."""
+        return (
+            self.without(topic, registration, broker_id, clean=True) if broker_id in registration.isr else registration
+        )
 
     def is_last_process(self, broker_id: int, broker_epoch: int) -> bool:
         """Whether the broker's last registered process is this one."""

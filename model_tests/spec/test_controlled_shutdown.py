@@ -62,8 +62,11 @@ def test_the_last_of_the_isr_waits_for_somebody_to_join_and_then_hands_over() ->
 def test_the_last_of_the_isr_leaves_last_and_is_eligible_when_it_is_back() -> None:
     walk = walking(brokers=2).do(Append(0), LapseSession(1), BeginShutdown(0), GrantShutdown(0), Stop(0))
     assert (walk.state.controller.leader, walk.state.controller.elr) == (NONE, (0,))
-    walk.do(Restart(0), Register(0), ApplyMetadata(0), Unfence(0))
+    walk.do(Restart(0), Register(0))
+    assert walk.state.controller.elr == (0,)
+    walk.do(ApplyMetadata(0), Unfence(0))
     assert walk.state.controller.leader == 0
+    assert not walk.state.history.unsettled
     assert len(walk.state.replicas[0].log) == 1
 
 
