@@ -1,0 +1,112 @@
+"""Walking over records: it sees what decoding sees, one record at a time and all at once, and no bytes break it."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from impl.wire import records_walk
+from impl.wire.records import HEADER_SIZE, RecordError
+from impl.wire.records_payload import Record, RecordHeader, build_batch
+from impl.wire.records_walk import Walked, is_framed, walk
+
+RECORDS = st.lists(
+    st.tuples(
+        st.integers(0, 1 << 40),
+        st.none() | st.binary(max_size=80),
+        st.none() | st.binary(max_size=200),
+        st.lists(st.tuples(st.text(max_size=3), st.none() | st.binary(max_size=3)), max_size=2),
+    ),
+    min_size=1,
+    max_size=60,
+)
+
+
+def built(records: list[Record]) -> bytes:
+    return build_batch(records)[HEADER_SIZE:]
+
+
+def uniform(count: int, size: int = 100) -> bytes:
+    return built([Record(n, 1000 + n // 10, None, bytes(size)) for n in range(count)])
+
+
+@settings(max_examples=150)
+@given(RECORDS, st.booleans())
+def test_walking_sees_timestamps_offsets_and_keys(fields: list[tuple[int, bytes, bytes, list]], at_once: bool) -> None:  # type: ignore[type-arg]
+    records = [
+        Record(n, timestamp, key, value, tuple(RecordHeader(*header) for header in headers))
+        for n, (timestamp, key, value, headers) in enumerate(fields)
+    ]
+    payload, few = built(records), records_walk._FEW
+    records_walk._FEW = 0 if at_once else 1000
+    try:
+        walked = walk(payload, len(records))
+    finally:
+        records_walk._FEW = few
+    assert walked == Walked(
+        [record.timestamp - records[0].timestamp for record in records],
+        list(range(len(records))),
+        [-1 if record.key is None else len(record.key) for record in records],
+    )
+    assert is_framed(payload, 0, len(records))
+
+
+@settings(max_examples=300)
+@given(st.data())
+def test_damage_is_seen_by_both_ways_of_walking_or_by_neither(data: st.DataObject) -> None:
+    seed = data.draw(st.integers(0, 1 << 20))
+    rng = random.Random(seed)
+    records = [Record(n, n, rng.choice((None, b"k")), bytes(rng.randrange(90))) for n in range(rng.randrange(1, 30))]
+    payload = bytearray(built(records))
+    for _ in range(rng.randrange(1, 3)):
+        payload[rng.randrange(len(payload))] = rng.randrange(256)
+    few = records_walk._FEW
+    outcomes: list[Walked | None] = []
+    for limit in (0, 1000):
+        records_walk._FEW = limit
+        try:
+            outcomes.append(walk(bytes(payload), len(records)))
+        except RecordError:
+            outcomes.append(None)
+        finally:
+            records_walk._FEW = few
+    assert outcomes[0] == outcomes[1]
+
+
+@settings(max_examples=300)
+@given(st.binary(max_size=120), st.integers(0, 60))
+def test_no_bytes_break_it(data: bytes, count: int) -> None:
+    framed = is_framed(data, 0, count)
+    try:
+        walk(data, count)
+    except RecordError:
+        return
+    assert framed
+
+
+@pytest.mark.parametrize("count", [1, 15, 16, 17, 18, 64, 65, 1100, 3000])
+@pytest.mark.parametrize("size", [3, 100, 9000])
+def test_runs_of_equal_lengths_are_followed_to_the_byte(count: int, size: int) -> None:
+    if count * size > 3_000_000:
+        size = 1000
+    payload = uniform(count, size)
+    assert is_framed(payload, 0, count)
+    assert not is_framed(payload, 0, count - 1)
+    assert not is_framed(payload, 0, count + 1)
+    assert not is_framed(payload[:-1], 0, count)
+    assert not is_framed(payload + b"\0", 0, count)
+
+
+@pytest.mark.parametrize("odd", [0, 16, 17, 18, 40, 99])
+def test_one_record_of_another_length_in_a_run(odd: int) -> None:
+    records = [Record(n, 0, None, bytes(11 if n == odd else 10)) for n in range(100)]
+    payload = built(records)
+    assert is_framed(payload, 0, 100)
+    broken = bytearray(payload)
+    starts: list[int] = []
+    assert records_walk._starts(payload, 0, 100, starts)
+    broken[starts[odd]] += 2
+    assert not is_framed(broken, 0, 100)
