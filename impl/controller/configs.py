@@ -25,11 +25,19 @@ from kio.schema.errors import ErrorCode
 from impl.controller.config_types import Setting, as_text
 from impl.controller.elections import Elections
 from impl.controller.records import BrokerConfigRecord, ConfigRecord, MetadataRecord, PartitionChangeRecord
-from impl.controller.topic_config import TOPIC_CONFIGS, config_error
+from impl.controller.topic_config import (
+    MIN_INSYNC_REPLICAS,
+    TOPIC_CONFIGS,
+    UNCLEAN_LEADER_ELECTION_ENABLE,
+    config_error,
+)
 from impl.partition.registration import NO_LEADER
 
 ALL_BROKERS: Final = ""
 """The broker resource that stands for all of them."""
+
+OF_ALL_ALONE: Final = frozenset({MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION_ENABLE})
+"""What the controller decides by: a leader that had its own idea of it would break what the controller relies on."""
 
 
 class ConfigResourceType(IntEnum):
@@ -157,15 +165,17 @@ class Configs(Elections):
         if kind == ConfigResourceType.TOPIC:
             wrong = Altered(ErrorCode.invalid_config, problem) if (problem := config_error(configs)) else None
         else:
-            wrong = self._broker_error(configs)
+            wrong = self._broker_error(resource, configs)
         if wrong is not None:
             return wrong
         if not validate_only:
             self._write_configs(kind, resource, configs)
         return Altered()
 
-    def _broker_error(self, configs: Mapping[str, str]) -> Altered | None:
+    def _broker_error(self, resource: str, configs: Mapping[str, str]) -> Altered | None:
         for name, text in configs.items():
+            if resource != ALL_BROKERS and name in OF_ALL_ALONE:
+                return Altered(ErrorCode.invalid_request, f"{name} is the same for all brokers: set it for ''")
             setting = self.config.dynamic_settings.get(name)
             if setting is None:
                 known = ", ".join(sorted(self.config.dynamic_settings))

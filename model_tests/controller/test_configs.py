@@ -123,6 +123,16 @@ def test_brokers_settings_are_kept_for_one_or_for_all() -> None:
     assert cluster.alter_brokers(("log.retention.ms", SET, "x")).error is ErrorCode.invalid_request
 
 
+@pytest.mark.parametrize(("name", "value"), [(MIN_INSYNC, "2"), (UNCLEAN, "true")])
+def test_no_broker_has_its_own_idea_of_what_the_controller_decides_by(name: str, value: str) -> None:
+    """A leader that commits with fewer than the controller believes would break what eligible leaders rest on."""
+    cluster = configured()
+    refused = cluster.alter_brokers((name, SET, value), broker="1")
+    assert refused.error is ErrorCode.invalid_request
+    assert "the same for all brokers" in refused.message
+    assert cluster.alter_brokers((name, SET, value)) == Altered()
+
+
 def test_replicas_are_no_longer_eligible_when_fewer_must_be_in_sync() -> None:
     cluster = configured()
     cluster.alter((MIN_INSYNC, SET, "3"))
