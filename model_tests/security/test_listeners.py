@@ -175,6 +175,18 @@ async def test_a_restarted_broker_listens_where_it_did() -> None:
         assert cluster.broker(1).bound == before
 
 
+def test_a_restarted_broker_listens_on_the_ports_that_it_had() -> None:
+    async def main() -> None:
+        async with Cluster(host="tcp", brokers=1, security=Security("SASL_PLAINTEXT", "PLAINTEXT", acls=())) as cluster:
+            before = cluster.broker(0).bound
+            assert len({address.port for address in before.values()}) == 3
+            await cluster.crash(0)
+            await cluster.restart(0)
+            assert cluster.broker(0).bound == before
+
+    trio.run(main)
+
+
 def test_security_says_what_is_wrong() -> None:
     with pytest.raises(ValueError, match="protocol 'TLS' is not known"):
         Security("TLS")

@@ -263,7 +263,7 @@ async def test_passwords_change_while_the_cluster_runs_and_survive_a_restart() -
             await at.cluster.restart(0)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(st.one_of(st.binary(max_size=60), REQUESTS), max_size=4))
 def test_whatever_a_stranger_sends_no_request_passes(frames: list[bytes]) -> None:
     """But ApiVersions, and what the rules refuse ends the connection."""

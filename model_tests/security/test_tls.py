@@ -191,8 +191,9 @@ def test_a_principal_by_mapping_rules(rules: str, name: str, principal: str) -> 
 
 
 def test_a_name_that_no_rule_matches_is_no_principal() -> None:
-    with pytest.raises(NoPrincipalError, match="'CN=b'"):
-        PrincipalMapping("RULE:CN=a/a/").name("CN=b")
+    for name in ("CN=b", "CN=ab", "OU=x,CN=a"):
+        with pytest.raises(NoPrincipalError, match=f"'{name}'"):
+            PrincipalMapping("RULE:CN=a/a/").name(name)
 
 
 @pytest.mark.parametrize("rules", ["DEFAUL", "RULE:a/b", "RULE:(/b/", "RULE:a/$1/", "DEFAULT;DEFAULT", "RULE:a/b/X"])

@@ -117,7 +117,7 @@ class SaslGate:
                 self._check_session()
                 return None
             self.state = GateState.HANDSHAKE
-        if api_key == ApiKey.API_VERSIONS and self.state is GateState.HANDSHAKE and not self._session_mechanism:
+        if api_key == ApiKey.API_VERSIONS and self.state is GateState.HANDSHAKE:
             return None
         expected = ApiKey.SASL_HANDSHAKE if self.state is GateState.HANDSHAKE else ApiKey.SASL_AUTHENTICATE
         if api_key != expected or version not in BROKER_APIS[expected]:

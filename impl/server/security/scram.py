@@ -58,7 +58,6 @@ class ScramExchange:
         self._gs2 = ""
         self._nonce = ""
         self._said = ""
-        self._known = False
         self._credential: ScramCredential
 
     def respond(self, token: bytes) -> bytes:
@@ -80,8 +79,8 @@ class ScramExchange:
         if match["extensions"]:
             raise AuthenticationFailedError("SCRAM extensions (delegation tokens) are not served here")
         found = self._credential_of(user)
-        self._known = found is not None and found.iterations >= MIN_ITERATIONS
-        self._credential = found if found is not None and self._known else self._decoy(user)
+        usable = found is not None and found.iterations >= MIN_ITERATIONS
+        self._credential = found if found is not None and usable else self._decoy(user)
         self._claimed, self._gs2, self._nonce = user, match["gs2"], match["nonce"] + self._server_nonce
         salt = base64.b64encode(self._credential.salt).decode()
         server_first = f"r={self._nonce},s={salt},i={self._credential.iterations}"
@@ -102,8 +101,7 @@ class ScramExchange:
         if len(proof) != len(signature):
             raise AuthenticationFailedError(f"a SCRAM proof of {len(proof)} bytes: it has {len(signature)}")
         client_key = bytes(mine ^ theirs for mine, theirs in zip(signature, proof, strict=True))
-        matches = hmac.compare_digest(hashed(self._hash, client_key), self._credential.stored_key)
-        if not matches or not self._known:
+        if not hmac.compare_digest(hashed(self._hash, client_key), self._credential.stored_key):
             raise AuthenticationFailedError(f"wrong password, or no user {self._claimed!r}")
         self.user = self._claimed
         return f"v={base64.b64encode(keyed(self._hash, self._credential.server_key, said)).decode()}"
