@@ -97,8 +97,8 @@ class Faults:
         name = _name(broker_id)
         if isinstance(self.host, SimulatedHost):
             host = self.host
-            disk, directory = host.medium(name), host.directory(name)
-            kept = None if keep is None else unsynced_bytes_below(disk, directory, keep)
+            directories = self.broker(broker_id).partitions.directories.paths
+            kept = None if keep is None else unsynced_bytes_below(host.medium(name), directories, keep)
             host.cut(name, kept, tails=_fate(lose_unsynced))
         else:
             if lose_unsynced:
@@ -113,7 +113,8 @@ class Faults:
         running, broker, name = self._running(broker_id), self.broker(broker_id), _name(broker_id)
         await running.kill()
         self.host.power_on(name)
-        survived = surviving_end_offsets(self.host.disk(name), self.host.directory(name))
+        # What is wrong with the disk concerns the broker, not whoever looks at what it holds.
+        survived = surviving_end_offsets(self.host.disk(name).disk, broker.partitions.directories.paths)
         broker.tracer.record("Crash", kept=tuple((*key, end) for key, end in survived.items()))
         running.abandon()
 

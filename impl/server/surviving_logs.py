@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from impl.ports.disk import Disk
 from impl.ports.simulated_disk import SimulatedDisk
@@ -13,14 +13,17 @@ from impl.wire.records import RecordError, checked_header
 TopicPartition = tuple[str, int]
 
 
-def unsynced_bytes_below(disk: SimulatedDisk, directory: str, keep: Mapping[TopicPartition, int]) -> dict[str, int]:
+def unsynced_bytes_below(
+    disk: SimulatedDisk, directories: Sequence[str], keep: Mapping[TopicPartition, int]
+) -> dict[str, int]:
     """For each segment of these partitions, how many of its unsynced bytes lie below the offset to be kept.
 
     Raises ValueError when the offset cannot be kept exactly: already synced beyond, not there, or inside a batch.
     """
     kept: dict[str, int] = {}
     for (topic, index), end_offset in keep.items():
-        path = f"{directory}/{topic}-{index}"
+        paths = [f"{directory}/{topic}-{index}" for directory in directories]
+        path = next((path for path in paths if disk.exists(path)), paths[0])
         names = [name for name in disk.list_directory(path) if name.endswith(LOG_SUFFIX)]
         reached = 0
         for name in names:
@@ -49,13 +52,14 @@ def _position(content: bytes, end_offset: int, reached: int) -> tuple[int, int]:
     return position, reached
 
 
-def surviving_end_offsets(disk: Disk, directory: str) -> dict[TopicPartition, int]:
+def surviving_end_offsets(disk: Disk, directories: Sequence[str]) -> dict[TopicPartition, int]:
     """The log end offset that each partition will have when it is opened again, sorted by partition."""
     found: dict[TopicPartition, int] = {}
-    for name in disk.list_directory(directory) if disk.exists(directory) else ():
-        key = partition_of(name)
-        if key is not None:
-            found[key] = _end_offset(disk, f"{directory}/{name}")
+    for directory in directories:
+        for name in disk.list_directory(directory) if disk.exists(directory) else ():
+            key = partition_of(name)
+            if key is not None and key not in found:
+                found[key] = _end_offset(disk, f"{directory}/{name}")
     return dict(sorted(found.items()))
 
 
