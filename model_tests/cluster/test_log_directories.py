@@ -104,6 +104,19 @@ async def test_a_directory_that_fails_takes_its_replicas_offline_and_nothing_els
 
 
 @simulated
+async def test_a_crash_tells_what_every_directory_kept() -> None:
+    async with cluster_of(1, **{"log.flush.scheduler.interval.ms": 1_000_000}) as cluster:
+        await cluster.create_topic("t", partitions=2)
+        async with cluster.client() as client:
+            for partition in (0, 1, 1):
+                await client.produce("t", b"a", partition=partition)
+        cluster.fail_disk(0, directory="two")
+        await cluster.crash(0, keep={("t", 0): 1, ("t", 1): 1})
+        (crashed,) = [event for event in cluster.trace if event.name == "Crash"]
+        assert crashed.fields["kept"] == (("t", 0, 1), ("t", 1, 1))
+
+
+@simulated
 async def test_a_directory_that_is_still_broken_at_a_restart_keeps_its_replicas_offline() -> None:
     async with cluster_of(2) as cluster:
         await cluster.create_topic("t", assignments=[[0, 1]] * 2)
