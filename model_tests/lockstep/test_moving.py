@@ -1,4 +1,4 @@
-"""Reassignments and controlled shutdowns: the cores do what their machines say, action by action, and wrong ones don't."""
+"""Reassignments and controlled shutdowns: the cores do what their machines say, and wrong cores do not."""
 
 from __future__ import annotations
 

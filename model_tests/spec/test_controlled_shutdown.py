@@ -25,8 +25,8 @@ from spec.replication_state import NONE, Error
 BOUNDS = Bounds(shrinks=0, lapses=9, crashes=9, controlled_shutdowns=9)
 
 
-def walking(**constants: int) -> Walk:
-    return Walk(ControlledShutdown(**{"brokers": 3, "max_records": 3, "bounds": BOUNDS, **constants}))  # type: ignore[arg-type]
+def walking(brokers: int = 3) -> Walk:
+    return Walk(ControlledShutdown(brokers=brokers, max_records=3, bounds=BOUNDS))
 
 
 def test_leadership_moves_first_and_the_broker_leaves_the_isr() -> None:
