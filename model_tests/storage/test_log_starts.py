@@ -1,0 +1,129 @@
+"""Where logs start survives what it should: crashes at any point, logs that start anew, and Kafka's checkpoint file."""
+
+from __future__ import annotations
+
+import random
+from uuid import UUID
+
+import pytest
+
+from impl.ports.simulated_disk import Fate, SimulatedDisk
+from impl.storage.config import LogConfig
+from impl.storage.log import Log
+from impl.storage.log_directory import LogDirectory
+from impl.wire.records_payload import Record, build_batch
+
+KEY = ("tide", 0)
+CHECKPOINT = "logs/log-start-offset-checkpoint"
+CONFIG = LogConfig(segment_bytes=160)
+"""Two records a segment."""
+
+
+def opened(disk: SimulatedDisk) -> tuple[LogDirectory, Log]:
+    directory = LogDirectory.open(disk, "logs", cluster_id="c", node_id=0, directory_id=UUID(int=1))
+    return directory, directory.open_log(*KEY, CONFIG, now_ms=0)
+
+
+def append(log: Log, count: int) -> None:
+    for _ in range(count):
+        log.append_as_leader(build_batch([Record(0, 0, None, b"v" * 10)]), 0, 0)
+
+
+def checkpointed(disk: SimulatedDisk) -> list[str]:
+    return disk.files()[CHECKPOINT].decode().splitlines()
+
+
+def test_the_checkpoint_says_where_a_log_starts_inside_a_segment() -> None:
+    disk = SimulatedDisk(random.Random(0))
+    directory, log = opened(disk)
+    append(log, 5)
+    directory.checkpoint()
+    assert checkpointed(disk) == ["0", "0"]
+    log.delete_records_before(3)
+    directory.checkpoint_log_starts()
+    assert checkpointed(disk) == ["0", "1", "tide 0 3"]
+    log.delete_records_before(4)
+    log.retention(now_ms=0)
+    assert log.segment_base_offsets == (4,)
+    directory.checkpoint()
+    assert checkpointed(disk) == ["0", "0"], "the first segment's name says it"
+
+
+def test_a_log_start_is_durable_once_it_is_written_and_not_before() -> None:
+    _, log = opened(disk := SimulatedDisk(random.Random(0)))
+    append(log, 5)
+    assert log.log_start_is_durable
+    log.delete_records_before(3)
+    assert not log.log_start_is_durable
+    disk.crash(tails=Fate.KEPT, names=Fate.KEPT)
+    disk.power_on()
+    directory, log = opened(disk)
+    assert log.log_start_offset == 0
+    log.delete_records_before(3)
+    directory.checkpoint_log_starts()
+    assert log.log_start_is_durable
+    disk.crash(tails=Fate.LOST, names=Fate.LOST)
+    disk.power_on()
+    assert opened(disk)[1].log_start_offset == 3
+
+
+@pytest.mark.parametrize("fate", list(Fate))
+def test_no_crash_brings_deleted_records_back_or_takes_others(fate: Fate) -> None:
+    for seed in range(60):
+        rng = random.Random(seed)
+        disk = SimulatedDisk(rng)
+        directory, log = opened(disk)
+        written = flushed = 0
+        for _ in range(rng.randrange(2, 12)):
+            append(log, rng.randrange(4))
+            step = rng.randrange(5)
+            if step == 0:
+                flushed = log.flush()
+            elif step == 1 and log.log_end_offset > log.log_start_offset:
+                log.delete_records_before(rng.randrange(log.log_start_offset, log.log_end_offset + 1))
+            elif step == 2:
+                directory.checkpoint_log_starts()
+                written = log.log_start_offset
+            elif step == 3 and log.retention(now_ms=0):
+                written = max(written, log.segment_base_offsets[0])
+            elif step == 4:
+                directory.checkpoint()
+        start, end = log.log_start_offset, log.log_end_offset
+        disk.crash(tails=fate, names=fate)
+        disk.power_on()
+        _, log = opened(disk)
+        assert written <= log.log_start_offset <= start
+        assert max(flushed, written) <= log.log_end_offset <= end
+        if log.log_end_offset > log.log_start_offset:
+            assert log.read(log.log_start_offset, 1)
+
+
+def test_a_log_that_starts_anew_below_does_not_remember_where_the_old_one_started() -> None:
+    disk = SimulatedDisk(random.Random(0))
+    directory, log = opened(disk)
+    append(log, 6)
+    log.delete_records_before(5)
+    directory.checkpoint_log_starts()
+    log.truncate_fully_and_start_at(2)
+    append(log, 6)
+    log.flush()
+    disk.crash(tails=Fate.KEPT, names=Fate.KEPT)
+    disk.power_on()
+    log = opened(disk)[1]
+    assert (log.log_start_offset, log.log_end_offset) == (2, 8)
+
+
+def test_a_log_without_records_knows_no_epoch() -> None:
+    disk = SimulatedDisk(random.Random(0))
+    directory, log = opened(disk)
+    for epoch in (0, 3):
+        log.append_as_leader(build_batch([Record(0, 0, None, b"v")]), epoch, 0)
+    log.delete_records_before(2)
+    assert (log.latest_epoch, log.end_offset_for(3)) == (-1, (-1, 2))
+    log.retention(now_ms=0)
+    assert log.latest_epoch == -1
+    directory.checkpoint_log_starts()
+    disk.crash()
+    disk.power_on()
+    log = opened(disk)[1]
+    assert (log.log_start_offset, log.log_end_offset, log.latest_epoch) == (2, 2, -1)
