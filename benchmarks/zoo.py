@@ -17,17 +17,23 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from statistics import median_low
+from typing import Any
 
 import attrs
 
 from model_tests.bugs import BUGS, CoreBug
-from model_tests.lockstep.cores import CORRECT, Roles
+from model_tests.bugs.idempotence import IDEMPOTENCE_BUGS, IdempotenceCoreBug
+from model_tests.lockstep import idempotence_walks
+from model_tests.lockstep.cores import CORRECT
 from model_tests.lockstep.walks import first_failure, walks
 from spec.explorer import explore
+from spec.machine import Machine
 from spec.replication import Replication
 
+ZOO: Mapping[str, CoreBug | IdempotenceCoreBug] = {**BUGS, **IDEMPOTENCE_BUGS}
 SEEDS = 20
 QUICK_SEEDS = 3
 LIMIT = 1_000
@@ -54,21 +60,40 @@ class Effort:
         return f"> {self.limit:,}" if middle > self.limit else f"{middle:,}"
 
 
-def effort(machine: type[Replication], roles: Roles, seeds: int, limit: int) -> Effort:
+FirstFailure = Callable[[int, int], Any]
+"""(seed, limit) -> the first walk that fails, with its number; or None."""
+
+
+def effort(first: FirstFailure, seeds: int, limit: int) -> Effort:
     """How many walks each of the first `seeds` seeds takes to a failure."""
     started = time.process_time()
     counts = []
     for seed in range(seeds):
-        found = first_failure(seed, limit, machine=machine, roles=roles)
+        found = first(seed, limit)
         counts.append(limit + 1 if found is None else found.number + 1)
     return Effort(tuple(counts), limit, time.process_time() - started)
 
 
-def measure(bug: CoreBug, seeds: int) -> bool:
+def searches(bug: CoreBug | IdempotenceCoreBug) -> tuple[FirstFailure, FirstFailure]:
+    """Walks with the bug in the cores alone, and in the specification as well."""
+    if isinstance(bug, CoreBug):
+        return (
+            partial(first_failure, machine=Replication, roles=bug.roles),
+            partial(first_failure, machine=bug.twin.buggy, roles=bug.roles),
+        )
+    return (
+        partial(idempotence_walks.first_failure, roles=bug.roles),
+        partial(idempotence_walks.first_failure, machine=bug.twin.buggy, roles=bug.roles),
+    )
+
+
+def measure(bug: CoreBug | IdempotenceCoreBug, seeds: int) -> bool:
     """One line of the table; False when nothing found the bug."""
-    difference = effort(Replication, bug.roles, seeds, LIMIT)
-    invariant = effort(bug.twin.buggy, bug.roles, seeds, INVARIANT_LIMIT)
-    explored = explore(bug.twin.machine(), clock=time.process_time)
+    by_difference, by_invariant = searches(bug)
+    difference = effort(by_difference, seeds, LIMIT)
+    invariant = effort(by_invariant, seeds, INVARIANT_LIMIT)
+    machine: Machine[Any] = bug.twin.machine()
+    explored = explore(machine, clock=time.process_time)
     by_explorer = f"{explored.distinct:>10,}{'–':>8}"
     if explored.violations:
         by_explorer = f"{explored.distinct:>10,}{len(explored.violations[0].trace):>8}"
@@ -89,25 +114,32 @@ def is_clean(seeds: int) -> bool:
             steps += taken.steps
             if taken.failure is not None:
                 failures.append(f"seed {seed}, walk {taken.number}: {taken.failure.words}")
+        for number in range(CLEAN_WALKS):
+            producing = idempotence_walks.walk(seed, number)
+            steps += len(producing.actions)
+            if producing.failure is not None:
+                failures.append(f"seed {seed}, idempotence walk {number}: {producing.failure.words}")
     rate = steps / (time.process_time() - started)
-    print(f"without any bug: {seeds * CLEAN_WALKS:,} walks, {steps:,} actions at {rate:,.0f} a CPU second; ", end="")
+    print(
+        f"without any bug: {2 * seeds * CLEAN_WALKS:,} walks, {steps:,} actions at {rate:,.0f} a CPU second; ", end=""
+    )
     print("nothing found" if not failures else "\n".join(["FOUND:", *failures]))
     return not failures
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="How long each historical bug takes to find.")
-    parser.add_argument("bugs", metavar="BUG", nargs="*", help=f"of {', '.join(BUGS)}; all of them by default")
+    parser.add_argument("bugs", metavar="BUG", nargs="*", help=f"of {', '.join(ZOO)}; all of them by default")
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_SEEDS} seeds in place of {SEEDS}")
     options = parser.parse_args(arguments)
-    unknown = [name for name in options.bugs if name not in BUGS]
+    unknown = [name for name in options.bugs if name not in ZOO]
     if unknown:
-        parser.error(f"no such bug: {', '.join(unknown)}; the zoo has {', '.join(BUGS)}")
+        parser.error(f"no such bug: {', '.join(unknown)}; the zoo has {', '.join(ZOO)}")
     seeds = QUICK_SEEDS if options.quick else SEEDS
     print(f"{'':31}{'difference':>28}{'invariant':>20}{'explorer':>26}")
     search = f"{'walks':>12}{'seeds':>8}"
     print(f"{'bug':31}{search}{'CPU s':>8}{search}{'states':>10}{'length':>8}{'CPU s':>8}")
-    found = [measure(BUGS[name], seeds) for name in options.bugs or BUGS]
+    found = [measure(ZOO[name], seeds) for name in options.bugs or ZOO]
     return 0 if is_clean(seeds) and all(found) else 1
 
 

@@ -1,7 +1,7 @@
 """Random walks of idempotent producers in lockstep: a function of (seed, number) alone.
 
 Each walk draws its own machine and gives every kind of action a weight of its own; what harms often has none (swarm
-testing: Groce et al., ISSTA 2012).
+testing: Groce et al., ISSTA 2012). Now and then a calm round lets all that is on its way arrive.
 """
 
 from __future__ import annotations
@@ -32,6 +32,16 @@ _HARM: Final = frozenset(
         partition.DeleteRecords,
         partition.Expire,
     }
+)
+_ROUNDS: Final = (0.02, 0.1)
+"""How likely each choice is to be a calm round; drawn once a walk."""
+_HEALS: Final[tuple[type[IdempotenceAction], ...]] = (
+    producing.RefreshMetadata,
+    producing.Retry,
+    partition.ReceiveProduce,
+    partition.Fetch,
+    partition.Fetch,
+    producing.ReceiveProduceResponse,
 )
 _HARM_WEIGHTS: Final = (0, 0, 1)
 _PROTOCOL_WEIGHTS: Final = (2, 4, 8)
@@ -113,8 +123,11 @@ def first_failure(
 def _choices(
     rng: Random, weights: Mapping[type[IdempotenceAction], int], pair: IdempotenceLockstep, length: int
 ) -> Iterator[Action]:
-    """What the walk does next: a kind of action by weight, then one of that kind that is enabled."""
+    """What the walk does next: a kind of action by weight, then one of that kind that is enabled; or a calm round."""
+    rounds = rng.choice(_ROUNDS)
     while len(pair.actions) < length:
+        if rng.random() < rounds:
+            yield from _calm(pair)
         drawn = {kind: rng.random() ** (1 / weight) for kind, weight in weights.items() if weight}
         for kind in sorted(drawn, key=drawn.__getitem__, reverse=True):
             found = [a for a in kind.candidates(pair.machine, pair.state) if not a.guard(pair.machine, pair.state)]
@@ -123,3 +136,10 @@ def _choices(
                 break
         else:
             return
+
+
+def _calm(pair: IdempotenceLockstep) -> Iterator[Action]:
+    """Everything that is on its way arrives, until nobody waits for anything: else no producer is ever idle."""
+    for _ in range(4):
+        for kind in _HEALS:
+            yield from kind.candidates(pair.machine, pair.state)
