@@ -406,8 +406,8 @@ def _check_ports(listeners: Sequence[ListenerSpec], brokers: int, host: str) -> 
     for listener in listeners:
         if listener.port and brokers > 1 and host == "tcp":
             raise ValueError(
-                f"listeners has {listener.name} at port {listener.port} for {brokers} brokers: leave the port out of one "
-                "listener, which gets the broker's own, and say 0 for the others"
+                f"listeners has {listener.name} at port {listener.port} for {brokers} brokers: leave the port out of "
+                "one listener, which gets the broker's own, and say 0 for the others"
             )
 
 

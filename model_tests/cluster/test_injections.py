@@ -1,0 +1,180 @@
+"""Injections on the simulated host, in virtual time, and the parts of messages that they take out."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+from kio.schema.create_topics.v7.request import CreatableTopic, CreateTopicsRequest
+from kio.schema.errors import ErrorCode
+from kio.schema.metadata.v13.request import MetadataRequest, MetadataRequestTopic
+
+from impl.client.client import ClientConfig
+from impl.client.errors import KafkaError
+from impl.cluster import Cluster
+from impl.server.request_parts import evolved, merge, replace, split
+from impl.wire.fetch_messages import FetchPartition, FetchRequest, FetchTopic
+from impl.wire.primitives import i16, i32, millis
+from impl.wire.produce_messages import PartitionProduced, ProduceResponse, TopicProduced
+from impl.wire.versions import blank
+from model_tests.simulated import simulated
+
+IMPATIENT = ClientConfig(request_timeout_ms=500, default_api_timeout_ms=800)
+
+
+@simulated
+async def test_an_error_is_answered_as_often_as_it_was_ordered() -> None:
+    async with Cluster(brokers=2, seed=1) as cluster:
+        await cluster.create_topic("t")
+        failing = cluster.fail_requests("Fetch", "NOT_LEADER_OR_FOLLOWER", 2, topic="t")
+        async with cluster.client() as client:
+            await client.produce("t", b"a")
+            assert (await client.fetch("t", 0)).values == (b"a",)
+        assert (failing.hits, failing.remaining) == (2, 0)
+        assert cluster.isr("t") == (0, 1), "followers were spared"
+
+
+@simulated
+async def test_a_produce_is_carried_out_and_answered_with_an_error() -> None:
+    async with Cluster(brokers=1, seed=1) as cluster:
+        await cluster.create_topic("t")
+        cluster.fail_produces(ErrorCode.request_timed_out, carried_out=True)
+        async with cluster.client(config=IMPATIENT) as client:
+            with pytest.raises(KafkaError, match="REQUEST_TIMED_OUT"):
+                await client.produce("t", b"a")
+        assert cluster.replica(0, "t").log_end_offset == 1
+
+
+@simulated
+async def test_answers_are_slow_in_virtual_time() -> None:
+    async with Cluster(brokers=1, seed=1) as cluster:
+        await cluster.create_topic("t")
+        async with cluster.client() as client:
+            with cluster.slow_answers(1_000, 3_000, "Produce") as slowness:
+                began = trio.current_time()
+                await client.produce("t", b"a")
+                assert 1 <= trio.current_time() - began <= 3
+            assert slowness.hits == 1
+            began = trio.current_time()
+            await client.produce("t", b"b")
+            assert trio.current_time() - began < 1
+
+
+@simulated
+async def test_a_held_ack_waits_for_ever_and_goes_when_it_is_released() -> None:
+    async with Cluster(brokers=1, seed=1) as cluster, trio.open_nursery() as nursery:
+        await cluster.create_topic("t")
+        offsets: list[int | None] = []
+
+        async def send() -> None:
+            async with cluster.client(config=ClientConfig(request_timeout_ms=100_000)) as client:
+                offsets.append(await client.produce("t", b"a", timeout_ms=90_000))
+
+        hold = cluster.hold_acks("t")
+        nursery.start_soon(send)
+        await hold.wait_for(1)
+        await trio.sleep(60)
+        assert (offsets, cluster.replica(0, "t").high_watermark) == ([], 1)
+        hold.release()
+        await trio.sleep(1)
+        assert offsets == [0]
+
+
+@simulated
+async def test_a_crash_takes_what_is_held_with_it() -> None:
+    async with Cluster(brokers=1, seed=1) as cluster:
+        await cluster.create_topic("t")
+        hold = cluster.hold_requests("Produce")
+        async with cluster.client(config=IMPATIENT) as client, trio.open_nursery() as nursery:
+
+            async def send() -> None:
+                with pytest.raises(KafkaError):
+                    await client.produce("t", b"a")
+
+            nursery.start_soon(send)
+            await hold.wait_for(1)
+            await cluster.crash(0)
+            assert hold.waiting == 0
+
+
+@simulated
+async def test_two_runs_of_a_seed_are_slow_alike() -> None:
+    async def times(seed: int) -> list[float]:
+        async with Cluster(brokers=1, seed=seed) as cluster:
+            await cluster.create_topic("t")
+            cluster.slow_answers(0, 1_000, "Produce")
+            taken = []
+            async with cluster.client() as client:
+                for _ in range(3):
+                    began = trio.current_time()
+                    await client.produce("t", b"a")
+                    taken.append(round(trio.current_time() - began, 6))
+            return taken
+
+    assert await times(1) == await times(1)
+    assert await times(1) != await times(2)
+
+
+# --- parts of messages -----------------------------------------------------------------------------------------------
+
+
+def no_ids(_: object) -> None:
+    return None
+
+
+def is_t1(topic: str, partition: int | None) -> bool:
+    return topic == "t" and partition in (None, 1)
+
+
+def test_partitions_are_taken_out_of_a_request_by_name_and_by_id() -> None:
+    partitions = [FetchPartition(0, 0, 1), FetchPartition(1, 0, 1)]
+    fetch = FetchRequest([FetchTopic("", "some-id", partitions), FetchTopic("u", "", partitions)], 1, 1)
+    rest, taken = split(fetch, is_t1, lambda topic_id: {"some-id": "t"}.get(str(topic_id)))
+    assert split(fetch, lambda *_: False, no_ids) == (fetch, None)
+    assert [(t.name, t.topic_id, [p.index for p in t.partitions]) for t in rest.topics] == [
+        ("", "some-id", [0]),
+        ("u", "", [0, 1]),
+    ]
+    assert [(t.topic_id, [p.index for p in t.partitions]) for t in taken.topics] == [("some-id", [1])]
+
+
+def test_topics_without_partitions_are_taken_as_a_whole() -> None:
+    topics = tuple(
+        CreatableTopic(name=name, num_partitions=i32(2), replication_factor=i16(1), assignments=(), configs=())  # type: ignore[arg-type]
+        for name in ("t", "u")
+    )
+    request = CreateTopicsRequest(topics=topics, timeout=millis(1), validate_only=False)
+    rest, taken = split(request, is_t1, no_ids)
+    assert ([t.name for t in rest.topics], [t.name for t in taken.topics]) == (["u"], ["t"])
+
+
+def test_a_message_that_names_nothing_stays_whole() -> None:
+    request = evolved(blank(MetadataRequest), topics=None)
+    assert split(request, lambda *_: True, no_ids) == (request, None)
+    named = evolved(request, topics=(evolved(blank(MetadataRequestTopic), name="t"),))
+    assert split(named, is_t1, no_ids) == (None, named)
+
+
+def answer(*topics: tuple[str, list[int]]) -> ProduceResponse:
+    return ProduceResponse(
+        [TopicProduced(name, "", [PartitionProduced(i) for i in indexes]) for name, indexes in topics]
+    )
+
+
+def shape(response: ProduceResponse) -> list[tuple[str, list[int]]]:
+    return [(topic.name, [partition.index for partition in topic.partitions]) for topic in response.topics]
+
+
+def test_answers_are_merged_topic_by_topic() -> None:
+    merged = merge(answer(("t", [0]), ("u", [3])), answer(("t", [1, 2]), ("v", [4])))
+    assert shape(merged) == [("t", [0, 1, 2]), ("u", [3]), ("v", [4])]
+
+
+def test_partitions_of_an_answer_are_changed_in_place() -> None:
+    whole = answer(("t", [0, 1]), ("u", [1]))
+    changed = replace(whole, is_t1, no_ids, lambda partition: PartitionProduced(partition.index, base_offset=9))
+    assert {(t.name, p.index): p.base_offset for t in changed.topics for p in t.partitions} == {
+        ("t", 0): -1,
+        ("t", 1): 9,
+        ("u", 1): -1,
+    }
+    assert replace(whole, lambda *_: False, no_ids, lambda _: None) is whole
