@@ -1,4 +1,4 @@
-"""Connections from one broker to the others, one channel each, opened when first needed."""
+"""Connections from one broker to the others, one channel for each use, opened when first needed."""
 
 from __future__ import annotations
 
@@ -11,20 +11,23 @@ if TYPE_CHECKING:
 
 
 class Peers:
-    """Channels by broker id."""
+    """Channels by broker id and use."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._channels: dict[int, Channel] = {}
+        self._channels: dict[tuple[int, str], Channel] = {}
 
-    def channel(self, broker_id: int) -> Channel | None:
-        """The channel to a broker; None when it never registered. A new address begins a new channel."""
+    def channel(self, broker_id: int, use: str = "") -> Channel | None:
+        """The channel to a broker; None when it never registered. A new address begins a new channel.
+
+        What must not wait behind something else has another `use`.
+        """
         address = self._broker.metadata.address(broker_id)
         if address is None:
             return None
-        channel = self._channels.get(broker_id)
+        channel = self._channels.get((broker_id, use))
         if channel is None or channel.address != address:
-            channel = self._channels[broker_id] = Channel(
+            channel = self._channels[broker_id, use] = Channel(
                 self._broker.network,
                 address,
                 f"broker-{self._broker.id}",

@@ -1,8 +1,14 @@
 """The fetchers: this broker's replicas as followers, pulling from their leaders.
 
-There is one fetcher for each leader; one request carries every partition that follows it. A partition has at most one
-fetch on its way in each leader epoch. When the leader changes, the new one's fetcher takes the partition at once,
-whatever becomes of the fetch to the old one; the replica's core knows an answer that comes too late.
+There are two fetchers for each leader, on connections of their own. The quiet one's request carries every partition
+that follows the leader, and waits there until one of them has news. What a request costs grows with its partitions, so
+that where there are many those that had records of late, `MOST_BUSY` at most, go by the busy one: what is produced to
+them does not wait until all the others have been looked at. A partition leaves the busy fetcher when another one takes
+its place or its leader changes.
+
+A partition has at most one fetch on its way in each leader epoch. When the leader changes, the new one's fetcher takes
+the partition at once, whatever becomes of the fetch to the old one; the replica's core knows an answer that comes too
+late.
 
 A request that is not answered in time takes its connection down, and its partitions are fetched again after a backoff,
 as are partitions whose answer is an error.
@@ -11,7 +17,8 @@ as are partitions whose answer is an error.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from enum import Enum
+from typing import TYPE_CHECKING, Final
 
 import trio
 from kio.schema.errors import ErrorCode
@@ -28,62 +35,101 @@ if TYPE_CHECKING:
     from impl.server.broker import Broker
 
 
+FEW: Final = 8
+"""Partitions of one request up to which a fetcher is fast enough for all of them."""
+MOST_BUSY: Final = 32
+"""Partitions of a leader that the busy fetcher takes."""
+
+
+class Lane(Enum):
+    """Which of the two fetchers of a leader."""
+
+    QUIET = ""
+    BUSY = "busy"
+
+
 class ReplicaFetchers:
     """All fetchers of one broker."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._fetchers: dict[int, trio.Event] = {}
-        """Leader -> what its fetcher sleeps on."""
+        self._fetchers: dict[tuple[int, Lane], trio.Event] = {}
+        """What each fetcher sleeps on."""
+        self._busy: dict[int, dict[TopicPartition, None]] = {}
+        """Leader -> partitions of the busy fetcher, those that had records last at the end."""
         self._not_before: dict[TopicPartition, float] = {}
 
     def leader_changed(self, partition: Partition) -> None:
         """A partition has a new leader epoch: its fetch is due."""
         self._not_before.pop(partition.key, None)
+        for busy in self._busy.values():
+            busy.pop(partition.key, None)
         leader = partition.replica.leader
-        if not self._broker.timers or leader in (NO_LEADER, self._broker.id):
-            return
-        if leader in self._fetchers:
-            self._fetchers[leader].set()
-        else:
-            self._fetchers[leader] = trio.Event()
-            self._broker.start_soon(self._run, leader)
+        if self._broker.timers and leader not in (NO_LEADER, self._broker.id):
+            self._wake(leader, Lane.QUIET)
 
-    async def _run(self, leader: int) -> None:
+    def busy(self, leader: int) -> tuple[TopicPartition, ...]:
+        """The partitions that are fetched from a leader by the busy fetcher."""
+        return tuple(self._busy.get(leader, ()))
+
+    def _wake(self, leader: int, lane: Lane) -> None:
+        """Have a fetcher look what is due; it begins when it is first needed."""
+        if (leader, lane) in self._fetchers:
+            self._fetchers[leader, lane].set()
+        else:
+            self._fetchers[leader, lane] = trio.Event()
+            self._broker.start_soon(self._run, leader, lane)
+
+    async def _run(self, leader: int, lane: Lane) -> None:
         """Fetch from `leader` for as long as the broker runs."""
         while True:
             await self._broker.clock.until_running()
-            due = self._due(leader)
+            due = self._due(leader, lane)
             if not due:
-                with trio.CancelScope(deadline=self._next_due(leader)):
-                    await self._fetchers[leader].wait()
-                self._fetchers[leader] = trio.Event()
-            elif not await self.fetch(leader, due, self._broker.config.replica_fetch_wait_max_ms):
+                with trio.CancelScope(deadline=self._next_due(leader, lane)):
+                    await self._fetchers[leader, lane].wait()
+                self._fetchers[leader, lane] = trio.Event()
+            elif not await self.fetch(leader, due, self._broker.config.replica_fetch_wait_max_ms, lane=lane):
                 self._put_off(due)
 
-    def _followed(self, leader: int) -> list[Partition]:
-        return [
-            partition
-            for partition in self._broker.partitions
-            if partition.replica.leader == leader and not partition.awaits_answer()
-        ]
+    def _followed(self, leader: int, lane: Lane) -> list[Partition]:
+        """The partitions of a fetcher for which no answer is awaited."""
+        busy = self._busy.get(leader, {})
+        if lane is Lane.BUSY:
+            chosen = [p for key in busy if (p := self._broker.partitions.get(*key)) is not None]
+        else:
+            chosen = [p for p in self._broker.partitions if p.key not in busy]
+        return [p for p in chosen if p.replica.leader == leader and not p.awaits_answer()]
 
-    def _due(self, leader: int) -> list[Partition]:
+    def _due(self, leader: int, lane: Lane) -> list[Partition]:
         now = trio.current_time()
-        return [p for p in self._followed(leader) if self._not_before.get(p.key, 0.0) <= now]
+        return [p for p in self._followed(leader, lane) if self._not_before.get(p.key, 0.0) <= now]
 
-    def _next_due(self, leader: int) -> float:
-        return min((self._not_before.get(p.key, 0.0) for p in self._followed(leader)), default=float("inf"))
+    def _next_due(self, leader: int, lane: Lane) -> float:
+        return min((self._not_before.get(p.key, 0.0) for p in self._followed(leader, lane)), default=float("inf"))
+
+    def _had_records(self, leader: int, partition: Partition, lane: Lane, fetched: int) -> None:
+        """A partition had records in an answer of so many partitions: it may belong to the busy ones."""
+        busy = self._busy.setdefault(leader, {})
+        if lane is Lane.BUSY and partition.key in busy:
+            busy[partition.key] = busy.pop(partition.key)
+        elif lane is Lane.QUIET and fetched > FEW and partition.replica.leader == leader:
+            busy[partition.key] = None
+            if len(busy) > MOST_BUSY:
+                del busy[next(iter(busy))]
+            self._wake(leader, Lane.BUSY)
 
     def _put_off(self, partitions: Sequence[Partition]) -> None:
         later = trio.current_time() + self._broker.config.replica_fetch_backoff_ms / 1000
         for partition in partitions:
             self._not_before[partition.key] = later
 
-    async def fetch(self, leader: int, partitions: Sequence[Partition], max_wait_ms: int) -> bool:
+    async def fetch(
+        self, leader: int, partitions: Sequence[Partition], max_wait_ms: int, *, lane: Lane = Lane.QUIET
+    ) -> bool:
         """One request to `leader` for these partitions, up to its answer; False when none came."""
         broker = self._broker
-        channel = broker.peers.channel(leader)
+        channel = broker.peers.channel(leader, lane.value)
         if channel is None:
             return False
         try:
@@ -110,6 +156,8 @@ class ReplicaFetchers:
             answer = answers.get((partition.topic_id, partition.index))
             if not self._receive(leader, partition, fetch, answer or FetchAnswer(ErrorCode.unknown_server_error)):
                 self._put_off([partition])
+            elif answer is not None and answer.records:
+                self._had_records(leader, partition, lane, len(fetches))
         return True
 
     def _begin(self, leader: int, partitions: Sequence[Partition]) -> list[tuple[Partition, FollowerFetch]]:
