@@ -26,9 +26,10 @@ from impl.wire.records import RecordError
 if TYPE_CHECKING:
     from impl.server.broker import Broker
 
-PIECES_A_TURN = 32
-"""Pieces of a round between two turns of the loop; one of them reads or writes at most about half a MiB."""
+PIECES_A_TURN = 4
+"""Pieces of a round between two turns of the loop: each is a batch, or a few hundred records of a large one."""
 BYTES_A_TURN = 64 << 10
+"""Bytes of batches, read or written, between two turns."""
 
 
 class LogCleaner:

@@ -44,6 +44,8 @@ from impl.wire.records import HEADER_SIZE, BatchHeader, RecordError, checked_hea
 
 SLICE_BYTES = 64 << 10
 """Bytes read or written between two pauses, as far as batches allow."""
+SYNC_BYTES = 1 << 20
+"""Bytes written between two syncs, so that none takes long; all of a large segment at once would take seconds."""
 _READ_BYTES = 512 << 10
 
 Slices = Generator[int, None, "CleanedLog | None"]
@@ -137,7 +139,7 @@ class Round:
         self._check()
 
     def _batches(self, segment: Segment) -> Iterator[tuple[int, bytes, BatchHeader]]:
-        """(bytes read for it, batch, header), each with its checksum looked at: a damaged batch must not be rebuilt."""
+        """(size, batch, header), each with its checksum looked at: a damaged batch must not be rebuilt."""
         file = self.disk.open(segment.path(LOG_SUFFIX))
         try:
             yield from _intact(file, segment)
@@ -216,19 +218,16 @@ class Round:
 def _intact(file: File, segment: Segment) -> Iterator[tuple[int, bytes, BatchHeader]]:
     buffer, start, position, size = b"", 0, 0, segment.size
     while position < size:
-        read = 0
         if position + HEADER_SIZE > start + len(buffer):
             buffer, start = file.read(position, min(_READ_BYTES, size - position)), position
-            read = len(buffer)
         try:
             length = BatchHeader.parse(buffer, position - start).size
             if position + length > start + len(buffer):
                 buffer, start = file.read(position, min(max(length, _READ_BYTES), size - position)), position
-                read = len(buffer)
             header = checked_header(buffer, position - start)
         except RecordError:
             raise CorruptLogError(segment.path(LOG_SUFFIX), position) from None
-        yield read, buffer[position - start : position - start + length], header
+        yield length, buffer[position - start : position - start + length], header
         position += length
 
 
@@ -249,6 +248,7 @@ class _Writer:
         self._parts: list[bytes] = []
         self._batches: list[AppendedBatch] = []
         self._size = 0
+        self._unsynced = 0
 
     def add(self, batch: bytes) -> int:
         """Take a batch (or nothing); returns how many bytes were written to the file."""
@@ -265,6 +265,10 @@ class _Writer:
         self.segment.append(self._parts, self._batches)
         written, self._size = self._size, 0
         self._parts, self._batches = [], []
+        self._unsynced += written
+        if self._unsynced >= SYNC_BYTES:
+            self.segment.sync(closed=False)
+            self._unsynced = 0
         return written
 
     def finish(self, end_offset: int) -> None:

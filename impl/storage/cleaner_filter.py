@@ -31,7 +31,7 @@ from impl.storage.cleaner_transactions import CleanedTransactions
 from impl.storage.offset_map import OffsetMap
 from impl.wire.records import NO_PRODUCER_ID, BatchHeader
 
-RECORDS_A_SLICE = 2_000
+RECORDS_A_SLICE = 250
 """Records between two pauses."""
 _MARKER_TYPE_AT = 2
 _MARKER_KEY_SIZE = 4

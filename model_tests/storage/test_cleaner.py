@@ -321,7 +321,8 @@ def test_the_slices_are_small() -> None:
     close_segment(log)
     sizes = list(work(disk, log).run())
     assert len(sizes) >= 80
-    assert max(sizes) <= (512 << 10) + (64 << 10)
+    assert max(sizes) <= 200 * 120 + (64 << 10)
+    assert sum(sizes) > 2 * sum(segment.size for segment in log.closed_segments)
 
 
 def test_the_dirtiest_log_is_cleaned_first_and_only_if_it_is_dirty_enough() -> None:
