@@ -11,6 +11,7 @@ A log in which the cleaner finds damage is left alone from then on. A disk that 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 import trio
 
@@ -20,6 +21,7 @@ from impl.storage.cleaner import CleanedLog, Round
 from impl.storage.cleaner_choice import LogToClean, cleanable, dirtiest
 from impl.storage.cleaner_filter import LastRecord
 from impl.storage.errors import CorruptLogError
+from impl.storage.log import Log
 from impl.storage.offset_map import OffsetMap
 from impl.wire.records import RecordError
 
@@ -37,10 +39,9 @@ class LogCleaner:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._busy: set[int] = set()
-        """Ids of the logs that are being cleaned."""
-        self._uncleanable: set[int] = set()
-        """Ids of the logs that are damaged."""
+        self._busy: WeakSet[Log] = WeakSet()
+        self._uncleanable: WeakSet[Log] = WeakSet()
+        """Logs in which damage was found."""
         self.rounds = 0
         """Rounds that came to their end."""
         self.cleaned: dict[tuple[str, int], CleanedLog] = {}
@@ -66,11 +67,11 @@ class LogCleaner:
         if chosen is None:
             return False
         partition, to_clean = chosen
-        self._busy.add(id(partition.log))
+        self._busy.add(to_clean.log)
         try:
             await self._clean(partition, to_clean)
         finally:
-            self._busy.discard(id(partition.log))
+            self._busy.discard(to_clean.log)
         return True
 
     def _choose(self) -> tuple[Partition, LogToClean] | None:
@@ -79,7 +80,7 @@ class LogCleaner:
         logs: list[LogToClean] = []
         for partition in self._broker.partitions:
             log, directory = partition.log, self._broker.partitions.directories.where(*partition.key)
-            if not log.config.is_compacted or directory is None or id(log) in self._busy | self._uncleanable:
+            if not log.config.is_compacted or directory is None or log in self._busy or log in self._uncleanable:
                 continue
             cleaned = directory.cleaned_offset(*partition.key)
             try:
@@ -102,7 +103,7 @@ class LogCleaner:
         except OSError as error:
             self._broker.partitions.storage_failed(partition, error)
         except (CorruptLogError, RecordError):
-            self._uncleanable.add(id(partition.log))
+            self._uncleanable.add(to_clean.log)
 
     async def _run_round(self, partition: Partition, to_clean: LogToClean) -> CleanedLog | None:
         """The whole round; None when the log changed in the middle of it, or is not here any more."""

@@ -25,10 +25,10 @@ CONFIG = {
 }
 
 
-def append(cluster: Cluster, leader: int, rng: Random, batches: int) -> None:
+def append(cluster: Cluster, leader: int, rng: Random, batches: int, topic: str = "t") -> None:
     """Batches of records with few keys, as a producer's."""
     broker = cluster.broker(leader)
-    hosted = broker.partitions.get("t", 0)
+    hosted = broker.partitions.get(topic, 0)
     assert hosted is not None
     for _ in range(batches):
         records = [
@@ -142,3 +142,18 @@ def test_a_real_client_reads_the_newest_value_of_each_key_across_the_gaps() -> N
             assert offsets == sorted(set(offsets))
         assert offsets[-1] == 399
         consumer.close()
+
+
+@simulated
+async def test_a_damaged_log_is_left_alone_and_the_others_are_cleaned() -> None:
+    async with Cluster(1, seed=3, config=CONFIG) as cluster:
+        for topic in ("t", "u"):
+            await cluster.create_topic(topic, config={"cleanup.policy": "compact"})
+            append(cluster, 0, Random(1), 60, topic)
+        damaged = cluster.broker(0).partitions.get("u", 0)
+        assert damaged is not None
+        cluster.host.disk("broker-0").flip_bit(damaged.log.closed_segments[0].path(".log"), 100)
+        await cleaned(cluster, 0)
+        await trio.sleep(5)
+        assert set(cluster.broker(0).cleaner.cleaned) == {("t", 0)}
+        assert cluster.is_alive(0)
