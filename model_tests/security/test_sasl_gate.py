@@ -71,6 +71,17 @@ async def test_the_way_through_with_each_mechanism() -> None:
 
 
 @simulated
+async def test_every_exchange_has_a_nonce_of_its_own() -> None:
+    async with door() as at:
+        firsts = set()
+        for _ in range(3):
+            peer = await at.connect()
+            await peer.handshake("SCRAM-SHA-256")
+            firsts.add((await peer.authenticate(b"n,,n=alice,r=c")).auth_bytes)
+        assert len(firsts) == 3
+
+
+@simulated
 async def test_bare_tokens_follow_a_handshake_of_version_0() -> None:
     async with door() as at:
         peer = await at.connect()
