@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from random import Random
 
 import trio
@@ -46,6 +47,7 @@ class Injector:
             Fault.FULL_DISK: self.fill_disk,
             Fault.FAILED_SYNC: self.fail_sync,
             Fault.SHUTDOWN: self.shut_down,
+            Fault.GROWTH: self.grow,
         }
 
     def roughen_links(self) -> None:
@@ -128,6 +130,14 @@ class Injector:
             while self.cluster.is_alive(broker):  # noqa: ASYNC110 - it ends by itself
                 await trio.sleep(0.001)
             await self.cluster.restart(broker)
+
+    async def grow(self) -> None:
+        """The topic gets another partition, up to twice as many as it began with; nobody writes to the new ones."""
+        self._note(Fault.GROWTH)
+        present = len(self.cluster.controller.controller.image.topics[TOPIC].partitions)
+        if present < 2 * self.options.partitions:
+            with suppress(KafkaError):
+                await self.cluster.create_partitions(TOPIC, present + 1)
 
     async def shut_down(self) -> None:
         """A broker leaves in good order, as far as it reaches the controller, and comes back."""

@@ -279,10 +279,7 @@ def crash(event: Event, follower: Follower) -> Iterator[Choice]:
     yield just(faults.Crash(broker, kept))
     for answer in follower.state.network.fetch_responses:
         if answer.request.follower == broker and answer.diverging_epoch != NONE:
-            yield [
-                lambda state, answer=answer: protocol.ReceiveFetchResponse(answer),
-                *just(faults.Crash(broker, kept)),
-            ]
+            yield [*just(protocol.ReceiveFetchResponse(answer)), *just(faults.Crash(broker, kept))]
 
 
 def resume(event: Event, follower: Follower) -> Iterator[Choice]:
@@ -343,6 +340,7 @@ TRANSLATIONS: dict[str, Callable[[Event, Follower], Iterator[Choice]]] = {
     "PreferredElection": once(control.PreferredElection()),
     "UncleanElection": once(control.UncleanElection()),
     "CreateTopic": nothing,
+    "CreatePartitions": nothing,
     "LogDirectoryFailed": nothing,
     "Flush": of_broker(faults.Flush),
     "CheckpointHighWatermark": of_broker(faults.CheckpointHighWatermark),

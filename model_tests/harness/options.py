@@ -30,13 +30,14 @@ class Fault(Enum):
     FULL_DISK = "full disk"
     FAILED_SYNC = "failed sync"
     SHUTDOWN = "controlled shutdown"
+    GROWTH = "partition growth"
 
 
 OFTEN = (0, 0, 1, 1, 3)
 """Weights of a fault; two runs in five are without it."""
 
 DISK_FAULTS = (Fault.FULL_DISK, Fault.FAILED_SYNC)
-SHUTDOWNS = (Fault.SHUTDOWN,)
+CHANGES = (Fault.SHUTDOWN, Fault.GROWTH)
 SELDOM = (0, 0, 0, 1)
 """Weights of a disk's faults, each of which costs a broker."""
 
@@ -98,11 +99,11 @@ class Options:
 def draw(seed: int, *, bug: str | None = None, duration: float | None = None) -> Options:
     """The options of a seed."""
     rng = Random(f"options/{seed}")  # a string is hashed the same way in every process
-    weights = {fault: rng.choice(OFTEN) for fault in Fault if fault not in (*DISK_FAULTS, *SHUTDOWNS)}
+    weights = {fault: rng.choice(OFTEN) for fault in Fault if fault not in (*DISK_FAULTS, *CHANGES)}
     of_disks = Random(f"options/{seed}/disks")
     weights |= {fault: of_disks.choice(SELDOM) for fault in DISK_FAULTS}
-    of_shutdowns = Random(f"options/{seed}/shutdowns")
-    weights |= {fault: of_shutdowns.choice(OFTEN) for fault in SHUTDOWNS}
+    of_changes = Random(f"options/{seed}/changes")
+    weights |= {fault: of_changes.choice(OFTEN) for fault in CHANGES}
     unclean = rng.random() < 0.3
     if not unclean:
         weights[Fault.UNCLEAN] = 0

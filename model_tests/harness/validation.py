@@ -167,13 +167,13 @@ class World:
                 self.epochs[broker, event.fields["broker_epoch"]] = self.registrations[broker]
                 self.registrations[broker] += 1
                 self.fenced[broker], self.running[broker] = True, True
-            case "Unfence" | "LapseSession":
-                self.fenced[broker] = event.name == "LapseSession"
-            case "Crash" | "Restart":
+            case "Unfence" | "LapseSession" | "Shutdown" | "GrantShutdown":
+                self.fenced[broker] = event.name != "Unfence"
+            case "Crash" | "Restart" | "Stop":
                 self.running[broker] = event.name == "Restart"
             case "ControllerFailover":
                 self.controller_epoch = event.fields["controller_epoch"]
-            case "CreateTopic":
+            case "CreateTopic" | "CreatePartitions":
                 mine = [changed for changed in event.fields["changed"] if changed[:2] == (topic, partition)]
                 self.created = mine[0] if mine else self.created
 
