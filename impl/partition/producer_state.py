@@ -164,7 +164,7 @@ class ProducerStates:
             if sequence == 0:
                 return None
             return OutOfOrderSequenceError(f"{who} begins at sequence {sequence}: a new epoch must begin at 0")
-        if last_sequence == NO_SEQUENCE or sequence == self.advanced(last_sequence, 1):
+        if sequence == self.advanced(last_sequence, 1):
             return None
         return OutOfOrderSequenceError(f"{who} goes on at sequence {sequence}, its last one here was {last_sequence}")
 

@@ -129,6 +129,23 @@ def test_a_producer_with_an_open_transaction_does_not_expire() -> None:
     assert states.expire(10 * DAY_MS) == []
 
 
+def test_control_records_tell_of_a_producer_without_a_sequence() -> None:
+    """A transaction's marker: whoever is known by it alone begins at 0."""
+    records = [Record(0, 5, b"\0\0\0\1", b"\0\0\0\0\0\0")]
+    (marker,) = checked_headers(build_batch(records, producer=ProducerIdentity(7, 3, -1), control=True))
+    states = ProducerStates()
+    states.take_in(marker, 0)
+    assert (states.entries[7].epoch, states.entries[7].last_sequence, states.entries[7].last_timestamp) == (3, -1, 5)
+    states.admit([batch(0, epoch=3)])
+    with pytest.raises(OutOfOrderSequenceError):
+        states.admit([batch(1, epoch=3)])
+    with pytest.raises(InvalidProducerEpochError):
+        states.admit([batch(0, epoch=2)])
+    states.take_in(batch(0, epoch=3), 1)
+    states.take_in(marker, 2)
+    assert repeat_of(states, batch(0, epoch=3)) == (1, 2)
+
+
 def test_batches_without_a_producer_id_are_nobodys() -> None:
     states = appended(batch(-1, producer=-1), batch(-1, producer=-1))
     assert states.entries == {}
