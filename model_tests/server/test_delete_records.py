@@ -57,6 +57,15 @@ async def test_records_are_deleted_at_every_replica_before_it_is_answered() -> N
 
 
 @simulated
+async def test_followers_are_told_at_once_and_not_when_their_fetch_has_waited() -> None:
+    async with asking(3, config={"replica.fetch.wait.max.ms": 3_000}) as asker:
+        await produce_six(asker)
+        started = trio.current_time()
+        assert await delete(asker, 4) == [(ErrorCode.none, 4)]
+        assert trio.current_time() - started < 1
+
+
+@simulated
 async def test_every_version_deletes() -> None:
     async with asking() as asker:
         await produce_six(asker)

@@ -208,6 +208,16 @@ def test_a_batch_is_cut_as_a_whole() -> None:
     assert [record.offset for record in decode_batches(log.read(0, 1000))] == [0, 1, 2, 3]
 
 
+def test_a_cut_into_a_gap_ends_the_log_there_however_often() -> None:
+    log = opened(new_disk())
+    log.append_as_follower(batch(offset=0) + batch(offset=10))
+    for end in (8, 5, 3):
+        assert log.truncate_to(end) == log.log_end_offset == end
+        assert [header.last_offset for header in checked_headers(log.read(0, 1000))] == [0, end - 1]
+    assert log.truncate_to(0) == 0
+    assert log.append_as_leader(batch(), 0, 0).base_offset == 0
+
+
 def test_a_log_starts_anew_at_any_offset() -> None:
     disk = new_disk()
     log = opened(disk, segment_bytes=200)
