@@ -38,8 +38,18 @@ def test_replicas_in_a_failed_directory_leave_the_isr_and_lead_no_more() -> None
     lost, kept = (cluster.controller.image.partition("t", partition) for partition in range(2))
     assert lost is not None
     assert kept is not None
-    assert (lost.leader, lost.isr, lost.offline_replicas, lost.leader_epoch) == (1, frozenset({1, 2}), frozenset({0}), 1)
-    assert (kept.leader, kept.isr, kept.offline_replicas, kept.leader_epoch) == (0, frozenset({0, 1, 2}), frozenset(), 0)
+    assert (lost.leader, lost.isr, lost.offline_replicas, lost.leader_epoch) == (
+        1,
+        frozenset({1, 2}),
+        frozenset({0}),
+        1,
+    )
+    assert (kept.leader, kept.isr, kept.offline_replicas, kept.leader_epoch) == (
+        0,
+        frozenset({0, 1, 2}),
+        frozenset(),
+        0,
+    )
     assert cluster.controller.image.brokers[0].directories == (TWO,)
     assert cluster.controller.image.is_unfenced(0)
 
