@@ -9,6 +9,8 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from impl.cluster import Cluster
+from impl.partition.messages import EpochEndOffset, FetchAnswer
+from impl.server.fetch_messages import AnsweredPartition
 from impl.server.fetch_sessions import EVICTION_MS, FetchSessions, SessionFetch
 from impl.wire.channel import Channel
 from impl.wire.fetch_messages import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
@@ -133,6 +135,25 @@ def test_a_follower_drives_out_a_consumer_at_any_time_and_never_the_other_way_ro
 
 def test_without_slots_there_are_no_sessions() -> None:
     assert begin(sessions(slots=0), fetch(0)).session_id == 0
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        FetchAnswer(diverging_epoch=EpochEndOffset(0, 0), high_watermark=5, log_start_offset=0),
+        FetchAnswer(ErrorCode.kafka_storage_error, high_watermark=5, log_start_offset=0),
+    ],
+)
+def test_a_partition_is_answered_once_more_when_its_trouble_is_over(trouble: FetchAnswer) -> None:
+    cache = sessions()
+    begun = begin(cache, fetch(0))
+    calm = FetchAnswer(high_watermark=5, log_start_offset=0)
+    sent = []
+    for epoch, answer in enumerate((calm, calm, trouble, calm, calm)):
+        answered = [AnsweredPartition("", 0, answer, "t")]
+        sent.append(bool(begun.to_send(answered)))
+        begun = begin(cache, fetch(session=1, epoch=epoch + 1))
+    assert sent == [True, False, True, True, False]
 
 
 # --- at a broker ---------------------------------------------------------------------------------------------------

@@ -203,6 +203,14 @@ async def test_transactional_records_need_a_transactional_id() -> None:
         assert produced.error_code is ErrorCode.transactional_id_authorization_failed
 
 
+@simulated
+async def test_transactional_records_are_taken_in_an_open_transaction_only() -> None:
+    async with asking() as asker:
+        produced = await asker.produce(batch(b"x", transactional=True), transactional_id="x")
+        assert (produced.error_code, produced.base_offset) == (ErrorCode.invalid_txn_state, -1)
+        assert asker.cluster.replica(0, "t").log_end_offset == 0
+
+
 # --- fetch ---------------------------------------------------------------------------------------------------------
 
 
@@ -292,6 +300,15 @@ async def test_a_consumer_is_sent_to_the_follower_in_its_rack() -> None:
             assert fetched.high_watermark == 1
         assert (await asker.fetch(9, rack_id="b")).error_code is ErrorCode.offset_out_of_range
         assert (await asker.fetch(0, rack_id="b", version=10)).preferred_read_replica == -1
+
+
+@simulated
+async def test_a_consumer_in_the_rack_of_the_leader_stays_there() -> None:
+    async with asking(brokers=3, config=RACKS["config"], racks=["a", "a", "b"]) as asker:
+        await asker.produce(GOOD)
+        await trio.sleep(1)
+        assert (await asker.fetch(0, rack_id="a")).preferred_read_replica == -1
+        assert (await asker.fetch(0, rack_id="b")).preferred_read_replica == 2
 
 
 @simulated
