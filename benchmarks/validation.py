@@ -25,8 +25,8 @@ SHAPES = (
     ("1 MB of 60 to 140 B", 9_000, 60, 80),
     ("1 MB of 1 KiB", 960, 1024, 0),
 )
-PLAIN = LogConfig()
-COMPACTED = LogConfig(cleanup_policy=frozenset({"compact"}))
+PLAIN = LogConfig(max_message_bytes=2 << 20)
+COMPACTED = LogConfig(max_message_bytes=2 << 20, cleanup_policy=frozenset({"compact"}))
 
 
 def best(work: Callable[[], object]) -> float:
@@ -60,11 +60,11 @@ def row(name: str, batch: bytes, config: LogConfig) -> None:
 
     checksum, whole = best(read), best(lambda: validated(batch, config, 10_000))
     decoded = best(lambda: decode_records(batch))
-    print(f"{name:44} {checksum:10.1f} {whole:10.1f} {decoded:10.1f} {decoded / whole:8.1f}x")
+    print(f"{name:44} {checksum:10.1f} {whole:10.1f} {decoded:10.1f} {decoded / whole:16.1f} x")
 
 
 def main() -> None:
-    print(f"{'':44} {'checksum':>10} {'validated':>10} {'decoded':>10} {'decoded/validated':>9}")
+    print(f"{'':44} {'checksum':>10} {'validated':>10} {'decoded':>10} {'decoded/validated':>18}")
     for name, count, size, spread in SHAPES:
         row(name, built(count, size, spread, Compression.NONE), PLAIN)
     name, count, size, spread = SHAPES[1]
