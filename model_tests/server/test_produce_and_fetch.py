@@ -15,6 +15,7 @@ from impl.server.replica_selection import RACK_AWARE_SELECTOR
 from impl.wire.apis import BROKER_APIS, PRODUCE_SERVED_FROM, ApiKey
 from impl.wire.channel import Channel, NoAnswerError
 from impl.wire.fetch_messages import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionFetched
+from impl.wire.lazy import in_memory
 from impl.wire.produce_messages import (
     PartitionProduced,
     ProducePartition,
@@ -89,7 +90,7 @@ async def asking(brokers: int = 1, **more: Any) -> AsyncIterator[Asker]:
 
 
 def values(fetched: PartitionFetched) -> list[bytes | None]:
-    return [record.value for record in decode_batches(fetched.records or b"")]
+    return [record.value for record in decode_batches(in_memory(fetched.records or b""))]
 
 
 # --- versions ------------------------------------------------------------------------------------------------------
