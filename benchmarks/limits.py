@@ -105,6 +105,7 @@ async def round_trips(client: Client) -> list[float]:
 
 async def figures(load: str, began: float, client: Client, pid: int) -> Figures:
     seconds = time.perf_counter() - began
+    print(f"{load}: {memory(pid):.0f} MiB, {seconds:.1f} s", file=sys.stderr)
     times = await round_trips(client)
     return Figures(load, seconds, memory(pid), times[len(times) // 2], times[len(times) * 99 // 100], open_files(pid))
 

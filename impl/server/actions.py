@@ -70,7 +70,8 @@ class BrokerActions:
                     break
             await broker.clock.until_running()
             broker.reconfigure()
-            broker.partitions.apply_metadata(image, broker.metadata.take_changed())
+            for _ in broker.partitions.apply_metadata(image, broker.metadata.take_changed()):
+                await trio.lowlevel.checkpoint()
             return image.offset
 
     # --- replication -----------------------------------------------------------------------------------------------

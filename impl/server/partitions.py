@@ -48,6 +48,8 @@ from impl.wire.primitives import topic_uuid
 from impl.wire.records import RecordError
 
 TopicPartition = tuple[str, int]
+LOGS_AT_ONCE: Final = 8
+"""Logs that are opened in one go: some tens of ms."""
 LOG_SETTINGS: Final = tuple(
     name for field in attrs.fields(LogConfig) if (name := field.name.replace("_", ".")) in TOPIC_CONFIGS
 )
@@ -157,11 +159,13 @@ class Partitions:
 
     # --- metadata ----------------------------------------------------------------------------------------------
 
-    def apply_metadata(self, image: ClusterImage, changed: Set[str] | None = None) -> None:
+    def apply_metadata(self, image: ClusterImage, changed: Set[str] | None = None) -> Iterator[None]:
         """Host what the image newly puts here, delete what it takes away, and tell each replica the newest word on it.
 
-        `changed` are the topics of which there is any; None is all of them.
+        `changed` are the topics of which there is any; None is all of them. It is done when the iterator ends; each
+        step is a number of logs that were opened, after which others should have their turn.
         """
+        opened = 0
         if self._look_at_all:
             changed, self._look_at_all = None, False
         self.remove([partition for partition in self if self._is_departed(partition, image, changed)])
@@ -172,9 +176,14 @@ class Partitions:
             for index, registration in topic.partitions.items():
                 if self.broker_id not in registration.replicas or self._is_lost(topic, index):
                     continue
+                hosted = len(self._hosted)
                 partition = self._host(topic, index)
                 if partition is not None:
                     self._apply(partition, registration, image.controller_epoch)
+                opened += len(self._hosted) - hosted
+                if opened >= LOGS_AT_ONCE:
+                    opened = 0
+                    yield
 
     def _is_departed(self, partition: Partition, image: ClusterImage, changed: Set[str] | None) -> bool:
         """Whether the metadata do not put this very partition here any more."""
