@@ -63,6 +63,12 @@ _ATTRIBUTES_AT: Final = 22
 """The byte of the attributes that has the compression and the flags."""
 
 
+class NoOpenTransactionError(RecordError):
+    """A batch of a transaction that is not open."""
+
+    error_code = ErrorCode.invalid_txn_state
+
+
 @attrs.define(eq=False)
 class _Append:
     """One partition's part of a request, and what became of it; `error` is None while that is open."""
@@ -176,6 +182,8 @@ def checked(records: Buffer | None, version: int) -> Buffer:
         raise InvalidRecordError(f"no record batch in {0 if records is None else len(records)} bytes")
     if records[_MAGIC_AT] != MAGIC:
         raise InvalidRecordError(f"message format {records[_MAGIC_AT]}: send record batches (magic {MAGIC})")
+    if records[_ATTRIBUTES_AT] & TRANSACTIONAL_FLAG:
+        raise NoOpenTransactionError("the batch is of a transaction, and none is open: there are none here yet")
     size = int.from_bytes(records[_LENGTH_AT : _LENGTH_AT + 4], "big", signed=True) + LENGTH_OVERHEAD
     if HEADER_SIZE <= size < len(records):
         raise InvalidRecordError(f"{len(records)} bytes where the batch has {size}: send one batch for each partition")

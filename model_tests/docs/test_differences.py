@@ -12,7 +12,7 @@ import pytest
 
 from impl.cluster import DEFAULTS
 from impl.controller.topic_config import MIN_INSYNC_REPLICAS, TOPIC_CONFIGS, UNCLEAN_LEADER_ELECTION_ENABLE
-from impl.server.config import SERVER_CONFIGS
+from impl.server.config import SERVER_CONFIGS, ServerConfig
 from impl.storage.config import LogConfig
 from model_tests.docs import api_page
 
@@ -77,3 +77,9 @@ def test_an_embedded_cluster_has_these_defaults_of_its_own() -> None:
     for name, value in kafkas.items():
         assert f"`{name}` {value}" in row[1]
     assert [str(value) for value in DEFAULTS.values()] == re.findall(r"\d+", row[2])
+
+
+@pytest.mark.parametrize("name", ["authorizer.class.name", "replica.selector.class"])
+def test_classes_are_kafkas_own(name: str) -> None:
+    with pytest.raises(ValueError, match="it must be one of"):
+        ServerConfig.from_properties({name: "org.example.Mine"})
