@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -35,7 +36,7 @@ def uniform(count: int, size: int = 100) -> bytes:
 
 @settings(max_examples=150)
 @given(RECORDS, st.booleans())
-def test_walking_sees_timestamps_offsets_and_keys(fields: list[tuple[int, bytes, bytes, list]], at_once: bool) -> None:  # type: ignore[type-arg]
+def test_walking_sees_timestamps_offsets_and_keys(fields: list[tuple[int, Any, Any, Any]], at_once: bool) -> None:
     records = [
         Record(n, timestamp, key, value, tuple(RecordHeader(*header) for header in headers))
         for n, (timestamp, key, value, headers) in enumerate(fields)
