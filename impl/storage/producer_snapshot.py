@@ -19,8 +19,8 @@ Theory of operation
 One is written whenever a segment is begun, named as the segment, and one when the log is closed cleanly. It goes with
 its segment. A log that is opened takes the newest that lies in it and reads the batch headers since; a file that is
 damaged, or was torn by a crash, is removed, and the one before it is taken. Where Kafka leaves it at the one batch that
-a snapshot keeps of a producer, the batches before it are looked up in the log behind the snapshot, so that a repeat of
-any of the last five is known for one after a restart as well.
+a snapshot keeps of a producer, the batches before it are looked up in the log behind the snapshot (in its last 262,144
+records), so that a repeat of any of the last five is known for one after a restart as well.
 
 A snapshot beyond a cut would be a lie once the log has grown again, so those go durably before the cut is over.
 """
@@ -42,12 +42,15 @@ from impl.storage.segment import Segment
 from impl.wire.records import BatchHeader
 
 SNAPSHOT_SUFFIX: Final = ".snapshot"
+LOOK_BACK: Final = 1 << 18
+"""How many records before a snapshot are looked through at most."""
 VERSION: Final = 1
 
 _HEAD = struct.Struct(">hIi")
 _ENTRY = struct.Struct(">qhiqiqiq")
 _CRC_END = 6
 _OFFSET_DIGITS = 20
+_FIRST_STEP = 256
 
 
 def encode_snapshot(entries: Iterable[ProducerEntry]) -> bytes:
@@ -176,7 +179,7 @@ class ProducerSnapshots(LogObserver):
         with suppress(CorruptLogError):
             self._fill_before(offset)
         with suppress(CorruptLogError):
-            for header in self._headers(offset):
+            for header in self._headers(offset, end):
                 self.states.take_in(header, header.base_offset)
         self.states.end_offset = end
         self.states.oldest_timestamp = self._oldest_timestamp()
@@ -187,19 +190,28 @@ class ProducerSnapshots(LogObserver):
         return None
 
     def _fill_before(self, offset: int) -> None:
-        """Segment by segment backwards, as long as more may be found of somebody."""
-        for segment in reversed(self._log.segments):
-            missing = self.states.incomplete()
-            if not missing or segment.next_offset <= self._log.log_start_offset:
-                return
-            if segment.base_offset < offset:
-                wanted = (header for header in segment.headers() if header.producer_id in missing)
-                self.states.fill([h for h in wanted if h.base_offset >= self._log.log_start_offset])
+        """Backwards in growing steps, as long as more may be found of somebody, and not for ever."""
+        least = max(self._log.log_start_offset, offset - LOOK_BACK)
+        step = _FIRST_STEP
+        while offset > least and (missing := self.states.incomplete()):
+            start = max(least, offset - step)
+            self.states.fill(
+                [
+                    header
+                    for header in self._headers(start, offset)
+                    if header.producer_id in missing and header.base_offset >= self._log.log_start_offset
+                ]
+            )
+            offset, step = start, 4 * step
 
-    def _headers(self, offset: int) -> Iterator[BatchHeader]:
+    def _headers(self, start: int, end: int) -> Iterator[BatchHeader]:
+        """Of the batches whose last record is in [start, end)."""
         for segment in self._log.segments:
-            if segment.next_offset > offset:
-                yield from (header for header in segment.headers() if header.last_offset >= offset)
+            if segment.next_offset > start and segment.base_offset < end:
+                for header in segment.headers_from(start):
+                    if header.last_offset >= end:
+                        return
+                    yield header
 
     # --- files -------------------------------------------------------------------------------------------------
 

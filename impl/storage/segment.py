@@ -439,6 +439,13 @@ class Segment:
         """Headers of all batches. Raises CorruptLogError."""
         return self._headers(0)
 
+    def headers_from(self, offset: int) -> Iterator[BatchHeader]:
+        """Headers of the batches that reach to `offset` or beyond. Raises CorruptLogError."""
+        if offset <= self.base_offset:
+            return self.headers()
+        position = self._indexed_position(offset - self.base_offset)
+        return (header for header in self._headers(position) if header.last_offset >= offset)
+
     def headers_reaching(self, timestamp: int) -> Iterator[BatchHeader]:
         """Headers of the batches with a timestamp at or after `timestamp`."""
         if self.size == 0 or self.max_timestamp < timestamp:

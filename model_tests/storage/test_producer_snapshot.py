@@ -9,6 +9,7 @@ import pytest
 
 from impl.partition.producer_state import BatchMetadata, ProducerEntry, RepeatedBatchError
 from impl.ports.simulated_disk import Fate, SimulatedDisk, SimulatedFile
+from impl.storage import producer_snapshot
 from impl.storage.config import NEVER, LogConfig
 from impl.storage.log import Log
 from impl.storage.producer_snapshot import decode_snapshot, encode_snapshot, snapshot_name, snapshot_offset
@@ -223,6 +224,30 @@ def test_a_repeat_of_a_batch_before_the_snapshots_one_is_known_after_a_restart()
     with pytest.raises(RepeatedBatchError) as caught:
         append(again, 4)
     assert caught.value.base_offset == 4
+
+
+@pytest.mark.parametrize(("look_back", "known"), [(producer_snapshot.LOOK_BACK, 5), (100, 1)])
+def test_what_a_snapshot_leaves_out_is_looked_for_behind_others_records_and_not_for_ever(
+    monkeypatch: pytest.MonkeyPatch, look_back: int, known: int
+) -> None:
+    monkeypatch.setattr(producer_snapshot, "LOOK_BACK", look_back)
+    disk = new_disk()
+    log = opened(disk, segment_batches=150)
+    append(log, *range(6))
+    append(log, *range(400), producer=8)
+    log.close()
+    again = opened(disk, segment_batches=150, clean_shutdown=True)
+    assert [m.last_offset for m in again.producers.entries[7].batches] == list(range(6))[-known:]
+    assert len(again.producers.entries[8].batches) == 5
+
+
+def test_headers_from_an_offset_are_those_of_the_batches_that_reach_there() -> None:
+    log = opened(new_disk(), segment_batches=500)
+    append(log, *range(300))
+    (segment,) = log.segments
+    for offset in (0, 1, 57, 58, 250, 299):
+        assert [header.base_offset for header in segment.headers_from(offset)] == list(range(offset, 300))
+    assert list(segment.headers_from(300)) == []
 
 
 def test_a_damaged_snapshot_is_removed_and_the_log_read_instead() -> None:
