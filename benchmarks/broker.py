@@ -1,8 +1,8 @@
 """A broker over TCP beside librdkafka's mock cluster: same client, same settings, same run.
 
-`python -m benchmarks.broker [--quick] [--data DIR]` prints a table. Clusters run in processes of their own; the client is
-confluent-kafka in this one, acks=all, its defaults otherwise. Throughput is batched as the client likes it; round trips
-are single records with linger 0, one after the other. Three brokers means replication factor 3 and min.insync.replicas
+`python -m benchmarks.broker [--quick] [--data DIR]` prints a table. Clusters run in processes of their own; the client
+is confluent-kafka in this one, acks=all, its defaults otherwise. Throughput is batched as the client likes it; round
+trips are single records with linger 0, one after the other. Three brokers means replication factor 3 and min.insync.replicas
 2 here, and no replication at all in the mock. The mock keeps only the last 5 MB of a partition, so that much is
 consumed from both. Broker CPU is that of the cluster's process while it took the records. The mock writes no files; ours
 lie in memory (/dev/shm, where there is such a thing), so that brokers are compared and not file systems: `--data DIR`

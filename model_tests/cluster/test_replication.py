@@ -9,6 +9,7 @@ from kio.schema.errors import ErrorCode
 from impl.client.client import EARLIEST, LATEST, ClientConfig
 from impl.client.errors import KafkaError
 from impl.cluster import Cluster
+from impl.wire.lazy import in_memory
 from impl.wire.records_payload import decode_batches
 from model_tests.simulated import simulated
 
@@ -19,7 +20,7 @@ IMPATIENT = ClientConfig(request_timeout_ms=1_000, default_api_timeout_ms=1_500)
 def log_values(cluster: Cluster, broker_id: int, topic: str, partition: int = 0) -> list[bytes | None]:
     """Everything in a broker's log."""
     log = cluster.replica(broker_id, topic, partition).log
-    return [record.value for record in decode_batches(log.read(0, 1 << 30, log.log_end_offset))]
+    return [record.value for record in decode_batches(in_memory(log.fetch(0, 1 << 30, log.log_end_offset)))]
 
 
 @simulated

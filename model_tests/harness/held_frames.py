@@ -20,6 +20,7 @@ from impl.server.fetch_messages import answered_partitions, asked_partitions
 from impl.server.isr_proposals import core_response_of
 from impl.wire.apis import ApiKey
 from impl.wire.codecs import decode_request, encode_request
+from impl.wire.lazy import in_memory
 from impl.wire.records import headers
 from impl.wire.records_payload import decode_records
 from model_tests.lockstep import abstraction
@@ -121,7 +122,7 @@ class HeldFrames:
         diverging = answer.diverging_epoch
         return spec.FetchResponse(
             request,
-            records=records_of(answer.records),
+            records=records_of(in_memory(answer.records)),
             high_watermark=answer.high_watermark,
             diverging_epoch=spec.NONE if diverging is None else diverging.epoch,
             diverging_end_offset=spec.NONE if diverging is None else diverging.end_offset,

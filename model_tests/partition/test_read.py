@@ -9,6 +9,7 @@ from kio.schema.errors import ErrorCode
 
 from impl.partition.messages import EpochEndOffset
 from impl.partition.replica import PartitionReplica
+from impl.wire.lazy import in_memory
 from model_tests.lockstep.memory_log import MemoryLog
 from model_tests.partition.replicas import EVERYTHING, Partition, registration
 
@@ -28,7 +29,7 @@ def committed(count: int, more: int = 0) -> Partition:
 
 def test_a_consumer_sees_committed_records_only() -> None:
     answer = committed(2, more=3)[0].read(0, EVERYTHING)
-    assert [record.value for record in MemoryLog.decode(answer.records)] == [0, 1]
+    assert [record.value for record in MemoryLog.decode(in_memory(answer.records))] == [0, 1]
     assert answer.high_watermark == 2
     assert answer.log_start_offset == 0
 
@@ -83,7 +84,7 @@ def test_kip_207_what_is_known_to_be_committed_is_shown_meanwhile() -> None:
     partition.append(0, 1)
     partition.fetch(1)
     partition.elect(1, (1, 2))
-    assert [record.value for record in MemoryLog.decode(partition[1].read(0, EVERYTHING).records)] == [0]
+    assert [record.value for record in MemoryLog.decode(in_memory(partition[1].read(0, EVERYTHING).records))] == [0]
 
 
 def test_latest_and_earliest_offset() -> None:

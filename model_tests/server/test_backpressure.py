@@ -125,8 +125,8 @@ async def test_a_peer_that_reads_nothing_of_a_large_answer_keeps_nobody_waiting(
         nursery.start_soon(Connection(theirs, service).serve)
         await slow.send_all(encode_request(METADATA, 0, "slow"))
         await trio.testing.wait_all_tasks_blocked()
-        other, theirs = trio.testing.memory_stream_pair()
-        nursery.start_soon(Connection(theirs, service).serve)
+        other, served = trio.testing.memory_stream_pair()
+        nursery.start_soon(Connection(served, service).serve)
         await other.send_all(encode_request(METADATA, 1, "other"))
         with trio.fail_after(1):
             assert await FrameReader(other, 1_000).read_frame()
