@@ -2,11 +2,11 @@
 
 `python -m benchmarks.broker [--quick] [--data DIR]` prints a table. Clusters run in processes of their own; the client
 is confluent-kafka in this one, acks=all, its defaults otherwise. Throughput is batched as the client likes it; round
-trips are single records with linger 0, one after the other. Three brokers means replication factor 3 and min.insync.replicas
-2 here, and no replication at all in the mock. The mock keeps only the last 5 MB of a partition, so that much is
-consumed from both. Broker CPU is that of the cluster's process while it took the records. The mock writes no files; ours
-lie in memory (/dev/shm, where there is such a thing), so that brokers are compared and not file systems: `--data DIR`
-puts them on a disk.
+trips are single records with linger 0, one after the other. Three brokers means replication factor 3 and
+min.insync.replicas 2 here, and no replication at all in the mock. The mock keeps only the last 5 MB of a partition, so
+that much is consumed from both. Broker CPU is that of the cluster's process while it took the records. The mock writes
+no files; ours lie in memory (/dev/shm, where there is such a thing), so that brokers are compared and not file systems:
+`--data DIR` puts them on a disk.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ def cluster(kind: str, brokers: int, data: str) -> Iterator[tuple[str, int]]:
     """(bootstrap servers, process id) of a cluster in a process of its own."""
     command = [sys.executable, "-m", "benchmarks.broker", f"--serve-{kind}", str(brokers), data]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdin is not None and process.stdout is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
         try:
             yield process.stdout.readline().strip(), process.pid
         finally:
