@@ -168,6 +168,7 @@ class Partitions:
         opened = 0
         if self._look_at_all:
             changed, self._look_at_all = None, False
+        self._offline = {key for key in self._offline if self._belongs_here(key, image)}
         self.remove([partition for partition in self if self._is_departed(partition, image, changed)])
         topics = image.topics.values() if changed is None else map(image.topics.get, sorted(changed))
         for topic in topics:
@@ -184,6 +185,10 @@ class Partitions:
                 if opened >= LOGS_AT_ONCE:
                     opened = 0
                     yield
+
+    def _belongs_here(self, key: TopicPartition, image: ClusterImage) -> bool:
+        registration = image.partition(*key)
+        return registration is not None and self.broker_id in registration.replicas
 
     def _is_departed(self, partition: Partition, image: ClusterImage, changed: Set[str] | None) -> bool:
         """Whether the metadata do not put this very partition here any more."""

@@ -35,6 +35,30 @@ def test_three_brokers_over_tcp_survive_the_crash_of_a_leader(tmp_path: Path) ->
     assert (tmp_path / "broker-0" / "t-0" / f"{0:020d}.log").stat().st_size > 0
 
 
+def test_over_tcp_a_partition_moves_and_its_brokers_leave_in_good_order(tmp_path: Path) -> None:
+    async def main() -> None:
+        with trio.fail_after(60):
+            async with Cluster(brokers=3, seed=1, host="tcp", directory=tmp_path) as cluster:
+                await cluster.create_topic("t", assignments=[[0, 1]])
+                async with cluster.client() as client:
+                    await client.produce("t", b"a")
+                    await cluster.reassign("t", [1, 2])
+                    assert await client.produce("t", b"b") == 1
+                    await cluster.shutdown(1)
+                    assert (cluster.leader("t"), cluster.isr("t")) == (2, (2,))
+                    assert await client.produce("t", b"c") == 2
+                    await cluster.restart(1)
+                    await cluster.wait_for_isr("t", {1, 2})
+                    assert (await client.fetch("t", 0)).values == (b"a", b"b", b"c")
+            again = Cluster(brokers=3, seed=1, host="tcp", directory=tmp_path)
+            async with again, again.client() as client:
+                await again.wait_for_leader("t")
+                assert (await client.fetch("t", 0)).values == (b"a", b"b", b"c")
+
+    trio.run(main)
+    assert not [path for path in (tmp_path / "broker-0").iterdir() if path.name == "t-0"]
+
+
 def test_a_temporary_directory_is_removed() -> None:
     async def main() -> Path:
         async with Cluster(brokers=1, host="tcp") as cluster:
