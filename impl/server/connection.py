@@ -321,8 +321,8 @@ class Connection:
 
         Unless `watched`, nobody looks whether it is: for waits that end soon, one way or the other.
         """
-        await self._send_answers()
         self._end_turn()
+        await self._send_answers()
         if not watched:
             return await wait()
         if self._peer_left:
