@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from spec.idempotence_state import Error, LoggedBatch, ProducerEntry, Replica, State, entry_of
+from spec.idempotence_state import Batch, Error, LoggedBatch, ProducerEntry, Replica, State, entry_of
 from spec.machine import Invariant
 
 if TYPE_CHECKING:
@@ -183,28 +183,27 @@ def explain(state: State) -> Mapping[str, Any]:
     """The values on which the invariants turn."""
     shown: dict[str, Any] = {
         "leader": f"broker {state.leader} in epoch {state.leader_epoch}, in sync {list(state.in_sync)}",
-        "acknowledged": [_told(promise.batch) + f" at {promise.base_offset}" for promise in state.acknowledged],
+        "acknowledged": tuple(f"{_told(promise.batch)} at {promise.base_offset}" for promise in state.acknowledged),
     }
     for broker, replica in enumerate(state.replicas):
-        shown[f"broker {broker}"] = {
-            "log": [f"{logged.base_offset}: {_told(logged.batch)}" for logged in replica.log],
-            "from": replica.log_start,
-            "remembers": [
-                f"producer {entry.producer} epoch {entry.epoch}: "
-                + ", ".join(f"..{m.last_sequence} at {m.base_offset}" for m in entry.batches)
-                for entry in replica.producers
-            ],
-            "stuck": replica.stuck,
-        }
+        start = f", from offset {replica.log_start}" if replica.log_start else ""
+        stuck = ", which refuses more" if replica.stuck else ""
+        shown[f"log of broker {broker}{start}{stuck}"] = tuple(
+            f"{logged.base_offset}: {_told(logged.batch)}" for logged in replica.log
+        )
+        shown[f"memory of broker {broker}"] = tuple(
+            f"producer {entry.producer}, epoch {entry.epoch}: sequences up to {known.last_sequence} at offsets "
+            f"{known.base_offset} to {known.last_offset}"
+            for entry in replica.producers
+            for known in entry.batches
+        )
     for number, producer in enumerate(state.producers):
-        shown[f"producer {number}"] = {
-            "in flight": [_told(flight.batch) for flight in producer.in_flight],
-            "desynchronised": producer.desynchronised,
-        }
+        state_of = ", which can't go on" if producer.desynchronised else ""
+        shown[f"in flight of producer {number}{state_of}"] = tuple(_told(flight.batch) for flight in producer.in_flight)
     return shown
 
 
-def _told(batch: Any) -> str:
+def _told(batch: Batch) -> str:
     last = batch.first + batch.count - 1
     records = f"record {batch.first}" if batch.count == 1 else f"records {batch.first} to {last}"
     return f"{records} of producer {batch.producer} (epoch {batch.epoch}, sequence {batch.sequence})"

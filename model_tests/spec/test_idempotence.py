@@ -10,6 +10,7 @@ import attrs
 import pytest
 
 from spec.bugs.idempotence import IDEMPOTENCE_BUGS, IdempotenceBug
+from spec.codec import read_trace, trace_lines
 from spec.explorer import Exploration, explore
 from spec.idempotence import Idempotence, IdempotenceBounds
 from spec.idempotence_models import IDEMPOTENCE_MODELS, QUICK_IDEMPOTENCE
@@ -189,6 +190,12 @@ def test_the_counterexample_is_harmless_without_the_bug(bug: IdempotenceBug) -> 
         with suppress(NotEnabled):
             state = machine.step(state, action)
         assert all(holds(state) for holds in machine.invariants.values())
+
+
+@every_bug
+def test_a_counterexample_can_be_written_and_read_back(bug: IdempotenceBug) -> None:
+    violation = found(bug.name).violations[0]
+    assert read_trace(bug.machine(), trace_lines(bug.machine(), violation.trace, violation)) == violation.trace
 
 
 @every_bug
