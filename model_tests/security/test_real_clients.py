@@ -198,6 +198,22 @@ def test_aiokafka_is_let_in(cluster: RunningCluster, files: dict[str, str], mech
     assert asyncio.run(main()) >= 0
 
 
+def test_large_records_come_back_over_tls(confluent: Callable[..., Settings], cluster: RunningCluster) -> None:
+    cluster.create_topic("large")
+    values = [bytes([number]) * 700_000 for number in range(8)]
+    settings = confluent("SASL_SSL", "root", "SCRAM-SHA-512")
+    producer = Producer(settings)
+    for value in values:
+        producer.produce("large", value)
+    assert producer.flush(PATIENCE_S) == 0
+    consumer = Consumer({"group.id": "readers", **settings})
+    try:
+        consumer.assign([TopicPartition("large", 0, 0)])
+        assert [message.value() for message in consumer.consume(len(values), PATIENCE_S)] == values
+    finally:
+        consumer.close()
+
+
 def test_a_certificate_is_who_its_client_is(
     confluent: Callable[..., Settings], plain_kafka: Callable[..., Settings], files: dict[str, str]
 ) -> None:
