@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from impl.client import topic_requests
+from impl.fault_log import FaultLog, logged
 from impl.hosts import BROKER
 from impl.server.departure import leave
 
@@ -29,6 +30,9 @@ class Changes:
 
         @property
         def host(self) -> Host: ...
+
+        @property
+        def fault_log(self) -> FaultLog: ...
 
         @property
         def controller(self) -> ControllerNode: ...
@@ -82,6 +86,7 @@ class Changes:
             raise ValueError(f"there is no {topic}-{partition}")
         return registration.replicas
 
+    @logged
     async def shutdown(self, broker_id: int, *, patient: bool = True) -> None:
         """Let a broker leave in good order, as SIGTERM does: it hands over what it leads, flushes its logs and stops.
 

@@ -37,7 +37,7 @@ def run(suite: pytest.Pytester, *words: str, here: bool = False) -> pytest.RunRe
     return suite.runpytest_inprocess(*words) if here else suite.runpytest_subprocess(*words, timeout=60)
 
 
-def test_a_test_has_a_cluster_of_its_own_as_its_marker_says(suite: pytest.Pytester) -> None:
+def test_a_test_of_any_kind_has_a_cluster_of_its_own_as_its_marker_says(suite: pytest.Pytester) -> None:
     suite.makepyfile(
         SYNC_TEST
         + """
@@ -61,9 +61,33 @@ def test_a_test_has_a_cluster_of_its_own_as_its_marker_says(suite: pytest.Pytest
         @pytest.mark.kafka(seed=5)
         def test_the_closest_marker_adds_to_it(self, kafka_cluster):
             assert (kafka_cluster.size, kafka_cluster.seed) == (2, 5)
+
+    import asyncio, trio
+    from aiokafka import AIOKafkaProducer
+
+    def test_aiokafka(kafka_cluster):
+        kafka_cluster.create_topic("orders")
+
+        async def main():
+            producer = AIOKafkaProducer(bootstrap_servers=kafka_cluster.bootstrap_servers)
+            await producer.start()
+            try:
+                kafka_cluster.drop_connections("Produce")
+                return (await producer.send_and_wait("orders", b"x")).offset
+            finally:
+                await producer.stop()
+
+        assert asyncio.run(main()) == 0
+
+    def test_trio(kafka_cluster):
+        async def main():
+            await trio.to_thread.run_sync(kafka_cluster.create_topic, "orders")
+            return kafka_cluster.leader("orders")
+
+        assert trio.run(main) == 0
     """
     )
-    run(suite).assert_outcomes(passed=4)
+    run(suite).assert_outcomes(passed=6)
 
 
 def test_a_session_has_one_cluster_and_each_test_its_topic(suite: pytest.Pytester) -> None:
@@ -171,37 +195,7 @@ def test_the_marker_and_the_fixtures_are_listed(suite: pytest.Pytester) -> None:
         assert f"\n{name}" in listed
 
 
-def test_asyncio_and_trio_tests_use_the_same_fixtures(suite: pytest.Pytester) -> None:
-    suite.makepyfile(
-        """
-    import asyncio, trio
-    from aiokafka import AIOKafkaProducer
-
-    def test_aiokafka(kafka_cluster):
-        kafka_cluster.create_topic("orders")
-
-        async def main():
-            producer = AIOKafkaProducer(bootstrap_servers=kafka_cluster.bootstrap_servers)
-            await producer.start()
-            try:
-                kafka_cluster.drop_connections("Produce")
-                return (await producer.send_and_wait("orders", b"x")).offset
-            finally:
-                await producer.stop()
-
-        assert asyncio.run(main()) == 0
-
-    def test_trio(kafka_cluster):
-        async def main():
-            await trio.to_thread.run_sync(kafka_cluster.create_topic, "orders")
-            return kafka_cluster.leader("orders")
-
-        assert trio.run(main) == 0
-    """
-    )
-    run(suite).assert_outcomes(passed=2)
-
-
+@pytest.mark.deep
 @pytest.mark.skipif(find_spec("xdist") is None, reason="pytest-xdist is not installed")
 def test_each_worker_of_xdist_has_a_session_cluster(suite: pytest.Pytester) -> None:
     suite.makepyfile(

@@ -268,17 +268,26 @@ def test_a_program_that_forgets_to_stop_it_ends_and_leaves_no_files(ending: str,
 
 def test_an_interrupted_call_is_cancelled_and_the_cluster_ends_cleanly(tmp_path: Path) -> None:
     program = (
-        "import signal, threading, tidegauge\n"
+        "import signal, threading, tidegauge, trio\n"
+        "ended = threading.Event()\n"
+        "async def wait(cluster):\n"
+        "    try:\n"
+        "        await trio.sleep_forever()\n"
+        "    finally:\n"
+        "        ended.set()\n"
         "with tidegauge.running_cluster() as cluster:\n"
-        "    cluster.create_topic('t')\n"
         "    main = threading.main_thread().ident\n"
         "    threading.Timer(0.3, signal.pthread_kill, (main, signal.SIGINT)).start()\n"
-        "    cluster.wait_for_isr('t', {5})\n"
+        "    try:\n"
+        "        cluster.run(wait)\n"
+        "    finally:\n"
+        "        print(ended.wait(20))\n"
     )
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     ended = subprocess.run(
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60, check=False
     )
+    assert ended.stdout == "True\n"
     assert ended.stderr.rstrip().endswith("KeyboardInterrupt")
     assert list(tmp_path.iterdir()) == []
 
