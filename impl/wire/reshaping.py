@@ -72,6 +72,11 @@ def _topics_by_name(message: Any, item: type, convert: Any) -> Any:
     return tuple(_blank(item, name=name) for name in message.topic_names)
 
 
+def _any_process_of_each(message: Any, item: type, convert: Any) -> Any:
+    """Before version 3 a leader does not say which process of a broker it means: -1 is whichever is registered."""
+    return tuple(_blank(item, broker_id=broker, broker_epoch=-1) for broker in message.new_isr)
+
+
 def _one_member(message: Any, item: type, convert: Any) -> Any:
     return (_blank(item, member_id=message.member_id),)
 
@@ -103,6 +108,7 @@ MADE: Final[dict[tuple[int, str], tuple[str, Make]]] = {
         _first_transactions_topics,
     ),
     (ApiKey.DELETE_TOPICS, "topics"): ("topic_names", _topics_by_name),
+    (ApiKey.ALTER_PARTITION, "new_isr_with_epochs"): ("new_isr", _any_process_of_each),
     (ApiKey.LEAVE_GROUP, "members"): ("member_id", _one_member),
     (ApiKey.LEAVE_GROUP, "error_code"): ("members", _members_error),
 }
