@@ -1,0 +1,86 @@
+"""Compaction as a machine: explored, and broken on purpose, one rule at a time."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+
+from spec.compaction import DELETED, Compaction, Record, Round, Segment, State
+from spec.explorer import explore
+
+QUICK = (
+    Compaction(max_records=2, max_time=1, reads=False),
+    Compaction(max_records=3, keys=1, max_time=1, reads=False),
+    Compaction(max_records=2, keys=1, max_time=2),
+)
+DEEP = (
+    Compaction(max_records=3, max_time=2, reads=False),
+    Compaction(max_records=4, keys=1, max_time=2, reads=False),
+    Compaction(max_records=2, max_time=2),
+    Compaction(max_records=3, keys=1, max_time=2),
+)
+
+
+@pytest.mark.parametrize("machine", QUICK)
+def test_no_value_is_lost_and_none_comes_back(machine: Compaction) -> None:
+    exploration = explore(machine)
+    assert exploration.complete
+    assert exploration.holds, exploration.violations[0]
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("machine", DEEP)
+def test_no_value_is_lost_in_larger_logs(machine: Compaction) -> None:
+    exploration = explore(machine)
+    assert exploration.complete
+    assert exploration.holds, exploration.violations[0]
+
+
+def test_everything_that_should_happen_does() -> None:
+    assert not explore(Compaction(max_records=2, keys=1, max_time=2)).unreached
+
+
+@attrs.frozen
+class TombstonesGoAtOnce(Compaction):
+    def keeps(self, state: State, round_: Round, record: Record) -> bool:
+        return super().keeps(state, round_, record) and record.value != DELETED
+
+
+@attrs.frozen
+class WhatLiesBeyondTheMapGoesAsWell(Compaction):
+    def keeps(self, state: State, round_: Round, record: Record) -> bool:
+        return record.key in dict(round_.offsets) and super().keeps(state, round_, attrs.evolve(record, offset=0))
+
+
+@attrs.frozen
+class TheOlderValueStays(Compaction):
+    def keeps(self, state: State, round_: Round, record: Record) -> bool:
+        return record.offset >= round_.end or record.offset <= dict(round_.offsets).get(record.key, record.offset)
+
+
+@attrs.frozen
+class ARecoveryForgetsTheLastOfTheGroup(Compaction):
+    """It takes the end of the last record that is left for the end of the group, and the youngest went first."""
+
+    def replaces(self, swap: Segment, segment: Segment) -> bool:
+        end = swap.records[-1].offset + 1 if swap.records else swap.base + 1
+        return swap.base <= segment.base < end
+
+    def next_to_remove(self, replaced: tuple[Segment, ...]) -> Segment:
+        return replaced[-1]
+
+
+@pytest.mark.parametrize(
+    ("machine", "invariant"),
+    [
+        (TombstonesGoAtOnce(max_records=2, keys=1), "PromptReader"),
+        (WhatLiesBeyondTheMapGoesAsWell(max_records=3, reads=False), "NewestValues"),
+        (TheOlderValueStays(max_records=3, keys=1, reads=False), "CleanPart"),
+        (ARecoveryForgetsTheLastOfTheGroup(max_records=3, keys=1, reads=False), "CleanPart"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Compaction) else value,
+)
+def test_each_rule_is_needed(machine: Compaction, invariant: str) -> None:
+    exploration = explore(machine)
+    assert exploration.violations, "nothing falls"
+    assert exploration.violations[0].invariant == invariant
