@@ -84,7 +84,7 @@ def _answered(key: ApiKey) -> tuple[str, str]:
     if key in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
         return "broker", "Authentication, on listeners with SASL; elsewhere there is nothing to do: ILLEGAL_SASL_STATE."
     handler = _itself(HANDLERS[key])
-    if handler is ABSENT.get(key):
+    if key in ABSENT and handler is ABSENT[key]:
         captured = inspect.getclosurevars(handler).nonlocals
         if "error" in captured:
             return "none", f"Everything that the request names is answered with {captured['error'].name.upper()}."
