@@ -173,6 +173,13 @@ METADATA: Final = (
         asked="by id",
     ),
     case(
+        ApiKey.METADATA,
+        {"topics": [{"name": "new"}], "allow_auto_topic_creation": True},
+        Right(O.DESCRIBE, ResourceType.TOPIC, "new", ErrorCode.topic_authorization_failed),
+        Right(O.CREATE, ResourceType.TOPIC, "new", ErrorCode.topic_authorization_failed),
+        asked="of a topic that it creates",
+    ),
+    case(
         ApiKey.DESCRIBE_TOPIC_PARTITIONS,
         {"topics": [{"name": TOPIC}], "response_partition_limit": 10, "cursor": None},
         on_topic(O.DESCRIBE),
