@@ -37,11 +37,11 @@ def reports_of(client: Producer, topic: str, values: list[bytes], *, pause: floa
 @pytest.mark.parametrize("config", [{}, {"linger_ms": 0, "batch_num_messages": 1}], ids=["batches", "one by one"])
 def test_an_idempotent_producer_is_served(bootstrap: str, fresh_topic: FreshTopic, config: dict[str, Any]) -> None:
     topic = fresh_topic()
-    values = [b"%d" % number for number in range(500)]
+    values = [b"%d" % number for number in range(200)]
     reports = reports_of(idempotent(bootstrap, **config), topic, values)
-    assert reports == [(None, offset) for offset in range(500)]
+    assert reports == [(None, offset) for offset in range(200)]
     reader = consumer(bootstrap)
-    assert [message.value() for message in consumed(reader, topic, 500)] == values
+    assert [message.value() for message in consumed(reader, topic, 200)] == values
     reader.close()
 
 

@@ -27,7 +27,7 @@ from spec.idempotence_state import State
 from spec.machine import Action, Invariant
 from spec.traces import replay
 
-WALKS = 250
+WALKS = 150
 
 
 def test_every_action_of_the_specification_has_a_step() -> None:
