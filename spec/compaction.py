@@ -183,6 +183,10 @@ class Compaction(Machine[State]):
             return False
         return record.value != DELETED or record.horizon == NEVER or state.now < record.horizon
 
+    def meets(self, round_: Round, record: Record) -> bool:
+        """Whether a tombstone's time begins: only once the values that it is for are gone, or are going now."""
+        return record.offset < round_.end
+
     def horizon(self, state: State, record: Record) -> int:
         """When a tombstone that a round meets may go."""
         return state.now + self.retention
@@ -266,7 +270,7 @@ class Compaction(Machine[State]):
                 return "enough crashes"
             case Tick() if state.now >= self.max_time:
                 return "the end of time"
-            case StartReading() if state.position == 0:
+            case StartReading() if state.position == 0 and state.began == state.now:
                 return "it is there"
             case Read() if all(one.offset < state.position for one in self.visible(state)):
                 return "there is nothing to read"
@@ -292,7 +296,7 @@ class Compaction(Machine[State]):
         group = self.group(state, round_, count)
         kept = tuple(
             attrs.evolve(one, horizon=self.horizon(state, one))
-            if one.value == DELETED and one.horizon == NEVER and one.offset < round_.end
+            if one.value == DELETED and one.horizon == NEVER and self.meets(round_, one)
             else one
             for segment in group
             for one in segment.records

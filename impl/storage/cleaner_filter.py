@@ -112,7 +112,9 @@ class RetentionRules:
         if not kept:
             return emptied(header) if self._is_header_needed(header) else b""
         tombstones = marker_without_records or any(not record.has_value for record in kept)
-        if tombstones and delete_horizon(header) is None:
+        # Beyond the map the values that they are for are still there: a reader that meets those has to meet them.
+        met = header.last_offset <= self.offsets.latest_offset
+        if tombstones and met and delete_horizon(header) is None:
             return with_records(header, payload, kept, horizon=self.now_ms + self.delete_retention_ms)
         if len(kept) == header.records_count:
             return batch

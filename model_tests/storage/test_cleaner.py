@@ -175,6 +175,18 @@ def test_a_tombstone_stays_for_delete_retention_ms_after_the_cleaner_met_it() ->
     assert shown(records_of(log)) == [(1, b"b", b"1"), (3, b"active", b"-")]
 
 
+def test_the_time_of_a_tombstone_begins_when_the_values_that_it_is_for_go() -> None:
+    disk, log = new_log(LogConfig(segment_bytes=4000, delete_retention_ms=RETENTION_MS))
+    put(log, *[(b"key-%d" % n, b"v") for n in range(8)])
+    put(log, (b"key-7", None))
+    close_segment(log)
+    first = cleaned(disk, log, memory=SMALL_MAP)
+    assert first.end_offset <= 7
+    assert [delete_horizon(header) for _, header in headers(log.read(8, 1 << 20))] == [None]
+    cleaned(disk, log, first_dirty=first.end_offset, now_ms=9_000)
+    assert next(delete_horizon(header) for _, header in headers(log.read(8, 1 << 20))) == 9_000 + RETENTION_MS
+
+
 def test_records_without_a_key_go() -> None:
     disk, log = new_log()
     put(log, (None, b"nobody"), (b"a", b"1"))
