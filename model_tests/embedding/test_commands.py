@@ -15,8 +15,12 @@ from typing import Any
 
 import pytest
 
+from impl.cluster import Cluster
 from model_tests.embedding.real_clients import produce, producer, read
 from tidegauge import __main__ as command_line
+from tidegauge.commands import serving
+from tidegauge.commands.serving import warn_of_halts
+from tidegauge.screen import Screen
 
 
 @contextmanager
@@ -71,6 +75,21 @@ def test_serve_ends_with_its_standard_input() -> None:
         assert process.stdin is not None
         process.stdin.close()
         assert process.wait(30) == 0
+
+
+def test_serve_ends_when_its_last_broker_has_lost_its_disk(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def lose_the_disks(_: Screen, cluster: Cluster) -> None:
+        cluster.fail_disk(0)
+        cluster.broker(0).trigger.flush()
+        cluster.broker(0).trigger.checkpoint_high_watermark()
+        await warn_of_halts(_, cluster)
+
+    monkeypatch.setattr(serving, "warn_of_halts", lose_the_disks)
+    line = refusal(capsys, "serve", "--port", 0)
+    assert "broker 0 has stopped: every log directory has failed" in line
+    assert "every broker has stopped by itself" in line
 
 
 def test_serve_tells_clients_the_advertised_host() -> None:

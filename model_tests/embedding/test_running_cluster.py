@@ -86,6 +86,19 @@ def test_nothing_is_left_of_it() -> None:
             cluster.run(lambda _: (_ for _ in ()).throw(ValueError("needs a topic")))
 
 
+def test_nothing_is_left_of_a_cluster_in_trio_whose_block_fails() -> None:
+    async def main() -> None:
+        async with Cluster(brokers=2, host="tcp", config=QUICK) as cluster:
+            await cluster.create_topic("t")
+            await cluster.crash(1)
+            await cluster.restart_controller()
+            raise KeyError("the block's own")
+
+    trio.run(trio.sleep, 0)
+    with nothing_left(), pytest.raises(KeyError, match="the block's own"):
+        trio.run(main)
+
+
 def test_files_are_kept_where_a_directory_is_named(tmp_path: Path) -> None:
     with running_cluster(directory=tmp_path) as cluster:
         cluster.create_topic("t")

@@ -99,7 +99,10 @@ def serve(
                 "brokers": [{"id": b.id, "host": b.advertised.host, "port": b.advertised.port} for b in cluster.brokers]
             }
             announce(screen, f"bootstrap servers: {where}", {"bootstrap_servers": where, **told})
-            await until()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(warn_of_halts, screen, cluster)
+                await until()
+                nursery.cancel_scope.cancel()
             screen.say("stopping")
 
     return run_until_stopped(run, until_eof=until_eof)
@@ -194,6 +197,18 @@ def broker(
         announce(screen, f"broker {id_} is ready at {address} (pid {os.getpid()})", told)
 
     return run_until_stopped(lambda until: run_broker(id_, where, options, ready, until), until_eof=until_eof)
+
+
+async def warn_of_halts(screen: Screen, cluster: Cluster) -> None:
+    """Say when a broker has stopped by itself; the others go on, and the last one ends the command."""
+    known: set[int] = set()
+    while len(known) < cluster.size:
+        await trio.sleep(0.5)
+        for broker in cluster.brokers:
+            if broker.halted is not None and broker.id not in known:
+                known.add(broker.id)
+                screen.warn(f"broker {broker.id} has stopped: {broker.halted}")
+    raise NodeEndedError("every broker has stopped by itself: see above")
 
 
 def settings_of(words: list[str] | None) -> dict[str, str]:
