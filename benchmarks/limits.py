@@ -39,6 +39,8 @@ ANNOUNCED = 100 << 20
 """Bytes of a frame that is begun and never ended."""
 SENT = 64 << 10
 ROUND_TRIPS = 200
+MEMORY = "/dev/shm"
+"""Where files lie in memory, so that the broker is measured and not the disk."""
 
 
 @attrs.frozen
@@ -55,7 +57,8 @@ class Figures:
 
 async def serve() -> None:
     """The broker's process: run until standard input ends."""
-    with tempfile.TemporaryDirectory() as directory:
+    place = MEMORY if Path(MEMORY).is_dir() else None  # noqa: ASYNC240 - before anything runs
+    with tempfile.TemporaryDirectory(dir=place) as directory:
         async with Cluster(1, 1, host="tcp", directory=directory, trace=False) as cluster:
             await cluster.create_topic("meanwhile")
             await cluster.create_topic("large")
