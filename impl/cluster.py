@@ -20,13 +20,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import trio
 
 from impl.background import Background, require_trio
-from impl.client.client import Client, ClientConfig
-from impl.client.observer import Observer
 from impl.cluster_access import Access
 from impl.cluster_changes import Changes
 from impl.cluster_injections import Injections
@@ -46,6 +44,10 @@ from impl.server.interference import Interference
 from impl.server.running import Running
 from impl.server.security.listeners import ListenerSpec, plan_listeners
 from impl.server.trace import Trace, Tracer
+
+if TYPE_CHECKING:
+    from impl.client.client import Client, ClientConfig
+    from impl.client.observer import Observer
 
 CLUSTER_ID: Final = "tidegauge"
 START_TIMEOUT: Final = 30.0
@@ -325,6 +327,8 @@ class Cluster(Changes, Injections, Access):
         """
         if self._is_over:
             raise RuntimeError(OVER)
+        from impl.client.client import Client, ClientConfig  # whoever brings a client need not wait for ours
+
         host = self.host
         name = client_id or f"client-{len(self._client_ids) + 1}"
         self._client_ids.add(name)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from impl.client import topic_requests
 from impl.fault_log import FaultLog, logged
 from impl.hosts import BROKER
 from impl.server.departure import leave
@@ -50,6 +49,8 @@ class Changes:
 
         Raises KafkaError.
         """
+        from impl.client import topic_requests
+
         await self._administer(topic_requests.delete_topic(name), f"topic {name} was not deleted")
 
     async def create_partitions(self, name: str, count: int, *, assignments: Sequence[Sequence[int]] = ()) -> None:
@@ -57,6 +58,8 @@ class Changes:
 
         `assignments` names the brokers of each new partition, the preferred leader first. Raises KafkaError.
         """
+        from impl.client import topic_requests
+
         request = topic_requests.create_partitions(name, count, assignments)
         await self._administer(request, f"topic {name} did not grow")
 
@@ -68,6 +71,8 @@ class Changes:
         Returns when it has moved or, without `wait`, when the move has begun; bound it with a trio timeout of yours.
         None for `brokers` takes a move back that is under way. Raises KafkaError.
         """
+        from impl.client import topic_requests
+
         request = topic_requests.reassign(topic, partition, brokers)
         await self._administer(request, f"{topic}-{partition} was not reassigned")
         while wait and self.timers and self.is_reassigned(topic, partition):  # noqa: ASYNC110 - callers bound it
@@ -108,6 +113,8 @@ class Changes:
         self.host.power_on(f"{BROKER}{broker_id}")
 
     async def _administer(self, request: Any, what: str) -> None:
+        from impl.client import topic_requests
+
         async with self.client("admin") as admin:
             topic_requests.check(await admin.ask_once(request), what)
         await self.settle_metadata()
