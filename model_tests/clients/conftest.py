@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,6 +12,19 @@ import pytest
 from tidegauge import running_cluster
 
 FreshTopic = Callable[..., str]
+
+PATIENCE = 20.0
+
+
+def eventually(holds: Callable[[], bool]) -> bool:
+    """Whether something comes to hold: brokers learn of topics one after the other, as Kafka's do."""
+    deadline = time.monotonic() + PATIENCE
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
 
 _numbers = itertools.count()
 

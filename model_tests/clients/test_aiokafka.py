@@ -43,7 +43,7 @@ def test_what_is_produced_is_consumed(
         records = await read(bootstrap, topic, 50)
         assert [(r.offset, r.value) for r in records] == [(n, b"value %d " % n * 20) for n in range(50)]
 
-    asyncio.run(scenario())
+    asyncio.run(asyncio.wait_for(scenario(), 3 * SECONDS))
 
 
 def test_offsets_are_listed(bootstrap: str, fresh_topic: FreshTopic) -> None:
@@ -57,7 +57,7 @@ def test_offsets_are_listed(bootstrap: str, fresh_topic: FreshTopic) -> None:
             assert await consumer.beginning_offsets([partition]) == {partition: 0}
             assert await consumer.end_offsets([partition]) == {partition: 1}
 
-    asyncio.run(scenario())
+    asyncio.run(asyncio.wait_for(scenario(), 3 * SECONDS))
 
 
 def test_what_cannot_be_is_told(bootstrap: str, fresh_topic: FreshTopic) -> None:
@@ -70,7 +70,7 @@ def test_what_cannot_be_is_told(bootstrap: str, fresh_topic: FreshTopic) -> None
         with pytest.raises(OffsetOutOfRangeError):
             await read(bootstrap, topic, 1, offset=99)
 
-    asyncio.run(scenario())
+    asyncio.run(asyncio.wait_for(scenario(), 3 * SECONDS))
 
 
 def test_topics_are_made_and_removed(bootstrap: str) -> None:
@@ -81,11 +81,12 @@ def test_topics_are_made_and_removed(bootstrap: str) -> None:
         await admin.start()
         try:
             await admin.create_topics([NewTopic(name, 2, 1)])
-            (described,) = await admin.describe_topics([name])
-            assert len(described["partitions"]) == 2
+            while [len(t["partitions"]) for t in await admin.describe_topics([name])] != [2]:
+                await asyncio.sleep(0.02)
             await admin.delete_topics([name])
-            assert name not in await admin.list_topics()
+            while name in await admin.list_topics():
+                await asyncio.sleep(0.02)
         finally:
             await admin.close()
 
-    asyncio.run(scenario())
+    asyncio.run(asyncio.wait_for(scenario(), 3 * SECONDS))

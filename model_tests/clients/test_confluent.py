@@ -10,7 +10,7 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, 
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
-from model_tests.clients.conftest import FreshTopic
+from model_tests.clients.conftest import FreshTopic, eventually
 
 SECONDS = 20.0
 
@@ -140,14 +140,14 @@ def test_topics_are_made_grown_described_and_removed(bootstrap: str, cluster: An
     with pytest.raises(Exception, match="TOPIC_ALREADY_EXISTS"):
         admin.create_topics([new])[name].result(SECONDS)
     admin.create_partitions([NewPartitions(name, 4)])[name].result(SECONDS)
+    assert eventually(lambda: len(admin.list_topics(name, timeout=SECONDS).topics[name].partitions) == 4)
     found = admin.list_topics(name, timeout=SECONDS).topics[name]
-    assert len(found.partitions) == 4
     assert all(len(partition.replicas) == factor for partition in found.partitions.values())
     resource = ConfigResource(ResourceType.TOPIC, name)
     configs = admin.describe_configs([resource])[resource].result(SECONDS)
     assert configs["retention.ms"].value == "1000"
     admin.delete_topics([name])[name].result(SECONDS)
-    assert name not in admin.list_topics(timeout=SECONDS).topics
+    assert eventually(lambda: name not in admin.list_topics(timeout=SECONDS).topics)
 
 
 def test_the_admin_client_lists_offsets_and_deletes_records(bootstrap: str, fresh_topic: FreshTopic) -> None:

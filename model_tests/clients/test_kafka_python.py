@@ -11,7 +11,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, NewPartitions, NewTopic
 from kafka.errors import MessageSizeTooLargeError, OffsetOutOfRangeError, TopicAlreadyExistsError
 
-from model_tests.clients.conftest import FreshTopic
+from model_tests.clients.conftest import FreshTopic, eventually
 
 SECONDS = 20.0
 
@@ -107,10 +107,9 @@ def test_topics_are_made_grown_and_removed(admin: KafkaAdminClient, bootstrap: s
     with pytest.raises(TopicAlreadyExistsError):
         admin.create_topics([NewTopic(name, 2, 1)])
     admin.create_partitions({name: NewPartitions(4)})
-    (described,) = admin.describe_topics([name])
-    assert len(described["partitions"]) == 4
+    assert eventually(lambda: len(admin.describe_topics([name])[0]["partitions"]) == 4)
     admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, {"retention.ms": "5000"})])
     told = admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, name)])
     assert "5000" in str(told)
     admin.delete_topics([name])
-    assert name not in admin.list_topics()
+    assert eventually(lambda: name not in admin.list_topics())
