@@ -81,10 +81,10 @@ def test_topics_are_made_and_removed(bootstrap: str) -> None:
         await admin.start()
         try:
             await admin.create_topics([NewTopic(name, 2, 1)])
-            while [len(t["partitions"]) for t in await admin.describe_topics([name])] != [2]:
+            while [len(t["partitions"]) for t in await admin.describe_topics([name])] != [2]:  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
             await admin.delete_topics([name])
-            while name in await admin.list_topics():
+            while name in await admin.list_topics():  # noqa: ASYNC110 - brokers learn one after the other
                 await asyncio.sleep(0.02)
         finally:
             await admin.close()
