@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from kio.schema.errors import ErrorCode
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kio.schema.errors import ErrorCode
 
 
 class KafkaError(Exception):

@@ -12,12 +12,9 @@ from kio.schema.create_topics.v7.request import (
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
-from kio.schema.create_topics.v7.response import CreateTopicsResponse
 from kio.schema.elect_leaders.v2.request import ElectLeadersRequest, TopicPartitions
-from kio.schema.elect_leaders.v2.response import ElectLeadersResponse
 from kio.schema.errors import ErrorCode
 from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from kio.schema.list_offsets.v11.response import ListOffsetsResponse
 from kio.schema.metadata.v13.request import MetadataRequest, MetadataRequestTopic
 
 from impl.client.errors import KafkaError
@@ -28,6 +25,10 @@ from impl.wire.produce_messages import ProducePartition, ProduceRequest, Produce
 from impl.wire.records_payload import Record, build_batch, decode_batches
 
 if TYPE_CHECKING:
+    from kio.schema.create_topics.v7.response import CreateTopicsResponse
+    from kio.schema.elect_leaders.v2.response import ElectLeadersResponse
+    from kio.schema.list_offsets.v11.response import ListOffsetsResponse
+
     from impl.client.routes import Route
 
 _CONSUMER = BrokerId(-1)

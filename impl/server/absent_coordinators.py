@@ -20,14 +20,10 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from kio.schema.describe_groups.v6.request import DescribeGroupsRequest
 from kio.schema.describe_groups.v6.response import DescribedGroup, DescribeGroupsResponse
 from kio.schema.errors import ErrorCode
-from kio.schema.find_coordinator.v6.request import FindCoordinatorRequest
 from kio.schema.find_coordinator.v6.response import Coordinator, FindCoordinatorResponse
-from kio.schema.list_groups.v5.request import ListGroupsRequest
 from kio.schema.list_groups.v5.response import ListGroupsResponse
-from kio.schema.list_transactions.v2.request import ListTransactionsRequest
 from kio.schema.list_transactions.v2.response import ListTransactionsResponse
 from kio.schema.offset_fetch.v10.response import OffsetFetchResponsePartitions
 
@@ -49,6 +45,11 @@ from impl.wire.primitives import NO_WAIT, BrokerId, i32, i64
 from impl.wire.unions import UNASKED
 
 if TYPE_CHECKING:
+    from kio.schema.describe_groups.v6.request import DescribeGroupsRequest
+    from kio.schema.find_coordinator.v6.request import FindCoordinatorRequest
+    from kio.schema.list_groups.v5.request import ListGroupsRequest
+    from kio.schema.list_transactions.v2.request import ListTransactionsRequest
+
     from impl.server.broker import Broker
     from impl.server.context import RequestContext
 

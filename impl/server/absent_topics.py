@@ -9,17 +9,18 @@ import dataclasses
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from kio.schema.add_partitions_to_txn.v5.request import AddPartitionsToTxnRequest, AddPartitionsToTxnTransaction
-from kio.schema.consumer_group_heartbeat.v1.request import ConsumerGroupHeartbeatRequest
 from kio.schema.errors import ErrorCode
-from kio.schema.offset_delete.v0.request import OffsetDeleteRequest
-from kio.schema.txn_offset_commit.v5.request import TxnOffsetCommitRequest
 
 from impl.server.absent_coordinators import NO_GROUPS, group_error, on_transaction
 from impl.server.authorization import Operation, ResourceType
 from impl.server.error_answers import error_answer
 
 if TYPE_CHECKING:
+    from kio.schema.add_partitions_to_txn.v5.request import AddPartitionsToTxnRequest, AddPartitionsToTxnTransaction
+    from kio.schema.consumer_group_heartbeat.v1.request import ConsumerGroupHeartbeatRequest
+    from kio.schema.offset_delete.v0.request import OffsetDeleteRequest
+    from kio.schema.txn_offset_commit.v5.request import TxnOffsetCommitRequest
+
     from impl.server.broker import Broker
     from impl.server.context import RequestContext
 

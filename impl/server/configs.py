@@ -14,8 +14,6 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 import attrs
-from kio.schema.alter_configs.v2.request import AlterConfigsRequest
-from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
 from kio.schema.describe_configs.v4.response import (
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
@@ -23,7 +21,6 @@ from kio.schema.describe_configs.v4.response import (
     DescribeConfigsSynonym,
 )
 from kio.schema.errors import ErrorCode
-from kio.schema.incremental_alter_configs.v1.request import IncrementalAlterConfigsRequest
 
 from impl.controller.config_types import ConfigType, Setting
 from impl.controller.configs import ALL_BROKERS, ConfigResourceType
@@ -36,6 +33,10 @@ from impl.server.forwarding import forward
 from impl.wire.primitives import NO_WAIT, i8
 
 if TYPE_CHECKING:
+    from kio.schema.alter_configs.v2.request import AlterConfigsRequest
+    from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
+    from kio.schema.incremental_alter_configs.v1.request import IncrementalAlterConfigsRequest
+
     from impl.server.broker import Broker
     from impl.server.context import RequestContext
 

@@ -5,12 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kio.schema.alter_client_quotas.v1 import response as quotas_response
-from kio.schema.alter_client_quotas.v1.request import AlterClientQuotasRequest
-from kio.schema.alter_client_quotas.v1.request import EntryData as QuotaEntry
 from kio.schema.alter_client_quotas.v1.response import AlterClientQuotasResponse
-from kio.schema.alter_configs.v2.request import AlterConfigsRequest
 from kio.schema.alter_configs.v2.response import AlterConfigsResourceResponse, AlterConfigsResponse
-from kio.schema.incremental_alter_configs.v1.request import AlterConfigsResource, IncrementalAlterConfigsRequest
 from kio.schema.incremental_alter_configs.v1.response import (
     AlterConfigsResourceResponse as IncrementalResponse,
 )
@@ -21,6 +17,11 @@ from impl.controller.configs import ConfigChange
 from impl.wire.primitives import NO_WAIT
 
 if TYPE_CHECKING:
+    from kio.schema.alter_client_quotas.v1.request import AlterClientQuotasRequest
+    from kio.schema.alter_client_quotas.v1.request import EntryData as QuotaEntry
+    from kio.schema.alter_configs.v2.request import AlterConfigsRequest
+    from kio.schema.incremental_alter_configs.v1.request import AlterConfigsResource, IncrementalAlterConfigsRequest
+
     from impl.server.context import RequestContext
     from impl.server.controller_node import ControllerNode
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kio.schema.assign_replicas_to_dirs.v0 import response as wire_response
-from kio.schema.assign_replicas_to_dirs.v0.request import AssignReplicasToDirsRequest
 from kio.schema.assign_replicas_to_dirs.v0.response import AssignReplicasToDirsResponse
-from kio.schema.broker_heartbeat.v2.request import BrokerHeartbeatRequest
 from kio.schema.errors import ErrorCode
 
 from impl.wire.primitives import NO_WAIT
 
 if TYPE_CHECKING:
+    from kio.schema.assign_replicas_to_dirs.v0.request import AssignReplicasToDirsRequest
+    from kio.schema.broker_heartbeat.v2.request import BrokerHeartbeatRequest
+
     from impl.server.context import RequestContext
     from impl.server.controller_node import ControllerNode
 

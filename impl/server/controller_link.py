@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.api_versions.v4.request import ApiVersionsRequest
 from kio.schema.broker_heartbeat.v2.request import BrokerHeartbeatRequest
-from kio.schema.broker_heartbeat.v2.response import BrokerHeartbeatResponse
 from kio.schema.broker_registration.v4.request import BrokerRegistrationRequest, Listener
-from kio.schema.broker_registration.v4.response import BrokerRegistrationResponse
 from kio.schema.errors import ErrorCode
 
 from impl.controller.records import MetadataRecord, decode
@@ -31,6 +29,9 @@ from impl.wire.primitives import BrokerId, i16, i64, u16
 from impl.wire.records_payload import decode_batches
 
 if TYPE_CHECKING:
+    from kio.schema.broker_heartbeat.v2.response import BrokerHeartbeatResponse
+    from kio.schema.broker_registration.v4.response import BrokerRegistrationResponse
+
     from impl.server.broker import Broker
 
 METADATA_TOPIC_ID = "00000000-0000-0000-0000-000000000001"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kio.schema.allocate_producer_ids.v0.request import AllocateProducerIdsRequest
 from kio.schema.allocate_producer_ids.v0.response import AllocateProducerIdsResponse
 from kio.schema.errors import ErrorCode
 from kio.schema.types import ProducerId
@@ -12,6 +11,8 @@ from kio.schema.types import ProducerId
 from impl.wire.primitives import NO_WAIT, i32
 
 if TYPE_CHECKING:
+    from kio.schema.allocate_producer_ids.v0.request import AllocateProducerIdsRequest
+
     from impl.server.context import RequestContext
     from impl.server.controller_node import ControllerNode
 

@@ -5,12 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kio.schema.alter_partition.v3 import response as alter_response
-from kio.schema.alter_partition.v3.request import AlterPartitionRequest as WireAlterPartitionRequest
-from kio.schema.alter_partition.v3.request import PartitionData as AlterData
 from kio.schema.alter_partition.v3.response import AlterPartitionResponse as WireAlterPartitionResponse
-from kio.schema.broker_heartbeat.v2.request import BrokerHeartbeatRequest
 from kio.schema.broker_heartbeat.v2.response import BrokerHeartbeatResponse
-from kio.schema.broker_registration.v4.request import BrokerRegistrationRequest
 from kio.schema.broker_registration.v4.response import BrokerRegistrationResponse
 from kio.schema.errors import ErrorCode
 
@@ -32,6 +28,11 @@ from impl.wire.apis import ApiKey
 from impl.wire.primitives import NO_WAIT, BrokerId, i32, i64
 
 if TYPE_CHECKING:
+    from kio.schema.alter_partition.v3.request import AlterPartitionRequest as WireAlterPartitionRequest
+    from kio.schema.alter_partition.v3.request import PartitionData as AlterData
+    from kio.schema.broker_heartbeat.v2.request import BrokerHeartbeatRequest
+    from kio.schema.broker_registration.v4.request import BrokerRegistrationRequest
+
     from impl.server.context import RequestContext
     from impl.server.controller_node import ControllerNode
 

@@ -7,11 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from kio.schema.create_partitions.v3.request import CreatePartitionsRequest, CreatePartitionsTopic
 from kio.schema.create_partitions.v3.response import CreatePartitionsResponse, CreatePartitionsTopicResult
-from kio.schema.create_topics.v7.request import CreatableTopic, CreateTopicsRequest
 from kio.schema.create_topics.v7.response import CreatableTopicConfigs, CreatableTopicResult, CreateTopicsResponse
-from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopicState
 from kio.schema.delete_topics.v6.response import DeletableTopicResult, DeleteTopicsResponse
 from kio.schema.errors import ErrorCode
 
@@ -20,6 +17,10 @@ from impl.server.topic_settings import settings_of
 from impl.wire.primitives import NO_WAIT, TopicName, i8, i16, i32, topic_uuid
 
 if TYPE_CHECKING:
+    from kio.schema.create_partitions.v3.request import CreatePartitionsRequest, CreatePartitionsTopic
+    from kio.schema.create_topics.v7.request import CreatableTopic, CreateTopicsRequest
+    from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopicState
+
     from impl.server.context import RequestContext
     from impl.server.controller_node import ControllerNode
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import attrs
-from kio.schema.delete_records.v2.request import DeleteRecordsRequest
 from kio.schema.delete_records.v2.response import (
     DeleteRecordsPartitionResult,
     DeleteRecordsResponse,
@@ -25,6 +24,8 @@ from impl.server.produce import INTERNAL_TOPICS
 from impl.wire.primitives import NO_WAIT, i32, i64, to_millis
 
 if TYPE_CHECKING:
+    from kio.schema.delete_records.v2.request import DeleteRecordsRequest
+
     from impl.server.broker import Broker
     from impl.server.context import RequestContext
 

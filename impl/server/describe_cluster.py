@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from kio.schema.describe_cluster.v2.request import DescribeClusterRequest
 from kio.schema.describe_cluster.v2.response import DescribeClusterBroker, DescribeClusterResponse
 from kio.schema.describe_topic_partitions.v0 import response as partitions_response
-from kio.schema.describe_topic_partitions.v0.request import DescribeTopicPartitionsRequest
 from kio.schema.describe_topic_partitions.v0.response import (
     DescribeTopicPartitionsResponse,
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
 from kio.schema.errors import ErrorCode
-from kio.schema.list_config_resources.v1.request import ListConfigResourcesRequest
 from kio.schema.list_config_resources.v1.response import ConfigResource, ListConfigResourcesResponse
 
 from impl.controller.configs import ConfigResourceType
@@ -34,6 +31,10 @@ from impl.wire.primitives import NO_WAIT, BrokerId, TopicName, i8, i32, topic_uu
 from impl.wire.unions import UNASKED
 
 if TYPE_CHECKING:
+    from kio.schema.describe_cluster.v2.request import DescribeClusterRequest
+    from kio.schema.describe_topic_partitions.v0.request import DescribeTopicPartitionsRequest
+    from kio.schema.list_config_resources.v1.request import ListConfigResourcesRequest
+
     from impl.server.broker import Broker
     from impl.server.context import RequestContext
 

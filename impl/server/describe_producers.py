@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kio.schema.describe_producers.v0.request import DescribeProducersRequest
 from kio.schema.describe_producers.v0.response import (
     DescribeProducersResponse,
     PartitionResponse,
@@ -19,6 +18,8 @@ from impl.server.authorization import Operation, ResourceType
 from impl.wire.primitives import NO_WAIT, i32, i64
 
 if TYPE_CHECKING:
+    from kio.schema.describe_producers.v0.request import DescribeProducersRequest
+
     from impl.server.broker import Broker
     from impl.server.context import RequestContext
 

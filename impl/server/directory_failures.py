@@ -16,7 +16,6 @@ from uuid import UUID
 import trio
 from kio.schema.assign_replicas_to_dirs.v0 import request as wire_request
 from kio.schema.assign_replicas_to_dirs.v0.request import AssignReplicasToDirsRequest
-from kio.schema.assign_replicas_to_dirs.v0.response import AssignReplicasToDirsResponse
 from kio.schema.errors import ErrorCode
 
 from impl.server.partitions import Partition
@@ -25,6 +24,8 @@ from impl.wire.channel import NoAnswerError, UnreachableError
 from impl.wire.primitives import BrokerId, i32, i64, topic_uuid
 
 if TYPE_CHECKING:
+    from kio.schema.assign_replicas_to_dirs.v0.response import AssignReplicasToDirsResponse
+
     from impl.server.broker import Broker
 
 TopicPartition = tuple[str, int]

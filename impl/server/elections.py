@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from kio.schema.elect_leaders.v2 import response as elect_response
-from kio.schema.elect_leaders.v2.request import ElectLeadersRequest
 from kio.schema.elect_leaders.v2.response import ElectLeadersResponse
 from kio.schema.errors import ErrorCode
 
 from impl.wire.primitives import NO_WAIT, TopicName, i32
 
 if TYPE_CHECKING:
+    from kio.schema.elect_leaders.v2.request import ElectLeadersRequest
+
     from impl.server.context import RequestContext
     from impl.server.controller_node import ControllerNode
 

@@ -11,15 +11,17 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
-from kio.schema.errors import ErrorCode
 
 from impl.wire.apis import ApiKey, canonical_response_class
 from impl.wire.fetch_messages import FetchRequest, fetch_error
 from impl.wire.produce_messages import ProduceRequest, produce_error
 from impl.wire.versions import blank, item_class, plain_fields
+
+if TYPE_CHECKING:
+    from kio.schema.errors import ErrorCode
 
 _ERROR_FIELDS: Final = ("error_code", "partition_error_code")
 

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 import trio
-from kio.schema.errors import ErrorCode
 
 from impl.wire.apis import ApiKey
 
 if TYPE_CHECKING:
+    from kio.schema.errors import ErrorCode
+
     from impl.server.interference import Interference
 
 UNLIMITED: Final = math.inf

@@ -20,12 +20,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import partial
 from random import Random
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
 import attrs
 import trio
-from kio.schema.errors import ErrorCode
 
 from impl.server.connection import Connection, RefusedError
 from impl.server.context import Handler, RequestContext
@@ -33,6 +32,9 @@ from impl.server.injections import Disconnection, Failure, Hold, Injection, Slow
 from impl.server.links import Links
 from impl.server.request_parts import NameOf, evolved, merge, replace, split
 from impl.wire.apis import ApiKey
+
+if TYPE_CHECKING:
+    from kio.schema.errors import ErrorCode
 
 I = TypeVar("I", bound=Injection)  # noqa: E741 - an injection
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 import trio
 from kio.schema.alter_partition.v3 import request as wire_request
 from kio.schema.alter_partition.v3.request import AlterPartitionRequest as WireRequest
-from kio.schema.alter_partition.v3.response import AlterPartitionResponse as WireResponse
 from kio.schema.errors import ErrorCode
 
 from impl.partition.messages import AlterPartitionRequest, AlterPartitionResponse
@@ -24,6 +23,8 @@ from impl.wire.channel import NoAnswerError, UnreachableError
 from impl.wire.primitives import BrokerId, i32, i64, topic_uuid
 
 if TYPE_CHECKING:
+    from kio.schema.alter_partition.v3.response import AlterPartitionResponse as WireResponse
+
     from impl.server.broker import Broker
 
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kio.schema.alter_replica_log_dirs.v2 import response as alter_response
-from kio.schema.alter_replica_log_dirs.v2.request import AlterReplicaLogDirsRequest
 from kio.schema.alter_replica_log_dirs.v2.response import AlterReplicaLogDirsResponse
 from kio.schema.describe_log_dirs.v5 import response as describe_response
-from kio.schema.describe_log_dirs.v5.request import DescribeLogDirsRequest
 from kio.schema.describe_log_dirs.v5.response import DescribeLogDirsResponse
 from kio.schema.errors import ErrorCode
 
@@ -19,6 +17,9 @@ from impl.storage.log_directory import LogDirectory
 from impl.wire.primitives import NO_WAIT, TopicName, i32, i64
 
 if TYPE_CHECKING:
+    from kio.schema.alter_replica_log_dirs.v2.request import AlterReplicaLogDirsRequest
+    from kio.schema.describe_log_dirs.v5.request import DescribeLogDirsRequest
+
     from impl.server.broker import Broker
     from impl.server.context import RequestContext
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 
 from kio.schema.create_topics.v7.request import CreatableTopic, CreateTopicsRequest
 from kio.schema.errors import ErrorCode
-from kio.schema.metadata.v13.request import MetadataRequestTopic
 from kio.schema.metadata.v13.response import (
     MetadataResponseBroker,
     MetadataResponsePartition,
@@ -29,6 +28,8 @@ from impl.wire.primitives import NO_WAIT, BrokerId, TopicName, i16, i32, millis,
 from impl.wire.unions import UNASKED, AnyMetadataRequest, AnyMetadataResponse
 
 if TYPE_CHECKING:
+    from kio.schema.metadata.v13.request import MetadataRequestTopic
+
     from impl.server.broker import Broker
     from impl.server.context import RequestContext
 

@@ -14,10 +14,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kio.schema.errors import ErrorCode
 from kio.schema.list_offsets.v11 import response as list_response
-from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffsetsRequest
 from kio.schema.list_offsets.v11.response import ListOffsetsResponse
 from kio.schema.offset_for_leader_epoch.v4 import response as epoch_response
-from kio.schema.offset_for_leader_epoch.v4.request import OffsetForLeaderEpochRequest, OffsetForLeaderPartition
 from kio.schema.offset_for_leader_epoch.v4.response import OffsetForLeaderEpochResponse
 
 from impl.partition.messages import EpochEndOffset
@@ -27,6 +25,9 @@ from impl.wire.primitives import NO_WAIT, i32, i64
 from impl.wire.records import RecordError
 
 if TYPE_CHECKING:
+    from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffsetsRequest
+    from kio.schema.offset_for_leader_epoch.v4.request import OffsetForLeaderEpochRequest, OffsetForLeaderPartition
+
     from impl.server.broker import Broker
     from impl.server.context import RequestContext
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 import trio
 from kio.schema.allocate_producer_ids.v0.request import AllocateProducerIdsRequest
 from kio.schema.errors import ErrorCode
-from kio.schema.init_producer_id.v5.request import InitProducerIdRequest
 from kio.schema.init_producer_id.v5.response import InitProducerIdResponse
 from kio.schema.types import ProducerId
 
@@ -22,6 +21,8 @@ from impl.wire.channel import NoAnswerError, UnreachableError
 from impl.wire.primitives import NO_WAIT, BrokerId, i16, i64
 
 if TYPE_CHECKING:
+    from kio.schema.init_producer_id.v5.request import InitProducerIdRequest
+
     from impl.server.broker import Broker
     from impl.server.context import RequestContext
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kio.schema.describe_quorum.v2 import response as quorum_response
-from kio.schema.describe_quorum.v2.request import DescribeQuorumRequest
 from kio.schema.describe_quorum.v2.response import DescribeQuorumResponse, ReplicaState
 from kio.schema.errors import ErrorCode
-from kio.schema.update_features.v2.request import FeatureUpdateKey, UpdateFeaturesRequest
 from kio.schema.update_features.v2.response import UpdateFeaturesResponse
 
 from impl.server.api_versions import FEATURES
 from impl.wire.primitives import NO_WAIT, BrokerId, TopicName, i32, i64, u16
 
 if TYPE_CHECKING:
+    from kio.schema.describe_quorum.v2.request import DescribeQuorumRequest
+    from kio.schema.update_features.v2.request import FeatureUpdateKey, UpdateFeaturesRequest
+
     from impl.server.context import RequestContext
     from impl.server.controller_node import ControllerNode
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from kio.schema.describe_client_quotas.v1.request import ComponentData, DescribeClientQuotasRequest
 from kio.schema.describe_client_quotas.v1.response import (
     DescribeClientQuotasResponse,
     EntityData,
@@ -22,6 +21,8 @@ from impl.server.forwarding import forwarding, on_cluster
 from impl.wire.primitives import NO_WAIT, f64
 
 if TYPE_CHECKING:
+    from kio.schema.describe_client_quotas.v1.request import ComponentData, DescribeClientQuotasRequest
+
     from impl.server.broker import Broker
     from impl.server.context import RequestContext
 

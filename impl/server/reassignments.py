@@ -4,28 +4,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kio.schema.alter_partition_reassignments.v1.request import (
-    AlterPartitionReassignmentsRequest,
-    ReassignablePartition,
-)
 from kio.schema.alter_partition_reassignments.v1.response import (
     AlterPartitionReassignmentsResponse,
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
 from kio.schema.errors import ErrorCode
-from kio.schema.list_partition_reassignments.v0.request import ListPartitionReassignmentsRequest
 from kio.schema.list_partition_reassignments.v0.response import (
     ListPartitionReassignmentsResponse,
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
 )
-from kio.schema.unregister_broker.v0.request import UnregisterBrokerRequest
 from kio.schema.unregister_broker.v0.response import UnregisterBrokerResponse
 
 from impl.wire.primitives import NO_WAIT, BrokerId, TopicName, i32
 
 if TYPE_CHECKING:
+    from kio.schema.alter_partition_reassignments.v1.request import (
+        AlterPartitionReassignmentsRequest,
+        ReassignablePartition,
+    )
+    from kio.schema.list_partition_reassignments.v0.request import ListPartitionReassignmentsRequest
+    from kio.schema.unregister_broker.v0.request import UnregisterBrokerRequest
+
     from impl.server.context import RequestContext
     from impl.server.controller_node import ControllerNode
 

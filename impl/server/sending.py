@@ -7,12 +7,14 @@ other stream they are read a piece at a time, so that a slow reader never costs 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-
-import trio
+from typing import TYPE_CHECKING
 
 from impl.ports.network import send_all, send_file, sends_files
 from impl.wire.fields import Buffer, Part
 from impl.wire.lazy import LazyRecords
+
+if TYPE_CHECKING:
+    import trio
 
 SMALL_PART = 32 << 10
 """Bytes up to which copying a part of an answer is cheaper than sending it by itself."""

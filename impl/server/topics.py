@@ -12,14 +12,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
-from kio.schema.create_partitions.v3.request import CreatePartitionsRequest
 from kio.schema.create_partitions.v3.response import CreatePartitionsResponse, CreatePartitionsTopicResult
-from kio.schema.create_topics.v7.request import CreateTopicsRequest
 from kio.schema.create_topics.v7.response import CreatableTopicResult, CreateTopicsResponse
-from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopicState
 from kio.schema.delete_topics.v6.response import DeletableTopicResult, DeleteTopicsResponse
 from kio.schema.errors import ErrorCode
-from kio.schema.types import TopicName
 
 from impl.server.authorization import Operation, ResourceType
 from impl.server.error_answers import error_answer
@@ -28,6 +24,11 @@ from impl.wire.channel import NoAnswerError, UnreachableError
 from impl.wire.primitives import NO_WAIT, i16, i32
 
 if TYPE_CHECKING:
+    from kio.schema.create_partitions.v3.request import CreatePartitionsRequest
+    from kio.schema.create_topics.v7.request import CreateTopicsRequest
+    from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopicState
+    from kio.schema.types import TopicName
+
     from impl.server.broker import Broker
     from impl.server.context import RequestContext
 

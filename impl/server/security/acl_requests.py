@@ -6,11 +6,8 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
-from kio.schema.create_acls.v3.request import AclCreation, CreateAclsRequest
 from kio.schema.create_acls.v3.response import AclCreationResult, CreateAclsResponse
-from kio.schema.delete_acls.v3.request import DeleteAclsFilter, DeleteAclsRequest
 from kio.schema.delete_acls.v3.response import DeleteAclsFilterResult, DeleteAclsMatchingAcl, DeleteAclsResponse
-from kio.schema.describe_acls.v3.request import DescribeAclsRequest
 from kio.schema.describe_acls.v3.response import AclDescription, DescribeAclsResource, DescribeAclsResponse
 from kio.schema.errors import ErrorCode
 
@@ -20,6 +17,10 @@ from impl.server.forwarding import forward
 from impl.wire.primitives import NO_WAIT, i8
 
 if TYPE_CHECKING:
+    from kio.schema.create_acls.v3.request import AclCreation, CreateAclsRequest
+    from kio.schema.delete_acls.v3.request import DeleteAclsFilter, DeleteAclsRequest
+    from kio.schema.describe_acls.v3.request import DescribeAclsRequest
+
     from impl.server.broker import Broker
     from impl.server.context import RequestContext
     from impl.server.controller_node import ControllerNode

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kio.schema.create_delegation_token.v3.request import CreateDelegationTokenRequest
 from kio.schema.errors import ErrorCode
 
 from impl.server.authorization import ANONYMOUS, Operation, ResourceType
 from impl.server.error_answers import error_answer
 
 if TYPE_CHECKING:
+    from kio.schema.create_delegation_token.v3.request import CreateDelegationTokenRequest
+
     from impl.server.broker import Broker
     from impl.server.context import RequestContext
 

@@ -26,14 +26,12 @@ import struct
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from enum import Enum, auto
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 import trio
 from kio.schema.errors import ErrorCode
-from kio.schema.sasl_authenticate.v2.request import SaslAuthenticateRequest
 from kio.schema.sasl_authenticate.v2.response import SaslAuthenticateResponse
-from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
 from kio.schema.sasl_handshake.v1.response import SaslHandshakeResponse
 from kio.static.primitive import i64Timedelta
 
@@ -51,6 +49,10 @@ from impl.wire.codecs import (
 )
 from impl.wire.frames import Payload
 from impl.wire.versions import convert
+
+if TYPE_CHECKING:
+    from kio.schema.sasl_authenticate.v2.request import SaslAuthenticateRequest
+    from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
 
 MIN_REAUTHENTICATION_INTERVAL_MS: Final = 1_000
 

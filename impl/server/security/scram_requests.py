@@ -8,12 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from kio.schema.alter_user_scram_credentials.v0.request import AlterUserScramCredentialsRequest
 from kio.schema.alter_user_scram_credentials.v0.response import (
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,
 )
-from kio.schema.describe_user_scram_credentials.v0.request import DescribeUserScramCredentialsRequest
 from kio.schema.describe_user_scram_credentials.v0.response import (
     CredentialInfo,
     DescribeUserScramCredentialsResponse,
@@ -27,6 +25,9 @@ from impl.server.error_answers import error_answer
 from impl.wire.primitives import NO_WAIT, i8, i32
 
 if TYPE_CHECKING:
+    from kio.schema.alter_user_scram_credentials.v0.request import AlterUserScramCredentialsRequest
+    from kio.schema.describe_user_scram_credentials.v0.request import DescribeUserScramCredentialsRequest
+
     from impl.server.broker import Broker
     from impl.server.context import RequestContext
     from impl.server.controller_node import ControllerNode
