@@ -182,9 +182,11 @@ class Cluster(Changes, Injections, Access):
             try:
                 await self._background.__aexit__(*error)
             finally:
-                for running in self._nodes.values():
-                    running.abandon()
-                self.host.close()
+                try:
+                    for running in self._nodes.values():
+                        running.abandon()
+                finally:
+                    self.host.close()
 
     async def _say_goodbye(self) -> None:
         """The brokers leave in good order, all at once and waiting for nobody, as far as they reach the controller."""

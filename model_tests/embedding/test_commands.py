@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,8 +28,16 @@ from tidegauge.screen import Screen
 def started(*words: object) -> Iterator[tuple[subprocess.Popen[str], dict[str, Any]]]:
     """A command that runs, and what it said when it was ready."""
     command = [sys.executable, "-m", "tidegauge", *map(str, words), "--json"]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    with process:
+    with (
+        tempfile.TemporaryDirectory() as scratch,  # one that is killed leaves its files behind
+        subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "TMPDIR": scratch},
+        ) as process,
+    ):
         try:
             assert process.stdout is not None
             yield process, json.loads(process.stdout.readline())
