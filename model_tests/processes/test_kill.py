@@ -17,7 +17,7 @@ from random import Random
 import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
-from kafka.errors import KafkaError
+from kafka.errors import KafkaError, TopicAlreadyExistsError
 from kafka.record.memory_records import MemoryRecords
 
 from model_tests.processes.cluster import Processes
@@ -96,20 +96,22 @@ class Load:
 
 
 def create_topic(cluster: Processes, partitions: int, replicas: int, **config: str) -> None:
-    admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap)
+    topic = NewTopic(TOPIC, partitions, replicas, topic_configs={k.replace("_", "."): v for k, v in config.items()})
     deadline = time.monotonic() + PATIENCE_S
     while True:
+        # Not every broker may have joined yet, and a client that was told so too early does not ask again.
         try:
-            topic = NewTopic(
-                TOPIC, partitions, replicas, topic_configs={k.replace("_", "."): v for k, v in config.items()}
-            )
-            admin.create_topics([topic])
-            break
+            admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap, request_timeout_ms=2_000)
+            try:
+                admin.create_topics([topic])
+                return
+            finally:
+                admin.close()
+        except TopicAlreadyExistsError:
+            return
         except KafkaError:
-            # Not every broker may have joined yet.
             assert time.monotonic() < deadline, "the topic cannot be created"
             time.sleep(0.1)
-    admin.close()
 
 
 def read(cluster: Processes, partition: int) -> dict[int, bytes]:
