@@ -76,8 +76,21 @@ def test_a_broker_that_has_waited_long_enough_leaves_last() -> None:
     assert (walk.state.controller.leader, walk.state.controller.elr) == (NONE, (0,))
 
 
-def test_every_reachable_state_satisfies_every_invariant() -> None:
-    exploration = explore(MODELS["controlled-shutdown"].machine)
+@pytest.mark.parametrize(
+    "machine",
+    [
+        MODELS["controlled-shutdown"].machine,
+        ControlledShutdown(
+            brokers=2,
+            max_records=1,
+            min_insync_replicas=2,
+            bounds=Bounds(shrinks=0, lapses=0, controlled_shutdowns=1),
+        ),
+    ],
+    ids=["while the ISR changes", "with eligible leaders"],
+)
+def test_every_reachable_state_satisfies_every_invariant(machine: ControlledShutdown) -> None:
+    exploration = explore(machine)
     assert exploration.complete
     assert exploration.holds, exploration.violations[0]
     assert not exploration.unreached
