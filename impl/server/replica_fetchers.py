@@ -1,10 +1,12 @@
 """The fetchers: this broker's replicas as followers, pulling from their leaders.
 
-There are two fetchers for each leader, on connections of their own. The quiet one's request carries every partition
-that follows the leader, and waits there until one of them has news. What a request costs grows with its partitions, so
-that where there are many those that had records of late, `MOST_BUSY` at most, go by the busy one: what is produced to
-them does not wait until all the others have been looked at. A partition leaves the busy fetcher when another one takes
-its place or its leader changes.
+There are up to three fetchers for each leader, on connections of their own. The quiet one's request carries every
+partition that follows the leader, and waits there until one of them has news. What a request costs grows with its
+partitions, so that where there are many those that had records of late, `MOST_BUSY` at most, go by the busy one: what
+is produced to them does not wait until all the others have been looked at. A partition leaves the busy fetcher when
+another one takes its place or its leader changes. A partition that is given a leader while the quiet fetcher's request
+waits there goes by a third one, in requests that wait for a moment only, until the quiet one takes it over: what is
+produced to a new topic does not wait for the others to have news.
 
 A partition has at most one fetch on its way in each leader epoch. When the leader changes, the new one's fetcher takes
 the partition at once, whatever becomes of the fetch to the old one; the replica's core knows an answer that comes too
@@ -41,11 +43,16 @@ MOST_BUSY: Final = 32
 """Partitions of a leader that the busy fetcher takes."""
 
 
+NEWCOMERS_WAIT_MS: Final = 20
+"""How long the requests of newcomers are held, and so the quiet fetcher at most before it takes them over."""
+
+
 class Lane(Enum):
-    """Which of the two fetchers of a leader."""
+    """Which of a leader's fetchers."""
 
     QUIET = ""
     BUSY = "busy"
+    NEW = "new"
 
 
 class ReplicaFetchers:
@@ -57,15 +64,24 @@ class ReplicaFetchers:
         """What each fetcher sleeps on."""
         self._busy: dict[int, dict[TopicPartition, None]] = {}
         """Leader -> partitions of the busy fetcher, those that had records last at the end."""
+        self._newcomers: dict[int, dict[TopicPartition, None]] = {}
+        """Leader -> partitions that the quiet fetcher is to take over."""
+        self._on_their_way: dict[tuple[int, Lane], trio.Event] = {}
+        """Set when the request of a fetcher ends that waits for its answer."""
         self._not_before: dict[TopicPartition, float] = {}
 
     def leader_changed(self, partition: Partition) -> None:
         """A partition has a new leader epoch: its fetch is due."""
         self._not_before.pop(partition.key, None)
-        for busy in self._busy.values():
-            busy.pop(partition.key, None)
+        for apart in (*self._busy.values(), *self._newcomers.values()):
+            apart.pop(partition.key, None)
         leader = partition.replica.leader
-        if self._broker.timers and leader not in (NO_LEADER, self._broker.id):
+        if not self._broker.timers or leader in (NO_LEADER, self._broker.id):
+            return
+        if (leader, Lane.QUIET) in self._on_their_way:
+            self._newcomers.setdefault(leader, {})[partition.key] = None
+            self._wake(leader, Lane.NEW)
+        else:
             self._wake(leader, Lane.QUIET)
 
     def busy(self, leader: int) -> tuple[TopicPartition, ...]:
@@ -84,21 +100,39 @@ class ReplicaFetchers:
         """Fetch from `leader` for as long as the broker runs."""
         while True:
             await self._broker.clock.until_running()
+            if lane is Lane.QUIET:
+                await self._take_over(leader)
             due = self._due(leader, lane)
             if not due:
                 with trio.CancelScope(deadline=self._next_due(leader, lane)):
                     await self._fetchers[leader, lane].wait()
                 self._fetchers[leader, lane] = trio.Event()
-            elif not await self.fetch(leader, due, self._broker.config.replica_fetch_wait_max_ms, lane=lane):
-                self._put_off(due)
+                continue
+            answered = self._on_their_way[leader, lane] = trio.Event()
+            try:
+                if not await self.fetch(leader, due, self._max_wait_ms(lane), lane=lane):
+                    self._put_off(due)
+            finally:
+                del self._on_their_way[leader, lane]
+                answered.set()
+
+    def _max_wait_ms(self, lane: Lane) -> int:
+        longest = self._broker.config.replica_fetch_wait_max_ms
+        return min(NEWCOMERS_WAIT_MS, longest) if lane is Lane.NEW else longest
+
+    async def _take_over(self, leader: int) -> None:
+        """The quiet fetcher gets the newcomers, as soon as their request is answered."""
+        if self._newcomers.pop(leader, None) and (answered := self._on_their_way.get((leader, Lane.NEW))) is not None:
+            await answered.wait()
 
     def _followed(self, leader: int, lane: Lane) -> list[Partition]:
         """The partitions of a fetcher for which no answer is awaited."""
-        busy = self._busy.get(leader, {})
-        if lane is Lane.BUSY:
-            chosen = [p for key in busy if (p := self._broker.partitions.get(*key)) is not None]
+        busy, new = self._busy.get(leader, {}), self._newcomers.get(leader, {})
+        if lane is Lane.QUIET:
+            chosen = [p for p in self._broker.partitions if p.key not in busy and p.key not in new]
         else:
-            chosen = [p for p in self._broker.partitions if p.key not in busy]
+            keys = busy if lane is Lane.BUSY else new
+            chosen = [p for key in keys if (p := self._broker.partitions.get(*key)) is not None]
         return [p for p in chosen if p.replica.leader == leader and not p.awaits_answer()]
 
     def _due(self, leader: int, lane: Lane) -> list[Partition]:

@@ -41,6 +41,23 @@ async def test_a_partition_with_records_is_fetched_apart_from_the_quiet_ones() -
 
 
 @simulated
+async def test_a_new_topic_does_not_wait_for_the_quiet_ones() -> None:
+    async with Cluster(brokers=3, seed=1) as cluster, cluster.client() as client:
+        await cluster.create_topic("a")
+        for nth in range(6):
+            await trio.sleep(0.07 * nth)
+            await cluster.create_topic(f"t{nth}", assignments=[[0, 1, 2]])
+            begun = trio.current_time()
+            await client.produce(f"t{nth}", b"x")
+            assert trio.current_time() - begun < 0.1
+        await trio.sleep(1)
+        for nth in range(6):
+            hosted = cluster.broker(1).partitions.get(f"t{nth}", 0)
+            assert hosted is not None
+            assert len(hosted.outstanding) == 1, "the quiet fetcher has taken it over"
+
+
+@simulated
 async def test_few_partitions_are_fetched_together() -> None:
     async with Cluster(brokers=3, seed=1) as cluster, cluster.client() as client:
         await cluster.create_topic("t", assignments=[[0, 1, 2]] * FEW)
