@@ -19,7 +19,7 @@ from impl.partition.messages import Appended
 from impl.server.authorization import Operation, ResourceType
 from impl.server.connection import RefusedError
 from impl.server.partitions import Partition
-from impl.storage.validation import RefusedRecord
+from impl.storage.validation import RecordsRefusedError, RefusedRecord
 from impl.wire.fields import Buffer
 from impl.wire.produce_messages import (
     NodeEndpoint,
@@ -174,6 +174,8 @@ def _append(
             _append_here(broker, partition, checked(records, context.api_version), acks, append)
         except (RecordError, OSError) as error:
             append.error, append.message = broker.partitions.storage_failed(partition, error), str(error)
+            if isinstance(error, RecordsRefusedError):
+                append.record_errors = error.record_errors
 
 
 def checked(records: Buffer | None, version: int) -> Buffer:
@@ -193,9 +195,9 @@ def checked(records: Buffer | None, version: int) -> Buffer:
 
 
 def _append_here(broker: Broker, partition: Partition, batches: Buffer, acks: int, append: _Append) -> None:
-    replica, base_offset = partition.replica, partition.log.log_end_offset
+    replica, base_offset, now_ms = partition.replica, partition.log.log_end_offset, broker.clock.now_ms()
     try:
-        result = replica.append(batches, acks, broker.clock.now_ms())
+        result = replica.append(batches, acks, now_ms)
     except OSError:
         if partition.log.log_end_offset > base_offset:
             # Written and not synced: what is answered has to say that a restart may find the records.
@@ -204,7 +206,8 @@ def _append_here(broker: Broker, partition: Partition, batches: Buffer, acks: in
     if isinstance(result, Appended):
         append.appended = result
         append.error = None if acks == ACKS_ALL else ErrorCode.none
-        if not result.repeated:
+        if not result.repeated:  # a repeat has the time of its first append, which is not kept
+            append.log_append_time_ms = partition.log.append_time_ms(now_ms)
             broker.tracer.replica(
                 "Append",
                 partition.topic,

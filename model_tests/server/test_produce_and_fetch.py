@@ -160,6 +160,26 @@ async def test_a_partition_takes_one_intact_batch(
 
 
 @simulated
+async def test_a_producer_is_told_the_time_that_the_broker_stamped() -> None:
+    for kind, stamps in (("LogAppendTime", True), ("CreateTime", False)):
+        async with asking(config={"log.message.timestamp.type": kind}) as asker:
+            produced = await asker.produce(GOOD)
+            (stored,) = decode_batches(in_memory((await asker.fetch(0)).records))
+            assert produced.log_append_time_ms == (stored.timestamp if stamps else -1)
+            assert stored.timestamp == (asker.cluster.broker(0).clock.now_ms() if stamps else 7)
+
+
+@simulated
+async def test_a_producer_is_told_which_records_were_refused_and_why() -> None:
+    async with asking(config={"log.cleanup.policy": "compact"}) as asker:
+        keyed_and_not = build_batch([Record(0, 7, b"k", b"v"), Record(1, 7, None, b"v"), Record(2, 7, None, b"v")])
+        produced = await asker.produce(keyed_and_not)
+        assert produced.error_code is ErrorCode.invalid_record
+        assert [refused.batch_index for refused in produced.record_errors] == [1, 2]
+        assert "no key" in (produced.record_errors[0].message or "")
+
+
+@simulated
 async def test_whoever_asks_the_wrong_broker_is_told_the_right_one() -> None:
     async with asking(brokers=2) as asker:
         for version in (9, 10, 13):
