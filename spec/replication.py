@@ -190,10 +190,6 @@ class Replication(Machine[State]):
         """The answer to a fetch that cannot be served."""
         return FetchResponse(request, error)
 
-    def with_history(self, leader: Replica, response: FetchResponse) -> FetchResponse:
-        """The answer with what only the prover needs."""
-        return response
-
     def divergence(self, leader: Replica, request: FetchRequest, epoch: int, end_offset: int) -> FetchResponse:
         """The answer to a follower whose log has left the leader's (KIP-595)."""
         return FetchResponse(

@@ -230,8 +230,9 @@ def fetched(machine: Machine, state: State, request: FetchRequest, records: int)
         state = noted(machine, state, request)
     leader = state.replicas[broker]
     answer = leader.log[request.offset : request.offset + records]
-    response = FetchResponse(request, records=answer, high_watermark=leader.high_watermark, log_start=leader.log_start)
-    return state, machine.with_history(leader, response)
+    return state, FetchResponse(
+        request, records=answer, high_watermark=leader.high_watermark, log_start=leader.log_start
+    )
 
 
 def noted(machine: Machine, state: State, request: FetchRequest) -> State:

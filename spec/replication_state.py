@@ -101,7 +101,7 @@ class FetchResponse:
     log_start: int = 0
     """Of the leader, where logs have a start (`spec.retention`)."""
     below: Log = ()
-    """What the records were below the offset at which a log without records starts: for the prover."""
+    """What the records below the leader's log start were; all but the epoch of the last one is for the prover."""
 
 
 @attrs.frozen(order=True)
@@ -185,7 +185,7 @@ class Replica:
 
     @property
     def last_epoch(self) -> int:
-        return self.log[-1].epoch if len(self.log) > self.log_start else NONE
+        return self.log[-1].epoch if self.log else NONE
 
     @property
     def maximal_isr(self) -> tuple[int, ...]:

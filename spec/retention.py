@@ -148,25 +148,27 @@ class Retention(Replication):
     # --- rules of the leader -----------------------------------------------------------------------------------------
 
     def fetch_error(self, leader: Replica, broker: int, request: FetchRequest) -> Error:
-        """What lies below the log start cannot be served; nor can an empty log that begins beyond the leader's end."""
+        """What lies below the log start cannot be served."""
         if error := super().fetch_error(leader, broker, request):
             return error
-        beyond = request.last_fetched_epoch == NONE and request.offset > leader.log_end_offset
-        return Error.OFFSET_OUT_OF_RANGE if request.offset < leader.log_start or beyond else Error.OK
+        return Error.OFFSET_OUT_OF_RANGE if request.offset < leader.log_start else Error.OK
 
     def diverging_epoch(self, leader: Replica, request: FetchRequest) -> tuple[int, int] | None:
-        """As before, by the epochs of the records that the leader has; (-1, log start) when all of them are later."""
-        if request.last_fetched_epoch == NONE:
+        """As before, by the epochs that the leader knows; (-1, log start) when all of them are later."""
+        if request.offset == 0:
             return None
-        epoch, end_offset = self.end_offset_above_start(leader, request.last_fetched_epoch)
+        epoch, end_offset = self.known_end_offset(leader, request.last_fetched_epoch)
         if epoch < request.last_fetched_epoch or end_offset < request.offset:
             return epoch, end_offset
         return None
 
-    def end_offset_above_start(self, replica: Replica, epoch: int) -> tuple[int, int]:
-        """As `end_offset_for_epoch`, of the records that are left; (-1, log start) if none is of so early an epoch."""
+    def known_end_offset(self, replica: Replica, epoch: int) -> tuple[int, int]:
+        """As `end_offset_for_epoch`, by the records that are left and the epoch of the last one that is gone.
+
+        (-1, log start) if all of these are later.
+        """
         found, end_offset = self.end_offset_for_epoch(replica.log, epoch)
-        return (found, end_offset) if end_offset > replica.log_start else (NONE, replica.log_start)
+        return (found, end_offset) if end_offset and end_offset >= replica.log_start else (NONE, replica.log_start)
 
     def refusal(self, leader: Replica, request: FetchRequest, error: Error) -> FetchResponse:
         """A follower that is out of range learns where to start over."""
@@ -176,23 +178,14 @@ class Retention(Replication):
 
     def divergence(self, leader: Replica, request: FetchRequest, epoch: int, end_offset: int) -> FetchResponse:
         response = super().divergence(leader, request, epoch, end_offset)
-        return attrs.evolve(response, below=leader.log[: leader.log_start]) if epoch == NONE else response
-
-    def with_history(self, leader: Replica, response: FetchResponse) -> FetchResponse:
-        """A log without records takes on its leader's history."""
-        if response.request.last_fetched_epoch != NONE:
-            return response
-        return attrs.evolve(response, below=leader.log[: response.request.offset])
+        return attrs.evolve(response, below=leader.log[: leader.log_start])
 
     # --- rules of the follower ---------------------------------------------------------------------------------------
 
     def answered(self, follower: Replica, response: FetchResponse) -> Replica:
         """As before; a follower that cannot go on starts over, and one that can moves to its leader's log start."""
-        nothing_in_common = response.diverging_end_offset != NONE and response.diverging_epoch == NONE
-        if response.error is Error.OFFSET_OUT_OF_RANGE or nothing_in_common:
+        if response.error is Error.OFFSET_OUT_OF_RANGE or self.nothing_in_common(follower, response):
             return self.started_over(follower, response)
-        if response.below and not response.error:
-            follower = attrs.evolve(follower, log=response.below)
         follower = super().answered(follower, response)
         if response.error or response.diverging_end_offset != NONE:
             return follower
@@ -200,13 +193,20 @@ class Retention(Replication):
         log_start = max(follower.log_start, min(response.log_start, high_watermark))
         return attrs.evolve(follower, high_watermark=high_watermark, log_start=log_start)
 
+    def nothing_in_common(self, follower: Replica, response: FetchResponse) -> bool:
+        """Whether the logs have parted before all that one of them still knows."""
+        if response.diverging_end_offset == NONE:
+            return False
+        own_epoch, _ = self.known_end_offset(follower, response.diverging_epoch)
+        return NONE in (response.diverging_epoch, own_epoch)
+
     def truncation_offset(self, follower: Replica, epoch: int, end_offset: int) -> int:
-        """How far the logs agree, by the records that the follower has."""
-        own_epoch, own_end = self.end_offset_above_start(follower, epoch)
+        """How far the logs agree, by what the follower knows of its own."""
+        own_epoch, own_end = self.known_end_offset(follower, epoch)
         return min(own_end, end_offset) if own_epoch == epoch else own_end
 
     def started_over(self, follower: Replica, response: FetchResponse) -> Replica:
-        """An empty log at the leader's log start, durable at once; what it starts after counts as committed."""
+        """No records from the leader's log start on, durable at once; what is below counts as committed."""
         start = response.log_start
         return attrs.evolve(
             follower,

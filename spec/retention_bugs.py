@@ -45,11 +45,10 @@ class TruncatesToItsOwnStart(Retention):
 
 
 @attrs.frozen
-class JudgesEmptyLogs(Retention):
-    """A log without records is held against the leader's epochs, and found to have left it."""
+class TrustsEmptyLogs(Retention):
+    """A log without records is taken for a prefix of every other, whatever its records were."""
 
     def diverging_epoch(self, leader: Replica, request: FetchRequest) -> tuple[int, int] | None:
-        epoch, end_offset = self.end_offset_above_start(leader, request.last_fetched_epoch)
-        if epoch < request.last_fetched_epoch or end_offset < request.offset:
-            return epoch, end_offset
-        return None
+        if request.offset == request.log_start:
+            return None
+        return super().diverging_epoch(leader, request)

@@ -42,12 +42,12 @@ class Follower(HighWatermark):
         if not self.accepts_fetch_response(fetch):
             return False
         if answer.error is ErrorCode.offset_out_of_range and answer.log_start_offset >= 0:
-            self.start_over(answer.log_start_offset)
+            self.start_over(answer.log_start_offset, answer.log_start_epoch)
             return True
         if answer.error is not ErrorCode.none:
             return False
         if answer.diverging_epoch is not None:
-            self.reconcile(answer.diverging_epoch)
+            self.reconcile(answer.diverging_epoch, answer)
             return True
         if answer.records:  # no producer is asked for: what the leader has appended is right (KAFKA-6003)
             self.log.append_as_follower(in_memory(answer.records))
@@ -59,16 +59,17 @@ class Follower(HighWatermark):
         """Whether the replica is still as it was when it sent `fetch` (KAFKA-18991)."""
         return fetch.leader_epoch == self.leader_epoch and fetch.fetch_offset == self.log_end_offset
 
-    def reconcile(self, diverging: EpochEndOffset) -> None:
-        """Give up what the leader does not have: all of it, where all that the leader still has is of later epochs."""
-        if diverging.epoch == NO_EPOCH:
-            self.start_over(diverging.end_offset)
+    def reconcile(self, diverging: EpochEndOffset, answer: FetchAnswer) -> None:
+        """Give up what the leader does not have: all of it, where the logs parted before all that one of them knows."""
+        own_epoch, _ = self.log.end_offset_for(diverging.epoch)
+        if NO_EPOCH in (diverging.epoch, own_epoch) and answer.log_start_offset >= 0:
+            self.start_over(answer.log_start_offset, answer.log_start_epoch)
         else:
             self.truncate(self.truncation_offset(diverging))
 
-    def start_over(self, log_start_offset: int) -> None:
-        """An empty log at the leader's log start: what is below is gone there, and counts as committed here."""
-        self.log.truncate_fully_and_start_at(log_start_offset)
+    def start_over(self, log_start_offset: int, log_start_epoch: int) -> None:
+        """No records, from the leader's log start on: what is below is gone there, and counts as committed here."""
+        self.log.truncate_fully_and_start_at(log_start_offset, epoch=log_start_epoch)
         self.high_watermark = log_start_offset
 
     def follow_log_start(self, leader_log_start_offset: int) -> None:

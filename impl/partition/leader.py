@@ -6,8 +6,9 @@ KIP-595). The leader therefore looks first whether the logs have parted, and bel
 not.
 
 Records below the log start are gone (DeleteRecords, retention). A follower that needs one of them is told where the log
-starts, and starts over there; one whose log is empty agrees with every leader. Each fetch also tells the follower's log
-start, by which the leader knows the *low watermark*: below it no replica has a record any more.
+starts, and of which epoch the last record before it was, and starts over there: by that epoch a log without records is
+still told from one of another history. Each fetch also tells the follower's log start, by which the leader knows the
+*low watermark*: below it no replica has a record any more.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ from kio.schema.errors import ErrorCode
 from impl.partition.isr import InSyncReplicas
 from impl.partition.log import Buffer, Records
 from impl.partition.messages import (
-    NO_EPOCH,
     UNKNOWN_BROKER_EPOCH,
     Appended,
     EpochEndOffset,
@@ -87,7 +87,11 @@ class Leader(InSyncReplicas):
         """
         error = self.fetch_error(fetch)
         if error is ErrorCode.offset_out_of_range:
-            return attrs.evolve(self._refusal(error), log_start_offset=self.log.log_start_offset)
+            return attrs.evolve(
+                self._refusal(error),
+                log_start_offset=self.log.log_start_offset,
+                log_start_epoch=self.log.log_start_epoch,
+            )
         if error is not ErrorCode.none:
             return self._refusal(error)
         diverging_epoch = self.diverging_epoch(fetch)
@@ -98,6 +102,7 @@ class Leader(InSyncReplicas):
                 diverging_epoch=diverging_epoch,
                 high_watermark=self.high_watermark,
                 log_start_offset=self.log.log_start_offset,
+                log_start_epoch=self.log.log_start_epoch,
             )
         self.update_follower(fetch, now_ms)
         return self._records(fetch.fetch_offset, max_bytes, self.log_end_offset, at_least_one=at_least_one)
@@ -111,17 +116,15 @@ class Leader(InSyncReplicas):
         remote = self.remote_replicas.get(fetch.replica_id)
         if not self.is_leader or remote is None or fetch.broker_epoch < remote.broker_epoch:
             return ErrorCode.not_leader_or_follower
-        is_beyond = fetch.last_fetched_epoch == NO_EPOCH and fetch.fetch_offset > self.log_end_offset
-        if fetch.fetch_offset < self.log.log_start_offset or is_beyond:
-            return ErrorCode.offset_out_of_range
-        return ErrorCode.none
+        below_start = fetch.fetch_offset < self.log.log_start_offset
+        return ErrorCode.offset_out_of_range if below_start else ErrorCode.none
 
     def diverging_epoch(self, fetch: FollowerFetch) -> EpochEndOffset | None:
         """Where the follower's log parts from this one, judged by its last record; None when it is a prefix.
 
-        (-1, log start offset) when every record here is of a later epoch.
+        (-1, log start offset) when everything known here is of a later epoch.
         """
-        if fetch.last_fetched_epoch == NO_EPOCH:
+        if fetch.fetch_offset == 0:
             return None
         epoch, end_offset = self.log.end_offset_for(fetch.last_fetched_epoch)
         if epoch == fetch.last_fetched_epoch and end_offset >= fetch.fetch_offset:

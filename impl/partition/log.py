@@ -26,12 +26,16 @@ class ReplicaLog(Protocol):
         """Offset of the first record that is kept."""
 
     @property
+    def log_start_epoch(self) -> int:
+        """Leader epoch of the last record below the log start; -1 when there was none."""
+
+    @property
     def log_end_offset(self) -> int:
         """Offset that the next record will get (LEO)."""
 
     @property
     def latest_epoch(self) -> int:
-        """Leader epoch of the last record; -1 when there is none."""
+        """Leader epoch of the last record, though it may be below the log start; -1 when there was none."""
 
     def end_offset_for(self, epoch: int) -> tuple[int, int]:
         """The largest epoch of the log that is <= `epoch`, and the offset at which it ends (KIP-101, KIP-279).
@@ -57,8 +61,8 @@ class ReplicaLog(Protocol):
     def truncate_to(self, offset: int) -> object:
         """Remove every record at or above `offset`."""
 
-    def truncate_fully_and_start_at(self, offset: int) -> object:
-        """Remove every record; the log starts and ends at `offset`."""
+    def truncate_fully_and_start_at(self, offset: int, *, epoch: int = -1) -> object:
+        """Remove every record; the log starts and ends at `offset`, after a record of this epoch."""
 
     def delete_records_before(self, offset: int) -> object:
         """Remove every record below `offset`: the log start moves there, never back."""

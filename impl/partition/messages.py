@@ -13,7 +13,7 @@ from impl.partition.registration import PartitionRegistration
 UNKNOWN_BROKER_EPOCH: Final = -1
 UNKNOWN_OFFSET: Final = -1
 NO_EPOCH: Final = -1
-"""Of the last record, in a log without records."""
+"""Of the last record, in a log that has never had one."""
 
 
 @attrs.frozen
@@ -67,6 +67,8 @@ class FetchAnswer:
     diverging_epoch: EpochEndOffset | None = None
     high_watermark: int = UNKNOWN_OFFSET
     log_start_offset: int = UNKNOWN_OFFSET
+    log_start_epoch: int = NO_EPOCH
+    """The epoch of the last record below the leader's log start, in answers to followers that may start over there."""
     records: Records = b""
 
     @property

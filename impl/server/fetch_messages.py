@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import attrs
 from kio.schema.errors import ErrorCode
 
-from impl.partition.messages import EpochEndOffset, FetchAnswer, FollowerFetch
+from impl.partition.messages import NO_EPOCH, EpochEndOffset, FetchAnswer, FollowerFetch
 from impl.wire.fetch_messages import (
     CONSUMER,
     FetchPartition,
@@ -142,6 +142,9 @@ def fetched(answered: AnsweredPartition) -> PartitionFetched:
         answered.preferred_read_replica,
         answer.records,
     )
+    if answer.log_start_epoch != NO_EPOCH:
+        # As a quorum's leader tells where to begin anew (KIP-630), for which Kafka has this field.
+        message.snapshot_end_offset, message.snapshot_epoch = answer.log_start_offset, answer.log_start_epoch
     if answer.diverging_epoch is not None:
         message.diverging_epoch = answer.diverging_epoch.epoch
         message.diverging_end_offset = answer.diverging_epoch.end_offset
@@ -165,5 +168,6 @@ def _answer(data: PartitionFetched) -> FetchAnswer:
         ),
         high_watermark=data.high_watermark,
         log_start_offset=data.log_start_offset,
+        log_start_epoch=data.snapshot_epoch,
         records=data.records or b"",
     )

@@ -82,6 +82,12 @@ class LogState:
         return self._log_start_offset
 
     @property
+    def log_start_epoch(self) -> int:
+        """Leader epoch of the last record below the log start; -1 when there was none, or nobody knows."""
+        epoch = self.epochs.epoch_for_offset(self._log_start_offset - 1) if self._log_start_offset else None
+        return UNDEFINED_EPOCH if epoch is None else epoch
+
+    @property
     def log_start_is_durable(self) -> bool:
         """Whether a crash leaves the log start where it is; what is told to others has to be durable."""
         return self._log_start_offset <= self._durable_log_start
@@ -103,7 +109,7 @@ class LogState:
 
     @property
     def latest_epoch(self) -> int:
-        """Leader epoch of the last record, -1 when there is none."""
+        """Leader epoch of the last record, though it may be below the log start; -1 when there was none."""
         epoch = self.epochs.latest_epoch
         return UNDEFINED_EPOCH if epoch is None else epoch
 
@@ -155,8 +161,8 @@ class LogState:
         return max(0, bisect_right(self._bases, offset) - 1)
 
     def _trim_epochs(self) -> None:
-        """Forget epochs outside the log; a log without records has none."""
-        moved = self.epochs.truncate_from_start(self._log_start_offset)
+        """Forget epochs outside the log, but for that of the last record before its start."""
+        moved = self.epochs.truncate_from_start(max(0, self._log_start_offset - 1))
         if self.epochs.truncate_from_end(self.log_end_offset) or moved:
             self._epochs_unwritten = True
 

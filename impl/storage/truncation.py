@@ -6,6 +6,7 @@ been gone.
 
 from __future__ import annotations
 
+from impl.storage.leader_epoch_cache import UNDEFINED_EPOCH
 from impl.storage.log_state import LogState
 from impl.storage.segment import Segment
 
@@ -39,8 +40,11 @@ class Truncation(LogState):
         self.observer.truncated(self.log_end_offset)
         return self.log_end_offset
 
-    def truncate_fully_and_start_at(self, offset: int, now_ms: int = 0) -> None:
-        """Remove every record; the next one gets `offset`. Durable when it returns."""
+    def truncate_fully_and_start_at(self, offset: int, now_ms: int = 0, *, epoch: int = UNDEFINED_EPOCH) -> None:
+        """Remove every record; the next one gets `offset`. Durable when it returns.
+
+        `epoch` is that of the record before, which the log never has had.
+        """
         self._check_not_failed()
         self._lower_recovery_point(min(offset, self._log_start_offset))
         self._drop_from(0)
@@ -49,6 +53,8 @@ class Truncation(LogState):
         self._segments, self._bases = [self._active], [offset]
         self._names_unsynced = True
         self._epochs_unwritten |= self.epochs.clear()
+        if epoch >= 0 and offset:
+            self._epochs_unwritten |= self.epochs.assign(epoch, offset - 1)
         self._sync_from(offset)
         self.observer.started_anew(offset)
 

@@ -69,9 +69,7 @@ def fetch_response(
     if answer.error is not ErrorCode.none:
         return spec.FetchResponse(request, error(answer.error))
     diverging = answer.diverging_epoch
-    below = request.offset if request.last_fetched_epoch == spec.NONE else 0
-    if diverging is not None and diverging.epoch == spec.NONE:
-        below = answer.log_start_offset
+    below = 0 if diverging is None else answer.log_start_offset
     return spec.FetchResponse(
         request,
         records=records,

@@ -76,11 +76,15 @@ class MemoryLog:
 
     @property
     def latest_epoch(self) -> int:
-        return self.records[-1].epoch if len(self.records) > self.log_start_offset else -1
+        return self.records[-1].epoch if self.records else -1
+
+    @property
+    def log_start_epoch(self) -> int:
+        return self.records[self.log_start_offset - 1].epoch if self.log_start_offset else -1
 
     def end_offset_for(self, epoch: int) -> tuple[int, int]:
         start = self.log_start_offset
-        for end in range(len(self.records), start, -1):
+        for end in range(len(self.records), max(0, start - 1), -1):
             if self.records[end - 1].epoch <= epoch:
                 return self.records[end - 1].epoch, end
         return -1, start
@@ -102,8 +106,8 @@ class MemoryLog:
         self.log_start_offset = min(self.log_start_offset, offset)
         self.log_start_checkpoint = min(self.log_start_checkpoint, offset)
 
-    def truncate_fully_and_start_at(self, offset: int) -> None:
-        self.records = (UNKNOWN,) * offset
+    def truncate_fully_and_start_at(self, offset: int, *, epoch: int = -1) -> None:
+        self.records = (*(UNKNOWN,) * (offset - 1), *(Record(epoch, -1),) * (offset > 0))
         self.flushed_end_offset = self.log_start_offset = self.log_start_checkpoint = offset
 
     def delete_records_before(self, offset: int) -> None:

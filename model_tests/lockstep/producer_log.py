@@ -57,6 +57,10 @@ class ProducerLog:
         self.segment_full = False
 
     @property
+    def log_start_epoch(self) -> int:
+        return self._log.log_start_epoch
+
+    @property
     def log_start_offset(self) -> int:
         return self._log.log_start_offset
 
@@ -130,8 +134,8 @@ class ProducerLog:
         self._log.truncate_to(offset)
         self.segment_full = False
 
-    def truncate_fully_and_start_at(self, offset: int) -> None:
-        self._log.truncate_fully_and_start_at(offset)
+    def truncate_fully_and_start_at(self, offset: int, *, epoch: int = -1) -> None:
+        self._log.truncate_fully_and_start_at(offset, epoch=epoch)
         self.segment_full = False
 
     def delete_records_before(self, offset: int) -> None:

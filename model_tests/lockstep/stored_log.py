@@ -41,6 +41,10 @@ class StoredLog:
         return self._log.log_start_offset
 
     @property
+    def log_start_epoch(self) -> int:
+        return self._log.log_start_epoch
+
+    @property
     def log_end_offset(self) -> int:
         return self._log.log_end_offset
 
@@ -92,8 +96,8 @@ class StoredLog:
         self._ghosts = self._ghosts[:offset]
         self.log_start_checkpoint = min(self.log_start_checkpoint, offset)
 
-    def truncate_fully_and_start_at(self, offset: int) -> None:
-        self._log.truncate_fully_and_start_at(offset)
+    def truncate_fully_and_start_at(self, offset: int, *, epoch: int = -1) -> None:
+        self._log.truncate_fully_and_start_at(offset, epoch=epoch)
         self._ghosts = (UNKNOWN,) * offset
         self._flushed_end_offset = self.log_start_checkpoint = offset
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from impl.partition.messages import EpochEndOffset
+from impl.partition.messages import EpochEndOffset, FetchAnswer
 from impl.partition.replica import PartitionReplica
 from model_tests.harness.counterexamples import Failure
 from model_tests.lockstep.cores import Roles
@@ -14,7 +14,7 @@ from model_tests.lockstep.walks import first_failure, walks
 from spec.machine import Action
 from spec.replication_state import Error
 from spec.retention import Retention
-from spec.retention_bugs import JudgesEmptyLogs, KeepsRecordsBelowGap, TruncatesToItsOwnStart
+from spec.retention_bugs import KeepsRecordsBelowGap, TruncatesToItsOwnStart, TrustsEmptyLogs
 from spec.traces import replay
 
 WALKS = 250
@@ -64,7 +64,7 @@ class FallsBelowItsLogStart(PartitionReplica):
 
 
 class CutsWhereNothingIsInCommon(PartitionReplica):
-    def reconcile(self, diverging: EpochEndOffset) -> None:
+    def reconcile(self, diverging: EpochEndOffset, answer: FetchAnswer) -> None:
         self.truncate(self.truncation_offset(diverging))
 
 
@@ -78,6 +78,6 @@ def test_wrong_cores_differ(replica: type[PartitionReplica]) -> None:
     assert found.failure.expected.kind is Failure.DIFFERENCE
 
 
-@pytest.mark.parametrize("machine", [JudgesEmptyLogs, KeepsRecordsBelowGap, TruncatesToItsOwnStart])
+@pytest.mark.parametrize("machine", [TrustsEmptyLogs, KeepsRecordsBelowGap, TruncatesToItsOwnStart])
 def test_a_wrong_machine_is_not_what_the_cores_do(machine: type[Retention]) -> None:
     assert first_failure(SEED, WALKS, machine=machine, bind=RetainedCores) is not None

@@ -113,17 +113,30 @@ def test_a_log_that_starts_anew_below_does_not_remember_where_the_old_one_starte
     assert (log.log_start_offset, log.log_end_offset) == (2, 8)
 
 
-def test_a_log_without_records_knows_no_epoch() -> None:
+def test_a_log_without_records_knows_the_epoch_of_the_last_one_that_is_gone() -> None:
     disk = SimulatedDisk(random.Random(0))
     directory, log = opened(disk)
     for epoch in (0, 3):
         log.append_as_leader(build_batch([Record(0, 0, None, b"v")]), epoch, 0)
     log.delete_records_before(2)
-    assert (log.latest_epoch, log.end_offset_for(3)) == (-1, (-1, 2))
     log.retention(now_ms=0)
-    assert log.latest_epoch == -1
     directory.checkpoint_log_starts()
-    disk.crash()
-    disk.power_on()
-    log = opened(disk)[1]
-    assert (log.log_start_offset, log.log_end_offset, log.latest_epoch) == (2, 2, -1)
+    for _ in range(3):
+        assert (log.log_start_offset, log.log_end_offset) == (2, 2)
+        assert (log.latest_epoch, log.log_start_epoch) == (3, 3)
+        assert (log.end_offset_for(3), log.end_offset_for(2)) == ((3, 2), (-1, 2))
+        disk.crash()
+        disk.power_on()
+        log = opened(disk)[1]
+
+
+def test_a_log_that_starts_anew_knows_the_epoch_that_it_was_told() -> None:
+    disk = SimulatedDisk(random.Random(0))
+    _, log = opened(disk)
+    append(log, 2)
+    log.truncate_fully_and_start_at(7, epoch=5)
+    for _ in range(3):
+        assert (log.log_start_offset, log.latest_epoch, log.log_start_epoch) == (7, 5, 5)
+        disk.crash()
+        disk.power_on()
+        log = opened(disk)[1]
