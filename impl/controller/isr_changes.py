@@ -65,8 +65,11 @@ class IsrChanges(Membership):
     def with_isr(self, topic: str, registration: PartitionRegistration, isr: frozenset[int]) -> Governed:
         """The partition with this ISR; who leaves it stays eligible to lead while it is too small.
 
-        An ISR that has all of a reassignment's target completes it, and whoever waited to stop is relieved.
+        An ISR that has all of a reassignment's target completes it, and whoever waited to stop is relieved: either may
+        take the leader's place from it, and nothing else here does.
         """
         departed = registration.isr - isr
         elr = self.elr_after(topic, registration, isr, registration.elr | departed)
-        return self.settled(topic, self.completed(attrs.evolve(registration, isr=isr, elr=elr)))
+        proposed = attrs.evolve(registration, isr=isr, elr=elr)
+        settled = self.relieved(topic, self.completed(proposed))
+        return Governed(proposed, unclean=False) if settled == proposed else self.with_leader(topic, settled)
