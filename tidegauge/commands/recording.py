@@ -15,7 +15,7 @@ from cyclopts import Parameter
 
 from linearizability import files
 from linearizability.history import Kind, Operations, Outcome
-from model_tests.harness.recording.clients import UnavailableError, library
+from model_tests.harness.recording.clients import UnavailableError, library, quiet
 from model_tests.harness.recording.workload import Recorded, Recording, Workload
 from tidegauge.commands.outputs import check_file
 from tidegauge.exits import Status, Unusable
@@ -91,7 +91,8 @@ def record(
         raise Unusable(f"--{error}") from None
     screen.header({"bootstrap": bootstrap, "client": client, "topic": name, "acks": acks, **attrs.asdict(shape)})
     try:
-        recorded = run(screen, workload, client, replication_factor, keep_topic=keep_topic)
+        with quiet():
+            recorded = run(screen, workload, client, replication_factor, keep_topic=keep_topic)
     except UnavailableError as error:
         raise Unusable(f"--bootstrap {bootstrap}: {error}") from None
     files.write(out, recorded.operations)

@@ -7,7 +7,8 @@ needed but the one that is used.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from types import MappingProxyType
 from typing import Final, Protocol
@@ -97,10 +98,22 @@ LIBRARIES: Final[Mapping[str, str]] = MappingProxyType(
 """Library -> the module that speaks to it."""
 
 
+@contextmanager
+def quiet() -> Iterator[None]:
+    """The libraries keep their logs to themselves meanwhile: what goes wrong is in the history."""
+    loggers = [logging.getLogger(name) for name in ("kafka", "aiokafka")]
+    levels = [logger.level for logger in loggers]
+    try:
+        for logger in loggers:
+            logger.setLevel(logging.CRITICAL + 1)
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
 def library(name: str) -> Library:
     """The library of this name. Raises UnavailableError when it is not installed, ValueError when it is not known."""
-    for noisy in ("kafka", "aiokafka"):
-        logging.getLogger(noisy).setLevel(logging.CRITICAL + 1)  # what goes wrong is in the history
     if name not in LIBRARIES:
         raise ValueError(f"client {name!r} is not known: use one of {', '.join(LIBRARIES)}")
     try:
