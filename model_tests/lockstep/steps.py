@@ -67,9 +67,9 @@ def receive_fetch_response(cores: Cores, action: protocol.ReceiveFetchResponse) 
     replica = cores.replica(follower)
     fetch = cores.brokers[follower].outstanding.pop(action.response.request, None)
     if fetch is not None:
-        replica.receive_fetch_response(fetch, answer, cores.now_ms)
+        accepted = replica.receive_fetch_response(fetch, answer, cores.now_ms)
         log, below = cores.brokers[follower].log, action.response.below
-        if below and log.log_start_offset == log.log_end_offset == len(below):
+        if accepted and below and log.log_start_offset == log.log_end_offset == len(below):
             log.remember(below)
         cores.carry_out_effects(follower)
 
