@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from impl.partition.messages import EpochEndOffset, FetchAnswer
+from impl.partition.messages import EpochEndOffset, FetchAnswer, FollowerFetch
 from impl.partition.replica import PartitionReplica
 from model_tests.harness.counterexamples import Failure
 from model_tests.lockstep.cores import Roles
@@ -81,3 +81,17 @@ def test_wrong_cores_differ(replica: type[PartitionReplica]) -> None:
 @pytest.mark.parametrize("machine", [TrustsEmptyLogs, KeepsRecordsBelowGap, TruncatesToItsOwnStart])
 def test_a_wrong_machine_is_not_what_the_cores_do(machine: type[Retention]) -> None:
     assert first_failure(SEED, WALKS, machine=machine, bind=RetainedCores) is not None
+
+
+class TrustsEveryEmptyLog(PartitionReplica):
+    def diverging_epoch(self, fetch: FollowerFetch) -> EpochEndOffset | None:
+        return None if fetch.fetch_offset == fetch.log_start_offset else super().diverging_epoch(fetch)
+
+
+def test_a_log_without_records_may_be_of_another_history() -> None:
+    """After an unclean election it was, and without the epoch of its last record it would be in sync."""
+    roles = Roles(replica=TrustsEveryEmptyLog)
+    found = first_failure(SEED, WALKS, machine=TrustsEmptyLogs, bind=RetainedCores, roles=roles, length=200)
+    assert found is not None
+    assert found.failure is not None
+    assert found.failure.expected.kind is Failure.INVARIANT
