@@ -134,8 +134,11 @@ _TOP_VALUES: Final[Mapping[int, Mapping[str, Any]]] = {
 
 
 def error_answer(request: Any, error_code: ErrorCode, message: str = "") -> Any:
-    """The answer to a canonical request that says this error of everything that the request names."""
-    text = message or None
+    """The answer to a canonical request that says this error of everything that the request names.
+
+    Without a message the error's name is told in words: at Kafka every error has some, and clients show them.
+    """
+    text = message or f"{error_code.name.replace('_', ' ').capitalize()}."
     if isinstance(request, ProduceRequest):
         return produce_error(request, error_code, text)
     if isinstance(request, FetchRequest):

@@ -76,13 +76,14 @@ def test_every_version_of_every_api_is_answered_with_the_error_and_nothing_else(
     assert set(found) <= {ERROR}
 
 
-def test_the_answer_names_what_the_request_names() -> None:
-    topics = tuple(
-        CreatableTopic(
-            name=TopicName(name), num_partitions=i32(1), replication_factor=i16(1), assignments=(), configs=()
-        )
-        for name in ("a", "b")
+def topic_named(name: str) -> CreatableTopic:
+    return CreatableTopic(
+        name=TopicName(name), num_partitions=i32(1), replication_factor=i16(1), assignments=(), configs=()
     )
+
+
+def test_the_answer_names_what_the_request_names() -> None:
+    topics = tuple(map(topic_named, ("a", "b")))
     request = CreateTopicsRequest(topics=topics, timeout=millis(1), validate_only=False)
     answer = answered(request, 7)
     assert [(topic.name, topic.error_message, topic.num_partitions) for topic in answer.topics] == [
@@ -90,6 +91,12 @@ def test_the_answer_names_what_the_request_names() -> None:
         ("b", "why", -1),
     ]
     assert answer.topics[0].configs == (), "never null, or the Java client fails"
+
+
+def test_an_error_that_is_not_explained_is_told_in_words() -> None:
+    request = CreateTopicsRequest(topics=(topic_named("a"),), timeout=millis(1), validate_only=False)
+    answer = error_answer(request, ErrorCode.cluster_authorization_failed)
+    assert answer.topics[0].error_message == "Cluster authorization failed."
 
 
 def test_plain_values_and_lists_within_lists_are_named() -> None:
