@@ -7,6 +7,7 @@ SHELL := /bin/bash
 BIN := .venv/bin
 READY := .venv/.ready
 ARGS ?=
+WORKERS ?= 2
 SPEC ?= replication
 export PYTHON
 
@@ -22,8 +23,8 @@ setup: $(READY) ## make .venv with all that is needed, Java included
 verify: $(READY) ## the main job: explore, drive, simulate, judge, Spark, report (3 minutes; ARGS=--quick: 30 s)
 	@$(BIN)/tidegauge verify $(ARGS)
 
-test: $(READY) ## run the tests (ARGS="-k name" and other pytest options)
-	@$(BIN)/python -m pytest $(ARGS)
+test: $(READY) ## run the tests, in two processes (ARGS="-k name" and other pytest options; WORKERS=0: in one)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
 
 deep: $(READY) ## run the long searches too
 	@$(BIN)/python -m pytest --deep $(ARGS)

@@ -13,7 +13,7 @@ from impl.client.errors import KafkaError
 from impl.cluster import Cluster
 from impl.server.request_parts import evolved, merge, replace, split
 from impl.wire.fetch_messages import FetchPartition, FetchRequest, FetchTopic
-from impl.wire.primitives import i16, i32, millis
+from impl.wire.primitives import TopicName, i16, i32, millis
 from impl.wire.produce_messages import PartitionProduced, ProduceResponse, TopicProduced
 from impl.wire.versions import blank
 from model_tests.simulated import simulated
@@ -139,7 +139,9 @@ def test_partitions_are_taken_out_of_a_request_by_name_and_by_id() -> None:
 
 def test_topics_without_partitions_are_taken_as_a_whole() -> None:
     topics = tuple(
-        CreatableTopic(name=name, num_partitions=i32(2), replication_factor=i16(1), assignments=(), configs=())  # type: ignore[arg-type]
+        CreatableTopic(
+            name=TopicName(name), num_partitions=i32(2), replication_factor=i16(1), assignments=(), configs=()
+        )
         for name in ("t", "u")
     )
     request = CreateTopicsRequest(topics=topics, timeout=millis(1), validate_only=False)
