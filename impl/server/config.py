@@ -75,7 +75,7 @@ class ServerConfig(SecuritySettings):
     log_dir: str = settings.text("", "The directory of the logs, where log.dirs names none.")
     log_dirs: tuple[str, ...] = settings.names((), "The directories of the logs; relative ones in the node's own.")
     log_cleaner_enable: bool = flag(True, "Whether logs with the policy compact are compacted.")
-    log_cleaner_threads: int = whole(1, doc="Logs that are compacted at once.", update=settings.Update.CLUSTER_WIDE)
+    log_cleaner_threads: int = whole(1, doc="Logs that are compacted at once.")
     log_cleaner_backoff_ms: int = whole(
         15_000, least=0, doc="The cleaner's wait when nothing is dirty.", kind=LONG, update=settings.Update.CLUSTER_WIDE
     )

@@ -25,4 +25,4 @@ def test_what_is_deferred_is_an_async_function_of_three(registry: dict[ApiKey, o
     for key, registered in registry.items():
         handler = registered.handler if isinstance(registered, Deferred) else registered
         assert inspect.iscoroutinefunction(handler), key.name
-        assert len(inspect.signature(handler).parameters) == 3, key.name  # type: ignore[arg-type]
+        assert len(inspect.signature(handler).parameters) == 3, key.name

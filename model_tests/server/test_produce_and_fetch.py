@@ -164,7 +164,7 @@ async def test_a_producer_is_told_the_time_that_the_broker_stamped() -> None:
     for kind, stamps in (("LogAppendTime", True), ("CreateTime", False)):
         async with asking(config={"log.message.timestamp.type": kind}) as asker:
             produced = await asker.produce(GOOD)
-            (stored,) = decode_batches(in_memory((await asker.fetch(0)).records))
+            (stored,) = decode_batches(in_memory((await asker.fetch(0)).records or b""))
             assert produced.log_append_time_ms == (stored.timestamp if stamps else -1)
             assert stored.timestamp == (asker.cluster.broker(0).clock.now_ms() if stamps else 7)
 
