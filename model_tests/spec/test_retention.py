@@ -133,7 +133,7 @@ CALM = Bounds(shrinks=0, lapses=0, retentions=1)
         (DeletesBeyondHighWatermark, CALM, 1, "LogStartWithinCommitted", 3),
         (KeepsRecordsBelowGap, attrs.evolve(CALM, lapses=1), 1, "NoHoles", 8),
         (TellsBeforeItIsWritten, attrs.evolve(CALM, crashes=1), 2, "LowWatermarkIsTrue", 15),
-        ],
+    ],
 )
 def test_a_rule_that_is_broken_is_found_out(
     broken: type[Retention], bounds: Bounds, records: int, falls: str, states: int
