@@ -96,6 +96,8 @@ class Cluster(Changes, Injections, Access):
         """
         _check(brokers, seed, host, directory, racks)
         _check_listening(brokers, host, listen, port, advertised_host)
+        if security is not None and not isinstance(security, Security):
+            raise ValueError(f"security is {security!r}: give a Security, such as Security('SASL_PLAINTEXT', users=…)")
         self.size = brokers
         self.seed = seed
         self.given_config = dict(config or {})
@@ -396,14 +398,18 @@ def _config_text(value: Any) -> str:
 
 
 def _check(brokers: int, seed: int, host: str, directory: object, racks: Sequence[str] | None) -> None:
-    if type(brokers) is not int or brokers < 1:
-        raise ValueError(f"brokers is {brokers!r}: ask for at least 1")
+    if type(brokers) is not int:
+        raise ValueError(f"brokers is {brokers!r}: give a whole number from 1")
+    if brokers < 1:
+        raise ValueError(f"brokers is {brokers}: ask for at least 1")
     if type(seed) is not int:
         raise ValueError(f"seed is {seed!r}: give a whole number, so that the run can be had again")
     if host not in ("simulated", "tcp"):
         raise ValueError(f"host is {host!r}: use 'simulated' or 'tcp'")
     if directory is not None and host != "tcp":
         raise ValueError(f"directory is {str(directory)!r}: only host='tcp' keeps files; leave it out")
+    if isinstance(racks, str):
+        raise ValueError(f"racks is {racks!r}: give a list with one for each broker")
     if racks is not None and len(racks) != brokers:
         raise ValueError(f"racks has {len(racks)} entries for {brokers} brokers: give one for each")
 

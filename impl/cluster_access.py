@@ -9,6 +9,7 @@ from impl.controller.access import Acl, AclFilter
 
 if TYPE_CHECKING:
     from impl.server.broker import Broker
+    from impl.server.config import ServerConfig
     from impl.server.controller_node import ControllerNode
 
 
@@ -16,6 +17,7 @@ class Access:
     """The cluster's methods about listeners and rights; mixed into `Cluster`."""
 
     if TYPE_CHECKING:
+        config: ServerConfig
 
         @property
         def brokers(self) -> list[Broker]: ...
@@ -33,7 +35,12 @@ class Access:
         return ",".join(str(of_one[listener]) for of_one in endpoints)
 
     async def create_acls(self, acls: Iterable[Acl]) -> None:
-        """Add ACLs and wait until they are in force at every broker. Raises ValueError for one that cannot be."""
+        """Add ACLs and wait until they are in force at every broker.
+
+        Raises ValueError for one that cannot be, and where no authorizer looks at them.
+        """
+        if not self.config.authorizer_class_name:
+            raise ValueError("ACLs count for nothing here: make the cluster with security=Security(…, acls=[…])")
         with self.controller.decision():
             refusals = self.controller.controller.create_acls(list(acls))
         await self.settle_metadata()

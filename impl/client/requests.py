@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
@@ -141,12 +141,19 @@ def create_topic(
         num_partitions=i32(-1 if assignments else partitions),
         replication_factor=i16(-1 if assignments else replication_factor),
         assignments=tuple(
-            CreatableReplicaAssignment(partition_index=i32(index), broker_ids=tuple(map(BrokerId, brokers)))
+            CreatableReplicaAssignment(partition_index=i32(index), broker_ids=brokers_of(brokers, f"partition {index}"))
             for index, brokers in enumerate(assignments)
         ),
         configs=tuple(CreatableTopicConfig(name=key, value=value) for key, value in configs.items()),
     )
     return CreateTopicsRequest(topics=(topic,))
+
+
+def brokers_of(given: Sequence[int], what: str) -> tuple[BrokerId, ...]:
+    """The brokers that are to hold a partition. Raises ValueError for what is no list of ids."""
+    if isinstance(given, str) or not isinstance(given, Iterable) or any(type(broker) is not int for broker in given):
+        raise ValueError(f"the brokers of {what} are {given!r}: list their ids, the preferred one first, as in [0, 1]")
+    return tuple(map(BrokerId, given))
 
 
 def check_created(answer: CreateTopicsResponse) -> None:

@@ -19,7 +19,8 @@ from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopic
 from kio.schema.errors import ErrorCode
 
 from impl.client.errors import KafkaError
-from impl.wire.primitives import BrokerId, TopicName, i32, millis
+from impl.client.requests import brokers_of
+from impl.wire.primitives import TopicName, i32, millis
 
 TIMEOUT = millis(30_000)
 
@@ -29,14 +30,16 @@ def delete_topic(name: str) -> DeleteTopicsRequest:
 
 
 def create_partitions(name: str, count: int, assignments: Sequence[Sequence[int]]) -> CreatePartitionsRequest:
-    given = tuple(CreatePartitionsAssignment(broker_ids=tuple(map(BrokerId, brokers))) for brokers in assignments)
+    given = tuple(
+        CreatePartitionsAssignment(broker_ids=brokers_of(brokers, f"topic {name}")) for brokers in assignments
+    )
     topic = CreatePartitionsTopic(name=TopicName(name), count=i32(count), assignments=given or None)
     return CreatePartitionsRequest(topics=(topic,), timeout=TIMEOUT, validate_only=False)
 
 
 def reassign(topic: str, partition: int, brokers: Sequence[int] | None) -> AlterPartitionReassignmentsRequest:
     """To these brokers, the preferred leader first; None takes the reassignment back that is under way."""
-    replicas = None if brokers is None else tuple(map(BrokerId, brokers))
+    replicas = None if brokers is None else brokers_of(brokers, f"{topic}-{partition}")
     moved = ReassignablePartition(partition_index=i32(partition), replicas=replicas)
     return AlterPartitionReassignmentsRequest(
         topics=(ReassignableTopic(name=TopicName(topic), partitions=(moved,)),), timeout=TIMEOUT

@@ -161,6 +161,13 @@ def test_what_cannot_be_is_refused_in_one_line(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_end_of_input_that_cannot_come_is_refused(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+    assert "--until-eof: standard input is closed" in refusal(capsys, "serve", "--port", 0, "--until-eof")
+
+
 def test_a_taken_port_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

@@ -21,7 +21,7 @@ import trio
 from impl.cluster import Cluster
 from impl.hosts import UnsupportedFaultError
 from model_tests.embedding.real_clients import produce, producer, read
-from tidegauge import RunningCluster, running_cluster
+from tidegauge import RunningCluster, deny, running_cluster
 from tidegauge.background_loop import BackgroundLoop, LoopEndedError
 
 QUICK = {"broker.session.timeout.ms": 400, "broker.heartbeat.interval.ms": 100, "replica.lag.time.max.ms": 400}
@@ -221,6 +221,9 @@ def test_before_and_after_its_block_it_says_that_it_does_not_run() -> None:
     ("options", "message"),
     [
         ({"brokers": 0}, "brokers is 0: ask for at least 1"),
+        ({"brokers": "3"}, "brokers is '3': give a whole number"),
+        ({"racks": "ab", "brokers": 2}, "racks is 'ab': give a list"),
+        ({"security": "SSL"}, "security is 'SSL': give a Security"),
         ({"config": {"log.retention.m": 5}}, "'log.retention.m' is not a setting: did you mean"),
         ({"host": "docker"}, "host is 'docker': use 'simulated' or 'tcp'"),
         ({"patience_s": 0}, "patience_s is 0: give a number of seconds above 0"),
@@ -231,6 +234,22 @@ def test_before_and_after_its_block_it_says_that_it_does_not_run() -> None:
 def test_bad_arguments_name_the_value_and_the_way_out(options: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         running_cluster(**options)  # type: ignore[arg-type]
+
+
+def test_brokers_that_are_no_list_of_ids_are_refused_in_words() -> None:
+    with running_cluster(brokers=2) as cluster:
+        with pytest.raises(ValueError, match=r"the brokers of partition 1 are 1: list their ids"):
+            cluster.create_topic("t", assignments=[[0], 1])  # type: ignore[list-item]
+        cluster.create_topic("t", assignments=[[0]])
+        with pytest.raises(ValueError, match=r"the brokers of t-0 are 1: list their ids"):
+            cluster.reassign("t", 1)  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match=r"the brokers of topic t are '01': list their ids"):
+            cluster.create_partitions("t", 2, assignments=["01"])  # type: ignore[list-item]
+
+
+def test_acls_are_refused_where_nothing_looks_at_them() -> None:
+    with running_cluster() as cluster, pytest.raises(ValueError, match="ACLs count for nothing here"):
+        cluster.create_acls(deny("User:*", topic="t"))
 
 
 def test_its_own_thread_is_told_to_use_the_cluster_itself() -> None:

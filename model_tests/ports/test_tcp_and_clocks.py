@@ -17,6 +17,14 @@ async def echo(stream: trio.abc.Stream) -> None:
         await stream.send_all(data)
 
 
+def test_an_address_is_written_as_clients_take_it() -> None:
+    assert [str(Address(host, 9092)) for host in ("localhost", "127.0.0.1", "::1")] == [
+        "localhost:9092",
+        "127.0.0.1:9092",
+        "[::1]:9092",
+    ]
+
+
 def test_tcp_carries_bytes_both_ways_and_refuses_when_nobody_listens() -> None:
     async def main() -> None:
         network = TcpNetwork()

@@ -243,6 +243,8 @@ def announce(screen: Screen, text: str, document: Mapping[str, Any]) -> None:
 
 def run_until_stopped(run: Callable[[Callable[[], Awaitable[None]]], Awaitable[None]], *, until_eof: bool) -> Status:
     """Run an async function, which is given one that returns when it is to end."""
+    if until_eof and sys.stdin is None:
+        raise Unusable("--until-eof: standard input is closed; leave it open, or leave --until-eof out")
     try:
         trio.run(run, partial(until_told, until_eof))
     except* WRONG_INPUT as errors:
