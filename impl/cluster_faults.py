@@ -382,7 +382,7 @@ class Faults:
 
     def _simulated(self, what: str) -> SimulatedHost:
         if not isinstance(self.host, SimulatedHost):
-            raise UnsupportedFaultError(f"{what} needs the simulated host: leave out host='tcp'")
+            raise UnsupportedFaultError(f"{what} needs the simulated host: host='simulated'")
         return self.host
 
     def _alive(self, broker_id: int) -> str:

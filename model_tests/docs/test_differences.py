@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -15,6 +17,7 @@ from impl.controller.topic_config import MIN_INSYNC_REPLICAS, TOPIC_CONFIGS, UNC
 from impl.server.config import SERVER_CONFIGS, ServerConfig
 from impl.storage.config import LogConfig
 from model_tests.docs import api_page
+from tidegauge.embedding import IMPATIENT
 
 TESTS = Path(__file__).resolve().parent.parent
 PAGE = TESTS.parent / "docs" / "differences.md"
@@ -70,13 +73,22 @@ def test_settings_that_do_nothing_are_those_that_are_named() -> None:
         assert f"`{family}`" in text
 
 
-def test_an_embedded_cluster_has_these_defaults_of_its_own() -> None:
-    assert DEFAULTS.keys() <= SERVER_CONFIGS.keys()
-    (row,) = [row for row in ROWS if row[3].endswith("test_an_embedded_cluster_has_these_defaults_of_its_own`")]
-    kafkas = {name: str(SERVER_CONFIGS[name].default) for name in DEFAULTS}
+def defaults_are_told(test: str, defaults: Mapping[str, Any]) -> None:
+    """The row that this test holds gives Kafka's defaults of these settings, and then ours, first of all numbers."""
+    assert defaults.keys() <= SERVER_CONFIGS.keys()
+    (row,) = [row for row in ROWS if row[3].endswith(f"{test}`")]
+    kafkas = {name: str(SERVER_CONFIGS[name].default) for name in defaults}
     for name, value in kafkas.items():
         assert f"`{name}` {value}" in row[1]
-    assert [str(value) for value in DEFAULTS.values()] == re.findall(r"\d+", row[2])
+    assert [str(value) for value in defaults.values()] == re.findall(r"\d+", row[2])[: len(defaults)]
+
+
+def test_an_embedded_cluster_has_these_defaults_of_its_own() -> None:
+    defaults_are_told("test_an_embedded_cluster_has_these_defaults_of_its_own", DEFAULTS)
+
+
+def test_a_running_cluster_has_these_defaults_besides() -> None:
+    defaults_are_told("test_a_running_cluster_has_these_defaults_besides", IMPATIENT)
 
 
 @pytest.mark.parametrize("name", ["authorizer.class.name", "replica.selector.class"])
