@@ -236,7 +236,7 @@ async def test_a_controller_that_cannot_write_its_decision_stops_and_the_next_ne
     ("arguments", "complaint"),
     [
         ({"brokers": 0}, "brokers is 0: ask for at least 1"),
-        ({"brokers": True}, "brokers is True: ask for at least 1"),
+        ({"brokers": True}, "brokers is True: give a whole number from 1"),
         ({"seed": None}, "seed is None: give a whole number"),
         ({"host": "docker"}, "host is 'docker': use 'simulated' or 'tcp'"),
         ({"directory": "x"}, "only host='tcp' keeps files"),

@@ -12,6 +12,7 @@ frozen: no task runs and no time passes. A call ends when every task of the prog
 from __future__ import annotations
 
 import random
+import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -34,12 +35,28 @@ class StillBusy(RuntimeError):  # noqa: N818 - a state of affairs
     """The program didn't come to rest within the limit of ticks."""
 
 
+class ThreadsOwnRandom(random.Random):
+    """Random numbers by a seed for the thread that made it; any for other threads, whose loops share trio's name."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self._thread = threading.get_ident()
+        self._others = random.SystemRandom()
+
+    def random(self) -> float:
+        return super().random() if threading.get_ident() == self._thread else self._others.random()
+
+    def getrandbits(self, k: int, /) -> int:
+        mine = threading.get_ident() == self._thread
+        return super().getrandbits(k) if mine else self._others.getrandbits(k)
+
+
 @contextmanager
 def seed_scheduler(seed: int) -> Iterator[None]:
     """Within, trio schedules as `seed` says; afterwards as before."""
     before = _run._ALLOW_DETERMINISTIC_SCHEDULING, _run._r
     _run._ALLOW_DETERMINISTIC_SCHEDULING = True  # type: ignore[misc]
-    _run._r = random.Random(seed)
+    _run._r = ThreadsOwnRandom(seed)
     try:
         yield
     finally:

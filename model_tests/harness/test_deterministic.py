@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from hashlib import sha256
 
 import pytest
@@ -123,3 +124,22 @@ def test_a_program_that_never_rests_is_reported() -> None:
         with pytest.raises(StillBusy, match="500 ticks"):
             guest.call(begin)
         stopped = True
+
+
+def test_a_loop_in_another_thread_takes_no_chance_away() -> None:
+    alone = run_deterministically(scramble, seed=5)
+    over = threading.Event()
+
+    async def busy() -> None:
+        while not over.is_set():
+            async with trio.open_nursery() as nursery:
+                for _ in range(5):
+                    nursery.start_soon(trio.lowlevel.checkpoint)
+
+    thread = threading.Thread(target=trio.run, args=(busy,))
+    thread.start()
+    try:
+        assert all(run_deterministically(scramble, seed=5) == alone for _ in range(50))
+    finally:
+        over.set()
+        thread.join()
