@@ -4,9 +4,9 @@ There are up to three fetchers for each leader, on connections of their own. The
 partition that follows the leader, and waits there until one of them has news. What a request costs grows with its
 partitions, so that where there are many those that had records of late, `MOST_BUSY` at most, go by the busy one: what
 is produced to them does not wait until all the others have been looked at. A partition leaves the busy fetcher when
-another one takes its place or its leader changes. A partition that is given a leader while the quiet fetcher's request
-waits there goes by a third one, in requests that wait for a moment only, until the quiet one takes it over: what is
-produced to a new topic does not wait for the others to have news.
+another one takes its place or its leader changes. A partition that comes to a fetcher whose request waits at the leader
+goes by a third one, in requests that wait for a moment only, until that fetcher takes it over: what is produced to a
+new topic, or to a partition that had been quiet, does not wait for others to have news.
 
 A partition has at most one fetch on its way in each leader epoch. When the leader changes, the new one's fetcher takes
 the partition at once, whatever becomes of the fetch to the old one; the replica's core knows an answer that comes too
@@ -65,7 +65,7 @@ class ReplicaFetchers:
         self._busy: dict[int, dict[TopicPartition, None]] = {}
         """Leader -> partitions of the busy fetcher, those that had records last at the end."""
         self._newcomers: dict[int, dict[TopicPartition, None]] = {}
-        """Leader -> partitions that the quiet fetcher is to take over."""
+        """Leader -> partitions that the quiet or the busy fetcher is to take over."""
         self._on_their_way: dict[tuple[int, Lane], trio.Event] = {}
         """Set when the request of a fetcher ends that waits for its answer."""
         self._not_before: dict[TopicPartition, float] = {}
@@ -100,8 +100,8 @@ class ReplicaFetchers:
         """Fetch from `leader` for as long as the broker runs."""
         while True:
             await self._broker.clock.until_running()
-            if lane is Lane.QUIET:
-                await self._take_over(leader)
+            if lane is not Lane.NEW:
+                await self._take_over(leader, lane)
             due = self._due(leader, lane)
             if not due:
                 with trio.CancelScope(deadline=self._next_due(leader, lane)):
@@ -120,10 +120,26 @@ class ReplicaFetchers:
         longest = self._broker.config.replica_fetch_wait_max_ms
         return min(NEWCOMERS_WAIT_MS, longest) if lane is Lane.NEW else longest
 
-    async def _take_over(self, leader: int) -> None:
-        """The quiet fetcher gets the newcomers, as soon as their request is answered."""
-        if self._newcomers.pop(leader, None) and (answered := self._on_their_way.get((leader, Lane.NEW))) is not None:
+    async def _take_over(self, leader: int, lane: Lane) -> None:
+        """The quiet or the busy fetcher gets its newcomers, as soon as their request is answered."""
+        busy, new = self._busy.get(leader, {}), self._newcomers.get(leader, {})
+        mine = [key for key in new if (key in busy) == (lane is Lane.BUSY)]
+        for key in mine:
+            del new[key]
+        if mine and (answered := self._on_their_way.get((leader, Lane.NEW))) is not None:
             await answered.wait()
+
+    def _pass_on(self, leader: int, partition: Partition, lane: Lane) -> None:
+        """A partition was fetched; should its next fetch be another fetcher's, that one does not let it wait."""
+        if partition.is_gone or partition.replica.leader != leader or partition.key in self._newcomers.get(leader, {}):
+            return
+        belongs = Lane.BUSY if partition.key in self._busy.get(leader, {}) else Lane.QUIET
+        if belongs is lane:
+            return
+        if (leader, belongs) in self._on_their_way:
+            self._newcomers.setdefault(leader, {})[partition.key] = None
+            belongs = Lane.NEW
+        self._wake(leader, belongs)
 
     def _followed(self, leader: int, lane: Lane) -> list[Partition]:
         """The partitions of a fetcher for which no answer is awaited."""
@@ -131,7 +147,7 @@ class ReplicaFetchers:
         if lane is Lane.QUIET:
             chosen = [p for p in self._broker.partitions if p.key not in busy and p.key not in new]
         else:
-            keys = busy if lane is Lane.BUSY else new
+            keys = [key for key in busy if key not in new] if lane is Lane.BUSY else list(new)
             chosen = [p for key in keys if (p := self._broker.partitions.get(*key)) is not None]
         return [p for p in chosen if p.replica.leader == leader and not p.awaits_answer()]
 
@@ -142,16 +158,16 @@ class ReplicaFetchers:
     def _next_due(self, leader: int, lane: Lane) -> float:
         return min((self._not_before.get(p.key, 0.0) for p in self._followed(leader, lane)), default=float("inf"))
 
-    def _had_records(self, leader: int, partition: Partition, lane: Lane, fetched: int) -> None:
-        """A partition had records in an answer of so many partitions: it may belong to the busy ones."""
+    def _had_records(self, leader: int, partition: Partition, fetched: int) -> None:
+        """A partition had records in an answer of so many partitions: it is one of the busy ones, if they are many."""
+        if partition.replica.leader != leader:
+            return
         busy = self._busy.setdefault(leader, {})
-        if lane is Lane.BUSY and partition.key in busy:
-            busy[partition.key] = busy.pop(partition.key)
-        elif lane is Lane.QUIET and fetched > FEW and partition.replica.leader == leader:
+        if busy or fetched > FEW:
+            busy.pop(partition.key, None)
             busy[partition.key] = None
             if len(busy) > MOST_BUSY:
                 del busy[next(iter(busy))]
-            self._wake(leader, Lane.BUSY)
 
     def _put_off(self, partitions: Sequence[Partition]) -> None:
         later = trio.current_time() + self._broker.config.replica_fetch_backoff_ms / 1000
@@ -186,12 +202,16 @@ class ReplicaFetchers:
             self._disconnected(leader, fetches)
             return False
         await broker.clock.until_running()
+        await trio.lowlevel.checkpoint_if_cancelled()  # a broker that has stopped has closed its logs
         for partition, fetch in fetches:
             answer = answers.get((partition.topic_id, partition.index))
             if not self._receive(leader, partition, fetch, answer or FetchAnswer(ErrorCode.unknown_server_error)):
                 self._put_off([partition])
             elif answer is not None and answer.records:
-                self._had_records(leader, partition, lane, len(fetches))
+                self._had_records(leader, partition, len(fetches))
+        if broker.timers:
+            for partition, _ in fetches:
+                self._pass_on(leader, partition, lane)
         return True
 
     def _begin(self, leader: int, partitions: Sequence[Partition]) -> list[tuple[Partition, FollowerFetch]]:

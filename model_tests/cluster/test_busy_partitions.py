@@ -58,6 +58,19 @@ async def test_a_new_topic_does_not_wait_for_the_quiet_ones() -> None:
 
 
 @simulated
+async def test_no_partition_waits_until_the_others_have_news() -> None:
+    async with Cluster(brokers=3, seed=1) as cluster, cluster.client() as client:
+        count = MOST_BUSY + FEW + 4
+        await cluster.create_topic("t", assignments=[[0, 1, 2]] * count)
+        await trio.sleep(1)
+        for _ in range(2):
+            for index in range(count):
+                begun = trio.current_time()
+                await client.produce("t", b"x", partition=index)
+                assert trio.current_time() - begun < 0.1, "replica.fetch.wait.max.ms is 500"
+
+
+@simulated
 async def test_few_partitions_are_fetched_together() -> None:
     async with Cluster(brokers=3, seed=1) as cluster, cluster.client() as client:
         await cluster.create_topic("t", assignments=[[0, 1, 2]] * FEW)
