@@ -173,6 +173,7 @@ class Cluster(Changes, Injections, Access):
             raise TimeoutError(f"the brokers did not join the controller within {START_TIMEOUT:.0f} s")
 
     async def __aexit__(self, *error: Any) -> None:
+        self._quicken_disks()  # an end waits for its last writes
         try:
             if error[0] is None:
                 await self._say_goodbye()

@@ -376,3 +376,10 @@ def test_the_loop_itself_knows_no_cluster() -> None:
     loop.start()
     assert loop.call(lambda: 5, timeout_s=1) == 5
     loop.stop()
+
+
+def test_a_slow_disk_does_not_keep_a_cluster_from_ending() -> None:
+    with running_cluster() as cluster:
+        cluster.create_topic("t")
+        cluster.slow_disk(0, 8)
+    assert not cluster.is_running
