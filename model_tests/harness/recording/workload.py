@@ -22,6 +22,7 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -135,15 +136,21 @@ class Recording:
         dice = random.Random(f"{work.seed}/producer/{number}")
         producer = self._library.producer(work.bootstrap, work.acks, work.properties)
         free = list(range(number * work.in_flight, (number + 1) * work.in_flight))
+
+        def release(process: int, _: bool) -> None:
+            free.append(process)
+
         try:
             while not self._stopped.is_set():
                 if free:
-                    self._send(producer, free, free.pop(), dice.randrange(work.partitions))
+                    process = free.pop()
+                    self._send(producer, process, dice.randrange(work.partitions), partial(release, process))
                 producer.serve(1 / work.rate)
         finally:
             producer.close(work.settle_seconds)
 
-    def _send(self, producer: Producer, free: list[int], process: int, partition: int) -> None:
+    def _send(self, producer: Producer, process: int, partition: int, done: Callable[[bool], object]) -> None:
+        """Send a record; `done` is told once whether it was acknowledged, and the process is free again."""
         value = next(self._values)
         index = self._recorder.produce(process, partition, value, self._workload.acks)
 
@@ -152,13 +159,13 @@ class Recording:
                 self._recorder.offset_known(index, offset)
             else:
                 self._recorder.unknown(index, error)
-            free.append(process)
+            done(error is None)
 
         try:
             producer.send(self._workload.topic, partition, b"%d" % value, delivered)
         except NotSentError as error:
             self._recorder.failed(index, str(error))
-            free.append(process)
+            done(False)
 
     # --- reading ---------------------------------------------------------------------------------------------------
 
@@ -238,36 +245,23 @@ class Recording:
         work = self._workload
         producer = self._library.producer(work.bootstrap, work.acks, work.properties)
         alive: set[int] = set()
+        waiting: set[int] = set()
         first = work.producers * work.in_flight + work.readers + 1
-        waiting: dict[int, list[int]] = {partition: [first + partition] for partition in range(work.partitions)}
+
+        def answered(partition: int, acknowledged: bool) -> None:
+            waiting.discard(partition)
+            if acknowledged:
+                alive.add(partition)
+
         try:
             while len(alive) < work.partitions and time.monotonic() < deadline:
-                for partition, free in waiting.items():
-                    if partition not in alive and free:
-                        self._probe_one(producer, partition, free, alive)
+                for partition in set(range(work.partitions)) - alive - waiting:
+                    waiting.add(partition)
+                    self._send(producer, first + partition, partition, partial(answered, partition))
                 producer.serve(BETWEEN_POLLS)
         finally:
             producer.close(max(1.0, deadline - time.monotonic()))
         return alive
-
-    def _probe_one(self, producer: Producer, partition: int, free: list[int], alive: set[int]) -> None:
-        process = free.pop()
-        value = next(self._values)
-        index = self._recorder.produce(process, partition, value, self._workload.acks)
-
-        def delivered(offset: int | None, error: str | None) -> None:
-            if error is None:
-                self._recorder.offset_known(index, offset)
-                alive.add(partition)
-            else:
-                self._recorder.unknown(index, error)
-            free.append(process)
-
-        try:
-            producer.send(self._workload.topic, partition, b"%d" % value, delivered)
-        except NotSentError as error:
-            self._recorder.failed(index, str(error))
-            free.append(process)
 
     def _read_to_the_end(self, reader: Reader, process: int, partition: int, deadline: float) -> bool:
         end = self._list_offsets(reader, process, partition)
