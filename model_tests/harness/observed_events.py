@@ -273,13 +273,21 @@ def controller_failover(event: Event, follower: Follower) -> Iterator[Choice]:
 
 
 def crash(event: Event, follower: Follower) -> Iterator[Choice]:
-    """A broker whose disk failed while it cut its log has taken in the answer that told it to, and not said so."""
+    """A broker whose disk failed while it wrote its log has done so, and not said so.
+
+    It has taken in an answer, or appended what a producer sent, and the sync that failed came after that.
+    """
     assert follower.state is not None
     broker, kept = follower.index(event.node), kept_of(event, follower)
-    yield just(faults.Crash(broker, kept))
+    ended = just(faults.Crash(broker, kept))
+    yield ended
+    unsaid = kept - follower.state.replicas[broker].log_end_offset
     for answer in follower.state.network.fetch_responses:
-        if answer.request.follower == broker and answer.diverging_epoch != NONE:
-            yield [*just(protocol.ReceiveFetchResponse(answer)), *just(faults.Crash(broker, kept))]
+        if answer.request.follower == broker and (answer.diverging_epoch != NONE or unsaid > 0):
+            yield [*just(protocol.ReceiveFetchResponse(answer)), *ended]
+    if unsaid > 0:
+        for acks in Acks:
+            yield [*(list(just(protocol.Append(broker, acks))) * unsaid), *ended]
 
 
 def resume(event: Event, follower: Follower) -> Iterator[Choice]:
