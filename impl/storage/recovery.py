@@ -38,7 +38,7 @@ from impl.storage.segment import (
     base_offset_of,
 )
 from impl.storage.transaction_index import OpenTransactions, marker_type
-from impl.wire.records import BatchHeader
+from impl.wire.records import BatchHeader, RecordError
 
 
 @attrs.frozen
@@ -163,4 +163,8 @@ def _index_transactions(earlier: Sequence[Segment], segment: Segment) -> None:
 
 
 def _marker(segment: Segment, header: BatchHeader) -> int | None:
-    return marker_type(segment.read_batch(header))
+    """The marker in a control batch; None for one whose records cannot be read, which keeps no log from opening."""
+    try:
+        return marker_type(segment.read_batch(header))
+    except RecordError:
+        return None

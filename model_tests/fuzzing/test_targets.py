@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -13,6 +14,7 @@ from model_tests.fuzzing.targets import TARGETS
 
 EXAMPLES = {"frame": 600, "connection": 100, "records": 400, "segment": 100}
 SEEDS = {name: list(target.seeds()) for name, target in TARGETS.items()}
+FINDINGS = Path(__file__).parent / "findings"
 
 
 @pytest.mark.parametrize("name", TARGETS)
@@ -44,3 +46,8 @@ def test_many_more_damaged_seeds_are_taken_or_refused(name: str) -> None:
     dice = random.Random(f"deep damage/{name}")
     for _ in range(100 * EXAMPLES[name]):
         TARGETS[name].run(damaged(dice.choice(SEEDS[name]), dice))
+
+
+@pytest.mark.parametrize("finding", sorted(FINDINGS.iterdir()), ids=lambda path: path.stem)
+def test_what_was_found_once_is_taken_or_refused(finding: Path) -> None:
+    TARGETS[finding.stem.partition("-")[0]].run(finding.read_bytes())
