@@ -262,12 +262,6 @@ class Connection:
     # --- requests --------------------------------------------------------------------------------------------------
 
     async def _handle(self, frame: Payload) -> None:
-        if self._gate is not None and (answer := await self._gate.take(frame)) is not None:
-            self._answers.append(answer)
-            self.principal = self._gate.principal
-            if self._gate.is_open:
-                self._reader.limit = self._service.max_frame_bytes
-            return
         api_key, version, correlation_id = peek_request(frame)
         served = self._service.versions.get(api_key)  # type: ignore[call-overload]
         if served is None or version not in served:
