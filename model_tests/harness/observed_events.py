@@ -281,6 +281,8 @@ def crash(event: Event, follower: Follower) -> Iterator[Choice]:
     broker, kept = follower.index(event.node), kept_of(event, follower)
     ended = just(faults.Crash(broker, kept))
     yield ended
+    if event.node not in follower.failed_disks:
+        return
     unsaid = kept - follower.state.replicas[broker].log_end_offset
     for answer in follower.state.network.fetch_responses:
         if answer.request.follower == broker and (answer.diverging_epoch != NONE or unsaid > 0):
@@ -288,6 +290,16 @@ def crash(event: Event, follower: Follower) -> Iterator[Choice]:
     if unsaid > 0:
         for acks in Acks:
             yield [*(list(just(protocol.Append(broker, acks))) * unsaid), *ended]
+
+
+def log_directory_failed(event: Event, follower: Follower) -> Iterator[Choice]:
+    follower.failed_disks.add(event.node)
+    yield []
+
+
+def restart(event: Event, follower: Follower) -> Iterator[Choice]:
+    follower.failed_disks.discard(event.node)
+    yield just(faults.Restart(follower.index(event.node)))
 
 
 def resume(event: Event, follower: Follower) -> Iterator[Choice]:
@@ -349,11 +361,11 @@ TRANSLATIONS: dict[str, Callable[[Event, Follower], Iterator[Choice]]] = {
     "UncleanElection": once(control.UncleanElection()),
     "CreateTopic": nothing,
     "CreatePartitions": nothing,
-    "LogDirectoryFailed": nothing,
+    "LogDirectoryFailed": log_directory_failed,
     "Flush": of_broker(faults.Flush),
     "CheckpointHighWatermark": of_broker(faults.CheckpointHighWatermark),
     "Crash": crash,
-    "Restart": of_broker(faults.Restart),
+    "Restart": restart,
     "Pause": of_broker(faults.Pause),
     "Resume": resume,
     "BeginShutdown": begin_shutdown,

@@ -194,6 +194,8 @@ class Follower:
         self.written: dict[tuple[int, int], Controller] = {}
         """The controller's word by (partition epoch, controller epoch)."""
         self.kept: dict[int, int] = {}
+        self.failed_disks: set[int] = set()
+        """Brokers whose disk has failed since they started."""
         self._early: list[Event] = []
 
     def follow(self, event: Event) -> None:
