@@ -203,10 +203,16 @@ def test_a_decision_that_is_left_out_is_missed_later(name: str) -> None:
 def test_a_crash_cannot_have_kept_more_than_there_was(more: int) -> None:
     """Only a broker whose disk failed may have written what it never said; this one's machine just died."""
     place = nth("Crash", 0)
-    kept = tuple((topic, partition, end + more) for topic, partition, end in real()[place].fields["kept"])
-    done = tampered(place, kept=kept)
+    node, (topic, partition) = real()[place].node, partitions(real())[0]
+    said = [event.fields["log_end_offset"] for event in real()[:place] if event.node == node and told(event)]
+    done = tampered(place, kept=((topic, partition, said[-1] + more),))
     assert done.mismatch is not None
+    assert done.mismatch.position == place
     assert "a crash of broker" in done.mismatch.reason
+
+
+def told(event: TraceEvent) -> bool:
+    return "log_end_offset" in event.fields and (event.fields["topic"], event.fields["partition"]) == partitions(real())[0]
 
 
 def test_the_settings_of_the_topic_count() -> None:
