@@ -212,7 +212,8 @@ def test_a_crash_cannot_have_kept_more_than_there_was(more: int) -> None:
 
 
 def told(event: TraceEvent) -> bool:
-    return "log_end_offset" in event.fields and (event.fields["topic"], event.fields["partition"]) == partitions(real())[0]
+    partition = (event.fields.get("topic"), event.fields.get("partition"))
+    return "log_end_offset" in event.fields and partition == partitions(real())[0]
 
 
 def test_the_settings_of_the_topic_count() -> None:
