@@ -109,11 +109,14 @@ def hold_fetch(event: Event, follower: Follower) -> Iterator[Choice]:
 
 
 def receive_fetch_response(event: Event, follower: Follower) -> Iterator[Choice]:
-    """An answer in words that the specification lacks (a disk that failed) tells the follower nothing."""
+    """An answer in words that the specification lacks (a disk that failed) tells the follower nothing.
+
+    It may have been sent just before its sender stopped, when the specification's follower waits no longer.
+    """
     assert follower.state is not None
     request = request_of(event, follower)
     if error_of(event) is None:
-        yield just(AbandonFetch(request))
+        yield just(AbandonFetch(request)) if waits_for(request, follower.state) else []
         return
     for response in follower.state.network.fetch_responses:
         if response.request == request and says(event, response):
@@ -143,10 +146,11 @@ def disconnect(event: Event, follower: Follower) -> Iterator[Choice]:
     """One request is given up; one that never was an action (its leader was down) leaves no trace."""
     assert follower.state is not None
     request = request_of(event, follower)
-    if request in follower.state.replicas[request.follower].outstanding:
-        yield just(AbandonFetch(request))
-    else:
-        yield []
+    yield just(AbandonFetch(request)) if waits_for(request, follower.state) else []
+
+
+def waits_for(request: FetchRequest, state: State) -> bool:
+    return request in state.replicas[request.follower].outstanding
 
 
 # --- ISR changes ---------------------------------------------------------------------------------------------------

@@ -133,6 +133,15 @@ def test_the_first_event_that_is_not_allowed_is_shown_with_the_reason(
     assert f"the first {place} of {len(bad)} events match" in str(done)
 
 
+@pytest.mark.parametrize("error", ["unknown_topic_id", "none"])
+def test_what_a_leader_answered_just_before_it_stopped_may_arrive_after_it_if_it_says_nothing(error: str) -> None:
+    stopped = event(0, "Stop")
+    said = {**ANSWER, "error": error, "records": 0, "leader_high_watermark": -1, "accepted": False}
+    late = event(1, "ReceiveFetchResponse", source=0, fetch=(1, 2, 0, 2, 0), **said, **state(log_end_offset=2))
+    done = of((*GOOD, stopped, late))
+    assert done.holds == (error != "none"), str(done)
+
+
 # --- traces of real clusters, tampered with --------------------------------------------------------------------------
 
 NEEDED = {"Crash", "ReceiveAlterPartition", "ReceiveFetchResponse"}
