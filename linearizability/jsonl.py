@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import attrs
+import numpy as np
 
 from linearizability.arrow import SCHEMA, HistoryError, unknown_name
 from linearizability.history import UNKNOWN, History, Isolation, Kind, Operation, Operations, Outcome
+from linearizability.malformed import find
 
 E = TypeVar("E", bound=IntEnum)
 EVENTS = ("invoke", "ok", "fail", "info")
@@ -36,6 +38,19 @@ class MalformedLine:
     reason: str
     text: str
 
+    def __str__(self) -> str:
+        whose = "" if self.history is None else f" (history {self.history})"
+        return f"line {self.number}{whose}: {self.reason}"
+
+
+@attrs.frozen(eq=False)
+class _Sifted:
+    """The operations of a file, the lines that are none, and in which line each operation begins."""
+
+    operations: Operations
+    malformed: list[MalformedLine]
+    lines: list[int]
+
 
 SHOWN = 500
 """Characters of a malformed line that are kept."""
@@ -43,16 +58,39 @@ SHOWN = 500
 
 def read(path: str | Path) -> Operations:
     """The operations of a file of JSON lines, rows or events. Raises HistoryError with the line."""
-    return _sound(*sift(path), str(path))
+    return _sound(_sift_file(path), str(path))
 
 
 def parse(lines: Iterable[str], source: str = "memory") -> Operations:
     """The operations in `lines`; each line is an event if it has a `type`. Raises HistoryError with the line."""
-    return _sound(*_sift(lines), source)
+    return _sound(_sift(lines), source)
 
 
 def sift(path: str | Path) -> tuple[Operations, list[MalformedLine]]:
     """The operations of a file, and the lines that are none. Raises HistoryError if it is no text."""
+    sifted = _sift_file(path)
+    return sifted.operations, sifted.malformed
+
+
+def read_sound(path: str | Path) -> tuple[Operations, list[MalformedLine]]:
+    """The histories that can be judged, and the lines for which the others can't. Raises HistoryError if it is no text.
+
+    A history that a malformed line names is left out as a whole. A line that names none may be missing in any history
+    of the file, which is judged as if it were not.
+    """
+    sifted = _sift_file(path)
+    operations = sifted.operations
+    told = list(sifted.malformed)
+    for row in find(operations):
+        (operation,) = operations.take(np.array([row.row]))
+        told.append(MalformedLine(sifted.lines[row.row], row.history, row.reason, format_row(operation)[:SHOWN]))
+    spoiled = [line.history for line in told if line.history is not None]
+    if spoiled:
+        operations = operations.take(np.flatnonzero(~np.isin(operations.history, np.array(spoiled, np.int64))))
+    return operations, sorted(told, key=lambda line: line.number)
+
+
+def _sift_file(path: str | Path) -> _Sifted:
     try:
         with open(path, encoding="utf-8") as lines:
             return _sift(lines)
@@ -62,14 +100,15 @@ def sift(path: str | Path) -> tuple[Operations, list[MalformedLine]]:
         raise HistoryError(f"{path}: not readable as UTF-8 text ({error})") from error
 
 
-def _sound(operations: Operations, malformed: Sequence[MalformedLine], source: str) -> Operations:
-    if malformed:
-        raise HistoryError(f"{source}, line {malformed[0].number}: {malformed[0].reason}")
-    return operations
+def _sound(sifted: _Sifted, source: str) -> Operations:
+    if sifted.malformed:
+        first = sifted.malformed[0]
+        raise HistoryError(f"{source}, line {first.number}: {first.reason}")
+    return sifted.operations
 
 
-def _sift(lines: Iterable[str]) -> tuple[Operations, list[MalformedLine]]:
-    rows: list[Operation] = []
+def _sift(lines: Iterable[str]) -> _Sifted:
+    begun: list[tuple[Operation, int]] = []
     malformed: list[MalformedLine] = []
     events = _Events()
     indices: dict[int, int] = {}
@@ -84,13 +123,15 @@ def _sift(lines: Iterable[str]) -> tuple[Operations, list[MalformedLine]]:
             history = _integer(fields, "history", 0)
             _known(fields)
             if "type" in fields:
-                events.take(fields)
+                events.take(fields, number)
             else:
-                rows.append(_row(fields, history, indices.get(history, 0)))
-                indices[history] = rows[-1].index + 1
+                row = _row(fields, history, indices.get(history, 0))
+                begun.append((row, number))
+                indices[history] = row.index + 1
         except (ValueError, RecursionError) as error:
             malformed.append(MalformedLine(number, history, str(error), line.rstrip("\n")[:SHOWN]))
-    return Operations.of([*rows, *events.rows()]), malformed
+    begun = sorted([*begun, *events.rows()], key=lambda one: (one[0].history, one[0].index))
+    return _Sifted(Operations.of(row for row, _ in begun), malformed, [number for _, number in begun])
 
 
 def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
@@ -174,8 +215,9 @@ class _Events:
     def __init__(self) -> None:
         self._histories: dict[int, History] = {}
         self._open: dict[tuple[int, int], int] = {}
+        self._lines: dict[int, list[int]] = {}
 
-    def take(self, fields: Mapping[str, Any]) -> None:
+    def take(self, fields: Mapping[str, Any], line: int) -> None:
         kind = fields["type"]
         if kind not in EVENTS:
             raise ValueError(f"type is {kind!r}: use {', '.join(EVENTS)}")
@@ -183,6 +225,7 @@ class _Events:
         history = self._histories.setdefault(number, History(number))
         if kind == "invoke":
             self._invoke(history, process, time, fields)
+            self._lines.setdefault(number, []).append(line)
             return
         if (number, process) not in self._open:
             raise ValueError(f"process {process} completes nothing: every {kind} follows an invoke of its process")
@@ -217,9 +260,10 @@ class _Events:
             meta=_meta(fields),
         )
 
-    def rows(self) -> Iterator[Operation]:
+    def rows(self) -> Iterator[tuple[Operation, int]]:
+        """Each operation, and the line of its invocation."""
         for history in self._histories.values():
-            yield from history.rows()
+            yield from zip(history.rows(), self._lines.get(history.id, ()), strict=True)
 
 
 _BITS = {"index": 32, "process": 32, "partition": 32, "acks": 8}

@@ -20,15 +20,16 @@ BEYOND = 1 << 62
 
 @attrs.frozen
 class MalformedRow:
-    """A row that can't be judged: where it came from, its history, and what is wrong with it."""
+    """A row that can't be judged: where it came from, its history if it has one, and what is wrong with it."""
 
     source: str
     row: int
-    history: int
+    history: int | None
     reason: str
 
     def __str__(self) -> str:
-        return f"{self.source}, row {self.row} (history {self.history}): {self.reason}"
+        whose = "" if self.history is None else f" (history {self.history})"
+        return f"{self.source}, row {self.row}{whose}: {self.reason}"
 
 
 def find(operations: Operations, source: str = "memory", first_row: int = 0) -> list[MalformedRow]:
@@ -51,7 +52,7 @@ def split(operations: Operations, source: str = "memory", first_row: int = 0) ->
     bad = find(operations, source, first_row)
     if not bad:
         return operations, bad
-    spoiled = np.array(sorted({row.history for row in bad}), np.int64)
+    spoiled = np.unique(operations.history[[row.row - first_row for row in bad]])
     return operations.take(np.flatnonzero(~np.isin(operations.history, spoiled))), bad
 
 
@@ -82,9 +83,13 @@ def sieve(table: pa.Table, source: str = "memory") -> tuple[pa.Table, list[Malfo
     everything = np.arange(len(table))
     if not reasons:
         return table, [], everything
-    history = pc.fill_null(table.column("history"), -1).to_numpy()
-    bad = [MalformedRow(source, row, int(history[row]), reason) for row, reason in sorted(reasons.items())]
-    kept = everything[~np.isin(history, [row.history for row in bad])]
+    ids, named = table.column("history"), pc.is_valid(table.column("history")).to_numpy()
+    history = pc.fill_null(ids, 0).to_numpy()
+    bad = [
+        MalformedRow(source, row, int(history[row]) if named[row] else None, reason)
+        for row, reason in sorted(reasons.items())
+    ]
+    kept = everything[named & ~np.isin(history, [row.history for row in bad if row.history is not None])]
     return table.take(kept), bad, kept
 
 

@@ -1,4 +1,4 @@
-"""Numbers about a history that are no verdict: what nobody read, and how late readers were."""
+"""What is no verdict on a history: what nobody read, how late readers were, and of what ends nothing is known."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import attrs
 import numpy as np
 
 from linearizability.evidence import Evidence, is_strong, until
-from linearizability.history import Operations
+from linearizability.history import NEVER, Kind, Operations, Outcome
 from linearizability.log import Level, partitions
 
 
@@ -62,3 +62,36 @@ def _measure(evidence: Evidence) -> Measures:
         worst_realtime_lag=lag,
         laggard=laggard,
     )
+
+
+@attrs.frozen
+class OpenEnd:
+    """A partition of a history with records, whose end no read shows: a loss there would be seen by nobody."""
+
+    history: int
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition} of history {self.history}"
+
+
+def open_ends(operations: Operations) -> list[OpenEnd]:
+    """The partitions that are not declared settled, or that nobody has read since, in order of first appearance.
+
+    At the level `kafka` a short answer proves nothing there (docs/history.md, "Levels").
+    """
+    group, groups = partitions(operations)
+    kind, ok = operations.kind, operations.outcome == Outcome.OK
+    since = np.full(groups, -1, np.int64)
+    declared = kind == Kind.SETTLED
+    np.maximum.at(since, group[declared], operations.call[declared])
+    read = np.full(groups, -1, np.int64)
+    reading = ok & ((kind == Kind.FETCH) | (kind == Kind.LIST_OFFSETS))
+    np.maximum.at(read, group[reading], operations.call[reading])
+    written = np.zeros(groups, np.bool_)
+    written[group[(kind == Kind.PRODUCE) & (operations.outcome != Outcome.FAIL)]] = True
+    first = np.full(groups, NEVER, np.int64)
+    np.minimum.at(first, group, np.arange(len(operations)))
+    rows = np.sort(first[written & ((since < 0) | (read < since))])
+    return [OpenEnd(row.history, row.topic, row.partition) for row in operations.take(rows)]

@@ -80,7 +80,7 @@ def judge(parts: Sequence[Part], level: Level) -> Judged:
     bad = find(operations)
     if bad:
         aside += _place(bad, sound, order)
-        spoiled |= {row.history for row in bad}
+        spoiled.update(operations.history[[row.row for row in bad]].tolist())
     if spoiled:
         operations = operations.take(np.flatnonzero(~_among(operations.history, spoiled)))
     verdicts = check(operations, level)
@@ -112,7 +112,7 @@ def _sieve(parts: Iterable[Part]) -> tuple[list[Part], list[Aside], set[int]]:
         for row in bad:
             kept_aside = _aside(part, row.row, row.reason)
             aside.append(kept_aside)
-            if kept_aside["history"] is not None:
+            if row.history is not None:
                 spoiled.add(row.history)
         sound.append(attrs.evolve(part, table=table, rows=part.rows[kept]) if bad else part)
     return sound, aside, spoiled

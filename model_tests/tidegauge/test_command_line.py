@@ -121,6 +121,63 @@ def test_check_reads_json_lines_too(capsys: pytest.CaptureFixture[str], tmp_path
     assert (status, found["verdicts"]["violated"]) == (1, 1)
 
 
+def test_a_bad_line_costs_its_own_history_and_no_other(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "mixed.jsonl"
+    jsonl.write(path, concatenate([history(1), history(2, lose=True), history(3)]))
+    lines = path.read_text().splitlines()
+    lines[4] = lines[4].replace('"fetch"', '"fetched"').replace('"produce"', '"produced"')
+    path.write_text("\n".join([*lines, lines[0][:30]]) + "\n")
+    status, out, err = run(capsys, "check", path)
+    assert status == 2
+    assert f"{path}, line 5 (history 2): kind is 'produced'" in out
+    assert f"{path}, line 10: " in out
+    assert f"{path}: 2 malformed rows, some of no history: any history of the file may lack them: " in err
+    _, found = document(capsys, "check", path)
+    assert found["verdicts"] == {"valid": 2, "violated": 0, "unknown": 0}
+    assert [(line["number"], line["history"]) for line in found["files"][0]["malformed"]] == [(5, 2), (10, None)]
+
+
+def test_a_line_that_cannot_be_judged_is_named_by_its_number(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Events stand in the order in which they came, operations in that of their histories."""
+    path = tmp_path / "events.jsonl"
+    events = [
+        {"type": "invoke", "f": "fetch", "process": 0, "time": 1, "history": 2, "topic": "t", "offset": 0},
+        {"type": "invoke", "f": "produce", "process": 0, "time": 1, "history": 1, "topic": "t", "values": []},
+        {"type": "ok", "process": 0, "time": 2, "history": 2, "values": []},
+    ]
+    path.write_text("".join(json.dumps(event) + "\n" for event in events))
+    status, out, err = run(capsys, "check", path)
+    assert status == 2
+    assert f"{path}, line 2 (history 1): a produce without values" in out
+    assert err == f"tidegauge: {path}: 1 malformed row, whose histories are not judged: look at what wrote them\n"
+
+
+def test_a_valid_history_whose_end_nobody_knows_says_so(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for settled in (False, True):
+        ended = History(1)
+        for partition in (0, 1):
+            sent = ended.invoke(kind=Kind.PRODUCE, process=0, call=1, values=[1], partition=partition)
+            ended.ok(sent, returned=2, offset=0)
+        if settled:
+            ended.settled(call=10, partition=0)
+            ended.settled(call=10, partition=1)
+            read = ended.invoke(kind=Kind.FETCH, process=1, call=11, position=0)
+            ended.ok(read, returned=12, values=[1])
+        write(tmp_path / "h.parquet", ended.operations())
+        status, out, _ = run(capsys, "check", tmp_path / "h.parquet")
+        assert status == 0
+        where = "1 partition (topic-1 of" if settled else "2 partitions (the first: topic-0 of"
+        assert f"not judged: whether the log lost records at its end, in {where} history 1)" in out
+        _, found = document(capsys, "check", tmp_path / "h.parquet")
+        (file,) = found["files"]
+        named = [end["partition"] for end in file["open_ends"]["first"]]
+        assert named == ([1] if settled else [0, 1])
+        assert file["open_ends"]["partitions"] == len(named)
+        assert "not judged" not in run(capsys, "check", tmp_path / "h.parquet", "--level", "strict")[1]
+
+
 def test_rows_that_cannot_be_judged_are_told_and_fail_the_run(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -156,7 +213,6 @@ UNUSABLE = (
     (("check", "no-such-file"), "no-such-file: there is no such file"),
     (("check", "."), "no .parquet or .jsonl or .ndjson file"),
     (("check", "text.parquet"), "not a readable Parquet file"),
-    (("check", "text.jsonl"), "text.jsonl"),
     (("check", "text.parquet", "--out", "text.parquet"), "is a file"),
     (("check", "text.parquet", "--level", "x"), "x"),
 )
@@ -174,7 +230,6 @@ def test_what_cannot_be_used_is_told_in_one_line(
 ) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "text.parquet").write_text("not a table")
-    (tmp_path / "text.jsonl").write_text("not JSON")
     monkeypatch.chdir(tmp_path / "empty" if words == ("check", ".") else tmp_path)
     status, _, err = run(capsys, *words)
     assert status == 2

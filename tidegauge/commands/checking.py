@@ -19,7 +19,8 @@ from linearizability.check import Verdict, Verdicts
 from linearizability.check import check as judge
 from linearizability.history import Operations
 from linearizability.log import Level
-from linearizability.malformed import MalformedRow, split
+from linearizability.malformed import MalformedRow
+from linearizability.measures import OpenEnd, open_ends
 from tidegauge.commands.outputs import check_folder
 from tidegauge.exits import Status, Unusable
 from tidegauge.screen import Screen
@@ -28,14 +29,21 @@ PARQUET = ".parquet"
 JSON_LINES = (".jsonl", ".ndjson")
 SUFFIXES = (PARQUET, *JSON_LINES)
 
+OPEN_ENDS_NAMED = 100
+"""Of partitions whose end nobody knows, so many are named in a document: most foreign histories have nothing else."""
+
+Malformed = MalformedRow | jsonl.MalformedLine
+
 
 @attrs.frozen(eq=False)
 class Judged:
-    """One file: the verdicts on its histories, and the rows for which some have none."""
+    """One file: the verdicts on its histories, and the rows or lines for which some have none."""
 
     path: Path
     verdicts: Verdicts
-    malformed: Sequence[MalformedRow]
+    malformed: Sequence[Malformed]
+    open_ends: Sequence[OpenEnd]
+    """Where a loss would not be seen: none at the level `strict`."""
 
     @property
     def is_empty(self) -> bool:
@@ -80,11 +88,14 @@ def check(
         for number, path in enumerate(paths):
             advance(str(path), number, len(paths))
             operations, malformed = read_sound(path)
-            judged.append(Judged(path, judge(operations, Level(level)), malformed))
+            ends = open_ends(operations) if level == "kafka" else ()
+            judged.append(Judged(path, judge(operations, Level(level)), malformed, ends))
     show(screen, judged, limit)
     for one in judged:
         if one.is_empty:
             screen.warn(f"{shown(one.path)}: no operations, so nothing is judged: look at what wrote the file")
+        elif one.malformed:
+            screen.warn(f"{shown(one.path)}: {left_out(one.malformed)}: look at what wrote them")
     if out is not None:
         write_tables(judged, out)
         screen.say(f"verdicts.parquet and anomalies.parquet written to {out}")
@@ -114,11 +125,9 @@ def is_data(path: Path, folder: Path) -> bool:
     return not hidden and path.suffix in SUFFIXES and path.is_file()
 
 
-def read_sound(path: Path) -> tuple[Operations, Sequence[MalformedRow]]:
-    """The histories of a file that can be judged, and the rows for which the others can't. Raises HistoryError."""
-    if path.suffix in JSON_LINES:
-        return split(jsonl.read(path), str(path))
-    return files.read_sound(path)
+def read_sound(path: Path) -> tuple[Operations, Sequence[Malformed]]:
+    """The histories of a file that can be judged, and what keeps the others from it. Raises HistoryError."""
+    return jsonl.read_sound(path) if path.suffix in JSON_LINES else files.read_sound(path)
 
 
 def status_of(judged: Sequence[Judged]) -> Status:
@@ -144,7 +153,7 @@ def show(screen: Screen, judged: Sequence[Judged], limit: int) -> None:
     verdicts = (verdict.name.lower() for verdict in Verdict)
     screen.table(("file", "histories", "operations", *verdicts, "malformed rows"), rows)
     anomalies = [str(anomaly) for one in judged for anomaly in one.verdicts.anomalies]
-    malformed = [str(row) for one in judged for row in one.malformed]
+    malformed = [told(row, one.path) for one in judged for row in one.malformed]
     for what, lines in (("anomalies", anomalies), ("malformed rows", malformed)):
         if lines:
             screen.say(f"\n{len(lines):,} {what}:")
@@ -152,6 +161,25 @@ def show(screen: Screen, judged: Sequence[Judged], limit: int) -> None:
                 screen.say(f"  {line}")
             if len(lines) > limit:
                 screen.say(f"  … and {len(lines) - limit:,} more (--limit, --out DIR or --json for all)")
+    if ends := [end for one in judged for end in one.open_ends]:
+        where = f"1 partition ({ends[0]})" if len(ends) == 1 else f"{len(ends):,} partitions (the first: {ends[0]})"
+        screen.say(
+            f"\nnot judged: whether the log lost records at its end, in {where}, "
+            "for nobody declared it settled and read it since (docs/history.md, Levels)"
+        )
+
+
+def left_out(malformed: Sequence[Malformed]) -> str:
+    """What malformed rows mean for the verdicts."""
+    whole = "1 malformed row" if len(malformed) == 1 else f"{len(malformed):,} malformed rows"
+    if all(row.history is not None for row in malformed):
+        return f"{whole}, whose histories are not judged"
+    return f"{whole}, some of no history: any history of the file may lack them"
+
+
+def told(row: Malformed, path: Path) -> str:
+    """A malformed row or line in words, with its file."""
+    return str(row) if isinstance(row, MalformedRow) else f"{shown(path)}, {row}"
 
 
 def write_tables(judged: Sequence[Judged], out: Path) -> None:
@@ -204,6 +232,10 @@ def document(judged: Sequence[Judged]) -> dict[str, Any]:
                 "anomalies": one.verdicts.anomaly_table().to_pylist(),
                 "reason": "no operations" if one.is_empty else None,
                 "malformed": [attrs.asdict(row) for row in one.malformed],
+                "open_ends": {
+                    "partitions": len(one.open_ends),
+                    "first": [attrs.asdict(end) for end in one.open_ends[:OPEN_ENDS_NAMED]],
+                },
             }
             for one in judged
         ],
