@@ -48,7 +48,7 @@ def growth_start(racks: Mapping[int, str | None], first_replica: int) -> int:
 
 def placement_error(racks: Mapping[int, str | None], partitions: int, replication_factor: int) -> PlacementError | None:
     """What is wrong with the request; None when nothing is."""
-    if partitions <= 0:
+    if partitions <= 0 and replication_factor > 0:
         return PlacementError(ErrorCode.invalid_partitions, f"{partitions} partitions: ask for at least 1")
     if not 0 < replication_factor <= len(racks):
         return PlacementError(

@@ -13,6 +13,7 @@ from kio.schema.delete_topics.v6.response import DeletableTopicResult, DeleteTop
 from kio.schema.errors import ErrorCode
 
 from impl.controller.topics import CreatedTopic
+from impl.server.error_answers import error_answer
 from impl.server.topic_settings import settings_of
 from impl.wire.primitives import NO_WAIT, TopicName, i8, i16, i32, topic_uuid
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from impl.server.context import RequestContext
     from impl.server.controller_node import ControllerNode
 
+MAX_PARTITIONS_AT_ONCE: Final = 10_000
+"""Of all topics of a request together, as at Kafka: more would keep the controller from everything else."""
 DEFAULT: Final = -1
 """Stands for `num.partitions` and `default.replication.factor`."""
 
@@ -32,21 +35,38 @@ async def handle_create_topics(
     node: ControllerNode, request: CreateTopicsRequest, _: RequestContext
 ) -> CreateTopicsResponse:
     """Topics are created one by one, each wholly or not at all; with `validate_only` they are only looked at."""
+    partitions = sum(_partitions_asked(node, topic) for topic in request.topics)
+    if partitions > MAX_PARTITIONS_AT_ONCE:
+        refused: CreateTopicsResponse = error_answer(
+            request,
+            ErrorCode.policy_violation,
+            f"{partitions} partitions in one request: ask for at most {MAX_PARTITIONS_AT_ONCE} at once",
+        )
+        return refused
     topics = tuple(_create(node, topic, request.validate_only) for topic in request.topics)
     return CreateTopicsResponse(throttle_time=NO_WAIT, topics=topics)
+
+
+def _partitions_asked(node: ControllerNode, asked: CreatableTopic) -> int:
+    if asked.assignments:
+        return len(asked.assignments)
+    return node.config.num_partitions if asked.num_partitions == DEFAULT else max(0, int(asked.num_partitions))
 
 
 def _create(node: ControllerNode, asked: CreatableTopic, validate_only: bool) -> CreatableTopicResult:
     topic_id = _new_topic_id(node, asked.name)
     configs = {config.name: config.value for config in asked.configs if config.value is not None}
+    unset = [config.name for config in asked.configs if config.value is None]
     with node.decision() as changed:
-        created = _place(node, asked, topic_id, configs, validate_only)
+        created = _place(node, asked, topic_id, configs, validate_only or bool(unset))
+        if unset and created.error is ErrorCode.none:
+            created = CreatedTopic(ErrorCode.invalid_config, f"{unset[0]} has no value: leave it out to unset it")
         if created.error is ErrorCode.none and not validate_only:
             node.tracer.record("CreateTopic", topic=asked.name, changed=changed())
     ok = created.error is ErrorCode.none
     return CreatableTopicResult(
         name=TopicName(asked.name),
-        topic_id=topic_uuid(topic_id) if ok and not validate_only else None,
+        topic_id=topic_uuid(topic_id) if ok else None,
         error_code=created.error,
         error_message=created.message or None,
         num_partitions=i32(len(created.replicas) if ok else -1),
@@ -151,6 +171,13 @@ async def handle_create_partitions(
 
 def _grow(node: ControllerNode, asked: CreatePartitionsTopic, validate_only: bool) -> CreatePartitionsTopicResult:
     given = None if asked.assignments is None else [tuple(map(int, one.broker_ids)) for one in asked.assignments]
+    present = node.controller.image.topics.get(asked.name)
+    if present is not None and asked.count - len(present.partitions) > MAX_PARTITIONS_AT_ONCE:
+        return CreatePartitionsTopicResult(
+            name=asked.name,
+            error_code=ErrorCode.policy_violation,
+            error_message=f"{asked.count} partitions: a topic may grow by {MAX_PARTITIONS_AT_ONCE} at once",
+        )
     with node.decision() as changed:
         refusal = node.controller.create_partitions(asked.name, asked.count, given, validate_only=validate_only)
         if refusal.error is ErrorCode.none and not validate_only:

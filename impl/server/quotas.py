@@ -44,6 +44,8 @@ from impl.wire.primitives import millis
 from impl.wire.produce_messages import ProduceRequest, ProduceResponse
 
 if TYPE_CHECKING:
+    from kio.schema.create_topics.v7.request import CreatableTopic
+
     from impl.ports.clock import Clock
     from impl.server.config import ServerConfig
     from impl.server.context import RequestContext
@@ -83,6 +85,7 @@ class Quotas:
         self._mutation_windows = Windows(
             config.controller_quota_window_num, config.controller_quota_window_size_seconds * 1000
         )
+        self._num_partitions = config.num_partitions
         self._limits: Mapping[QuotaEntity, Mapping[str, float]] = {}
         self._rates: dict[Meter, Rate] = {}
         self._buckets: dict[Meter, TokenBucket] = {}
@@ -119,7 +122,7 @@ class Quotas:
             spent_s = trio.current_time() - context.waited_s - begun
             throttle_ms = max(
                 self._charge(request, answer, context, spent_s),
-                0 if mutations is None else self._charge_mutations(mutations, _mutations(request, answer, before)),
+                0 if mutations is None else self._charge_mutations(mutations, self._mutations(request, answer, before)),
             )
         if throttle_ms > 0:
             context.connection.mute(throttle_ms / 1000)
@@ -178,7 +181,30 @@ class Quotas:
             request.max_bytes = min(request.max_bytes, max(1, int(quota.limit * self._windows.span_s)))
 
     def _partition_counts(self) -> dict[str, int]:
-        return {topic.name: len(topic.partitions) for topic in self._image().topics.values()}
+        """Partitions of each topic, by its name and by its id."""
+        topics = self._image().topics.values()
+        return {key: len(topic.partitions) for topic in topics for key in (topic.name, topic.topic_id)}
+
+    def _mutations(self, request: Any, answer: Any, before: Mapping[str, int]) -> int:
+        """How many partitions a request has made or deleted, of topics that had so many before.
+
+        They are counted by what was asked: an answer hides numbers and names from those who may not know them.
+        """
+        if getattr(request, "validate_only", False):
+            return 0
+        if request.__api_key__ == ApiKey.DELETE_TOPICS:
+            done = (item for item in answer.responses if item.error_code is ErrorCode.none)
+            return sum(before.get(str(item.topic_id), before.get(item.name, 0)) for item in done)
+        if request.__api_key__ == ApiKey.CREATE_TOPICS:
+            created = {topic.name: self._partitions_of(topic) for topic in request.topics}
+            return sum(created[topic.name] for topic in answer.topics if topic.error_code is ErrorCode.none)
+        asked = {topic.name: topic.count for topic in request.topics}
+        grown = (item.name for item in answer.results if item.error_code is ErrorCode.none)
+        return sum(asked[name] - before.get(name, 0) for name in grown)
+
+    def _partitions_of(self, topic: CreatableTopic) -> int:
+        by_number = topic.num_partitions if topic.num_partitions > 0 else self._num_partitions
+        return len(topic.assignments) or by_number
 
     # --- finding ---------------------------------------------------------------------------------------------------
 
@@ -208,19 +234,6 @@ def _kept(meters: dict[Meter, T], meter: Meter, make: Callable[[], T]) -> T:
             del meters[next(iter(meters))]
         meters[meter] = make()
     return meters[meter]
-
-
-def _mutations(request: Any, answer: Any, before: Mapping[str, int]) -> int:
-    """How many partitions a request has made or deleted, of topics that had so many before."""
-    if getattr(request, "validate_only", False):
-        return 0
-    if request.__api_key__ == ApiKey.CREATE_TOPICS:
-        return sum(topic.num_partitions for topic in answer.topics if topic.error_code is ErrorCode.none)
-    if request.__api_key__ == ApiKey.DELETE_TOPICS:
-        return sum(before.get(item.name, 0) for item in answer.responses if item.error_code is ErrorCode.none)
-    asked = {topic.name: topic.count for topic in request.topics}
-    grown = (item.name for item in answer.results if item.error_code is ErrorCode.none)
-    return sum(asked[name] - before.get(name, 0) for name in grown)
 
 
 def _told(answer: Any, throttle_ms: int) -> Any:

@@ -27,9 +27,9 @@ class TopicSetting:
 
 
 def settings_of(image: ClusterImage, config: ServerConfig, configs: Mapping[str, str]) -> Iterator[TopicSetting]:
-    """Every setting of a topic that sets `configs` itself."""
+    """Every setting of a topic that sets `configs` itself, in order of names."""
     sources = Sources(image, config, NO_BROKER)
-    for setting in TOPIC_CONFIGS.values():
+    for _, setting in sorted(TOPIC_CONFIGS.items()):
         nearest = next(sources.of_configs(configs, setting))
         secret = setting.kind is ConfigType.PASSWORD
         yield TopicSetting(setting.name, None if secret else in_own_unit(setting, nearest), nearest.source, secret)

@@ -17,17 +17,17 @@ from kio.schema.create_topics.v7.response import CreatableTopicResult, CreateTop
 from kio.schema.delete_topics.v6.response import DeletableTopicResult, DeleteTopicsResponse
 from kio.schema.errors import ErrorCode
 
+from impl.controller.topics import METADATA_TOPIC
 from impl.server.authorization import Operation, ResourceType
 from impl.server.error_answers import error_answer
 from impl.server.forwarding import forward
 from impl.wire.channel import NoAnswerError, UnreachableError
-from impl.wire.primitives import NO_WAIT, i16, i32
+from impl.wire.primitives import NO_WAIT, TopicName, i16, i32
 
 if TYPE_CHECKING:
     from kio.schema.create_partitions.v3.request import CreatePartitionsRequest
     from kio.schema.create_topics.v7.request import CreateTopicsRequest
     from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopicState
-    from kio.schema.types import TopicName
 
     from impl.server.broker import Broker
     from impl.server.context import RequestContext
@@ -48,6 +48,8 @@ async def handle_create_topics(
     def refusal(topic: Any) -> Refusal | None:
         if counts[topic.name] > 1:
             return ErrorCode.invalid_request, f"topic {topic.name!r} is named {counts[topic.name]} times: name it once"
+        if topic.name == METADATA_TOPIC:
+            return ErrorCode.invalid_request, f"topic {METADATA_TOPIC!r} is the controller's: take another name"
         if not create_all and not context.allowed(Operation.CREATE, ResourceType.TOPIC, topic.name):
             return ErrorCode.topic_authorization_failed, ""
         return None
@@ -99,50 +101,70 @@ def _as_visible(result: CreatableTopicResult, context: RequestContext) -> Creata
 async def handle_delete_topics(
     broker: Broker, request: DeleteTopicsRequest, context: RequestContext
 ) -> DeleteTopicsResponse:
-    """Topics are deleted by name or by id; their replicas go as soon as their brokers learn of it."""
+    """Topics are deleted by name or by id; their replicas go as soon as their brokers learn of it.
+
+    Who may delete on the cluster may delete them all. A topic that is named in both ways is deleted in neither.
+    """
     if not broker.config.delete_topic_enable:
         known = context.api_version >= DELETION_DISABLED_FROM
         error = ErrorCode.topic_deletion_disabled if known else ErrorCode.invalid_request
         disabled: DeleteTopicsResponse = error_answer(request, error, "delete.topic.enable is false")
         return disabled
-    if any((topic.name is None) == (topic.topic_id is None) for topic in request.topics):
-        malformed: DeleteTopicsResponse = error_answer(
-            request, ErrorCode.invalid_request, "name each topic either by its name or by its id"
-        )
-        return malformed
     await _learn_ids(broker, request)
     counts = Counter(map(_identity, request.topics))
-    asked = list({_identity(topic): topic for topic in request.topics}.values())
+    delete_all = context.allowed(Operation.DELETE, ResourceType.CLUSTER)
+    by_id = {_name_of(broker, topic) for topic in request.topics if topic.name is None}
+    both_ways: set[str | None] = set()
 
     def refusal(topic: DeleteTopicState) -> Refusal | None:
+        if (topic.name is None) == (topic.topic_id is None):
+            return ErrorCode.invalid_request, "name each topic either by its name or by its id"
         if counts[_identity(topic)] > 1:
-            return ErrorCode.invalid_request, f"{_identity(topic)} is named more than once"
-        name = topic.name or broker.metadata.topic_name(str(topic.topic_id))
+            return ErrorCode.invalid_request, f"{topic.name or topic.topic_id} is named more than once"
+        name = _name_of(broker, topic)
         if name is None:
             return ErrorCode.unknown_topic_id, f"there is no topic with the id {topic.topic_id}"
-        if not context.allowed(Operation.DELETE, ResourceType.TOPIC, name):
+        if not delete_all and not context.allowed(Operation.DELETE, ResourceType.TOPIC, name):
+            known = name in broker.metadata.image.topics
+            if not known and context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, name):
+                return ErrorCode.unknown_topic_or_partition, f"there is no topic {name!r}"
             return ErrorCode.topic_authorization_failed, ""
+        if topic.name is not None and name in by_id:
+            both_ways.add(name)
+            return ErrorCode.invalid_request, f"topic {name!r} is named by its id as well: name it once"
         return None
 
+    asked = list({_identity(topic): topic for topic in request.topics}.values())
     refusals, allowed = _sorted_out(asked, refusal)
-    results = {
-        _identity(topic): DeletableTopicResult(
-            name=topic.name, topic_id=topic.topic_id, error_code=error, error_message=message or None
-        )
-        for topic, (error, message) in refusals
-    }
+    results = {_identity(topic): _not_deleted(broker, topic, *why) for topic, why in refusals}
+    allowed = [topic for topic in allowed if _name_of(broker, topic) not in both_ways]
     if allowed:
         answer = await forward(broker, dataclasses.replace(request, topics=tuple(allowed)))
         results |= {_identity(topic): result for topic, result in zip(allowed, answer.responses, strict=True)}
-    responses = tuple(_hidden(results[_identity(topic)], topic, context) for topic in asked)
+    responses = tuple(
+        _hidden(results[_identity(topic)], topic, context) for topic in asked if _identity(topic) in results
+    )
     return DeleteTopicsResponse(throttle_time=NO_WAIT, responses=responses)
 
 
-def _identity(topic: DeleteTopicState) -> str | UUID:
-    """The name or the id, whichever the topic was given by."""
-    identity = topic.name if topic.topic_id is None else topic.topic_id
-    assert identity is not None, "a topic without both is refused before"
-    return identity
+def _identity(topic: DeleteTopicState) -> tuple[str | None, UUID | None]:
+    """What the topic was given by: its name or its id."""
+    return topic.name, topic.topic_id
+
+
+def _name_of(broker: Broker, topic: DeleteTopicState) -> str | None:
+    """The name that was given, or that of the id; None for an id of nothing."""
+    return broker.metadata.topic_name(str(topic.topic_id)) if topic.name is None else topic.name
+
+
+def _not_deleted(broker: Broker, topic: DeleteTopicState, error: ErrorCode, message: str) -> DeletableTopicResult:
+    name = _name_of(broker, topic)
+    return DeletableTopicResult(
+        name=None if name is None else TopicName(name),
+        topic_id=topic.topic_id,
+        error_code=error,
+        error_message=message or None,
+    )
 
 
 async def _learn_ids(broker: Broker, request: DeleteTopicsRequest) -> None:

@@ -212,6 +212,12 @@ TOPICS: Final = (
         asked="by id",
     ),
     case(
+        ApiKey.DELETE_TOPICS,
+        {"timeout": SECOND, "topics": [{"name": TOPIC}]},
+        on_cluster(O.DELETE, ErrorCode.topic_authorization_failed),
+        asked="any",
+    ),
+    case(
         ApiKey.CREATE_PARTITIONS,
         {"timeout": SECOND, "topics": [{"name": TOPIC, "count": 2, "assignments": None}]},
         on_topic(O.ALTER),

@@ -18,7 +18,7 @@ from impl.cluster import Cluster
 from impl.controller.client_quotas import QuotaChange
 from impl.controller.image import QuotaEntity
 from impl.ports.clock import SIMULATED_EPOCH_MS
-from impl.server.authorization import ANONYMOUS, AllowAll
+from impl.server.authorization import ANONYMOUS, AllowAll, Operation, ResourceType
 from impl.server.context import RequestContext
 from impl.server.quotas import _candidates
 from impl.server.rates import Rate, TokenBucket, Windows
@@ -26,7 +26,7 @@ from impl.wire.fetch_messages import FetchPartition, FetchRequest, FetchTopic
 from impl.wire.primitives import TopicName, i16, i32, millis
 from impl.wire.produce_messages import ProducePartition, ProduceRequest, ProduceTopic
 from impl.wire.records_payload import Record, build_batch
-from model_tests.server.asking import Asker, asker, asking
+from model_tests.server.asking import Asker, asker, asking, forbid
 from model_tests.simulated import simulated
 
 WINDOWS = Windows(11, 1_000)
@@ -246,6 +246,23 @@ async def test_versions_that_do_not_know_that_error_are_throttled_alone() -> Non
         second = await (await asker(cluster)).ask(create_5("b", 1))
         assert second.topics[0].error_code is ErrorCode.none
         assert millis(2_000) < second.throttle_time <= millis(3_000)
+
+
+@simulated
+async def test_changes_count_for_those_who_may_not_see_what_they_have_changed() -> None:
+    async with asking() as (cluster, _):
+        hidden = ((Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, "*"), (Operation.DESCRIBE, ResourceType.TOPIC, "*"))
+        await give(cluster, {"controller_mutation_rate": 1.0}, ALL_CLIENTS)
+        forbid(cluster, *hidden)
+        created = await (await asker(cluster)).ask(create("a", 13))
+        assert (created.topics[0].error_code, created.topics[0].num_partitions) == (ErrorCode.none, -1)
+        assert created.throttle_time == millis(2_000), "13 partitions of 11"
+        await trio.sleep(20)
+        by_id = deleting.DeleteTopicState(name=None, topic_id=created.topics[0].topic_id)
+        request = deleting.DeleteTopicsRequest(topics=(by_id,), timeout=millis(1_000))
+        deleted = await (await asker(cluster)).ask(request)
+        assert (deleted.responses[0].error_code, deleted.responses[0].name) == (ErrorCode.none, None)
+        assert deleted.throttle_time == millis(2_000)
 
 
 @simulated

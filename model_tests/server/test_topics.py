@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 from uuid import UUID
 
@@ -70,6 +71,33 @@ async def test_what_is_only_validated_is_answered_alike_and_not_there() -> None:
             (E.topic_already_exists, -1),
         ]
         assert "a" not in cluster.controller.controller.image.topics
+        assert answer.topics[0].topic_id is not None, "Kafka tells an id, though there will be no such topic"
+
+
+@simulated
+async def test_more_than_10_000_partitions_at_once_are_refused_before_any_is_made() -> None:
+    async with asking(1) as (cluster, peer):
+        answer = await peer.ask(create(new("a", 5_000), new("b", 5_000), new("c", -1)))
+        assert {one.error_code for one in answer.topics} == {E.policy_violation}
+        (refused,) = (await peer.ask(create(new("a", (1 << 31) - 1)))).topics
+        assert refused.error_code is E.policy_violation
+        (refused,) = (await peer.ask(grow(("t", (1 << 31) - 1, None)))).results
+        assert refused.error_code is E.policy_violation
+        assert list(cluster.controller.controller.image.topics) == ["t"]
+        (made,) = (await peer.ask(create(new("a", 10_000), validate_only=True))).topics
+        assert made.error_code is E.none
+
+
+@simulated
+async def test_a_setting_without_a_value_is_refused_where_a_topic_is_made() -> None:
+    async with asking(1) as (cluster, peer):
+        unset = creating.CreatableTopicConfig(name="retention.ms", value=None)
+        answer = await peer.ask(
+            create(*(dataclasses.replace(new(name), configs=(unset,)) for name in ("a", "t", "a b")))
+        )
+        errors = [one.error_code for one in answer.topics]
+        assert errors == [E.invalid_config, E.topic_already_exists, E.invalid_topic_exception]
+        assert "a" not in cluster.controller.controller.image.topics
 
 
 @simulated
@@ -91,6 +119,8 @@ async def test_defaults_are_those_of_the_cluster() -> None:
         (new("a", 0), E.invalid_partitions),
         (new("a", -2), E.invalid_partitions),
         (new("a", 1, 0), E.invalid_replication_factor),
+        (new("a", 0, 0), E.invalid_replication_factor),
+        (new("a", 0, 3), E.invalid_partitions),
         (new("a", 1, 3), E.invalid_replication_factor),
         (new("a", configs={"no.such": "1"}), E.invalid_config),
         (new("a", configs={"segment.bytes": "some"}), E.invalid_config),
@@ -177,9 +207,44 @@ async def test_what_cannot_be_deleted_is_refused() -> None:
             E.unknown_topic_id,
             E.invalid_request,
         ]
+
+
+@simulated
+async def test_one_malformed_entry_keeps_no_other_topic_from_being_deleted() -> None:
+    async with asking(1) as (cluster, peer):
+        await cluster.create_topic("a")
         both = deleting.DeleteTopicState(name=TopicName("t"), topic_id=UUID(int=5))
-        answer = await peer.ask(deleting.DeleteTopicsRequest(topics=(both,), timeout=millis(1)))
-        assert [one.error_code for one in answer.responses] == [E.invalid_request]
+        neither = deleting.DeleteTopicState(name=None, topic_id=None)
+        request = deleting.DeleteTopicsRequest(topics=(both, neither, *delete("a").topics), timeout=millis(1))
+        answer = await peer.ask(request)
+        assert [one.error_code for one in answer.responses] == [E.invalid_request, E.invalid_request, E.none]
+        assert list(cluster.controller.controller.image.topics) == ["t"]
+
+
+@simulated
+async def test_a_topic_that_is_named_by_name_and_by_id_is_deleted_in_neither_way() -> None:
+    async with asking(1) as (cluster, peer):
+        known = UUID(cluster.controller.controller.image.topics["t"].topic_id)
+        answer = await peer.ask(delete("t", known))
+        assert [(one.name, one.error_code) for one in answer.responses] == [("t", E.invalid_request)]
+        assert "t" in cluster.controller.controller.image.topics
+
+
+@simulated
+async def test_whoever_may_delete_on_the_cluster_may_delete_every_topic() -> None:
+    async with asking(1) as (cluster, _):
+        forbid(cluster, (Operation.DELETE, ResourceType.TOPIC, "*"))
+        (deleted,) = (await (await asker(cluster)).ask(delete("t"))).responses
+        assert deleted.error_code is E.none
+
+
+@simulated
+async def test_whoever_may_describe_learns_that_what_he_may_not_delete_is_not_there() -> None:
+    async with asking(1) as (cluster, _):
+        forbid(cluster, (Operation.DELETE, ResourceType.CLUSTER, "*"), (Operation.DELETE, ResourceType.TOPIC, "*"))
+        answer = await (await asker(cluster)).ask(delete("t", "absent"))
+        errors = [one.error_code for one in answer.responses]
+        assert errors == [E.topic_authorization_failed, E.unknown_topic_or_partition]
 
 
 @simulated
@@ -195,7 +260,12 @@ async def test_deletion_may_be_disabled() -> None:
 @simulated
 async def test_whoever_may_not_delete_learns_nothing() -> None:
     async with asking(1) as (cluster, _):
-        forbid(cluster, (Operation.DELETE, ResourceType.TOPIC, "t"), (Operation.DESCRIBE, ResourceType.TOPIC, "t"))
+        forbid(
+            cluster,
+            (Operation.DELETE, ResourceType.CLUSTER, "*"),
+            (Operation.DELETE, ResourceType.TOPIC, "t"),
+            (Operation.DESCRIBE, ResourceType.TOPIC, "t"),
+        )
         peer = await asker(cluster)
         wanted = UUID(cluster.controller.controller.image.topics["t"].topic_id)
         answer = await peer.ask(delete("t", wanted))
