@@ -64,11 +64,13 @@ def one_of(*words: str) -> Rule:
 
 
 def members_of(*words: str) -> Rule:
-    """Lists of these words."""
+    """Lists of these words, each once at most (KIP-1161)."""
 
     def check(value: tuple[str, ...]) -> None:
         if not set(value) <= set(words):
             raise ValueError(f"it must be a list of {', '.join(words)}")
+        if len(set(value)) < len(value):
+            raise ValueError("it must have each word once")
 
     return check
 
@@ -131,7 +133,7 @@ def _whole(bits: int) -> Callable[[object], int]:
         if isinstance(given, bool) or (isinstance(given, float) and not given.is_integer()):
             raise ValueError("it must be a whole number")
         try:
-            number = int(given.strip() if isinstance(given, str) else given)  # type: ignore[call-overload]
+            number = int(_digits(given) if isinstance(given, str) else given)  # type: ignore[call-overload]
         except (TypeError, ValueError, OverflowError):
             raise ValueError("it must be a whole number") from None
         if not -most - 1 <= number <= most:
@@ -141,9 +143,16 @@ def _whole(bits: int) -> Callable[[object], int]:
     return parse
 
 
+def _digits(text: str) -> str:
+    """A number's text, which int() and float() would take with underscores, and in the digits of every script."""
+    if "_" in text or not text.isascii():
+        raise ValueError
+    return text.strip()
+
+
 def _double(given: object) -> float:
     try:
-        number = float(given)  # type: ignore[arg-type]
+        number = float(_digits(given) if isinstance(given, str) else given)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         raise ValueError("it must be a number") from None
     if not math.isfinite(number):

@@ -31,6 +31,7 @@ from impl.controller.topic_config import (
     UNCLEAN_LEADER_ELECTION_ENABLE,
     config_error,
 )
+from impl.controller.topics import is_topic_name
 from impl.partition.registration import NO_LEADER
 
 ALL_BROKERS: Final = ""
@@ -84,9 +85,10 @@ class Configs(Elections):
     ) -> Altered:
         """Change some settings of a resource.
 
-        Errors: UNKNOWN_TOPIC_OR_PARTITION, BROKER_ID_NOT_REGISTERED, INVALID_REQUEST, INVALID_CONFIG.
+        Errors: INVALID_REQUEST, INVALID_TOPIC_EXCEPTION, INVALID_CONFIG, UNKNOWN_TOPIC_OR_PARTITION,
+        BROKER_ID_NOT_REGISTERED.
         """
-        refusal = self._resource_error(kind, resource)
+        refusal = self._name_error(kind, resource)
         if refusal is not None:
             return refusal
         if len({change.name for change in changes}) < len(changes):
@@ -102,7 +104,7 @@ class Configs(Elections):
         self, kind: int, resource: str, values: Mapping[str, str | None], *, validate_only: bool = False
     ) -> Altered:
         """Give a resource these settings and no others; errors as of `alter_configs`."""
-        refusal = self._resource_error(kind, resource)
+        refusal = self._name_error(kind, resource)
         if refusal is not None:
             return refusal
         empty = [name for name, value in values.items() if value is None]
@@ -111,18 +113,25 @@ class Configs(Elections):
         given = {name: value for name, value in values.items() if value is not None}
         return self._replace(kind, resource, given, validate_only)
 
-    def _resource_error(self, kind: int, resource: str) -> Altered | None:
+    def _name_error(self, kind: int, resource: str) -> Altered | None:
         if kind == ConfigResourceType.TOPIC:
-            if resource not in self.image.topics:
-                return Altered(ErrorCode.unknown_topic_or_partition, f"there is no topic {resource!r}")
+            if not resource:
+                return Altered(ErrorCode.invalid_request, "a topic's name is empty: name the topic")
+            if not is_topic_name(resource):
+                return Altered(ErrorCode.invalid_topic_exception, f"{resource!r} is no topic name")
             return None
         if kind != ConfigResourceType.BROKER:
             return Altered(ErrorCode.invalid_request, f"resources of type {kind} have no configurations here")
-        if resource == ALL_BROKERS:
-            return None
-        if not resource.isascii() or not resource.isdigit():
+        if resource != ALL_BROKERS and not (resource.isascii() and resource.isdigit()):
             return Altered(ErrorCode.invalid_request, f"broker {resource!r}: give a broker's id, or '' for all brokers")
-        if int(resource) not in self.image.brokers:
+        return None
+
+    def _absence(self, kind: int, resource: str) -> Altered | None:
+        """Looked for last, as at Kafka: settings that are wrong are wrong of every topic."""
+        if kind == ConfigResourceType.TOPIC:
+            if resource not in self.image.topics:
+                return Altered(ErrorCode.unknown_topic_or_partition, f"there is no topic {resource!r}")
+        elif resource != ALL_BROKERS and int(resource) not in self.image.brokers:
             return Altered(ErrorCode.broker_id_not_registered, f"there is no broker {resource}")
         return None
 
@@ -131,7 +140,8 @@ class Configs(Elections):
 
     def _configs(self, kind: int, resource: str) -> Mapping[str, str]:
         if kind == ConfigResourceType.TOPIC:
-            return self.image.topics[resource].configs
+            topic = self.image.topics.get(resource)
+            return {} if topic is None else topic.configs
         return self.image.broker_configs.get(resource, {})
 
     def _apply(self, kind: int, configs: dict[str, str], change: ConfigChange) -> Altered | None:
@@ -166,6 +176,7 @@ class Configs(Elections):
             wrong = Altered(ErrorCode.invalid_config, problem) if (problem := config_error(configs)) else None
         else:
             wrong = self._broker_error(resource, configs)
+        wrong = wrong or self._absence(kind, resource)
         if wrong is not None:
             return wrong
         if not validate_only:

@@ -22,10 +22,11 @@ from kio.schema.describe_configs.v4.response import (
 )
 from kio.schema.errors import ErrorCode
 
-from impl.controller.config_types import ConfigType, Setting
+from impl.controller.config_types import ConfigType, Setting, as_text
 from impl.controller.configs import ALL_BROKERS, ConfigResourceType
 from impl.controller.image import ClusterImage
 from impl.controller.topic_config import BROKER_SYNONYMS, TOPIC_CONFIGS
+from impl.controller.topics import is_topic_name
 from impl.server.authorization import Operation, ResourceType
 from impl.server.config import BROKER_CONFIGS, DYNAMIC_CONFIGS, ServerConfig
 from impl.server.error_answers import error_answer
@@ -85,7 +86,7 @@ class Sources:
     def of_configs(self, configs: Mapping[str, str], setting: Setting) -> Iterator[_Place]:
         """The setting of a topic that sets `configs` itself."""
         if setting.name in configs:
-            yield _Place(setting.name, configs[setting.name], ConfigSource.TOPIC)
+            yield _Place(setting.name, as_text(setting.parse(configs[setting.name])), ConfigSource.TOPIC)
         for source, values in self._layers:
             for synonym, _ in setting.synonyms:
                 if synonym in values:
@@ -131,6 +132,8 @@ def _describe_error(broker: Broker, kind: int, name: str, context: RequestContex
     if kind == ConfigResourceType.TOPIC:
         if not context.allowed(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, name):
             return ErrorCode.topic_authorization_failed, ""
+        if not is_topic_name(name):
+            return ErrorCode.invalid_topic_exception, f"{name!r} is no topic name"
         known = name in broker.metadata.image.topics
         return (ErrorCode.none, "") if known else (ErrorCode.unknown_topic_or_partition, f"there is no topic {name!r}")
     if not context.allowed(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER):
@@ -178,10 +181,12 @@ def _entry(
 
 
 def in_own_unit(setting: Setting, place: _Place) -> str | None:
-    """What a place says, in the setting's unit: brokers may count a topic's milliseconds in hours."""
-    scale = dict(setting.synonyms).get(place.name, 1)
-    if scale == 1 or place.value is None or place.source is ConfigSource.DEFAULT:
+    """What a place says as it is understood: without blanks, and in the setting's unit (brokers may count hours)."""
+    if place.value is None or place.source is ConfigSource.DEFAULT:
         return place.value
+    scale = dict(setting.synonyms).get(place.name, 1)
+    if scale == 1:
+        return as_text(setting.parse(place.value))
     number = int(place.value)
     return str(number * scale if number >= 0 else -1)
 
@@ -199,24 +204,22 @@ async def handle_incremental_alter_configs(
 
 
 async def _forward_allowed(broker: Broker, request: Any, context: RequestContext) -> Any:
-    """The controller's answer for the resources that the peer may alter, and refusals of the others."""
-    errors: list[Any] = []
-    allowed: list[Any] = []
+    """The controller's answer for the resources that may be altered here, refusals of the others, in order."""
     repeated = _repeated(request.resources)
-    for resource in request.resources:
-        error, message = _alter_error(resource, context)
+    refused: dict[int, Any] = {}
+    for at, resource in enumerate(request.resources):
+        error, message = _alter_error(broker, resource, context)
         if (resource.resource_type, resource.resource_name) in repeated:
             error, message = ErrorCode.invalid_request, "the resource is named twice: name each once"
-        if error is ErrorCode.none:
-            allowed.append(resource)
-        else:
+        if error is not ErrorCode.none:
             one = dataclasses.replace(request, resources=(resource,))
-            errors.extend(error_answer(one, error, message).responses)
-    if not allowed:
-        empty = error_answer(dataclasses.replace(request, resources=()), ErrorCode.none)
-        return dataclasses.replace(empty, responses=tuple(errors))
-    answer = await forward(broker, dataclasses.replace(request, resources=tuple(allowed)))
-    return dataclasses.replace(answer, responses=(*errors, *answer.responses))
+            (refused[at],) = error_answer(one, error, message).responses
+    allowed = tuple(resource for at, resource in enumerate(request.resources) if at not in refused)
+    part = dataclasses.replace(request, resources=allowed)
+    answer = await forward(broker, part) if allowed else error_answer(part, ErrorCode.none)
+    altered = iter(answer.responses)
+    responses = tuple(refused[at] if at in refused else next(altered) for at in range(len(request.resources)))
+    return dataclasses.replace(answer, responses=responses)
 
 
 def _repeated(resources: Sequence[Any]) -> set[tuple[int, str]]:
@@ -224,10 +227,19 @@ def _repeated(resources: Sequence[Any]) -> set[tuple[int, str]]:
     return {one for one in named if named.count(one) > 1}
 
 
-def _alter_error(resource: Any, context: RequestContext) -> tuple[ErrorCode, str]:
+def _alter_error(broker: Broker, resource: Any, context: RequestContext) -> tuple[ErrorCode, str]:
     if resource.resource_type == ConfigResourceType.TOPIC:
         if not context.allowed(Operation.ALTER_CONFIGS, ResourceType.TOPIC, resource.resource_name):
             return ErrorCode.topic_authorization_failed, ""
     elif not context.allowed(Operation.ALTER_CONFIGS, ResourceType.CLUSTER):
         return ErrorCode.cluster_authorization_failed, ""
+    elif resource.resource_type == ConfigResourceType.BROKER and resource.resource_name not in (
+        ALL_BROKERS,
+        str(broker.id),
+    ):
+        name = resource.resource_name
+        return ErrorCode.invalid_request, f"this is broker {broker.id}: have broker {name!r} alter its own settings"
+    names = [config.name for config in resource.configs]
+    if len(set(names)) < len(names):
+        return ErrorCode.invalid_request, "a setting is named twice: name each once"
     return ErrorCode.none, ""

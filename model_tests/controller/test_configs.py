@@ -66,6 +66,9 @@ def test_a_new_map_takes_the_place_of_the_old_one() -> None:
     [
         ([("flush", SET, "1")], ErrorCode.invalid_config, "'flush' is no topic setting"),
         ([("flush.ms", SET, "x")], ErrorCode.invalid_config, "flush.ms='x': it must be a whole number"),
+        ([("flush.ms", SET, "1_0")], ErrorCode.invalid_config, "flush.ms='1_0': it must be a whole number"),
+        ([("flush.ms", SET, "١")], ErrorCode.invalid_config, "it must be a whole number"),
+        ([("cleanup.policy", SET, "delete,delete")], ErrorCode.invalid_config, "it must have each word once"),
         ([("flush.ms", SET, None)], ErrorCode.invalid_request, "flush.ms has no value"),
         ([("flush.ms", APPEND, "1")], ErrorCode.invalid_config, "flush.ms is not a list"),
         ([("flush.ms", 9, "1")], ErrorCode.invalid_request, "operation 9"),
@@ -98,12 +101,20 @@ def test_what_is_only_validated_is_not_written() -> None:
         (ConfigResourceType.BROKER, "-1", ErrorCode.invalid_request),
         (ConfigResourceType.GROUP, "g", ErrorCode.invalid_request),
         (99, "g", ErrorCode.invalid_request),
+        (ConfigResourceType.TOPIC, "", ErrorCode.invalid_request),
+        (ConfigResourceType.TOPIC, "a b", ErrorCode.invalid_topic_exception),
     ],
 )
 def test_resources_that_are_none_are_refused(kind: int, resource: str, error: ErrorCode) -> None:
     controller = configured().controller
     assert controller.alter_configs(kind, resource, []).error is error
     assert controller.replace_configs(kind, resource, {}).error is error
+
+
+def test_wrong_settings_are_told_before_it_is_told_that_there_is_no_such_topic() -> None:
+    change = ConfigChange("flush.ms", SET, "x")
+    altered = configured().controller.alter_configs(ConfigResourceType.TOPIC, "nobody", [change])
+    assert altered.error is ErrorCode.invalid_config
 
 
 def test_brokers_settings_are_kept_for_one_or_for_all() -> None:

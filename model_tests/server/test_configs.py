@@ -126,6 +126,7 @@ async def test_a_value_comes_from_the_nearest_place_and_the_others_are_told() ->
     ("kind", "name", "error"),
     [
         (TOPIC, "nobody", ErrorCode.unknown_topic_or_partition),
+        (TOPIC, "a b", ErrorCode.invalid_topic_exception),
         (BROKER, "1", ErrorCode.invalid_request),
         (GROUP, "g", ErrorCode.invalid_request),
     ],
@@ -169,8 +170,8 @@ async def test_settings_of_all_brokers_are_in_force_at_once() -> None:
 
 @simulated
 async def test_a_brokers_own_setting_is_in_force_there_alone() -> None:
-    async with asking(brokers=2) as (cluster, peer):
-        await alter(peer, BROKER, "1", ("max.connections", AlterOperation.SET, "7"))
+    async with asking(brokers=2) as (cluster, _):
+        await alter(await asker(cluster, 1), BROKER, "1", ("max.connections", AlterOperation.SET, "7"))
         await cluster.settle_metadata()
         assert cluster.broker(1).config.max_connections == 7
         assert cluster.broker(0).config.max_connections > 7
@@ -209,6 +210,51 @@ async def test_resources_are_altered_one_by_one_and_refused_one_by_one() -> None
         }
         topics = cluster.controller.controller.image.topics
         assert (topics["t"].configs, topics["u"].configs) == ({}, {"flush.ms": "2"})
+
+
+@simulated
+async def test_altered_resources_are_answered_in_the_order_in_which_they_were_named() -> None:
+    async with asking(brokers=2) as (_, peer):
+        setting = (incremental.AlterableConfig(name="flush.ms", config_operation=i8(0), value="7"),)
+        resources = [(TOPIC, "t", setting), (BROKER, "1", ()), (99, "x", ()), (TOPIC, "a b", ()), (BROKER, "0", ())]
+        request = incremental.IncrementalAlterConfigsRequest(
+            resources=tuple(
+                incremental.AlterConfigsResource(resource_type=i8(kind), resource_name=name, configs=configs)
+                for kind, name, configs in resources
+            ),
+            validate_only=False,
+        )
+        answer = await peer.ask(request)
+        assert [(one.resource_type, one.resource_name) for one in answer.responses] == [one[:2] for one in resources]
+        assert [one.error_code for one in answer.responses] == [
+            ErrorCode.none,
+            ErrorCode.invalid_request,
+            ErrorCode.invalid_request,
+            ErrorCode.invalid_topic_exception,
+            ErrorCode.none,
+        ]
+        assert "this is broker 0" in answer.responses[1].error_message
+
+
+@simulated
+async def test_a_setting_that_a_new_map_names_twice_is_refused() -> None:
+    async with asking() as (cluster, peer):
+        twice = tuple(replacing.AlterableConfig(name="flush.ms", value=value) for value in ("1", "2"))
+        resource = replacing.AlterConfigsResource(resource_type=i8(TOPIC), resource_name="t", configs=twice)
+        answer = await peer.ask(replacing.AlterConfigsRequest(resources=(resource,), validate_only=False))
+        assert answer.responses[0].error_code is ErrorCode.invalid_request
+        assert cluster.controller.controller.image.topics["t"].configs == {}
+
+
+@simulated
+async def test_values_are_described_as_they_are_understood() -> None:
+    async with asking() as (cluster, peer):
+        given = (("preallocate", AlterOperation.SET, " TRUE"), ("flush.ms", AlterOperation.SET, "+7 "))
+        await alter(peer, TOPIC, "t", *given)
+        await cluster.settle_metadata()
+        for name, value in (("preallocate", "true"), ("flush.ms", "7")):
+            told = await entry(peer, TOPIC, "t", name)
+            assert (told.value, told.synonyms[0].value) == (value, value)
 
 
 @simulated
