@@ -32,7 +32,7 @@ from impl.controller.controller import Controller
 from impl.controller.state import DEFAULT_CONTROLLER_ID
 from impl.controller.topic_config import config_value
 from impl.fault_log import FaultLog
-from impl.hosts import BROKER, CONTROLLER, LOOPBACK, Host, SimulatedHost, TcpHost
+from impl.hosts import BROKER, CONTROLLER, LOOPBACK, Host, SimulatedHost, TcpHost, refuse_fewer
 from impl.partition.replica import PartitionReplica
 from impl.ports.network import Address
 from impl.security import Security
@@ -133,7 +133,7 @@ class Cluster(Changes, Injections, Access):
             raise RuntimeError("a cluster runs once: make a new one")
         self._entered = True
         self._host = self._make_host()
-        self._fault_log = FaultLog()
+        self._fault_log = FaultLog(self._host.clock(CONTROLLER).now_ms())
         names = [CONTROLLER, *map(broker_name, range(self.size))]
         self._interference = Interference(
             self.seed, names, self._host.links if isinstance(self._host, TcpHost) else None
@@ -154,6 +154,8 @@ class Cluster(Changes, Injections, Access):
     def _make_host(self) -> Host:
         if self._host_kind == "simulated":
             return SimulatedHost(self.seed)
+        if self._directory is not None:
+            refuse_fewer(Path(self._directory), self.size)
         return TcpHost(self._directory, seed=self.seed, listen=self._listen, port=self._port)
 
     async def _bring_up(self) -> None:

@@ -26,8 +26,13 @@ class FaultApplied:
 
 @attrs.define
 class FaultLog:
-    """The calls of one cluster."""
+    """The calls of one cluster.
 
+    `started_ms`: what the nodes' clocks showed when it began to start, in ms, by which their decisions are placed
+    among the calls.
+    """
+
+    started_ms: int
     started: float = attrs.field(factory=trio.current_time)
     entries: list[FaultApplied] = attrs.field(factory=list)
 

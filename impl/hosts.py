@@ -248,3 +248,15 @@ def refuse_foreign(root: Path) -> None:
             f"directory is {str(root)!r}: it holds {others[0]!r}, which no cluster wrote; name an empty directory, a "
             "new one, or one that a cluster has used"
         )
+
+
+def refuse_fewer(root: Path, brokers: int) -> None:
+    """Raise ValueError for a directory with files of brokers that a cluster of so many would not start."""
+    ids = [path.name.removeprefix(BROKER) for path in root.glob(f"{BROKER}*") if path.is_dir()]
+    left_out = sorted(int(each) for each in ids if each.isdecimal() and int(each) >= brokers)
+    if left_out:
+        names = ", ".join(f"{BROKER}{each}" for each in left_out)
+        raise ValueError(
+            f"brokers is {brokers}: directory {str(root)!r} holds {names} too, whose copies of records nobody would "
+            f"serve; start {left_out[-1] + 1} brokers, or move away what may be lost"
+        )

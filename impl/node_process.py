@@ -65,7 +65,11 @@ class NodeOptions:
         )
 
 
+BETWEEN_WORDS: Final = 5.0
+"""Seconds after which a broker says again what it waits for."""
+
 Ready = Callable[[Address], None]
+Waiting = Callable[[str], None]
 Ending = Callable[[], Awaitable[object]]
 
 
@@ -80,8 +84,12 @@ async def run_controller(options: NodeOptions, on_ready: Ready, until: Ending, *
         lock.release()
 
 
-async def run_broker(broker_id: int, controller: Address, options: NodeOptions, on_ready: Ready, until: Ending) -> None:
+async def run_broker(
+    broker_id: int, controller: Address, options: NodeOptions, on_ready: Ready, on_waiting: Waiting, until: Ending
+) -> None:
     """Run a broker until `until` returns, when it leaves in good order; it is ready once it is part of the cluster.
+
+    on_waiting: hears every few seconds what it waits for until then.
 
     Raises ValueError for a directory that is not its own, OSError, NodeEndedError when it stops by itself, and
     TimeoutError when the controller cannot be reached.
@@ -90,10 +98,14 @@ async def run_broker(broker_id: int, controller: Address, options: NodeOptions, 
     server = Broker(options.node(broker_id), controller)
 
     async def join() -> None:
-        with trio.move_on_after(JOIN_TIMEOUT):
-            await server.unfenced.wait()
-            on_ready(server.advertised)
-            return
+        ends = trio.current_time() + JOIN_TIMEOUT
+        while (left := ends - trio.current_time()) > 0:
+            with trio.move_on_after(min(BETWEEN_WORDS, left)):
+                await server.unfenced.wait()
+                on_ready(server.advertised)
+                return
+            more = max(0.0, ends - trio.current_time())
+            on_waiting(f"broker {broker_id} waits for the controller at {controller}, {more:.0f} s at most: is it up?")
         raise TimeoutError(
             f"no controller has let broker {broker_id} in within {JOIN_TIMEOUT:.0f} s: is {controller} one?"
         )

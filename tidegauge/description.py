@@ -10,7 +10,8 @@ from impl.cluster import Cluster
 def describe(cluster: Cluster, decisions: int = 0) -> Iterator[str]:
     """Lines: how it was made, how its brokers are, what was done to it, and the latest decisions of its nodes.
 
-    Reads only, and may be called from any thread.
+    Every time is in seconds since it began to start; a decision's is by the clock of its node, which a fault may have
+    set. Reads only, and may be called from any thread.
     """
     yield f"brokers={cluster.size} seed={cluster.seed} config={cluster.given_config}"
     for broker_id in range(cluster.size):
@@ -22,5 +23,7 @@ def describe(cluster: Cluster, decisions: int = 0) -> Iterator[str]:
     for injection in struck:
         yield f"  in force: {type(injection).__name__} of {injection.where}, has struck {injection.hits} times"
     if decisions and cluster.trace:
-        yield f"the last {min(decisions, len(cluster.trace))} of {len(cluster.trace)} decisions (ms, node, decision):"
-        yield from (f"  {event}" for event in cluster.trace[-decisions:])
+        yield f"the last {min(decisions, len(cluster.trace))} of {len(cluster.trace)} decisions (time, node, decision):"
+        for event in cluster.trace[-decisions:]:
+            _, _, decided = str(event).partition(" ")
+            yield f"  {(event.time - cluster.fault_log.started_ms) / 1000:9.3f} s  {decided}"

@@ -30,7 +30,7 @@ import attrs
 import trio
 
 from impl.client.client import Client
-from impl.hosts import BROKER, CONTROLLER, lock_of, refuse_foreign
+from impl.hosts import BROKER, CONTROLLER, lock_of, refuse_fewer, refuse_foreign
 from impl.node_process import address_of
 from impl.ports.clock import SystemClock
 from impl.ports.network import Address, TcpNetwork
@@ -113,6 +113,7 @@ class ProcessCluster:
         self._root = Path(self._directory or tempfile.mkdtemp(prefix="tidegauge-"))
         if self._directory is not None:
             refuse_foreign(self._root)
+            refuse_fewer(self._root, self.size)
         self._lock = lock_of(self._root)
         try:
             self._launch(CONTROLLER)

@@ -18,6 +18,7 @@ import pytest
 
 from impl.cluster import Cluster
 from model_tests.embedding.real_clients import produce, producer, read
+from tidegauge import ProcessCluster
 from tidegauge import __main__ as command_line
 from tidegauge.commands import serving
 from tidegauge.commands.serving import warn_of_halts
@@ -186,6 +187,31 @@ def test_a_directory_of_somebody_else_is_refused(capsys: pytest.CaptureFixture[s
     broker = ("broker", "--id", 0, "--controller", "127.0.0.1:1", "--port", 0)
     assert "holds 'thesis.tex', which no node wrote" in refusal(capsys, *broker, "--data", full)
     assert "is a file: name a directory" in refusal(capsys, "controller", "--port", 0, "--data", file)
+
+
+def test_fewer_brokers_than_the_directory_has_are_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for name in ("controller", "broker-0", "broker-1", "broker-10", "broker-x"):
+        (tmp_path / name).mkdir()
+    line = refusal(capsys, "serve", "--port", 0, "--data", tmp_path)
+    assert f"brokers is 1: directory '{tmp_path}' holds broker-1, broker-10 too" in line
+    assert "start 11 brokers, or move away what may be lost" in line
+    with (
+        pytest.raises(ValueError, match=r"brokers is 2: .* holds broker-10 too"),
+        ProcessCluster(2, directory=tmp_path),
+    ):
+        pass
+    assert not any((tmp_path / name).exists() for name in (".lock", "controller/meta.properties"))
+
+
+def test_a_broker_says_what_it_waits_for(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("impl.node_process.JOIN_TIMEOUT", 0.3)
+    monkeypatch.setattr("impl.node_process.BETWEEN_WORDS", 0.1)
+    told = refusal(capsys, "broker", "--id", 3, "--controller", "127.0.0.1:1", "--port", 0, "--data", tmp_path / "b")
+    first, *_, last = told.splitlines()
+    assert first == "tidegauge: broker 3 waits for the controller at 127.0.0.1:1, 0 s at most: is it up?"
+    assert "no controller has let broker 3 in within 0 s: is 127.0.0.1:1 one?" in last
 
 
 def test_a_directory_in_use_and_one_of_another_broker_are_refused(

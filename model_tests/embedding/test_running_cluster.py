@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -14,6 +15,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 import pytest
 import trio
@@ -359,6 +361,18 @@ def test_the_description_says_how_it_was_made_and_what_was_done() -> None:
         text = cluster.describe(decisions=5)
     for part in ("seed=9", "'broker.session.timeout.ms': 400", "broker 1: down", "crash(1)", "PRODUCE t", "decisions"):
         assert part in text
+
+
+@pytest.mark.parametrize("host", ["tcp", "simulated"])
+def test_the_description_has_one_time_for_what_was_done_and_what_was_decided(host: Literal["tcp", "simulated"]) -> None:
+    with running_cluster(brokers=2, host=host, config=QUICK) as cluster:
+        cluster.create_topic("t")
+        cluster.crash(1)
+        text = cluster.describe(decisions=1_000)
+    times = {name: float(time) for time, name in re.findall(r"^ +(-?[\d.]+) s +(?:\d+ )?(\w+)", text, re.MULTILINE)}
+    rounded = 0.002
+    assert 0 <= times["CreateTopic"] <= times["crash"] + rounded
+    assert times["crash"] <= times["Crash"] + rounded
 
 
 def test_every_fault_and_wait_of_a_cluster_is_at_hand() -> None:

@@ -196,7 +196,9 @@ def broker(
         told = {"id": id_, "bootstrap_servers": str(address)}
         announce(screen, f"broker {id_} is ready at {address} (pid {os.getpid()})", told)
 
-    return run_until_stopped(lambda until: run_broker(id_, where, options, ready, until), until_eof=until_eof)
+    return run_until_stopped(
+        lambda until: run_broker(id_, where, options, ready, screen.warn, until), until_eof=until_eof
+    )
 
 
 async def warn_of_halts(screen: Screen, cluster: Cluster) -> None:
