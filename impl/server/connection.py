@@ -284,7 +284,11 @@ class Connection:
         )
         answer = await self._outcome(request.message, context)
         if answer is not None:
-            await self._answer(encode_answer(answer, version, correlation_id))
+            try:
+                encoded = encode_answer(answer, version, correlation_id)
+            except Exception as error:
+                raise self._unwritable(context, error) from error
+            await self._answer(encoded)
         if self._muted_s:
             seconds, self._muted_s = self._muted_s, 0.0
             await self.while_connected(partial(trio.sleep, seconds))
@@ -303,6 +307,13 @@ class Connection:
                 raise
             self._service.on_failure(context, error)
             return error_answer(message, ErrorCode.unknown_server_error)
+
+    def _unwritable(self, context: RequestContext, error: Exception) -> Exception:
+        """An answer that its version has no form for costs its connection, and nobody else's."""
+        if self._service.on_failure is None:
+            return error
+        self._service.on_failure(context, error)
+        return RefusedError(f"there is no form for the answer to {api_name(context.api_key)} {context.api_version}")
 
     def mute(self, seconds: float) -> None:
         """Look at no further request for so long, once the one at hand is answered (KIP-219)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +18,7 @@ from kio.schema.list_config_resources.v1.response import ConfigResource, ListCon
 
 from impl.controller.configs import ConfigResourceType
 from impl.controller.image import ClusterImage, TopicImage
+from impl.controller.topics import is_topic_name
 from impl.partition.registration import NO_LEADER, PartitionRegistration
 from impl.server.authorization import Operation, ResourceType
 from impl.server.error_answers import error_answer
@@ -26,6 +28,7 @@ from impl.server.metadata_requests import (
     broker_ids,
     cluster_operations,
     offline_replicas,
+    without_listener,
 )
 from impl.wire.primitives import NO_WAIT, BrokerId, TopicName, i8, i32, topic_uuid
 from impl.wire.unions import UNASKED
@@ -80,39 +83,48 @@ async def handle_describe_topic_partitions(
 ) -> DescribeTopicPartitionsResponse:
     """Partitions with their eligible leaders, topic by topic in order of names, a page at a time (KIP-966)."""
     cursor = request.cursor
-    if cursor is not None and cursor.partition_index < 0:
-        refused: DescribeTopicPartitionsResponse = error_answer(request, ErrorCode.invalid_request)
+    if problem := _cursor_problem(request):
+        refused: DescribeTopicPartitionsResponse = error_answer(request, ErrorCode.invalid_request, problem)
         return refused
     image = broker.metadata.image
-    names = sorted({topic.name for topic in request.topics} or image.topics)
-    hidden = not request.topics
+    named = {topic.name for topic in request.topics}
     room = max(1, min(request.response_partition_limit, broker.config.max_request_partition_size_limit))
     topics: list[DescribeTopicPartitionsResponseTopic] = []
     next_cursor: partitions_response.Cursor | None = None
-    for name in names:
-        first = 0
-        if cursor is not None:
-            if name < cursor.topic_name:
-                continue
-            first = cursor.partition_index if name == cursor.topic_name else 0
-        if not context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, name):
-            if not hidden:
-                topics.append(_failed(name, ErrorCode.topic_authorization_failed))
+    for name in sorted(named or image.topics):
+        if cursor is not None and name < cursor.topic_name:
             continue
-        topic = image.topics.get(name)
-        if topic is None:
-            topics.append(_failed(name, ErrorCode.unknown_topic_or_partition))
+        first = cursor.partition_index if cursor is not None and name == cursor.topic_name else 0
+        if not context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, name):
+            if named:
+                topics.append(_failed(name, ErrorCode.topic_authorization_failed))
             continue
         if room == 0:
             next_cursor = _cursor(name, first)
             break
-        page = _page(image, topic, first, room)
+        topic = image.topics.get(name)
+        if topic is None:
+            topics.append(_absent(name, context))
+            continue
+        page = _page(image, topic, range(first, first + room), without_listener(image, context.listener))
         topics.append(_described(topic, page, context))
         room -= len(page)
         if (after := first + len(page)) < len(topic.partitions):
             next_cursor = _cursor(name, after)
             break
     return DescribeTopicPartitionsResponse(throttle_time=NO_WAIT, topics=tuple(topics), next_cursor=next_cursor)
+
+
+def _cursor_problem(request: DescribeTopicPartitionsRequest) -> str:
+    """What is wrong with where a page is to begin, in words; "" when nothing is."""
+    cursor = request.cursor
+    if cursor is None:
+        return ""
+    if cursor.partition_index < 0:
+        return f"the cursor is at partition {cursor.partition_index}: the first one is 0"
+    if request.topics and cursor.topic_name not in {topic.name for topic in request.topics}:
+        return f"the cursor is at topic {cursor.topic_name!r}, which is not among the topics named"
+    return ""
 
 
 def _cursor(name: str, partition: int) -> partitions_response.Cursor:
@@ -124,8 +136,18 @@ def _failed(name: str, error: ErrorCode) -> DescribeTopicPartitionsResponseTopic
         error_code=error,
         name=TopicName(name),
         topic_id=None,
-        is_internal=name in INTERNAL_TOPICS,
+        is_internal=False,
         partitions=(),
+    )
+
+
+def _absent(name: str, context: RequestContext) -> DescribeTopicPartitionsResponseTopic:
+    """A topic that is not there, to somebody who may know it."""
+    error = ErrorCode.unknown_topic_or_partition if is_topic_name(name) else ErrorCode.invalid_topic_exception
+    return dataclasses.replace(
+        _failed(name, error),
+        is_internal=name in INTERNAL_TOPICS,
+        topic_authorized_operations=i32(context.operations(ResourceType.TOPIC, name)),
     )
 
 
@@ -143,27 +165,28 @@ def _described(
 
 
 def _page(
-    image: ClusterImage, topic: TopicImage, first: int, room: int
+    image: ClusterImage, topic: TopicImage, indexes: range, unreachable: frozenset[int]
 ) -> tuple[DescribeTopicPartitionsResponsePartition, ...]:
-    chosen = sorted(topic.partitions.items())[first : first + room]
-    return tuple(_partition(image, index, registration) for index, registration in chosen)
+    chosen = sorted(topic.partitions.items())[indexes.start : indexes.stop]
+    return tuple(_partition(image, index, registration, unreachable) for index, registration in chosen)
 
 
 def _partition(
-    image: ClusterImage, index: int, registration: PartitionRegistration
+    image: ClusterImage, index: int, registration: PartitionRegistration, unreachable: frozenset[int]
 ) -> DescribeTopicPartitionsResponsePartition:
-    leaderless = registration.leader == NO_LEADER
-    last_known = registration.last_known_leader
+    """One partition; that nobody leads it is no error here, it is told by the leader -1."""
+    leader, last_known = registration.leader, registration.last_known_leader
+    leads_again = not registration.isr and last_known != NO_LEADER
     return DescribeTopicPartitionsResponsePartition(
-        error_code=ErrorCode.leader_not_available if leaderless else ErrorCode.none,
+        error_code=ErrorCode.none,
         partition_index=i32(index),
-        leader_id=BrokerId(registration.leader),
+        leader_id=BrokerId(NO_LEADER if leader in unreachable else leader),
         leader_epoch=i32(registration.leader_epoch),
         replica_nodes=broker_ids(registration.replicas),
         isr_nodes=broker_ids(sorted(registration.isr)),
         eligible_leader_replicas=broker_ids(sorted(registration.elr)),
-        last_known_elr=() if last_known == NO_LEADER else broker_ids([last_known]),
-        offline_replicas=offline_replicas(image, registration),
+        last_known_elr=broker_ids([last_known]) if leads_again else (),
+        offline_replicas=offline_replicas(image, registration, unreachable),
     )
 
 

@@ -148,6 +148,8 @@ def error_answer(request: Any, error_code: ErrorCode, message: str = "") -> Any:
     values: dict[str, Any] = dict(_TOP_VALUES.get(api_key, {}))
     for shape in _SHAPES.get(api_key, ()):
         values[shape.answer] = _made(shape, request, type(answer), error_code, text)
+    if api_key == ApiKey.METADATA:  # older versions of the answer have no null, so that Kafka's never has one here
+        values["topics"] = tuple(dataclasses.replace(topic, name=topic.name or "") for topic in values["topics"])
     return dataclasses.replace(answer, **values)
 
 

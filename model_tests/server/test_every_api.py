@@ -10,10 +10,12 @@ import trio
 from kafka.protocol.broker_version_data import BrokerVersionData
 from kio.schema.api_versions.v4.request import ApiVersionsRequest
 from kio.schema.errors import ErrorCode
+from kio.schema.list_groups.v5.response import ListGroupsResponse
 
 from impl.cluster import Cluster
 from impl.server.handlers import HANDLERS
 from impl.wire.apis import BROKER_APIS, PRODUCE_SERVED_FROM, ApiKey, request_class
+from impl.wire.primitives import NO_WAIT
 from model_tests.server.asking import Asker
 from model_tests.server.test_error_answers import errors
 from model_tests.wire.sample_messages import sample
@@ -74,6 +76,25 @@ def test_a_handler_that_fails_harms_nothing_but_its_request(caplog: pytest.LogCa
 
     trio.run(ask)
     assert "broker 0 failed at CREATE_TOPICS of version 7" in caplog.text
+
+
+def test_an_answer_that_cannot_be_written_costs_its_connection_and_nothing_else() -> None:
+    async def answer_without_a_name(request: Any, context: Any) -> Any:
+        return ListGroupsResponse(throttle_time=NO_WAIT, error_code=ErrorCode.none, groups=(None,))  # type: ignore[arg-type]
+
+    async def ask() -> None:
+        async with Cluster(brokers=1, host="tcp") as cluster:
+            broker = cluster.broker(0)
+            handlers: Any = broker.listeners[0]._service.handlers
+            handlers[ApiKey.LIST_GROUPS] = answer_without_a_name
+            peer, other = await connected(cluster), await connected(cluster)
+            with pytest.raises(AssertionError, match="the broker closed the connection"):
+                await peer.ask(sample(request_class(ApiKey.LIST_GROUPS, 5)))
+            described = await other.ask(sample(request_class(ApiKey.DESCRIBE_CLUSTER, 2), {"endpoint_type": 1}))
+            assert described.error_code is ErrorCode.none
+            assert len(broker.failed_requests) == 1
+
+    trio.run(ask)
 
 
 def test_what_is_advertised_is_kafka_4_3() -> None:

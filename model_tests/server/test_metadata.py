@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
+import attrs
 import pytest
 from kio.schema.api_versions.v0.request import ApiVersionsRequest as ApiVersionsRequestV0
 from kio.schema.api_versions.v3.request import ApiVersionsRequest as ApiVersionsRequestV3
@@ -28,8 +29,10 @@ from kio.schema.metadata.v9.request import MetadataRequestTopic as TopicV9
 from kio.schema.metadata.v13.request import MetadataRequest, MetadataRequestTopic
 
 from impl.server.authorization import CLUSTER_NAME, Operation, ResourceType
+from impl.wire.apis import request_class
 from impl.wire.primitives import TopicName, i8, i32, topic_uuid
 from impl.wire.unions import UNASKED
+from impl.wire.versions import convert
 from model_tests.server.asking import asker, asking, forbid
 from model_tests.simulated import simulated
 
@@ -121,6 +124,46 @@ async def test_topics_are_asked_for_by_id() -> None:
 
 
 @simulated
+async def test_a_topic_that_is_asked_for_twice_is_told_once_and_ids_go_before_names() -> None:
+    async with asking() as (cluster, peer):
+        assert found(await peer.ask(named("t", "u", "t"))) == [
+            (ErrorCode.none, "t"),
+            (ErrorCode.unknown_topic_or_partition, "u"),
+        ]
+        one = by_id(topic_uuid(cluster.controller.controller.image.topics["t"].topic_id)).topics or ()
+        both = MetadataRequest(
+            topics=(*(named("u").topics or ()), *one, *one), include_topic_authorized_operations=False
+        )
+        assert found(await peer.ask(both)) == [(ErrorCode.none, "t")]
+
+
+@simulated
+async def test_versions_that_have_ids_and_no_use_for_them_are_refused_as_a_whole() -> None:
+    async with asking() as (cluster, peer):
+        known = topic_uuid(cluster.controller.controller.image.topics["t"].topic_id)
+        for version in (10, 11):
+            answer = await peer.ask(convert(by_id(known), request_class(3, version)))
+            assert [(one.error_code, one.topic_id) for one in answer.topics] == [(ErrorCode.invalid_request, known)]
+
+
+@simulated
+async def test_a_leader_without_the_clients_listener_is_none_for_it() -> None:
+    async with asking(brokers=2) as (cluster, peer):
+        image = cluster.broker(0).metadata.image
+        leader = image.topics["t"].partitions[0].leader
+        registered = image.brokers[leader]
+        elsewhere = tuple(("OTHER", *listener[1:]) for listener in registered.listeners)
+        image.brokers[leader] = attrs.evolve(registered, listeners=elsewhere)
+        told = (await peer.ask(named("t"))).topics[0].partitions[0]
+        assert (told.error_code, told.leader_id) == (ErrorCode.listener_not_found, -1)
+        assert (told.replica_nodes, told.offline_replicas) == ((0, 1), (leader,))
+        old = (await peer.ask(convert(named("t"), request_class(3, 5)))).topics[0].partitions[0]
+        assert (old.error_code, old.leader_id) == (ErrorCode.leader_not_available, -1)
+        described = (await peer.ask(partitions("t"))).topics[0].partitions[0]
+        assert (described.leader_id, described.offline_replicas) == (-1, (leader,))
+
+
+@simulated
 async def test_topics_that_may_not_be_described_are_refused_where_named_and_hidden_elsewhere() -> None:
     async with asking() as (cluster, _):
         topic_id = topic_uuid(cluster.controller.controller.image.topics["t"].topic_id)
@@ -165,6 +208,8 @@ async def test_authorized_operations_are_told_to_who_asks_for_them() -> None:
         assert answer.cluster_authorized_operations & (1 << Operation.ALTER)
         assert not answer.cluster_authorized_operations & (1 << Operation.CREATE)
         assert (await peer.ask(named("t"))).topics[0].topic_authorized_operations == UNASKED
+        (absent,) = (await peer.ask(named("u", operations=True))).topics
+        assert absent.topic_authorized_operations & (1 << Operation.WRITE), "of a topic that is not there, too"
         quiet = MetadataRequestV9(
             topics=(), include_cluster_authorized_operations=False, include_topic_authorized_operations=False
         )
@@ -289,8 +334,31 @@ async def test_partitions_are_described_page_by_page() -> None:
         assert seen == [("a", [0, 1]), ("b", [0, 1]), ("b", [2]), ("c", [0])]
         assert cursor is None
         assert pages(await peer.ask(partitions("c", "b"))) == [("b", [0, 1, 2]), ("c", [0])]
-        negative = Cursor(topic_name=TopicName("b"), partition_index=i32(-1))
-        assert found(await peer.ask(partitions("b", cursor=negative))) == [(ErrorCode.invalid_request, "b")]
+
+
+@simulated
+async def test_a_page_begins_at_a_topic_that_is_named_and_at_a_partition_that_can_be() -> None:
+    async with asking() as (_, peer):
+        negative = Cursor(topic_name=TopicName("t"), partition_index=i32(-1))
+        assert found(await peer.ask(partitions("t", cursor=negative))) == [(ErrorCode.invalid_request, "t")]
+        elsewhere = Cursor(topic_name=TopicName("a"), partition_index=i32(0))
+        assert found(await peer.ask(partitions("t", cursor=elsewhere))) == [(ErrorCode.invalid_request, "t")]
+        assert pages(await peer.ask(partitions(cursor=elsewhere))) == [("t", [0])], "all topics, from there on"
+        beyond = Cursor(topic_name=TopicName("t"), partition_index=i32(7))
+        assert pages(await peer.ask(partitions("t", cursor=beyond))) == [("t", [])]
+
+
+@simulated
+async def test_topics_that_are_not_there_are_told_on_their_page() -> None:
+    async with asking() as (_, peer):
+        first = await peer.ask(partitions("t", "u", "a b", limit=1))
+        assert found(first) == [(ErrorCode.invalid_topic_exception, "a b"), (ErrorCode.none, "t")]
+        assert (first.next_cursor.topic_name, first.next_cursor.partition_index) == ("u", 0)
+        rest = Cursor(topic_name=TopicName("u"), partition_index=i32(0))
+        second = await peer.ask(partitions("t", "u", "a b", limit=1, cursor=rest))
+        assert found(second) == [(ErrorCode.unknown_topic_or_partition, "u")]
+        assert second.topics[0].topic_authorized_operations > 0
+        assert second.next_cursor is None
 
 
 @simulated
@@ -310,7 +378,11 @@ async def test_eligible_leaders_are_told_and_never_null() -> None:
         await cluster.settle_metadata()
         described = (await peer.ask(partitions("t"))).topics[0].partitions[0]
         assert (described.leader_id, described.isr_nodes, described.eligible_leader_replicas) == (1, (1,), (0,))
-        assert (described.last_known_elr, described.offline_replicas) == ((1,), (0,))
+        assert (described.last_known_elr, described.offline_replicas) == ((), (0,)), "somebody leads"
+        registered = cluster.broker(1).metadata.image.topics["t"].partitions
+        registered[0] = attrs.evolve(registered[0], leader=-1, isr=frozenset(), elr=frozenset(), last_known_leader=1)
+        described = (await peer.ask(partitions("t"))).topics[0].partitions[0]
+        assert (described.error_code, described.leader_id, described.last_known_elr) == (ErrorCode.none, -1, (1,))
 
 
 @simulated
