@@ -7,6 +7,7 @@ stands for whoever has no quota of his own. The metadata log keeps them; brokers
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from ipaddress import ip_address
 from typing import Final
 
 import attrs
@@ -65,16 +66,26 @@ def quota_entity(parts: Entity) -> QuotaEntity | str:
     if any(name == "" for _, name in parts):
         return "the entity has an empty name: null is the default"
     named = {kind: "" if name is None else name for kind, name in parts}
+    if named.get(IP) and not _is_ip_address(named[IP]):
+        return f"ip {named[IP]!r} is no IP address: write it as 10.0.0.1 or ::1, or null for the default"
     return QuotaEntity(named.get(USER), named.get(CLIENT_ID), named.get(IP))
+
+
+def _is_ip_address(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def quota_problem(entity: QuotaEntity, change: QuotaChange) -> str:
     """What is wrong with a quota, in words; "" when nothing is."""
+    if change.value is None:
+        return ""  # there is nothing to take away, which is what was asked for
     keys = _USER_KEYS if entity.ip is None else _IP_KEYS
     if change.key not in keys:
         return f"{change.key!r} is no quota of such an entity; there are {', '.join(keys)}"
-    if change.value is None:
-        return ""
     if not change.value > 0:
         return f"{change.key}={change.value}: it must be more than 0"
     bits = _WHOLE_BITS.get(change.key)

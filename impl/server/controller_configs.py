@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 from kio.schema.alter_client_quotas.v1 import response as quotas_response
 from kio.schema.alter_client_quotas.v1.response import AlterClientQuotasResponse
 from kio.schema.alter_configs.v2.response import AlterConfigsResourceResponse, AlterConfigsResponse
+from kio.schema.errors import ErrorCode
 from kio.schema.incremental_alter_configs.v1.response import (
     AlterConfigsResourceResponse as IncrementalResponse,
 )
 from kio.schema.incremental_alter_configs.v1.response import IncrementalAlterConfigsResponse
 
-from impl.controller.client_quotas import QuotaChange
+from impl.controller.client_quotas import QuotaAltered, QuotaChange
 from impl.controller.configs import ConfigChange
 from impl.wire.primitives import NO_WAIT
 
@@ -83,19 +84,28 @@ def _record(node: ControllerNode, resource: str, changed: tuple[tuple[object, ..
 async def handle_alter_client_quotas(
     node: ControllerNode, request: AlterClientQuotasRequest, _: RequestContext
 ) -> AlterClientQuotasResponse:
-    """Each entity's quotas are changed as asked, or none of them."""
+    """Each entity's quotas are changed as asked, or none of them; of two entries about one entity the first counts."""
+    entities = [tuple(sorted((part.entity_type, part.entity_name or "") for part in e.entity)) for e in request.entries]
     return AlterClientQuotasResponse(
-        throttle_time=NO_WAIT, entries=tuple(_alter_quotas(node, e, request.validate_only) for e in request.entries)
+        throttle_time=NO_WAIT,
+        entries=tuple(
+            _alter_quotas(node, entry, request.validate_only, is_first=entity not in entities[:at])
+            for at, (entry, entity) in enumerate(zip(request.entries, entities, strict=True))
+        ),
     )
 
 
-def _alter_quotas(node: ControllerNode, entry: QuotaEntry, validate_only: bool) -> quotas_response.EntryData:
-    with node.decision():
-        altered = node.controller.alter_client_quota(
-            [(part.entity_type, part.entity_name) for part in entry.entity],
-            [QuotaChange(op.key, None if op.remove else op.value) for op in entry.ops],
-            validate_only=validate_only,
-        )
+def _alter_quotas(
+    node: ControllerNode, entry: QuotaEntry, validate_only: bool, *, is_first: bool
+) -> quotas_response.EntryData:
+    altered = QuotaAltered(ErrorCode.invalid_request, "the entity is named twice: name each once")
+    if is_first:
+        with node.decision():
+            altered = node.controller.alter_client_quota(
+                [(part.entity_type, part.entity_name) for part in entry.entity],
+                [QuotaChange(op.key, None if op.remove else op.value) for op in entry.ops],
+                validate_only=validate_only,
+            )
     return quotas_response.EntryData(
         error_code=altered.error,
         error_message=altered.message or None,

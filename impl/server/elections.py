@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from kio.schema.elect_leaders.v2 import response as elect_response
 from kio.schema.elect_leaders.v2.response import ElectLeadersResponse
 from kio.schema.errors import ErrorCode
 
+from impl.server.error_answers import error_answer
 from impl.wire.primitives import NO_WAIT, TopicName, i32
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ MESSAGES: Final = {
     ErrorCode.preferred_leader_not_available: "its preferred leader is not in sync",
     ErrorCode.eligible_leaders_not_available: "none of its replicas is live",
     ErrorCode.unknown_topic_or_partition: "there is no such partition",
-    ErrorCode.invalid_request: "there are elections of type 0 (preferred) and 1 (unclean)",
 }
 
 
@@ -33,15 +33,25 @@ async def handle_elect_leaders(
     node: ControllerNode, request: ElectLeadersRequest, _: RequestContext
 ) -> ElectLeadersResponse:
     """Preferred (0) or unclean (1) election of the partitions named, or of all that need one."""
-    results: dict[str, list[elect_response.PartitionResult]] = {}
-    for topic, partition in _to_elect(node, request):
-        error = elect(node, topic, partition, request.election_type)
-        if request.topic_partitions is None and error is ErrorCode.election_not_needed:
-            continue
-        message = None if error is ErrorCode.none else f"{topic}-{partition}: {MESSAGES.get(error, error.name)}"
-        results.setdefault(topic, []).append(
-            elect_response.PartitionResult(partition_id=i32(partition), error_code=error, error_message=message)
+    if request.election_type not in (PREFERRED, UNCLEAN):
+        refused: ElectLeadersResponse = error_answer(
+            request,
+            ErrorCode.invalid_request,
+            f"election type {request.election_type} is none: use 0 (preferred) or 1 (unclean)",
         )
+        return refused
+    of_all = request.topic_partitions is None
+    results: dict[str, list[elect_response.PartitionResult]] = {}
+    for topic, partitions in _to_elect(node, request):
+        told = results.setdefault(topic, [])
+        for partition in partitions:
+            error = elect(node, topic, partition, request.election_type)
+            if of_all and error is ErrorCode.election_not_needed:
+                continue
+            message = None if error is ErrorCode.none else f"{topic}-{partition}: {MESSAGES.get(error, error.name)}"
+            told.append(
+                elect_response.PartitionResult(partition_id=i32(partition), error_code=error, error_message=message)
+            )
     return ElectLeadersResponse(
         throttle_time=NO_WAIT,
         error_code=ErrorCode.none,
@@ -52,19 +62,14 @@ async def handle_elect_leaders(
     )
 
 
-def _to_elect(node: ControllerNode, request: ElectLeadersRequest) -> Iterator[tuple[str, int]]:
+def _to_elect(node: ControllerNode, request: ElectLeadersRequest) -> list[tuple[str, Sequence[int]]]:
     if request.topic_partitions is None:
-        yield from [(topic, partition) for topic, partition, _ in node.controller.image.partitions()]
-    else:
-        for named in request.topic_partitions:
-            for partition in named.partitions:
-                yield named.topic, partition
+        return [(topic.name, sorted(topic.partitions)) for topic in node.controller.image.topics.values()]
+    return [(named.topic, named.partitions) for named in request.topic_partitions]
 
 
 def elect(node: ControllerNode, topic: str, partition: int, election_type: int) -> ErrorCode:
     """Hold one election."""
-    if election_type not in (PREFERRED, UNCLEAN):
-        return ErrorCode.invalid_request
     preferred = election_type == PREFERRED
     with node.decision() as changed:
         election = node.controller.elect_preferred if preferred else node.controller.elect_uncleanly

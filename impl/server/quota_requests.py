@@ -39,7 +39,7 @@ async def handle_describe_client_quotas(
         refused: DescribeClientQuotasResponse = error_answer(request, ErrorCode.cluster_authorization_failed)
         return refused
     if problem := _filter_problem(request.components):
-        wrong: DescribeClientQuotasResponse = error_answer(request, ErrorCode.invalid_request, problem)
+        wrong: DescribeClientQuotasResponse = error_answer(request, *problem)
         return wrong
     return DescribeClientQuotasResponse(
         throttle_time=NO_WAIT,
@@ -58,18 +58,26 @@ async def handle_describe_client_quotas(
     )
 
 
-def _filter_problem(components: Sequence[ComponentData]) -> str:
+def _filter_problem(components: Sequence[ComponentData]) -> tuple[ErrorCode, str] | None:
+    """What is wrong with a filter; a type that is unknown here may be known to newer brokers."""
     types = [component.entity_type for component in components]
+    if "" in types:
+        return ErrorCode.invalid_request, "an entity type is empty: name it"
     if unknown := [kind for kind in types if kind not in ENTITY_TYPES]:
-        return f"{unknown[0]!r} is no type of entity; there are {', '.join(ENTITY_TYPES)}"
+        return (
+            ErrorCode.unsupported_version,
+            f"{unknown[0]!r} is no type of entity; there are {', '.join(ENTITY_TYPES)}",
+        )
     if len(set(types)) < len(types):
-        return "the filter names a type twice: name each once"
+        return ErrorCode.invalid_request, "the filter names a type twice: name each once"
     for component in components:
         if component.match_type not in (EXACT, DEFAULT, ANY):
-            return f"match type {component.match_type} is none: use 0, 1 or 2"
+            return ErrorCode.invalid_request, f"match type {component.match_type} is none: use 0, 1 or 2"
         if (component.match_type == EXACT) != (component.match is not None):
-            return "a name goes with match type 0, and with no other"
-    return ""
+            return ErrorCode.invalid_request, "a name goes with match type 0, and with no other"
+    if IP in types and len(types) > 1:
+        return ErrorCode.invalid_request, "an ip is an entity by itself: ask for it without user and client-id"
+    return None
 
 
 def _parts(entity: QuotaEntity) -> dict[str, str]:

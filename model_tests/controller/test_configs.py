@@ -215,6 +215,7 @@ def test_quotas_are_set_and_taken_away() -> None:
         ((("user", "a"), ("user", "b")), "producer_byte_rate", 1.0, "twice"),
         ((("user", "a"), ("ip", "::1")), "producer_byte_rate", 1.0, "by itself"),
         ((("user", ""),), "producer_byte_rate", 1.0, "empty name"),
+        ((("ip", "localhost"),), "connection_creation_rate", 1.0, "ip 'localhost' is no IP address"),
         ((("user", "a"),), "connection_creation_rate", 1.0, "no quota of such an entity"),
         ((("ip", "::1"),), "producer_byte_rate", 1.0, "no quota of such an entity"),
         ((("user", "a"),), "producer_byte_rate", 0.0, "more than 0"),
@@ -232,6 +233,12 @@ def test_quotas_that_are_none_are_refused(
     assert altered.error is ErrorCode.invalid_request
     assert words in altered.message
     assert cluster.log.end_offset == end
+
+
+def test_a_quota_that_is_none_is_not_there_to_be_taken_away_and_that_is_no_error() -> None:
+    controller = configured().controller
+    assert controller.alter_client_quota((("user", "a"),), [QuotaChange("none", None)]).error is ErrorCode.none
+    assert controller.image.client_quotas == {}
 
 
 def test_a_quota_that_is_validated_is_not_written() -> None:

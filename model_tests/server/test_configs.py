@@ -339,7 +339,8 @@ async def test_quotas_are_altered_and_described() -> None:
 @pytest.mark.parametrize(
     ("components", "words"),
     [
-        ((("group", 2, None),), "'group' is no type of entity"),
+        ((("", 2, None),), "an entity type is empty"),
+        ((("ip", 2, None), ("user", 2, None)), "by itself"),
         ((("user", 2, None), ("user", 2, None)), "twice"),
         ((("user", 3, None),), "match type 3"),
         ((("user", 0, None),), "a name goes with match type 0"),
@@ -354,6 +355,24 @@ async def test_filters_of_quotas_that_are_none_are_refused(
         answer = await peer.ask(quota_filter(*components))
         assert answer.error_code is ErrorCode.invalid_request
         assert words in answer.error_message
+
+
+@simulated
+async def test_types_of_entities_that_are_not_known_yet_are_told_from_wrong_filters() -> None:
+    async with asking() as (_, peer):
+        answer = await peer.ask(quota_filter(("group", 2, None)))
+        assert answer.error_code is ErrorCode.unsupported_version
+        assert "'group' is no type of entity" in answer.error_message
+
+
+@simulated
+async def test_of_two_entries_about_one_entity_the_first_counts() -> None:
+    async with asking() as (cluster, peer):
+        entries = [quota_change("producer_byte_rate", rate).entries[0] for rate in (5.0, 6.0)]
+        answer = await peer.ask(quotas.AlterClientQuotasRequest(entries=tuple(entries), validate_only=False))
+        assert [one.error_code for one in answer.entries] == [ErrorCode.none, ErrorCode.invalid_request]
+        (set_,) = cluster.controller.controller.image.client_quotas.values()
+        assert set_ == {"producer_byte_rate": 5.0}
 
 
 def quorum_of(topic: str) -> quorum.DescribeQuorumRequest:

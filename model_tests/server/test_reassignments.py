@@ -151,7 +151,8 @@ async def test_elections_say_of_each_partition_why_there_was_none() -> None:
             ("b", 0): E.preferred_leader_not_available,
         }
         assert elected(await peer.ask(elect(1, ("b", 0)))) == {("b", 0): E.eligible_leaders_not_available}
-        assert elected(await peer.ask(elect(7, ("b", 0)))) == {("b", 0): E.invalid_request}
+        unknown = await peer.ask(elect(7, ("b", 0)))
+        assert (unknown.error_code, elected(unknown)) == (E.invalid_request, {("b", 0): E.invalid_request})
 
 
 @simulated
@@ -161,7 +162,9 @@ async def test_an_election_of_all_tells_only_of_those_that_needed_one() -> None:
         await cluster.shutdown(2)
         await cluster.restart(2)
         await cluster.wait_for_isr("a", [0, 2])
-        assert elected(await peer.ask(convert(elect(0), ElectLeadersV0))) == {("a", 0): E.none}
+        answer = await peer.ask(convert(elect(0), ElectLeadersV0))
+        assert elected(answer) == {("a", 0): E.none}
+        assert [topic.topic for topic in answer.replica_election_results] == ["t", "a"], "every topic is named"
         assert cluster.leader("a") == 2
 
 
