@@ -31,12 +31,16 @@ from impl.server.produce import known_leader, node_endpoints
 from impl.server.replica_selection import NO_PREFERENCE, preferred_read_replica
 from impl.server.trace import answer_fields, fetch_fields
 from impl.wire.fetch_messages import CONSUMER
-from impl.wire.records import RecordError
+from impl.wire.records import Compression, RecordError
 
 if TYPE_CHECKING:
     from impl.server.broker import Broker
     from impl.server.context import RequestContext
 
+STORAGE_ERROR_FROM: Final = 6
+"""The version that knows KAFKA_STORAGE_ERROR (KIP-112); clients of older ones look for the leader anew by another."""
+ZSTD_FROM: Final = 10
+"""KIP-110."""
 RACKS_FROM: Final = 11
 TOPIC_IDS_FROM: Final = 13
 LEADER_MOVED: Final = frozenset({ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch})
@@ -58,7 +62,10 @@ async def handle_fetch(broker: Broker, request: FetchRequest, context: RequestCo
         answers = await context.while_connected(
             lambda: purgatory.until(fetch.keys, lambda: fetch.attempt(may_wait=True), request.max_wait_ms)
         )
-    message = response(begun.to_send(fetch.answer_now() if answers is None else answers))
+    to_send = begun.to_send(fetch.answer_now() if answers is None else answers)
+    if context.api_version < ZSTD_FROM:
+        to_send = [_understood(broker, one, context.api_version) for one in to_send]
+    message = response(to_send)
     message.session_id = begun.session_id
     leaders = {
         partition.leader_id
@@ -68,6 +75,16 @@ async def handle_fetch(broker: Broker, request: FetchRequest, context: RequestCo
     }
     message.node_endpoints = node_endpoints(broker, leaders, context)
     return message
+
+
+def _understood(broker: Broker, answered: AnsweredPartition, version: int) -> AnsweredPartition:
+    """An answer without what its version does not know: the error of a failed directory, topics that are zstd."""
+    partition = broker.partitions.get(answered.topic, answered.partition)
+    if partition is not None and partition.log.config.compression_type == Compression.ZSTD.name.lower():
+        return attrs.evolve(answered, answer=FetchAnswer(ErrorCode.unsupported_compression_type))
+    if answered.answer.error is ErrorCode.kafka_storage_error and version < STORAGE_ERROR_FROM:
+        return attrs.evolve(answered, answer=FetchAnswer(ErrorCode.not_leader_or_follower))
+    return answered
 
 
 @attrs.define(eq=False)

@@ -110,7 +110,7 @@ def _unless_unacknowledged(request: ProduceRequest, response: ProduceResponse) -
 
 
 def _may_write_transactions(request: ProduceRequest, context: RequestContext) -> bool:
-    if request.transactional_id is None and not _is_transactional(request):
+    if not _is_transactional(request):
         return True
     return request.transactional_id is not None and context.allowed(
         Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id

@@ -11,6 +11,7 @@ import trio
 from kio.schema.errors import ErrorCode
 
 from impl.cluster import Cluster
+from impl.server.authorization import Operation, ResourceType
 from impl.server.replica_selection import RACK_AWARE_SELECTOR
 from impl.wire.apis import BROKER_APIS, PRODUCE_SERVED_FROM, ApiKey
 from impl.wire.channel import Channel, NoAnswerError
@@ -25,6 +26,7 @@ from impl.wire.produce_messages import (
 )
 from impl.wire.records import Compression
 from impl.wire.records_payload import Record, build_batch, decode_batches
+from model_tests.server.asking import forbid
 from model_tests.simulated import simulated
 
 PRODUCE = range(PRODUCE_SERVED_FROM, BROKER_APIS[ApiKey.PRODUCE].highest + 1)
@@ -222,6 +224,36 @@ async def test_transactional_records_need_a_transactional_id() -> None:
     async with asking() as asker:
         produced = await asker.produce(batch(b"x", transactional=True))
         assert produced.error_code is ErrorCode.transactional_id_authorization_failed
+
+
+@simulated
+async def test_a_transactional_id_without_transactional_records_means_nothing() -> None:
+    async with asking() as asker:
+        forbid(asker.cluster, (Operation.WRITE, ResourceType.TRANSACTIONAL_ID, "*"))
+        produced = await asker.produce(GOOD, transactional_id="x")
+        assert produced.error_code is ErrorCode.none
+
+
+@simulated
+async def test_topics_that_are_zstd_are_for_clients_that_know_it() -> None:
+    async with asking() as asker:
+        await asker.cluster.create_topic("z", config={"compression.type": "zstd"})
+        await asker.produce(GOOD, topic="z")
+        for version in (9, 10):
+            fetched = await asker.fetch(0, topic="z", version=version)
+            known = version >= 10
+            assert fetched.error_code is (ErrorCode.none if known else ErrorCode.unsupported_compression_type)
+            assert bool(fetched.records) is known
+
+
+@simulated
+async def test_a_directory_that_failed_is_told_to_clients_that_know_of_such() -> None:
+    async with asking(config={"log.dirs": "one,two"}) as asker:
+        partition = asker.cluster.broker(0).partitions.get("t", 0)
+        assert partition is not None
+        asker.cluster.broker(0).partitions.storage_failed(partition, OSError("gone"))
+        assert (await asker.fetch(0, version=6)).error_code is ErrorCode.kafka_storage_error
+        assert (await asker.fetch(0, version=5)).error_code is ErrorCode.not_leader_or_follower
 
 
 @simulated
