@@ -13,6 +13,7 @@ from kio.schema.describe_producers.v0.response import (
 from kio.schema.errors import ErrorCode
 from kio.schema.types import ProducerId
 
+from impl.controller.topics import is_topic_name
 from impl.partition.producer_state import ProducerEntry
 from impl.server.authorization import Operation, ResourceType
 from impl.wire.primitives import NO_WAIT, i32, i64
@@ -40,7 +41,9 @@ def _described(broker: Broker, topic: str, index: int, allowed: bool) -> Partiti
     partition = broker.partitions.get(topic, index)
     known = broker.metadata.image.partition(topic, index) is not None
     error, message, entries = ErrorCode.none, None, list[ProducerEntry]()
-    if not allowed:
+    if not is_topic_name(topic):
+        error, message = ErrorCode.invalid_topic_exception, f"{topic!r} is no topic name"
+    elif not allowed:
         error = ErrorCode.topic_authorization_failed
     elif partition is None:
         error = broker.partitions.absence(topic, index, known=known)

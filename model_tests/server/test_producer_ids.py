@@ -289,3 +289,5 @@ async def test_a_leader_describes_its_producers() -> None:
         forbid(cluster, (Operation.READ, ResourceType.TOPIC, "t"), brokers=(leader,))
         (refused,) = (await (await asker(cluster, leader)).ask(describe(0))).topics[0].partitions
         assert (refused.error_code, refused.active_producers) == (ErrorCode.topic_authorization_failed, ())
+        (none,) = (await follower.ask(describe(0, topic="a b"))).topics[0].partitions
+        assert none.error_code is ErrorCode.invalid_topic_exception
