@@ -5,7 +5,8 @@ Clients send salted passwords; what is kept is derived from them here (`impl.con
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 
 import attrs
 from kio.schema.errors import ErrorCode
@@ -58,25 +59,31 @@ class ScramCredentials(ControllerState):
     ) -> list[AlteredUser]:
         """Change credentials; one answer a user, in the order in which users are first named.
 
-        Errors: DUPLICATE_RESOURCE (a user's mechanism named twice), RESOURCE_NOT_FOUND (nothing to delete),
-        UNSUPPORTED_SASL_MECHANISM, UNACCEPTABLE_CREDENTIAL (no name, salt or password; iterations out of bounds).
+        Errors: DUPLICATE_RESOURCE (a user named twice, if only by two mechanisms), RESOURCE_NOT_FOUND (nothing to
+        delete), UNSUPPORTED_SASL_MECHANISM, UNACCEPTABLE_CREDENTIAL (no name, salt or password, or iterations out of
+        bounds).
         """
         alterations: list[Deletion | Upsertion] = [*deletions, *upsertions]
-        named = [(alteration.user, alteration.mechanism) for alteration in alterations]
+        times = Counter(alteration.user for alteration in alterations)
         refusals: dict[str, AlteredUser] = {}
         for alteration in alterations:
             if alteration.user not in refusals:
-                refusal = self._refusal(alteration, named)
+                refusal = self._refusal(alteration)
+                if refusal is None and times[alteration.user] > 1:
+                    refusal = AlteredUser(
+                        alteration.user,
+                        ErrorCode.duplicate_resource,
+                        "one credential of a user can be altered in a request: send one for each",
+                    )
                 if refusal is not None:
                     refusals[alteration.user] = refusal
         for alteration in alterations:
             if alteration.user not in refusals:
                 self._alter(alteration)
         self._commit()
-        users = dict.fromkeys(alteration.user for alteration in alterations)
-        return [refusals.get(user, AlteredUser(user)) for user in users]
+        return [refusals.get(user, AlteredUser(user)) for user in times]
 
-    def _refusal(self, alteration: Deletion | Upsertion, named: Iterable[tuple[str, int]]) -> AlteredUser | None:
+    def _refusal(self, alteration: Deletion | Upsertion) -> AlteredUser | None:
         user, mechanism = alteration.user, alteration.mechanism
         if not user:
             return AlteredUser(user, ErrorCode.unacceptable_credential, "a user name is empty: name the user")
@@ -84,10 +91,6 @@ class ScramCredentials(ControllerState):
             known = ", ".join(f"{one.value} ({one.sasl_name})" for one in ScramMechanism)
             return AlteredUser(
                 user, ErrorCode.unsupported_sasl_mechanism, f"SCRAM mechanism {mechanism} is not known: use {known}"
-            )
-        if sum(1 for one in named if one == (user, mechanism)) > 1:
-            return AlteredUser(
-                user, ErrorCode.duplicate_resource, "a user's credential can be altered once in a request"
             )
         if isinstance(alteration, Deletion):
             if mechanism in self.image.scram_credentials.get(user, {}):

@@ -98,8 +98,7 @@ def test_what_is_kept_is_derived_from_the_salted_password() -> None:
         ([], [upsertion("a", 3)], ErrorCode.unsupported_sasl_mechanism),
         ([Deletion("a", 0)], [], ErrorCode.unsupported_sasl_mechanism),
         ([Deletion("a", SHA_256)], [], ErrorCode.resource_not_found),
-        ([Deletion("a", SHA_256), Deletion("a", SHA_256)], [], ErrorCode.duplicate_resource),
-        ([Deletion("a", SHA_256)], [upsertion("a")], ErrorCode.duplicate_resource),
+        ([Deletion("a", SHA_256), Deletion("a", SHA_256)], [], ErrorCode.resource_not_found),
         ([], [upsertion("a"), upsertion("a", iterations=5000)], ErrorCode.duplicate_resource),
     ],
 )
@@ -115,11 +114,25 @@ def test_alterations_of_a_user_are_refused_together(
     assert set(cluster.controller.image.scram_credentials) == {"bob"}
 
 
-def test_a_credential_is_replaced_and_deleted() -> None:
+def test_one_credential_of_a_user_is_altered_in_a_request_whatever_the_mechanism() -> None:
     cluster = Governed()
     alter = cluster.controller.alter_scram_credentials
     both = [upsertion("alice"), upsertion("alice", SHA_512, salted=bytes(64))]
-    assert alter([], both) == [AlteredUser("alice")]
+    assert [answer.error for answer in alter([], both)] == [ErrorCode.duplicate_resource]
+    assert cluster.controller.image.scram_credentials == {}
+    alter([], both[:1])
+    alter([], both[1:])
+    deletions = [Deletion("alice", SHA_256), Deletion("alice", SHA_512)]
+    assert [answer.error for answer in alter(deletions, [])] == [ErrorCode.duplicate_resource]
+    assert [answer.error for answer in alter(deletions[:1], [upsertion("alice")])] == [ErrorCode.duplicate_resource]
+    assert set(cluster.controller.image.scram_credentials["alice"]) == {SHA_256, SHA_512}
+
+
+def test_a_credential_is_replaced_and_deleted() -> None:
+    cluster = Governed()
+    alter = cluster.controller.alter_scram_credentials
+    assert alter([], [upsertion("alice")]) == [AlteredUser("alice")]
+    assert alter([], [upsertion("alice", SHA_512, salted=bytes(64))]) == [AlteredUser("alice")]
     assert alter([], [upsertion("alice", iterations=8192)]) == [AlteredUser("alice")]
     assert cluster.controller.image.scram_credentials["alice"][SHA_256].iterations == 8192
     assert alter([Deletion("alice", SHA_256)], []) == [AlteredUser("alice")]
