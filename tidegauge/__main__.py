@@ -11,7 +11,7 @@ from importlib import import_module
 from cyclopts import App, CycloptsError
 
 import tidegauge
-from tidegauge.exits import Status, Unusable
+from tidegauge.exits import Status, Unusable, in_one_line
 from tidegauge.screen import error_stream, write_json
 
 TRACEBACK = "TIDEGAUGE_TRACEBACK"
@@ -69,12 +69,6 @@ def run(words: Sequence[str]) -> int:
         told = f"{type(error).__name__}: {in_one_line(error)}"
         return refuse(words, f"this is a bug in tidegauge: {told} (set {TRACEBACK}=1 for the traceback)")
     return status if isinstance(status, Status) else Status.HOLDS
-
-
-def in_one_line(error: BaseException) -> str:
-    if isinstance(error, OSError) and error.filename is not None:
-        return f"{error.filename}: {error.strerror}"
-    return " ".join(str(error).split())
 
 
 def refuse(words: Sequence[str], reason: str, status: Status = Status.COULD_NOT_RUN) -> Status:

@@ -171,8 +171,11 @@ class TcpNetwork:
         try:
             listeners = await trio.open_tcp_listeners(address.port, host=address.host)
         except OSError as error:
-            taken = error.errno == errno.EADDRINUSE
-            reason = "something else listens there; choose another port" if taken else error.strerror or str(error)
+            reason = error.strerror or str(error)
+            if error.errno == errno.EADDRINUSE:
+                reason = "something else listens there; choose another port"
+            elif error.errno == errno.EADDRNOTAVAIL or isinstance(error, socket.gaierror):
+                reason = f"{reason}; name an address of this machine"
             raise OSError(error.errno, f"cannot listen on {address}: {reason}") from None
         if not listeners:
             raise OSError(errno.EADDRNOTAVAIL, f"cannot listen on {address}: the host has no address")

@@ -177,6 +177,12 @@ def test_a_taken_port_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Pat
             assert f"cannot listen on 127.0.0.1:{port}: something else listens there; choose another port" in line
 
 
+def test_a_host_that_is_none_of_ours_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    line = refusal(capsys, "serve", "--host", "203.0.113.7", "--port", 0)
+    assert line.startswith("tidegauge: cannot listen on 203.0.113.7:0: ")
+    assert line.endswith("; name an address of this machine")
+
+
 def test_a_directory_of_somebody_else_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     full, file = tmp_path / "full", tmp_path / "file"
     full.mkdir()

@@ -25,6 +25,8 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--seed", type=int, default=1, help="of the search (default: %(default)s)")
     parser.add_argument("--out", type=Path, default=Path("fuzzing"), help="folder for findings (default: %(default)s)")
     options = parser.parse_args(words)
+    if options.inputs < 1:
+        parser.error(f"--inputs {options.inputs}: give at least 1")
     if options.replay is not None:
         return replay(parser, options.target, options.replay)
     try:
@@ -48,6 +50,8 @@ def replay(parser: argparse.ArgumentParser, target: str | None, file: Path) -> i
 
     if target is None:
         parser.error("--replay needs --target: which of them does the file belong to?")
+    if not file.is_file():
+        parser.error(f"--replay {file}: there is no such file")
     TARGETS[target].run(file.read_bytes())
     print(f"{target} takes {file} as it should")
     return 0

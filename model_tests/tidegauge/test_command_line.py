@@ -202,6 +202,7 @@ UNUSABLE = (
     (("explore", "kip320", "--bug", "x"), "no bug 'x'"),
     (("explore", "kip320", "brokers=2"), "'brokers=2' is not a constant"),
     (("explore", "kip320", "replicas"), "NAME=VALUE"),
+    (("explore", "kip320", "replicas=2", "replicas=3"), "replicas=3: replicas is given twice; leave one out"),
     (("explore", "kip320", "log_size=-2"), "'-2' is not a whole number"),
     (("explore", "replication", "long_polls=maybe"), "neither true nor false"),
     (("explore", "replication", "brokers=0"), "brokers=0"),
@@ -213,6 +214,8 @@ UNUSABLE = (
     (("check", "no-such-file"), "no-such-file: there is no such file"),
     (("check", "."), "no .parquet or .jsonl or .ndjson file"),
     (("check", "text.parquet"), "not a readable Parquet file"),
+    (("check", "text.json"), "write it again, or call it .jsonl or .ndjson if it has JSON lines"),
+    (("check", "text.parquet", "--limit=-1"), "--limit -1: give how many anomalies to print, from 0"),
     (("check", "text.parquet", "--out", "text.parquet"), "is a file"),
     (("check", "text.parquet", "--level", "x"), "x"),
 )
@@ -230,6 +233,7 @@ def test_what_cannot_be_used_is_told_in_one_line(
 ) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "text.parquet").write_text("not a table")
+    (tmp_path / "text.json").write_text("{}")
     monkeypatch.chdir(tmp_path / "empty" if words == ("check", ".") else tmp_path)
     status, _, err = run(capsys, *words)
     assert status == 2

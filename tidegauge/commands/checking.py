@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from cyclopts import Parameter
 
 from linearizability import files, jsonl
+from linearizability.arrow import HistoryError
 from linearizability.check import Verdict, Verdicts
 from linearizability.check import check as judge
 from linearizability.history import Operations
@@ -79,6 +80,8 @@ def check(
         Print one JSON document and nothing else.
     """
     screen = Screen("check", json=json)
+    if limit < 0:
+        raise Unusable(f"--limit {limit}: give how many anomalies to print, from 0")
     paths = history_files(histories)
     if out is not None:
         check_folder("--out", out)
@@ -127,7 +130,14 @@ def is_data(path: Path, folder: Path) -> bool:
 
 def read_sound(path: Path) -> tuple[Operations, Sequence[Malformed]]:
     """The histories of a file that can be judged, and what keeps the others from it. Raises HistoryError."""
-    return jsonl.read_sound(path) if path.suffix in JSON_LINES else files.read_sound(path)
+    if path.suffix in JSON_LINES:
+        return jsonl.read_sound(path)
+    try:
+        return files.read_sound(path)
+    except HistoryError as error:
+        if path.suffix == PARQUET:
+            raise
+        raise Unusable(f"{error}, or call it {' or '.join(JSON_LINES)} if it has JSON lines") from error
 
 
 def status_of(judged: Sequence[Judged]) -> Status:

@@ -24,7 +24,7 @@ from impl.ports.network import Address
 from impl.server.controller_link import RegistrationRefusedError
 from impl.storage.log_directories import LogDirectoryLockedError, NoLogDirectoryError
 from impl.storage.log_directory import ForeignLogDirectoryError
-from tidegauge.exits import Status, Unusable
+from tidegauge.exits import Status, Unusable, in_one_line
 from tidegauge.screen import Screen, write_json
 
 Flag = Annotated[bool, Parameter(negative="")]
@@ -250,7 +250,7 @@ def run_until_stopped(run: Callable[[Callable[[], Awaitable[None]]], Awaitable[N
     try:
         trio.run(run, partial(until_told, until_eof))
     except* WRONG_INPUT as errors:
-        raise Unusable(" ".join(str(first_of(errors)).split())) from errors
+        raise Unusable(in_one_line(first_of(errors))) from errors
     return Status.HOLDS
 
 

@@ -65,8 +65,13 @@ def model(spec: str, bug: str | None, constants: Iterable[str]) -> Model:
     if bug is not None and bug not in bugs_of(spec):
         raise Unusable(f"{spec} has no bug {bug!r}: choose one of {', '.join(bugs_of(spec)) or 'none'}")
     machine = SPECS[spec](bug)
+    given: set[str] = set()
     for word in constants:
         machine = with_constant(machine, word)
+        name = word.partition("=")[0]
+        if name in given:
+            raise Unusable(f"{word}: {name} is given twice; leave one out")
+        given.add(name)
     return machine
 
 
