@@ -39,7 +39,7 @@ HANDLERS: Final[dict[ApiKey, ServerHandler]] = {
     ApiKey.DESCRIBE_CLIENT_QUOTAS: deferred("quota_requests", "handle_describe_client_quotas"),
     ApiKey.ALTER_CLIENT_QUOTAS: deferred("quota_requests", "handle_alter_client_quotas"),
     ApiKey.DESCRIBE_QUORUM: forwarding(on_cluster(Operation.DESCRIBE)),
-    ApiKey.UPDATE_FEATURES: forwarding(on_cluster(Operation.ALTER)),
+    ApiKey.UPDATE_FEATURES: deferred("update_features", "handle_update_features"),
     ApiKey.DESCRIBE_CLUSTER: deferred("describe_cluster", "handle_describe_cluster"),
     ApiKey.ALTER_REPLICA_LOG_DIRS: deferred("log_dirs", "handle_alter_replica_log_dirs"),
     ApiKey.DESCRIBE_LOG_DIRS: deferred("log_dirs", "handle_describe_log_dirs"),

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 METADATA_TOPIC: Final = "__cluster_metadata"
 LISTENER: Final = "CONTROLLER"
+UPGRADE_TYPES: Final = (1, 2, 3)
+"""Upgrade, safe downgrade, unsafe downgrade (KIP-778)."""
 
 
 async def handle_describe_quorum(
@@ -94,12 +96,12 @@ async def handle_update_features(
     """Features are in force at one level each, the one that is true of this house; asking for it changes nothing."""
     problem = next((wrong for update in request.feature_updates if (wrong := _problem(update))), "")
     error = ErrorCode.invalid_update_version if problem else ErrorCode.none
-    if not request.feature_updates:
-        error, problem = ErrorCode.invalid_request, "no feature is named: name at least one"
     return UpdateFeaturesResponse(throttle_time=NO_WAIT, error_code=error, error_message=problem or None)
 
 
 def _problem(update: FeatureUpdateKey) -> str:
+    if update.upgrade_type not in UPGRADE_TYPES:
+        return f"upgrade type {update.upgrade_type} is none: use 1 (upgrade), 2 (safe) or 3 (unsafe downgrade)"
     feature = FEATURES.get(update.feature)
     if feature is None:
         return f"{update.feature!r} is no feature of this cluster; there are {', '.join(FEATURES)}"

@@ -22,7 +22,9 @@ from impl.controller.topic_config import TOPIC_CONFIGS
 from impl.server.authorization import CLUSTER_NAME, Operation, ResourceType
 from impl.server.config import BROKER_CONFIGS, DYNAMIC_CONFIGS
 from impl.server.configs import ConfigSource
+from impl.wire.apis import request_class
 from impl.wire.primitives import TopicName, f64, i8, i16, i32, millis
+from impl.wire.versions import convert
 from model_tests.server.asking import Asker, asker, asking, forbid
 from model_tests.simulated import simulated
 
@@ -437,7 +439,26 @@ async def test_features_stay_as_they_are(name: str, level: int, error: ErrorCode
 
 
 @simulated
-async def test_an_update_of_no_feature_is_refused() -> None:
+async def test_an_upgrade_of_a_type_that_is_none_is_refused() -> None:
+    async with asking() as (_, peer):
+        update = FeatureUpdateKey(feature="metadata.version", max_version_level=i16(30), upgrade_type=i8(0))
+        answer = await peer.ask(UpdateFeaturesRequest(timeout=millis(1_000), feature_updates=(update,)))
+        assert answer.error_code is ErrorCode.invalid_update_version
+        assert "upgrade type 0" in answer.error_message
+
+
+@simulated
+async def test_an_update_of_no_feature_changes_nothing() -> None:
     async with asking() as (_, peer):
         answer = await peer.ask(UpdateFeaturesRequest(timeout=millis(1_000), feature_updates=()))
-        assert answer.error_code is ErrorCode.invalid_request
+        assert answer.error_code is ErrorCode.none
+
+
+@simulated
+async def test_older_versions_are_told_of_each_feature_that_was_updated() -> None:
+    async with asking() as (_, peer):
+        for version in (0, 1):
+            answer = await peer.ask(convert(feature("metadata.version", 30), request_class(57, version)))
+            assert [(one.feature, one.error_code) for one in answer.results] == [("metadata.version", ErrorCode.none)]
+            refused = await peer.ask(convert(feature("metadata.version", 29), request_class(57, version)))
+            assert (refused.error_code, refused.results) == (ErrorCode.invalid_update_version, ())

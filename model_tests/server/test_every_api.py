@@ -80,7 +80,8 @@ def test_a_handler_that_fails_harms_nothing_but_its_request(caplog: pytest.LogCa
 
 def test_an_answer_that_cannot_be_written_costs_its_connection_and_nothing_else() -> None:
     async def answer_without_a_name(request: Any, context: Any) -> Any:
-        return ListGroupsResponse(throttle_time=NO_WAIT, error_code=ErrorCode.none, groups=(None,))  # type: ignore[arg-type]
+        nobody: Any = None
+        return ListGroupsResponse(throttle_time=NO_WAIT, error_code=ErrorCode.none, groups=(nobody,))
 
     async def ask() -> None:
         async with Cluster(brokers=1, host="tcp") as cluster:

@@ -1,0 +1,39 @@
+"""UpdateFeatures at a broker (KIP-584): who may, on to the controller, and the answer as each version has it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from kio.schema.errors import ErrorCode
+from kio.schema.update_features.v1.response import UpdatableFeatureResult
+from kio.schema.update_features.v1.response import UpdateFeaturesResponse as UpdateFeaturesResponseV1
+
+from impl.server.authorization import Operation
+from impl.server.forwarding import forwarding, on_cluster
+
+if TYPE_CHECKING:
+    from kio.schema.update_features.v2.request import UpdateFeaturesRequest
+
+    from impl.server.broker import Broker
+    from impl.server.context import RequestContext
+
+ONE_ERROR_FROM: Final = 2
+"""The version from which features are updated all or none, so that an answer no longer names them one by one."""
+
+_forward = forwarding(on_cluster(Operation.ALTER))
+
+
+async def handle_update_features(broker: Broker, request: UpdateFeaturesRequest, context: RequestContext) -> Any:
+    """Clients of older versions look for each feature's own result, which there is when nothing is wrong."""
+    answer = await _forward(broker, request, context)
+    if context.api_version >= ONE_ERROR_FROM or answer.error_code is not ErrorCode.none:
+        return answer
+    return UpdateFeaturesResponseV1(
+        throttle_time=answer.throttle_time,
+        error_code=ErrorCode.none,
+        error_message=None,
+        results=tuple(
+            UpdatableFeatureResult(feature=update.feature, error_code=ErrorCode.none, error_message=None)
+            for update in request.feature_updates
+        ),
+    )
