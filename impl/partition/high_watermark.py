@@ -28,8 +28,8 @@ class HighWatermark(ReplicaState):
         """Where the leader's high watermark belongs now."""
         if len(self.isr) < self.effective_min_insync_replicas:
             return self.high_watermark
-        ends = [self.known_log_end_offset(member) for member in self.maximal_isr]
-        return max(self.high_watermark, min(ends, default=self.high_watermark))
+        end = min(map(self.known_log_end_offset, self.maximal_isr), default=self.high_watermark)
+        return max(self.high_watermark, end)
 
     def known_log_end_offset(self, replica: int) -> int:
         """This leader's LEO, or what `replica` showed by fetching in this epoch; -1 when it has not."""

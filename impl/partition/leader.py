@@ -49,14 +49,18 @@ class Leader(InSyncReplicas):
         error = self.append_error(acks)
         if error is not ErrorCode.none:
             return error
-        base_offset = self.log_end_offset
+        log = self.log
+        base_offset = log.log_end_offset
         try:
-            self.log.append_as_leader(batches, self.leader_epoch, now_ms, admit=self.producers.admit)
+            log.append_as_leader(batches, self.leader_epoch, now_ms, admit=log.producers.admit)
         except RepeatedBatchError as known:
-            return Appended(known.base_offset, known.end_offset, self.leader_epoch, repeated=True)
-        self._effects.append(LogEndAdvanced(self.log_end_offset))
+            return Appended(
+                known.base_offset, known.end_offset, self.leader_epoch, repeated=True, timestamp=known.timestamp
+            )
+        end_offset = log.log_end_offset
+        self._effects.append(LogEndAdvanced(end_offset))
         self.advance_high_watermark()
-        return Appended(base_offset, self.log_end_offset, self.leader_epoch)
+        return Appended(base_offset, end_offset, self.leader_epoch)
 
     def append_error(self, acks: int) -> ErrorCode:
         if not self.is_leader:

@@ -28,13 +28,15 @@ class PartitionConfig:
 class Appended:
     """A batch is in the leader's log at offsets [base_offset, end_offset); acks=all waits for the high watermark.
 
-    `repeated`: it has been there before, and nothing was appended now.
+    `repeated`: it has been there before, and nothing was appended now; then `timestamp` is the largest of its records,
+    in ms since 1970.
     """
 
     base_offset: int
     end_offset: int
     leader_epoch: int
     repeated: bool = False
+    timestamp: int = -1
 
 
 @attrs.frozen

@@ -53,12 +53,13 @@ class InvalidProducerEpochError(RecordError):
 
 
 class RepeatedBatchError(Exception):
-    """What was to be appended is in the log already, at [base_offset, end_offset)."""
+    """What was to be appended is in the log already, at [base_offset, end_offset), with this largest timestamp (ms)."""
 
-    def __init__(self, base_offset: int, end_offset: int) -> None:
+    def __init__(self, base_offset: int, end_offset: int, timestamp: int) -> None:
         super().__init__(f"appended before, at offsets {base_offset} to {end_offset - 1}")
         self.base_offset = base_offset
         self.end_offset = end_offset
+        self.timestamp = timestamp
 
 
 class BatchMetadata(NamedTuple):
@@ -136,7 +137,9 @@ class ProducerStates:
                 f"{len(repeats)} of {len(headers)} batches were appended before: send each in a request of its own"
             )
         if repeats:
-            raise RepeatedBatchError(repeats[0].base_offset, repeats[-1].last_offset + 1)
+            raise RepeatedBatchError(
+                repeats[0].base_offset, repeats[-1].last_offset + 1, max(known.timestamp for known in repeats)
+            )
 
     def repeated(self, header: BatchHeader) -> BatchMetadata | None:
         """The batch that is remembered of which this one is the repeat."""

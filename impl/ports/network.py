@@ -106,6 +106,26 @@ def send_at_once(stream: trio.abc.Stream, data: bytes | bytearray | memoryview) 
         raise trio.BrokenResourceError(f"the connection broke: {error}") from error
 
 
+def plain_socket(stream: trio.abc.ReceiveStream) -> trio.socket.SocketType | None:
+    """The socket of a stream that is plain TCP, where sockets are files; else None."""
+    return stream.socket if isinstance(stream, trio.SocketStream) and _SOCKETS_ARE_FILES else None
+
+
+def receive_at_once(socket: trio.socket.SocketType, into: memoryview) -> int | None:
+    """Receive what has come, without a turn of the scheduler: the bytes, 0 at the end; None when nothing has come yet.
+
+    Raises trio.BrokenResourceError and trio.ClosedResourceError.
+    """
+    try:
+        return os.readv(socket.fileno(), (into,))
+    except BlockingIOError:
+        return None
+    except OSError as error:
+        if socket.fileno() < 0:
+            raise trio.ClosedResourceError("this stream is closed") from None
+        raise trio.BrokenResourceError(f"the connection broke: {error}") from error
+
+
 async def send_all(stream: trio.abc.Stream, data: bytes | bytearray | memoryview) -> None:
     """Send all of it; a checkpoint only where it has to wait. For streams that one task at a time sends on."""
     sent = send_at_once(stream, data)

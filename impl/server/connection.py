@@ -6,7 +6,8 @@ At most one request of a connection is being handled; the next one is looked at 
 So a client that sends faster than it is served fills its own connection and waits, and what a server holds for it is
 bounded: the request at hand, and at most `READ_AHEAD` bytes behind it. There is no queue between connections and
 handlers: a task that has read a request handles it at once, unless `queued.max.requests` are being handled already;
-then it waits for its turn and reads no more. A request that waits in the purgatory gives its turn up.
+then it waits for its turn and reads no more. It keeps its turn for what it has read together, and gives it up before it
+waits for its peer, or in the purgatory.
 
 Answers to requests that were received together are sent together. While a request waits in the purgatory a second task,
 the watcher, reads on: when the peer is gone the request is dropped, for nobody would get the answer. A read cannot be
@@ -43,13 +44,13 @@ from impl.wire.apis import PRODUCE_SERVED_FROM, ApiKey, VersionRange
 from impl.wire.codecs import (
     MalformedMessageError,
     api_name,
-    decode_canonical_request,
+    decode_canonical,
     encode_answer,
     encode_response,
     peek_request,
 )
 from impl.wire.fields import Part
-from impl.wire.frames import ConnectionLostError, FrameReader, FrameTooLargeError, Payload
+from impl.wire.frames import ConnectionLostError, FrameMemory, FrameReader, FrameTooLargeError, Payload
 
 if TYPE_CHECKING:
     from impl.server.interference import ServerInterference
@@ -96,6 +97,19 @@ class Service:
     """Requests that may be handled at once, `queued.max.requests`; those in the purgatory do not count."""
     idle: IdleConnections | None = None
     """Closes connections that are idle."""
+    memory: FrameMemory = attrs.field(factory=FrameMemory)
+    """What large requests are received into."""
+    served: frozenset[tuple[int, int]] = attrs.field(init=False)
+    """The APIs and versions that are answered: what is advertised, but for what Kafka advertises and refuses."""
+
+    @served.default
+    def _all_served(self) -> frozenset[tuple[int, int]]:
+        return frozenset(
+            (key, version)
+            for key, versions in self.versions.items()
+            for version in range(versions.lowest, versions.highest + 1)
+            if key != ApiKey.PRODUCE or version >= PRODUCE_SERVED_FROM
+        )
 
 
 FORESEEN: Final = (
@@ -123,11 +137,13 @@ class Connection:
         self._service = service
         self._gate = None if service.gate is None else service.gate()
         self._reader = FrameReader(
-            stream, service.max_frame_bytes if self._gate is None else self._gate.max_frame_bytes
+            stream, service.max_frame_bytes if self._gate is None else self._gate.max_frame_bytes, service.memory
         )
         self._answers: list[Part] = []
         self._unsent_bytes = 0
         self._has_turn = False
+        self._was_seen = False
+        """Whether the interference has been told of this connection."""
         self._waits_for_peer = False
         self._progressed_at = trio.current_time()
         self._watchers: trio.Nursery
@@ -152,6 +168,7 @@ class Connection:
             try:
                 reason = await self._serve()
             finally:
+                self._end_turn()
                 if self._service.idle is not None:
                     self._service.idle.discard(self)
             nursery.cancel_scope.cancel()
@@ -160,15 +177,15 @@ class Connection:
     async def _serve(self) -> str | None:
         try:
             try:
-                while (frame := await self._next_frame()) is not None:
+                while True:
+                    if (frame := self._reader.buffered_frame()) is None and (frame := await self._next_frame()) is None:
+                        return None
                     await self._service.clock.until_running()
-                    if await self._taken_by_gate(frame):
-                        continue
-                    await self._take_turn()
-                    try:
+                    if self._gate is None or not await self._taken_by_gate(self._gate, frame):
+                        if not self._has_turn:
+                            await self._take_turn()
                         await self._handle(frame)
-                    finally:
-                        self._end_turn()
+                    del frame  # its memory is free for the next one
             except (RefusedError, MalformedMessageError, FrameTooLargeError) as error:
                 if isinstance(error, RefusedError) and error.answer:
                     self._answers.append(error.answer)
@@ -176,14 +193,12 @@ class Connection:
                 return str(error)
         except (ConnectionLostError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
             return str(error) or "the connection broke"
-        return None
 
     # --- frames in and out -----------------------------------------------------------------------------------------
 
     async def _next_frame(self) -> Payload | None:
-        frame = self._reader.buffered_frame()
-        if frame is not None:
-            return frame
+        """Wait for the next frame, of which not all has come; None when the peer has closed."""
+        self._end_turn()
         await self._send_answers()
         self._waits_for_peer = True
         try:
@@ -196,14 +211,6 @@ class Connection:
         if (frame := self._reader.buffered_frame()) is None and self._reader.buffered_bytes:
             raise ConnectionLostError(f"the connection ended after {self._reader.buffered_bytes} bytes of a frame")
         return frame
-
-    async def _answer(self, parts: list[Part]) -> None:
-        """Send an answer with those that follow at once, unless too much would gather."""
-        self._answers += parts
-        self._unsent_bytes += sum(map(len, parts))
-        if self._unsent_bytes > MOST_UNSENT:
-            self._end_turn()  # others must not wait for a peer that reads slowly
-            await self._send_answers()
 
     async def _send_answers(self) -> None:
         if not self._answers:
@@ -249,64 +256,69 @@ class Connection:
             self._has_turn = False
             self._service.turns.release()
 
-    async def _taken_by_gate(self, frame: Payload) -> bool:
+    async def _taken_by_gate(self, gate: SaslGate, frame: Payload) -> bool:
         """Whether a frame was one of those that authenticate the peer; they are answered here."""
-        if self._gate is None or (answer := await self._gate.take(frame)) is None:
+        if (answer := await gate.take(frame)) is None:
             return False
         self._answers.append(answer)
-        self.principal = self._gate.principal
-        if self._gate.is_open:
+        self.principal = gate.principal
+        if gate.is_open:
             self._reader.limit = self._service.max_frame_bytes
         return True
 
     # --- requests --------------------------------------------------------------------------------------------------
 
     async def _handle(self, frame: Payload) -> None:
+        """Carry a request out, and leave its answer with those that are sent when no more requests are there."""
+        service = self._service
         api_key, version, correlation_id = peek_request(frame)
-        served = self._service.versions.get(api_key)  # type: ignore[call-overload]
-        if served is None or version not in served:
-            if api_key != ApiKey.API_VERSIONS:
-                raise RefusedError(f"{api_name(api_key)} version {version} is not served here")
-            self._answers.append(encode_response(unsupported_version(self._service.versions), correlation_id))
+        if (api_key, version) not in service.served:
+            self._answers.append(self._refused(api_key, version, correlation_id))
             return
-        if api_key == ApiKey.PRODUCE and version < PRODUCE_SERVED_FROM:
-            raise RefusedError(f"PRODUCE version {version} was removed by Kafka 4: use {PRODUCE_SERVED_FROM} or later")
-        request = decode_canonical_request(frame)
+        client_id, message = decode_canonical(frame, api_key, version)
         context = RequestContext(
-            api_key,
-            version,
-            correlation_id,
-            request.client_id,
-            self,
-            self.principal,
-            self.client_host,
-            self._service.authorizer,
+            api_key, version, correlation_id, client_id, self, self.principal, self.client_host, service.authorizer
         )
-        answer = await self._outcome(request.message, context)
+        handler = service.handlers[api_key]  # type: ignore[index]
+        try:
+            if (interference := service.interference) is None or (self._was_seen and interference.is_quiet):
+                answer = await handler(message, context)
+            else:
+                self._was_seen = True
+                answer = await interference.handle(handler, message, context)
+        except FORESEEN:
+            raise
+        except Exception as error:
+            answer = self._failed(message, context, error)
         if answer is not None:
             try:
-                encoded = encode_answer(answer, version, correlation_id)
+                parts = encode_answer(answer, version, correlation_id)
             except Exception as error:
                 raise self._unwritable(context, error) from error
-            await self._answer(encoded)
+            for part in parts:
+                self._answers.append(part)
+                self._unsent_bytes += len(part)
+            if self._unsent_bytes > MOST_UNSENT:
+                self._end_turn()  # others must not wait for a peer that reads slowly
+                await self._send_answers()
         if self._muted_s:
             seconds, self._muted_s = self._muted_s, 0.0
             await self.while_connected(partial(trio.sleep, seconds))
 
-    async def _outcome(self, message: Any, context: RequestContext) -> Any:
-        """What the handler answers. One that fails in a way that nobody foresaw harms nothing but its request."""
-        handler = self._service.handlers[ApiKey(context.api_key)]
-        try:
-            if (interference := self._service.interference) is None:
-                return await handler(message, context)
-            return await interference.handle(handler, message, context)
-        except FORESEEN:
-            raise
-        except Exception as error:
-            if self._service.on_failure is None:
-                raise
-            self._service.on_failure(context, error)
-            return error_answer(message, ErrorCode.unknown_server_error)
+    def _refused(self, api_key: int, version: int, correlation_id: int) -> bytes:
+        """The answer to an ApiVersions request of an unknown version. Raises RefusedError for any other API."""
+        if api_key == ApiKey.API_VERSIONS:
+            return encode_response(unsupported_version(self._service.versions), correlation_id)
+        if api_key == ApiKey.PRODUCE and version in range(PRODUCE_SERVED_FROM):
+            raise RefusedError(f"PRODUCE version {version} was removed by Kafka 4: use {PRODUCE_SERVED_FROM} or later")
+        raise RefusedError(f"{api_name(api_key)} version {version} is not served here")
+
+    def _failed(self, message: Any, context: RequestContext, error: Exception) -> Any:
+        """The answer to a request whose handler failed in a way that nobody foresaw: nothing else is harmed."""
+        if self._service.on_failure is None:
+            raise error
+        self._service.on_failure(context, error)
+        return error_answer(message, ErrorCode.unknown_server_error)
 
     def _unwritable(self, context: RequestContext, error: Exception) -> Exception:
         """An answer that its version has no form for costs its connection, and nobody else's."""

@@ -2,8 +2,8 @@
 
 Theory of operation
 -------------------
-A connection hands each decoded request, with its handler, to `ServerInterference.handle`, which is all that a server
-knows of it. On its way a request meets, in this order,
+A connection hands each decoded request, with its handler, to `ServerInterference.handle`, unless that `is_quiet`; more
+than that a server does not know of it. On its way a request meets, in this order,
 
 1. the link from its peer, on the real host (`impl.server.links`), where it may wait or be lost;
 2. the injections that strike before it is carried out, oldest first;
@@ -12,7 +12,8 @@ knows of it. On its way a request meets, in this order,
 5. the link back.
 
 So a real client sees what it would see of a broker that is slow, gone or wrong, while the cores know nothing of it:
-whatever was appended was appended by the rules. Where nothing is ordered, a request passes in one call.
+whatever was appended was appended by the rules. Where nothing is ordered, only the first request of a connection comes
+by here, so that the connection is known.
 """
 
 from __future__ import annotations
@@ -109,6 +110,12 @@ class ServerInterference:
     orders: Interference
     node: str
     name_of: NameOf
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing befalls any request: one of a connection that is known need not come by here."""
+        links = self.orders.links
+        return not self.orders.injections and (links is None or links.quiet)
 
     async def handle(self, handler: Handler, request: Any, context: RequestContext) -> Any:
         """Handle a request, with what befalls it; None where there is to be no answer.

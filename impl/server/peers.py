@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from impl.wire.channel import Channel
+from impl.wire.frames import FrameMemory
 
 if TYPE_CHECKING:
     from impl.server.broker import Broker
@@ -16,6 +17,7 @@ class Peers:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._channels: dict[tuple[int, str], Channel] = {}
+        self._memory = FrameMemory()
 
     def channel(self, broker_id: int, use: str = "") -> Channel | None:
         """The channel to a broker; None when it never registered. A new address begins a new channel.
@@ -33,5 +35,6 @@ class Peers:
                 f"broker-{self._broker.id}",
                 self._broker.nursery,
                 timeout_ms=self._broker.answer_timeout_ms(self._broker.config.replica_socket_timeout_ms),
+                memory=self._memory,
             )
         return channel

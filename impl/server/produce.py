@@ -19,11 +19,12 @@ from impl.partition.messages import Appended
 from impl.server.authorization import Operation, ResourceType
 from impl.server.connection import RefusedError
 from impl.server.partitions import Partition
-from impl.storage.validation import RecordsRefusedError, RefusedRecord
+from impl.storage.validation import RecordsRefusedError
 from impl.wire.fields import Buffer
 from impl.wire.produce_messages import (
     NodeEndpoint,
     PartitionProduced,
+    ProducePartition,
     ProduceRequest,
     ProduceResponse,
     ProduceTopic,
@@ -70,32 +71,48 @@ class NoOpenTransactionError(RecordError):
 
 
 @attrs.define(eq=False)
-class _Append:
-    """One partition's part of a request, and what became of it; `error` is None while that is open."""
+class _Undecided:
+    """One partition's part of an acks=all request, appended and perhaps not committed yet.
 
-    topic: str
-    index: int
-    partition: Partition | None = None
-    appended: Appended | None = None
-    error: ErrorCode | None = None
-    message: str | None = None
-    record_errors: tuple[RefusedRecord, ...] = ()
-    log_append_time_ms: int = -1
+    `produced` is its answer: REQUEST_TIMED_OUT, until the outcome is known.
+    """
+
+    partition: Partition
+    appended: Appended
+    produced: PartitionProduced
 
 
 async def handle_produce(broker: Broker, request: ProduceRequest, context: RequestContext) -> ProduceResponse | None:
     """Append, and answer when the producer's acks are met; None (no answer) for acks=0."""
     if not _may_write_transactions(request, context):
         return _unless_unacknowledged(request, produce_error(request, ErrorCode.transactional_id_authorization_failed))
-    appends = [_append_all(broker, topic, request.acks, context) for topic in request.topics]
-    flat = appends[0] if len(appends) == 1 else [append for topic in appends for append in topic]
-    if request.acks != 0 and not _settle(flat):
-        keys = [append.partition.key for append in flat if append.error is None and append.partition is not None]
+    undecided: list[_Undecided] = []
+    response = ProduceResponse(
+        [_append_all(broker, topic, request.acks, context, undecided) for topic in _once_each(request.topics)]
+    )
+    if undecided and not _settle(undecided):
+        keys = [one.partition.key for one in undecided if one.produced.error_code is ErrorCode.request_timed_out]
         await context.while_connected(
-            lambda: broker.partitions.produces.until(keys, lambda: _settle(flat) or None, request.timeout_ms),
+            lambda: broker.partitions.produces.until(keys, lambda: _settle(undecided) or None, request.timeout_ms),
             watched=request.timeout_ms > LONG_MS,
         )
-    return _unless_unacknowledged(request, _response(broker, request, appends, context))
+    _show_leaders(broker, response, context)
+    return response if request.acks != 0 else _unless_unacknowledged(request, response)
+
+
+def _once_each(topics: list[ProduceTopic]) -> list[ProduceTopic]:
+    """The topics with each partition once: of one that is named more often the last records count, as at Kafka."""
+    if len(topics) == 1 and len(topics[0].partitions) == 1:
+        return topics
+    last: dict[tuple[str, str, int], ProducePartition] = {}
+    for topic in topics:
+        for data in topic.partitions:
+            last[topic.name, topic.topic_id, data.index] = data
+    if len(last) == sum(len(topic.partitions) for topic in topics):
+        return topics
+    kept = set(map(id, last.values()))
+    shortened = [(topic, [data for data in topic.partitions if id(data) in kept]) for topic in topics]
+    return [attrs.evolve(topic, partitions=partitions) for topic, partitions in shortened if partitions]
 
 
 def _unless_unacknowledged(request: ProduceRequest, response: ProduceResponse) -> ProduceResponse | None:
@@ -118,27 +135,28 @@ def _may_write_transactions(request: ProduceRequest, context: RequestContext) ->
 
 
 def _is_transactional(request: ProduceRequest) -> bool:
-    return any(
-        partition.records is not None
-        and len(partition.records) >= HEADER_SIZE
-        and partition.records[_ATTRIBUTES_AT] & TRANSACTIONAL_FLAG
-        for topic in request.topics
-        for partition in topic.partitions
-    )
+    for topic in request.topics:
+        for data in topic.partitions:
+            records = data.records
+            if records is not None and len(records) >= HEADER_SIZE and records[_ATTRIBUTES_AT] & TRANSACTIONAL_FLAG:
+                return True
+    return False
 
 
-def _append_all(broker: Broker, topic: ProduceTopic, acks: int, context: RequestContext) -> list[_Append]:
-    """Append to the partitions of one topic."""
+def _append_all(
+    broker: Broker, topic: ProduceTopic, acks: int, context: RequestContext, undecided: list[_Undecided]
+) -> TopicProduced:
+    """Append to the partitions of one topic; those whose outcome acks=all has to wait for go to `undecided`."""
     name, refusal = _topic(broker, topic, acks, context)
-    appends = []
+    answers = []
     for data in topic.partitions:
-        append = _Append(name, data.index)
-        if refusal is not None:
-            append.error, append.message = refusal
+        produced = PartitionProduced(data.index)
+        if refusal is None:
+            _append(broker, name, topic.topic_id, data.records, acks, context, produced, undecided)
         else:
-            _append(broker, append, topic.topic_id, data.records, acks, context)
-        appends.append(append)
-    return appends
+            produced.error_code, produced.error_message = refusal
+        answers.append(produced)
+    return TopicProduced(topic.name, topic.topic_id, answers)
 
 
 def _topic(
@@ -161,21 +179,33 @@ def _topic(
 
 
 def _append(
-    broker: Broker, append: _Append, topic_id: str, records: Buffer | None, acks: int, context: RequestContext
+    broker: Broker,
+    topic: str,
+    topic_id: str,
+    records: Buffer | None,
+    acks: int,
+    context: RequestContext,
+    produced: PartitionProduced,
+    undecided: list[_Undecided],
 ) -> None:
-    partition = append.partition = broker.partitions.get(append.topic, append.index)
+    """Append to one partition; `produced` is its answer."""
+    partition = broker.partitions.get(topic, produced.index)
     if partition is None:
-        known = broker.metadata.image.partition(append.topic, append.index) is not None
-        append.error = broker.partitions.absence(append.topic, append.index, known=known)
+        known = broker.metadata.image.partition(topic, produced.index) is not None
+        produced.error_code = broker.partitions.absence(topic, produced.index, known=known)
     elif topic_id and partition.topic_id != topic_id:
-        append.partition, append.error = None, ErrorCode.unknown_topic_id
+        produced.error_code = ErrorCode.unknown_topic_id
     else:
+        produced.log_start_offset = partition.log.log_start_offset
         try:
-            _append_here(broker, partition, checked(records, context.api_version), acks, append)
+            appended = _append_here(broker, partition, checked(records, context.api_version), acks, produced)
+            if appended is not None and acks == ACKS_ALL:
+                produced.error_code = ErrorCode.request_timed_out
+                undecided.append(_Undecided(partition, appended, produced))
         except (RecordError, OSError) as error:
-            append.error, append.message = broker.partitions.storage_failed(partition, error), str(error)
+            produced.error_code, produced.error_message = broker.partitions.storage_failed(partition, error), str(error)
             if isinstance(error, RecordsRefusedError):
-                append.record_errors = error.record_errors
+                produced.record_errors = [RecordErrorIndex(number, message) for number, message in error.record_errors]
 
 
 def checked(records: Buffer | None, version: int) -> Buffer:
@@ -194,76 +224,72 @@ def checked(records: Buffer | None, version: int) -> Buffer:
     return records
 
 
-def _append_here(broker: Broker, partition: Partition, batches: Buffer, acks: int, append: _Append) -> None:
-    replica, base_offset, now_ms = partition.replica, partition.log.log_end_offset, broker.clock.now_ms()
+def _append_here(
+    broker: Broker, partition: Partition, batches: Buffer, acks: int, produced: PartitionProduced
+) -> Appended | None:
+    """Append at this replica and note in the answer what became of it; None where an error did."""
+    replica, log, now_ms = partition.replica, partition.log, broker.clock.now_ms()
+    base_offset = log.log_end_offset
     try:
         result = replica.append(batches, acks, now_ms)
     except OSError:
-        if partition.log.log_end_offset > base_offset:
+        if log.log_end_offset > base_offset:
             # Written and not synced: what is answered has to say that a restart may find the records.
-            append.appended = Appended(base_offset, partition.log.log_end_offset, replica.leader_epoch)
+            produced.base_offset = base_offset
         raise
     if isinstance(result, Appended):
-        append.appended = result
-        append.error = None if acks == ACKS_ALL else ErrorCode.none
-        if not result.repeated:  # a repeat has the time of its first append, which is not kept
-            append.log_append_time_ms = partition.log.append_time_ms(now_ms)
-            broker.tracer.replica(
-                "Append",
-                partition.topic,
-                partition.index,
-                replica,
-                acks=acks,
-                base_offset=result.base_offset,
-                records=result.end_offset - result.base_offset,
-            )
-    else:
-        append.error = result
+        produced.base_offset = result.base_offset
+        if result.repeated:
+            produced.log_append_time_ms = result.timestamp
+        else:
+            produced.log_append_time_ms = log.append_time_ms(now_ms)
+            if broker.tracer.trace is not None:
+                _trace(broker, partition, result, acks)
+        broker.partitions.carry_out(partition)
+        return result
+    produced.error_code = result
     broker.partitions.carry_out(partition)
+    return None
 
 
-def _settle(appends: list[_Append]) -> bool:
+def _trace(broker: Broker, partition: Partition, appended: Appended, acks: int) -> None:
+    broker.tracer.replica(
+        "Append",
+        partition.topic,
+        partition.index,
+        partition.replica,
+        acks=acks,
+        base_offset=appended.base_offset,
+        records=appended.end_offset - appended.base_offset,
+    )
+
+
+def _settle(undecided: list[_Undecided]) -> bool:
     """Look at every append whose outcome is open; True when none is left."""
-    for append in appends:
-        if append.error is None:
-            assert append.partition is not None, "only a hosted partition is appended to"
-            assert append.appended is not None, "only what was appended waits"
-            if append.partition.is_offline:
-                append.error = ErrorCode.kafka_storage_error
-            else:
-                append.error = append.partition.replica.append_outcome(append.appended)
-    return all(append.error is not None for append in appends)
+    settled = True
+    for one in undecided:
+        if one.produced.error_code is not ErrorCode.request_timed_out:
+            continue
+        if one.partition.is_offline:
+            one.produced.error_code = ErrorCode.kafka_storage_error
+        elif (outcome := one.partition.replica.append_outcome(one.appended)) is not None:
+            one.produced.error_code = outcome
+        else:
+            settled = False
+    return settled
 
 
-def _response(
-    broker: Broker, request: ProduceRequest, appends: list[list[_Append]], context: RequestContext
-) -> ProduceResponse:
-    response = ProduceResponse(
-        [
-            TopicProduced(topic.name, topic.topic_id, [_produced(broker, append) for append in made])
-            for topic, made in zip(request.topics, appends, strict=True)
-        ]
-    )
-    leaders = {partition.leader_id for topic in response.topics for partition in topic.partitions}
-    response.node_endpoints = node_endpoints(broker, leaders, context)
-    return response
-
-
-def _produced(broker: Broker, append: _Append) -> PartitionProduced:
-    error = ErrorCode.request_timed_out if append.error is None else append.error
-    partition, appended = append.partition, append.appended
-    produced = PartitionProduced(
-        append.index,
-        error,
-        -1 if appended is None else appended.base_offset,
-        log_append_time_ms=append.log_append_time_ms,
-        log_start_offset=-1 if partition is None else partition.log.log_start_offset,
-        record_errors=[RecordErrorIndex(number, message) for number, message in append.record_errors],
-        error_message=append.message,
-    )
-    if error is ErrorCode.not_leader_or_follower:
-        produced.leader_id, produced.leader_epoch = known_leader(broker, append.topic, append.index)
-    return produced
+def _show_leaders(broker: Broker, response: ProduceResponse, context: RequestContext) -> None:
+    """Say beside NOT_LEADER_OR_FOLLOWER who leads, and where that is (KIP-951)."""
+    leaders: set[int] = set()
+    for topic in response.topics:
+        for produced in topic.partitions:
+            if produced.error_code is ErrorCode.not_leader_or_follower:
+                name = topic.name or broker.metadata.topic_name(topic.topic_id) or ""
+                produced.leader_id, produced.leader_epoch = known_leader(broker, name, produced.index)
+                leaders.add(produced.leader_id)
+    if leaders:
+        response.node_endpoints = node_endpoints(broker, leaders, context)
 
 
 def known_leader(broker: Broker, topic: str, index: int) -> tuple[int, int]:

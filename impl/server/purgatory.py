@@ -32,8 +32,9 @@ class Purgatory(Generic[K]):
 
     def wake(self, key: K) -> None:
         """Let everyone who waits on `key` look again."""
-        for waiter in self._waiting.get(key, ()):
-            waiter.stir()
+        if waiters := self._waiting.get(key):
+            for waiter in waiters:
+                waiter.stir()
 
     async def until(self, keys: Iterable[K], ready: Callable[[], T | None], timeout_ms: float) -> T | None:
         """The first result of `ready` that is not None; None when there was none within `timeout_ms`.

@@ -99,10 +99,10 @@ class Quotas:
     ) -> Callable[[Any, RequestContext], Awaitable[Any]]:
         """The handler under the quotas."""
 
-        async def handle_governed(request: Any, context: RequestContext) -> Any:
+        def handle_governed(request: Any, context: RequestContext) -> Awaitable[Any]:
             if not self._limits or (isinstance(request, FetchRequest) and request.replica_id >= 0):
-                return await handle(request, context)
-            return await self._govern(handle, request, context)
+                return handle(request, context)
+            return self._govern(handle, request, context)
 
         return handle_governed
 

@@ -178,14 +178,14 @@ class Log(Truncation, Replacement):
             raise BatchListTooLargeError(f"{len(batches)} bytes: segment.bytes is {self.config.segment_bytes}")
         if admit is not None:
             admit(headers)
-        base_offset = next_offset = self.log_end_offset
+        base_offset = next_offset = self._active.next_offset
         if len(headers) == 1:
             (header,) = headers
             prefix = leader_prefix(base_offset, header.batch_length, leader_epoch)
             rest = memoryview(batches)[PREFIX_SIZE:]
-            parts: tuple[Buffer, ...] = (prefix, rest) if len(rest) > SMALL_BYTES else (prefix + rest,)
-            next_offset += header.last_offset_delta + 1
-            assigned = [AppendedBatch(next_offset - 1, header.size, header.max_timestamp)]
+            size = PREFIX_SIZE + len(rest)
+            parts: tuple[Buffer, ...] = (prefix, rest) if size > SMALL_BYTES else (prefix + rest,)
+            assigned = [AppendedBatch(base_offset + header.last_offset_delta, size, header.max_timestamp)]
         else:
             parts = (copy := bytearray(batches),)
             assigned, position = [], 0
@@ -260,13 +260,13 @@ class Log(Truncation, Replacement):
         now_ms: int | None,
     ) -> AppendInfo:
         self._check_not_failed()
-        base_offset = self.log_end_offset
+        base_offset = self._active.next_offset
         if not batches:
             return AppendInfo(base_offset, base_offset - 1, NO_TIMESTAMP, 0)
         last_offset, size, max_timestamp = batches[-1]
-        for batch in batches[:-1]:
-            size += batch.size
-            max_timestamp = max(max_timestamp, batch.max_timestamp)
+        if len(batches) > 1:
+            size = sum(batch.size for batch in batches)
+            max_timestamp = max(batch.max_timestamp for batch in batches)
         if self._must_roll(size, last_offset, max_timestamp, now_ms):
             self.roll(now_ms)
         try:
@@ -301,9 +301,10 @@ class Log(Truncation, Replacement):
 
     def _roll_ms(self) -> int:
         """How long the active segment may grow; its jitter is drawn from its name, so a restart changes nothing."""
-        roll_ms, jitter_ms = self.config.roll_ms, min(self.config.segment_jitter_ms, self.config.segment_ms)
-        if not jitter_ms:
+        roll_ms = self.config.roll_ms
+        if not self.config.segment_jitter_ms:
             return roll_ms
+        jitter_ms = max(1, min(self.config.segment_jitter_ms, self.config.segment_ms))
         return roll_ms - crc32c(f"{self.directory}/{self._active.base_offset}".encode()) % jitter_ms
 
     # Reading

@@ -78,11 +78,12 @@ def validated(batch: Buffer, config: LogConfig, now_ms: int) -> tuple[BatchHeade
     Raises RecordError.
     """
     header = checked_header(batch)
-    if header.size > config.max_message_bytes:
-        raise BatchTooLargeError(f"a batch of {header.size} bytes: max.message.bytes is {config.max_message_bytes}")
+    size = header.size
+    if size > config.max_message_bytes:
+        raise BatchTooLargeError(f"a batch of {size} bytes: max.message.bytes is {config.max_message_bytes}")
     check_produced(header)
-    if header.size != len(batch):
-        raise InvalidRecordError(f"{len(batch)} bytes where one batch takes {header.size}: send one batch at a time")
+    if size != len(batch):
+        raise InvalidRecordError(f"{len(batch)} bytes where one batch takes {size}: send one batch at a time")
     if header.is_log_append_time:
         raise RecordsRefusedError(
             ErrorCode.invalid_timestamp, [RefusedRecord(0, "LogAppendTime is the broker's: producers send CreateTime")]

@@ -18,7 +18,7 @@ import trio
 
 from impl.ports.network import Address, Network, abort, send_all
 from impl.wire.codecs import MalformedMessageError, decode_response, encode_request, response_correlation_id
-from impl.wire.frames import ConnectionLostError, FrameReader, FrameTooLargeError
+from impl.wire.frames import ConnectionLostError, FrameMemory, FrameReader, FrameTooLargeError
 
 if TYPE_CHECKING:
     from kio.static.protocol import Payload
@@ -57,14 +57,19 @@ class Channel:
         *,
         timeout_ms: float = math.inf,
         handshake: Handshake | None = None,
+        memory: FrameMemory | None = None,
     ) -> None:
-        """`timeout_ms` bounds connecting, and requests that name no other; `handshake` runs on a new connection."""
+        """`timeout_ms` bounds connecting, and requests that name no other; `handshake` runs on a new connection.
+
+        `memory` is what large answers are received into.
+        """
         self.address = address
         self._network = network
         self._client_id = client_id
         self._nursery = nursery
         self._timeout_ms = timeout_ms
         self._handshake = handshake
+        self._memory = memory
         self._stream: trio.abc.Stream | None = None
         self._ready: trio.abc.Stream | None = None
         """The stream once its handshake is done: until then it is not for requests."""
@@ -163,7 +168,7 @@ class Channel:
             return stream
 
     async def _read_answers(self, stream: trio.abc.Stream) -> None:
-        reader = FrameReader(stream, MAX_RESPONSE_BYTES)
+        reader = FrameReader(stream, MAX_RESPONSE_BYTES, self._memory)
         reason = f"{self.address} closed the connection"
         try:
             while (frame := await reader.read_frame()) is not None:

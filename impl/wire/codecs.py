@@ -167,8 +167,12 @@ def _framed(head: bytearray, body: Sequence[Part]) -> list[Part]:
     first = body[0]
     assert not isinstance(first, LazyRecords), "no body begins with records"
     head += first
+    size = len(head) - _LENGTH.size
+    if len(body) == 1:
+        _LENGTH.pack_into(head, 0, size)
+        return [head]
     rest = body[1:]
-    _LENGTH.pack_into(head, 0, len(head) - _LENGTH.size + sum(map(len, rest)))
+    _LENGTH.pack_into(head, 0, size + sum(map(len, rest)))
     return [head, *rest]
 
 
@@ -187,32 +191,41 @@ def peek_request(frame: Bytes) -> tuple[int, int, int]:
 def decode_request(frame: Bytes) -> Request:
     """Decode a request (without its length prefix). Raises MalformedMessageError."""
     api_key, version, correlation_id = peek_request(frame)
-    if api_key in _OWN:
-        codec = _own_codec(api_key, version, "request")
-        client_id, body = _after_request_header(frame, flexible=version >= codec.FLEXIBLE_FROM)
-        return Request(
-            api_key, version, correlation_id, client_id, _decode_own(codec.decode_request, frame, body, version)
-        )
-    try:
-        message_class = request_class(api_key, version)
-    except UnknownApiError as error:
-        raise MalformedMessageError(str(error)) from None
-    client_id, body = _after_request_header(frame, flexible=_header_version(message_class) >= 2)
-    return Request(api_key, version, correlation_id, client_id, _decode(message_class, frame, body))
+    return Request(api_key, version, correlation_id, *_decode_request(frame, api_key, version))
 
 
 def decode_canonical_request(frame: Bytes) -> Request:
     """Decode a request of any version, its message lifted to the canonical one. Raises MalformedMessageError."""
-    request = decode_request(frame)
-    if request.api_key in _OWN:
-        return request
+    api_key, version, correlation_id = peek_request(frame)
+    return Request(api_key, version, correlation_id, *decode_canonical(frame, api_key, version))
+
+
+def decode_canonical(frame: Bytes, api_key: int, version: int) -> tuple[str | None, Any]:
+    """(client id, canonical message) of a request that is of this API and version. Raises MalformedMessageError."""
+    client_id, message = _decode_request(frame, api_key, version)
+    if api_key not in _OWN:
+        try:
+            target = canonical_request_class(api_key)
+        except UnknownApiError as error:
+            raise MalformedMessageError(str(error)) from None
+        if type(message) is not target:
+            message = convert(message, target)
+    return client_id, message
+
+
+def _decode_request(frame: Bytes, api_key: int, version: int) -> tuple[str | None, Any]:
+    """(client id, message), in the version that the peer speaks."""
+    view = memoryview(frame)
+    if api_key in _OWN:
+        codec = _own_codec(api_key, version, "request")
+        client_id, body = _after_request_header(view, flexible=version >= codec.FLEXIBLE_FROM)
+        return client_id, _decode_own(codec.decode_request, view, body, version)
     try:
-        target = canonical_request_class(request.api_key)
+        message_class = request_class(api_key, version)
     except UnknownApiError as error:
         raise MalformedMessageError(str(error)) from None
-    if type(request.message) is target:
-        return request
-    return attrs.evolve(request, message=convert(request.message, target))
+    client_id, body = _after_request_header(view, flexible=_header_version(message_class) >= 2)
+    return client_id, _decode(message_class, frame, body)
 
 
 def decode_response(frame: Bytes, api_key: int, api_version: int) -> Response:
@@ -223,7 +236,7 @@ def decode_response(frame: Bytes, api_key: int, api_version: int) -> Response:
         codec = _own_codec(api_key, api_version, "response")
         if api_version >= codec.FLEXIBLE_FROM:
             body = _after_tags(frame, body)
-        return Response(correlation_id, _decode_own(codec.decode_response, frame, body, api_version))
+        return Response(correlation_id, _decode_own(codec.decode_response, memoryview(frame), body, api_version))
     try:
         message_class = response_class(api_key, api_version)
     except UnknownApiError as error:
@@ -234,15 +247,15 @@ def decode_response(frame: Bytes, api_key: int, api_version: int) -> Response:
 
 
 def _own_codec(api_key: int, version: int, kind: str) -> ModuleType:
-    codec, versions = _OWN[api_key]
-    if version not in versions:
+    codec, (lowest, highest) = _OWN[api_key]
+    if not lowest <= version <= highest:
         raise MalformedMessageError(f"API key {api_key} has no {kind} of version {version}")
     return codec
 
 
-def _decode_own(decode: Callable[..., tuple[Any, int]], frame: Bytes, position: int, version: int) -> Any:
+def _decode_own(decode: Callable[..., tuple[Any, int]], view: memoryview, position: int, version: int) -> Any:
     try:
-        message, _ = decode(memoryview(frame), position, version)
+        message, _ = decode(view, position, version)
     except DAMAGE as error:
         raise MalformedMessageError(f"{decode.__module__} cannot decode version {version}: {error}") from error
     return message
@@ -255,13 +268,13 @@ def response_correlation_id(frame: Bytes) -> int:
     return int(_CORRELATION_ID.unpack_from(frame)[0])
 
 
-def _after_request_header(frame: Bytes, *, flexible: bool) -> tuple[str | None, int]:
+def _after_request_header(view: memoryview, *, flexible: bool) -> tuple[str | None, int]:
     """The client id, and where the body begins."""
     try:
-        client_id, position = read_nullable_string(memoryview(frame), _REQUEST_HEAD.size, flexible=False)
+        client_id, position = read_nullable_string(view, _REQUEST_HEAD.size, flexible=False)
+        return client_id, skip_tags(view, position) if flexible else position
     except DAMAGE as error:
-        raise MalformedMessageError(f"the client id of a request cannot be read: {error}") from error
-    return client_id, _after_tags(frame, position) if flexible else position
+        raise MalformedMessageError(f"the client id or the tags of a request cannot be read: {error}") from error
 
 
 def _after_tags(frame: Bytes, position: int) -> int:

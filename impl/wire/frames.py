@@ -1,20 +1,33 @@
 """Frames: a 4-byte big-endian length, then as many bytes; everything on a Kafka connection is one.
 
 A reader keeps a small buffer, so that many small frames cost one read; a frame larger than the buffer is received into
-memory of its own size and handed out without another copy. It accepts no length beyond its limit, so that what a peer
+memory of its own and handed out without another copy. It accepts no length beyond its limit, so that what a peer
 claims is never allocated before it is known to be allowed.
+
+Fresh memory is dear: the system clears it page by page, which takes longer than receiving a frame does. So readers that
+share a `FrameMemory` receive into the same few buffers again and again. Whoever has a view of a frame keeps its buffer:
+it is used again when the last view is gone, and not before. Frames for which no buffer is free get memory that costs
+nothing until it is written to, so that peers which announce much and send little are cheap.
 """
 
 from __future__ import annotations
 
 import mmap
 import struct
+from functools import cached_property
 
 import trio
+
+from impl.ports.network import plain_socket, receive_at_once
 
 READ_SIZE = 64 << 10
 UNTOUCHED_SIZE = 256 << 10
 """Frames above this many bytes get memory from the system that costs nothing until it is written to."""
+KEPT_SIZE = 2 << 20
+"""Bytes of a buffer that is used again: a Produce request as clients send it by default is half of that."""
+KEPT_BUFFERS = 8
+READS_AT_ONCE = 4
+"""So often a reader may find that something has come before it lets other tasks have their turn."""
 LENGTH = struct.Struct(">i")
 
 Payload = bytes | bytearray | memoryview
@@ -33,29 +46,71 @@ class ConnectionLostError(Exception):
     """The connection ended in the middle of a frame, or before the answer."""
 
 
+class FrameMemory:
+    """Buffers for large frames, made when they are first needed and used again. For readers of one thread."""
+
+    def __init__(self, buffers: int = KEPT_BUFFERS) -> None:
+        self._most = buffers
+        self._kept: list[bytearray] = []
+
+    @cached_property
+    def received(self) -> memoryview:
+        """Where a read puts what it receives; nobody lets another task run between the two."""
+        return memoryview(bytearray(READ_SIZE))
+
+    def take(self, size: int) -> memoryview:
+        """Memory for a frame; it is the frame's until nobody has a view of it."""
+        if size <= KEPT_SIZE:
+            for buffer in self._kept:
+                if _is_free(buffer):
+                    return memoryview(buffer)[:size]
+            if len(self._kept) < self._most:
+                self._kept.append(bytearray(KEPT_SIZE))
+                return memoryview(self._kept[-1])[:size]
+        return memoryview(bytearray(size) if size <= UNTOUCHED_SIZE else mmap.mmap(-1, size))
+
+
+def _is_free(buffer: bytearray) -> bool:
+    """Whether nobody has a view of a buffer: one that somebody has cannot change its size."""
+    try:
+        buffer.append(buffer.pop())
+    except BufferError:
+        return False
+    return True
+
+
 class FrameReader:
     """Reads frames from a stream, one at a time."""
 
-    def __init__(self, stream: trio.abc.ReceiveStream, max_frame_bytes: int) -> None:
-        self._stream = stream
+    def __init__(self, stream: trio.abc.ReceiveStream, max_frame_bytes: int, memory: FrameMemory | None = None) -> None:
+        """Without a `memory` that it shares with others each large frame has its own."""
         self.limit = max_frame_bytes
         """The largest frame that is accepted; it may be changed between frames."""
         self.progressed_at = trio.current_time()
         """When something was last received, in trio's time."""
+        self._stream = stream
+        self._socket = plain_socket(stream)
+        self._memory = FrameMemory(0) if memory is None else memory
+        self._reads_at_once = 0
         self._buffer: Payload = b""
         self._position = 0
 
     def buffered_frame(self) -> Payload | None:
         """The next frame if it has already been received as a whole. Raises FrameTooLargeError."""
-        size = self._announced_size()
-        if size is None or self._available - LENGTH.size < size:
+        buffer, start = self._buffer, self._position + LENGTH.size
+        if len(buffer) < start:
             return None
-        start = self._position + LENGTH.size
-        self._position = start + size
-        if start == LENGTH.size and self._position == len(self._buffer):
-            frame, self._buffer, self._position = memoryview(self._buffer)[start:], b"", 0
-            return frame
-        return self._buffer[start : self._position]
+        (size,) = LENGTH.unpack_from(buffer, start - LENGTH.size)
+        if not 0 <= size <= self.limit:
+            raise FrameTooLargeError(size, self.limit)
+        end = start + size
+        if len(buffer) < end:
+            return None
+        if start == LENGTH.size and end == len(buffer):
+            self._buffer, self._position = b"", 0
+            return memoryview(buffer)[start:]
+        self._position = end
+        return buffer[start:end]
 
     async def read_frame(self) -> Payload | None:
         """The next frame without its length; None when the peer closed between frames.
@@ -63,44 +118,37 @@ class FrameReader:
         Raises FrameTooLargeError, ConnectionLostError (closed inside a frame), and what the stream raises.
         """
         while (frame := self.buffered_frame()) is None:
-            size = self._announced_size()
-            if size is not None and size > READ_SIZE:
-                return await self._read_large(size)
+            if self.buffered_bytes >= LENGTH.size:
+                (size,) = LENGTH.unpack_from(self._buffer, self._position)
+                if size > READ_SIZE:
+                    return await self._read_large(size)
             if not await self.read_ahead():
-                if self._available:
-                    raise ConnectionLostError(f"the connection ended after {self._available} bytes of a frame")
+                if self.buffered_bytes:
+                    raise ConnectionLostError(f"the connection ended after {self.buffered_bytes} bytes of a frame")
                 return None
         return frame
 
     async def read_ahead(self) -> bool:
         """Receive once more into the buffer; False at the end of the stream. Safe to cancel."""
-        data = await self._stream.receive_some()
+        if self._socket is None:
+            data = bytes(await self._stream.receive_some())
+        else:
+            received = self._memory.received
+            data = bytes(received[: await self._receive_at_once(self._socket, received)])
         self.progressed_at = trio.current_time()
-        rest = self._buffer[self._position :] if self._available else b""
-        self._buffer = bytes(rest) + data if rest else bytes(data)
+        rest = self._buffer[self._position :]
+        self._buffer = bytes(rest) + data if rest else data
         self._position = 0
         return bool(data)
 
     @property
     def buffered_bytes(self) -> int:
         """Received and not handed out yet."""
-        return self._available
-
-    @property
-    def _available(self) -> int:
         return len(self._buffer) - self._position
-
-    def _announced_size(self) -> int | None:
-        if self._available < LENGTH.size:
-            return None
-        (size,) = LENGTH.unpack_from(self._buffer, self._position)
-        if not 0 <= size <= self.limit:
-            raise FrameTooLargeError(size, self.limit)
-        return int(size)
 
     async def _read_large(self, size: int) -> Payload:
         received = self._buffer[self._position + LENGTH.size :]
-        view = memoryview(bytearray(size) if size <= UNTOUCHED_SIZE else mmap.mmap(-1, size))
+        view = self._memory.take(size)
         view[: len(received)] = received
         filled = len(received)
         self._buffer, self._position = b"", 0
@@ -114,11 +162,19 @@ class FrameReader:
 
     async def _receive_into(self, view: memoryview) -> int:
         """Receive once into the view, without another copy where the stream can; the bytes received."""
-        if isinstance(self._stream, trio.SocketStream):
-            try:
-                return await self._stream.socket.recv_into(view)
-            except OSError as error:
-                raise trio.BrokenResourceError(f"the connection broke: {error}") from error
+        if self._socket is not None:
+            return await self._receive_at_once(self._socket, view)
         data = await self._stream.receive_some(min(len(view), 1 << 20))
         view[: len(data)] = data
         return len(data)
+
+    async def _receive_at_once(self, socket: trio.socket.SocketType, into: memoryview) -> int:
+        """Receive once; a checkpoint where it has to wait, and now and then where it has not."""
+        if self._reads_at_once == READS_AT_ONCE:
+            self._reads_at_once = 0
+            await trio.lowlevel.checkpoint()
+        while (count := receive_at_once(socket, into)) is None:
+            self._reads_at_once = 0
+            await trio.lowlevel.wait_readable(socket)
+        self._reads_at_once += 1
+        return count

@@ -223,8 +223,7 @@ def checked_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     size = header.size
     if size < HEADER_SIZE or position + size > len(buffer):
         raise CorruptRecordError(f"batch length {header.batch_length} at position {position} of {len(buffer)} bytes")
-    with memoryview(buffer) as view:
-        crc = crc32c(view[position + CHECKSUM_START : position + size])
+    crc = crc32c(memoryview(buffer)[position + CHECKSUM_START : position + size])
     if crc != header.crc:
         raise CorruptRecordError(
             f"CRC-32C of the batch at position {position} is {crc:#010x}, its header says {header.crc:#010x}"

@@ -25,7 +25,7 @@ from impl.wire.produce_messages import (
     ProduceTopic,
 )
 from impl.wire.records import Compression
-from impl.wire.records_payload import Record, build_batch, decode_batches
+from impl.wire.records_payload import ProducerIdentity, Record, build_batch, decode_batches
 from model_tests.server.asking import forbid
 from model_tests.simulated import simulated
 
@@ -169,6 +169,45 @@ async def test_a_producer_is_told_the_time_that_the_broker_stamped() -> None:
             (stored,) = decode_batches(in_memory((await asker.fetch(0)).records or b""))
             assert produced.log_append_time_ms == (stored.timestamp if stamps else -1)
             assert stored.timestamp == (asker.cluster.broker(0).clock.now_ms() if stamps else 7)
+
+
+@pytest.mark.parametrize(("kind", "stamps"), [("LogAppendTime", True), ("CreateTime", False)])
+def test_a_repeat_is_told_the_largest_time_of_the_batch_that_is_there(kind: str, stamps: bool) -> None:
+    """As Apache Kafka answers it, whatever kind of time the topic has."""
+
+    @simulated
+    async def run() -> None:
+        async with asking(config={"log.message.timestamp.type": kind}) as asker:
+            records = batch(b"x", b"y", producer=ProducerIdentity(7, 0, 0))
+            first = await asker.produce(records)
+            await trio.sleep(3)
+            repeat = await asker.produce(records)
+            assert (repeat.error_code, repeat.base_offset) == (ErrorCode.none, 0)
+            assert repeat.log_append_time_ms == (first.log_append_time_ms if stamps else 7)
+
+    run()
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_of_a_partition_that_is_named_twice_the_last_records_count(apart: bool) -> None:
+    @simulated
+    async def run() -> None:
+        async with asking() as asker:
+            name, topic_id = asker.named("t", 13)
+            data = [
+                ProducePartition(0, batch(b"first")),
+                ProducePartition(1, GOOD),
+                ProducePartition(0, batch(b"last")),
+            ]
+            parts = [[one] for one in data] if apart else [data]
+            request = ProduceRequest(-1, 1_000, [ProduceTopic(name, topic_id, part) for part in parts])
+            answer: ProduceResponse = await asker.channels[0].request(request, version=13)
+            assert all(topic.partitions for topic in answer.topics)
+            answers = [(one.index, one.error_code, one.base_offset) for t in answer.topics for one in t.partitions]
+            assert answers == [(1, ErrorCode.unknown_topic_or_partition, -1), (0, ErrorCode.none, 0)]
+            assert values(await asker.fetch(0)) == [b"last"]
+
+    run()
 
 
 @simulated

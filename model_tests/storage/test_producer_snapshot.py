@@ -353,7 +353,7 @@ def test_a_refused_batch_leaves_log_and_memory_as_they_were() -> None:
     before = memory(log), log.log_end_offset, log.size
 
     def object_to(_: list[BatchHeader]) -> None:
-        raise RepeatedBatchError(0, 1)
+        raise RepeatedBatchError(0, 1, 7)
 
     with pytest.raises(RepeatedBatchError):
         log.append_as_leader(batch(1), 0, 0, admit=object_to)  # type: ignore[arg-type]

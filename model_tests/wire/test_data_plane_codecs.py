@@ -266,6 +266,37 @@ def test_a_cut_request_or_answer_is_malformed(api: ApiKey, version: int, data: s
         decode_response(response[:end], api, version)
 
 
+SINGLE: dict[str, dict[str, Any]] = {
+    "as most are": {},
+    "a transactional id": {"transactional_id": "t"},
+    "no records": {"records": None},
+    "empty records": {"records": b""},
+    "a long name": {"name": "n" * 126},
+    "a longer name": {"name": "n" * 127},
+    "no name": {"name": ""},
+    "no partition": {"partitions": []},
+    "no topic": {"topics": []},
+    "many records": {"records": bytes(20_000)},
+}
+
+
+@pytest.mark.parametrize("version", [8, 9, 12, 13])
+@pytest.mark.parametrize("kind", SINGLE)
+def test_requests_of_one_partition_are_read_as_they_were_written(kind: str, version: int) -> None:
+    """And so they are with bytes behind them, and cut anywhere they are malformed."""
+    more = SINGLE[kind]
+    partitions = more.get("partitions", [produce.ProducePartition(7, more.get("records", b"r" * 61))])
+    topic_id = "" if version < 13 else "11111111-1111-4111-8111-111111111111"
+    topic = produce.ProduceTopic(more.get("name", "topic") if version < 13 else "", topic_id, partitions)
+    request = produce.ProduceRequest(-1, 30_000, more.get("topics", [topic]), more.get("transactional_id"))
+    frame = encode_request(request, 1, "c", version=version)[4:]
+    assert decode_request(frame).message == request
+    assert decode_request(frame + b"\0\0\0").message == request
+    for end in range(len(frame) - 40 if len(frame) > 1_000 else 12, len(frame)):
+        with pytest.raises(MalformedMessageError):
+            decode_request(frame[:end])
+
+
 def test_records_are_not_copied() -> None:
     records = bytes(1000)
     request = produce.ProduceRequest(

@@ -10,7 +10,15 @@ import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from impl.wire.frames import LENGTH, READ_SIZE, ConnectionLostError, FrameReader, FrameTooLargeError
+from impl.wire.frames import (
+    KEPT_SIZE,
+    LENGTH,
+    READ_SIZE,
+    ConnectionLostError,
+    FrameMemory,
+    FrameReader,
+    FrameTooLargeError,
+)
 from model_tests.simulated import simulated
 
 LIMIT = 1 << 20
@@ -118,3 +126,74 @@ async def test_a_frame_that_is_announced_takes_no_memory_until_it_comes() -> Non
         assert tracemalloc.get_traced_memory()[1] < 1 << 20
     finally:
         tracemalloc.stop()
+
+
+def test_memory_is_used_again_when_nobody_has_a_view_of_the_frame() -> None:
+    memory = FrameMemory(buffers=2)
+    frame = memory.take(READ_SIZE)
+    frame[:4] = b"mine"
+    part = frame[:4].toreadonly()
+    others = memory.take(KEPT_SIZE), memory.take(READ_SIZE)
+    for other in others:
+        other[:4] = b"that"
+    assert bytes(part) == b"mine", "a part of a frame keeps its memory"
+    first = frame.obj
+    del frame, part
+    assert memory.take(100).obj is first
+
+
+@pytest.mark.parametrize(("buffers", "size"), [(0, READ_SIZE), (0, KEPT_SIZE), (2, KEPT_SIZE + 1)])
+def test_what_is_not_kept_has_memory_of_its_own(buffers: int, size: int) -> None:
+    memory = FrameMemory(buffers)
+    frame = memory.take(size)
+    first = frame.obj
+    del frame
+    assert memory.take(size).obj is not first
+
+
+def test_frames_of_readers_that_share_memory_do_not_touch_each_other() -> None:
+    async def main() -> None:
+        memory = FrameMemory()
+        payloads = [bytes([number]) * (READ_SIZE + 1 + number) for number in range(12)]
+        readers = [FrameReader(Chunks([framed(payload)]), LIMIT, memory) for payload in payloads]
+        frames = [await reader.read_frame() for reader in readers]
+        assert frames == payloads
+
+    trio.run(main)
+
+
+def test_frames_come_over_tcp_as_they_were_sent_and_other_tasks_have_their_turn() -> None:
+    payloads = [b"", b"small", bytes(range(256)) * 1024, b"x" * READ_SIZE, bytes(3 * KEPT_SIZE)]
+    turns = 0
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await trio.lowlevel.checkpoint()
+
+    async def receive(stream: trio.SocketStream) -> None:
+        reader = FrameReader(stream, 4 * KEPT_SIZE, FrameMemory())
+        for payload in payloads * 3:
+            assert await reader.read_frame() == payload
+        assert await reader.read_frame() is None
+
+    async def main() -> None:
+        (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        async with trio.open_nursery() as nursery:
+            client = await trio.open_tcp_stream("127.0.0.1", listener.socket.getsockname()[1])
+            server = await listener.accept()
+            await client.send_all(framed(*[b"tiny"] * 1000))
+            reader = FrameReader(server, LIMIT)
+            nursery.start_soon(count_turns)
+            for _ in range(1000):
+                assert await reader.read_frame() == b"tiny"
+            async with trio.open_nursery() as both:
+                both.start_soon(receive, server)
+                await client.send_all(framed(*payloads * 3))
+                await client.send_eof()
+            nursery.cancel_scope.cancel()
+        await listener.aclose()
+        assert turns > len(payloads)
+
+    trio.run(main)
