@@ -24,7 +24,7 @@ _forward = forwarding(on_cluster(Operation.ALTER))
 
 
 async def handle_update_features(broker: Broker, request: UpdateFeaturesRequest, context: RequestContext) -> Any:
-    """Clients of older versions look for each feature's own result, which there is when nothing is wrong."""
+    """Features stay at the level that is in force; clients of older versions look for each one's own result."""
     answer = await _forward(broker, request, context)
     if context.api_version >= ONE_ERROR_FROM or answer.error_code is not ErrorCode.none:
         return answer
