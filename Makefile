@@ -26,8 +26,8 @@ verify: $(READY) ## the main job: explore, drive, simulate, judge, Spark, report
 test: $(READY) ## run the tests, in two processes (ARGS="-k name" and other pytest options; WORKERS=0: in one)
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
 
-deep: $(READY) ## run the long searches too
-	@$(BIN)/python -m pytest --deep $(ARGS)
+deep: $(READY) ## run the long searches too, in two processes
+	@$(BIN)/python -m pytest --deep -n $(WORKERS) --dist loadfile $(ARGS)
 
 fuzz: $(READY) ## a million damaged inputs, guided by coverage (ARGS="--inputs N --target NAME"); part of the nightly run
 	@$(BIN)/python -m pip install -q -e '.[fuzz]'
@@ -38,7 +38,7 @@ clients: $(READY) ## the tests with real clients, those of JavaScript included (
 	@$(BIN)/python -m pytest model_tests/clients $(ARGS)
 
 nightly: $(READY) ## everything that takes long: deep searches, new examples, a million damaged inputs
-	@HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest --deep $(ARGS)
+	@HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest --deep -n $(WORKERS) --dist loadfile $(ARGS)
 	@$(MAKE) --no-print-directory fuzz
 
 bench: $(READY) ## run every benchmark and print its table

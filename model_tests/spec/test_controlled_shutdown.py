@@ -96,6 +96,22 @@ def test_every_reachable_state_satisfies_every_invariant(machine: ControlledShut
     assert not exploration.unreached
 
 
+@pytest.mark.deep
+@pytest.mark.parametrize("min_insync_replicas", [1, 2])
+def test_a_crash_before_during_or_after_a_shutdown_loses_nothing(min_insync_replicas: int) -> None:
+    """330,929 states in 50 seconds of CPU, and 1,351,851 in 240."""
+    machine = ControlledShutdown(
+        brokers=2,
+        max_records=1,
+        min_insync_replicas=min_insync_replicas,
+        bounds=Bounds(shrinks=0, lapses=0, crashes=1, controlled_shutdowns=1),
+    )
+    exploration = explore(machine)
+    assert exploration.complete
+    assert exploration.holds, exploration.violations[0]
+    assert not exploration.unreached
+
+
 @pytest.mark.parametrize(
     ("machine", "falls"),
     [

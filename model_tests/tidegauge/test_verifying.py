@@ -107,6 +107,19 @@ def test_a_bug_shows_with_the_line_that_repeats_it(capsys: pytest.CaptureFixture
     assert json.loads(out)["verdicts"]["violated"] == 1
 
 
+def test_a_run_that_fails_is_told_at_once_and_not_only_when_the_campaign_is_over(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tidegauge.commands.simulating.judge_twice", stopped)
+    words = ("simulate", "--seed", 7, "--seeds", 2, "--workers", 1, "--bug", "kafka_1211")
+    status, out, err = run(capsys, *words)
+    assert (status, "verdict" in out) == (130, False)
+    assert "events match (again: tidegauge simulate --seed 7 --bug kafka_1211)\n" in err
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -68,7 +68,8 @@ def simulate(
         screen.say("  ".join(f"{name}={value}" for name, value in draw(seed, bug=bug).described().items()) + "\n")
     with TemporaryDirectory() as scratch, screen.progress("simulating") as advance:
         folder = out or Path(scratch)
-        ran = campaign(range(seed, seed + seeds), folder, advance, workers=workers, bug=bug)
+        tell = screen.warn if seeds > 1 else lambda words: None  # of a single one the result says it at once
+        ran = campaign(range(seed, seed + seeds), folder, advance, workers=workers, bug=bug, on_failure=tell)
         twice, _ = judge_twice([ran.histories], folder, None)
         runs = with_verdicts(ran.runs, twice)
     show(screen, ran, runs, bug)

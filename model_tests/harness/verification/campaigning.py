@@ -79,14 +79,26 @@ class Campaign:
 
 
 def campaign(
-    seeds: Sequence[int], folder: Path, advance: Advance, *, workers: int = 2, bug: str | None = None
+    seeds: Sequence[int],
+    folder: Path,
+    advance: Advance,
+    *,
+    workers: int = 2,
+    bug: str | None = None,
+    on_failure: Callable[[str], None] = lambda words: None,
 ) -> Campaign:
-    """Run every seed; histories go to `folder`. The result is the same for any number of workers."""
+    """Run every seed; histories go to `folder`. The result is the same for any number of workers.
+
+    on_failure: hears of each run that fails as soon as it is over, for who ends a long campaign loses its result.
+    """
     shares = [tuple(seeds[first : first + SEEDS_A_TASK]) for first in range(0, len(seeds), SEEDS_A_TASK)]
     tasks = [Task("simulate", ran_all, (share, bug)) for share in shares]
     results: dict[int, list[Ran]] = {}
     for index, ran in run(tasks, workers):
         results[index] = ran
+        for one in ran:
+            if one.failures:
+                on_failure(f"{one.failures[0].splitlines()[0].removesuffix(', then')} (again: {one.reproduce})")
         advance("simulate", sum(map(len, results.values())), len(seeds))
     ordered = [one for index in range(len(tasks)) for one in results[index]]
     folder.mkdir(parents=True, exist_ok=True)
