@@ -76,8 +76,8 @@ class OpenEnd:
         return f"{self.topic}-{self.partition} of history {self.history}"
 
 
-def open_ends(operations: Operations) -> list[OpenEnd]:
-    """The partitions that are not declared settled, or that nobody has read since, in order of first appearance.
+def open_ends(operations: Operations, named: int = 100) -> tuple[int, tuple[OpenEnd, ...]]:
+    """How many partitions are not declared settled, or not read since; and the first `named` of them to appear.
 
     At the level `kafka` a short answer proves nothing there (docs/history.md, "Levels").
     """
@@ -94,4 +94,5 @@ def open_ends(operations: Operations) -> list[OpenEnd]:
     first = np.full(groups, NEVER, np.int64)
     np.minimum.at(first, group, np.arange(len(operations)))
     rows = np.sort(first[written & ((since < 0) | (read < since))])
-    return [OpenEnd(row.history, row.topic, row.partition) for row in operations.take(rows)]
+    first_rows = operations.take(rows[:named])
+    return len(rows), tuple(OpenEnd(row.history, row.topic, row.partition) for row in first_rows)

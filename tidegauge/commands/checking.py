@@ -30,9 +30,6 @@ PARQUET = ".parquet"
 JSON_LINES = (".jsonl", ".ndjson")
 SUFFIXES = (PARQUET, *JSON_LINES)
 
-OPEN_ENDS_NAMED = 100
-"""Of partitions whose end nobody knows, so many are named in a document: most foreign histories have nothing else."""
-
 Malformed = MalformedRow | jsonl.MalformedLine
 
 
@@ -43,8 +40,8 @@ class Judged:
     path: Path
     verdicts: Verdicts
     malformed: Sequence[Malformed]
-    open_ends: Sequence[OpenEnd]
-    """Where a loss would not be seen: none at the level `strict`."""
+    open_ends: tuple[int, Sequence[OpenEnd]] = (0, ())
+    """In how many partitions a loss at the end would not be seen, and the first of them; none at the level `strict`."""
 
     @property
     def is_empty(self) -> bool:
@@ -91,7 +88,7 @@ def check(
         for number, path in enumerate(paths):
             advance(str(path), number, len(paths))
             operations, malformed = read_sound(path)
-            ends = open_ends(operations) if level == "kafka" else ()
+            ends = open_ends(operations) if level == "kafka" else (0, ())
             judged.append(Judged(path, judge(operations, Level(level)), malformed, ends))
     show(screen, judged, limit)
     for one in judged:
@@ -171,8 +168,9 @@ def show(screen: Screen, judged: Sequence[Judged], limit: int) -> None:
                 screen.say(f"  {line}")
             if len(lines) > limit:
                 screen.say(f"  … and {len(lines) - limit:,} more (--limit, --out DIR or --json for all)")
-    if ends := [end for one in judged for end in one.open_ends]:
-        where = f"1 partition ({ends[0]})" if len(ends) == 1 else f"{len(ends):,} partitions (the first: {ends[0]})"
+    if count := sum(one.open_ends[0] for one in judged):
+        first = next(end for one in judged for end in one.open_ends[1])
+        where = f"1 partition ({first})" if count == 1 else f"{count:,} partitions (the first: {first})"
         screen.say(
             f"\nnot judged: whether the log lost records at its end, in {where}, "
             "for nobody declared it settled and read it since (docs/history.md, Levels)"
@@ -243,8 +241,8 @@ def document(judged: Sequence[Judged]) -> dict[str, Any]:
                 "reason": "no operations" if one.is_empty else None,
                 "malformed": [attrs.asdict(row) for row in one.malformed],
                 "open_ends": {
-                    "partitions": len(one.open_ends),
-                    "first": [attrs.asdict(end) for end in one.open_ends[:OPEN_ENDS_NAMED]],
+                    "partitions": one.open_ends[0],
+                    "first": [attrs.asdict(end) for end in one.open_ends[1]],
                 },
             }
             for one in judged
