@@ -37,6 +37,9 @@ from impl.partition.registration import NO_LEADER
 ALL_BROKERS: Final = ""
 """The broker resource that stands for all of them."""
 
+LONGEST_VALUE: Final = (1 << 15) - 1
+"""Characters of a value that a record of Kafka's metadata log can hold; appending makes lists longer."""
+
 OF_ALL_ALONE: Final = frozenset({MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION_ENABLE})
 """What the controller decides by: a leader that had its own idea of it would break what the controller relies on."""
 
@@ -172,7 +175,12 @@ class Configs(Elections):
         return None
 
     def _replace(self, kind: int, resource: str, configs: dict[str, str], validate_only: bool) -> Altered:
-        if kind == ConfigResourceType.TOPIC:
+        too_long = [name for name, text in configs.items() if len(text) > LONGEST_VALUE]
+        if too_long:
+            wrong: Altered | None = Altered(
+                ErrorCode.invalid_config, f"{too_long[0]} has more than {LONGEST_VALUE} characters: make it shorter"
+            )
+        elif kind == ConfigResourceType.TOPIC:
             wrong = Altered(ErrorCode.invalid_config, problem) if (problem := config_error(configs)) else None
         else:
             wrong = self._broker_error(resource, configs)
@@ -186,7 +194,7 @@ class Configs(Elections):
     def _broker_error(self, resource: str, configs: Mapping[str, str]) -> Altered | None:
         for name, text in configs.items():
             if resource != ALL_BROKERS and name in OF_ALL_ALONE:
-                return Altered(ErrorCode.invalid_request, f"{name} is the same for all brokers: set it for ''")
+                return Altered(ErrorCode.invalid_config, f"{name} is the same for all brokers: set it for ''")
             setting = self.config.dynamic_settings.get(name)
             if setting is None:
                 known = ", ".join(sorted(self.config.dynamic_settings))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from impl.server.context import RequestContext
     from impl.server.controller_node import ControllerNode
 
-METADATA_TOPIC: Final = "__cluster_metadata"
+METADATA_PARTITION: Final = ("__cluster_metadata", 0)
 LISTENER: Final = "CONTROLLER"
 UPGRADE_TYPES: Final = (1, 2, 3)
 """Upgrade, safe downgrade, unsafe downgrade (KIP-778)."""
@@ -29,46 +29,51 @@ async def handle_describe_quorum(
     node: ControllerNode, request: DescribeQuorumRequest, _: RequestContext
 ) -> DescribeQuorumResponse:
     """Who replicates the metadata log, and how far they are (KIP-595): one voter, and the brokers as observers."""
-    address = node.address
+    asked = [(topic.topic_name, part.partition_index) for topic in request.topics for part in topic.partitions]
     return DescribeQuorumResponse(
         error_code=ErrorCode.none,
-        error_message=None,
+        error_message="",
         topics=tuple(
             quorum_response.TopicData(
                 topic_name=TopicName(topic.topic_name),
                 partitions=tuple(
-                    _partition(node, topic.topic_name, partition.partition_index) for partition in topic.partitions
+                    _partition(node) if asked == [METADATA_PARTITION] else _no_quorum(topic.topic_name, one)
+                    for one in (partition.partition_index for partition in topic.partitions)
                 ),
             )
             for topic in request.topics
         ),
-        nodes=(
-            quorum_response.Node(
-                node_id=BrokerId(node.id),
-                listeners=(quorum_response.Listener(name=LISTENER, host=address.host, port=u16(address.port)),),
-            ),
-        ),
+        nodes=_nodes(node) if asked == [METADATA_PARTITION] else (),
     )
 
 
-def _partition(node: ControllerNode, topic: str, partition: int) -> quorum_response.PartitionData:
-    if topic != METADATA_TOPIC or partition != 0:
-        return quorum_response.PartitionData(
-            partition_index=i32(partition),
-            error_code=ErrorCode.unknown_topic_or_partition,
-            error_message=f"{topic}-{partition} has no quorum: ask for {METADATA_TOPIC}-0",
-            leader_id=BrokerId(-1),
-            leader_epoch=i32(-1),
-            high_watermark=i64(-1),
-            current_voters=(),
-            observers=(),
-        )
+def _nodes(node: ControllerNode) -> tuple[quorum_response.Node, ...]:
+    listener = quorum_response.Listener(name=LISTENER, host=node.address.host, port=u16(node.address.port))
+    return (quorum_response.Node(node_id=BrokerId(node.id), listeners=(listener,)),)
+
+
+def _no_quorum(topic: str, partition: int) -> quorum_response.PartitionData:
+    """Told of all partitions unless the one that has a quorum is asked for alone, with zeros as at Kafka."""
+    metadata = f"{METADATA_PARTITION[0]}-{METADATA_PARTITION[1]}"
+    return quorum_response.PartitionData(
+        partition_index=i32(partition),
+        error_code=ErrorCode.unknown_topic_or_partition,
+        error_message=f"{topic}-{partition} has no quorum: ask for {metadata} alone",
+        leader_id=BrokerId(0),
+        leader_epoch=i32(0),
+        high_watermark=i64(0),
+        current_voters=(),
+        observers=(),
+    )
+
+
+def _partition(node: ControllerNode) -> quorum_response.PartitionData:
     now_ms = node.clock.now_ms()
     end_offset = node.log.end_offset
     return quorum_response.PartitionData(
-        partition_index=i32(partition),
+        partition_index=i32(METADATA_PARTITION[1]),
         error_code=ErrorCode.none,
-        error_message=None,
+        error_message="",
         leader_id=BrokerId(node.id),
         leader_epoch=i32(node.controller.controller_epoch),
         high_watermark=i64(end_offset),

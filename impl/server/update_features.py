@@ -24,7 +24,10 @@ _forward = forwarding(on_cluster(Operation.ALTER))
 
 
 async def handle_update_features(broker: Broker, request: UpdateFeaturesRequest, context: RequestContext) -> Any:
-    """Features stay at the level that is in force; clients of older versions look for each one's own result."""
+    """Features stay at the level that is in force; clients of older versions look for each one's own result.
+
+    Its message is the word that Kafka 4 has there.
+    """
     answer = await _forward(broker, request, context)
     if context.api_version >= ONE_ERROR_FROM or answer.error_code is not ErrorCode.none:
         return answer
@@ -33,7 +36,7 @@ async def handle_update_features(broker: Broker, request: UpdateFeaturesRequest,
         error_code=ErrorCode.none,
         error_message=None,
         results=tuple(
-            UpdatableFeatureResult(feature=update.feature, error_code=ErrorCode.none, error_message=None)
+            UpdatableFeatureResult(feature=update.feature, error_code=ErrorCode.none, error_message="NONE")
             for update in request.feature_updates
         ),
     )

@@ -401,8 +401,22 @@ async def test_the_quorum_is_one_controller_observed_by_the_brokers() -> None:
         assert [(o.replica_id, o.log_end_offset) for o in partition.observers] == [(0, end), (1, end)]
         assert all(o.last_caught_up_timestamp == o.last_fetch_timestamp > 0 for o in partition.observers)
         assert [node.node_id for node in answer.nodes] == [cluster.controller.id]
-        other = (await peer.ask(quorum_of("t"))).topics[0].partitions[0]
-        assert other.error_code is ErrorCode.unknown_topic_or_partition
+        assert (answer.error_message, partition.error_message) == ("", ""), "no null"
+        absent = await peer.ask(quorum_of("t"))
+        other = absent.topics[0].partitions[0]
+        assert (other.error_code, other.leader_id) == (ErrorCode.unknown_topic_or_partition, 0)
+        assert absent.nodes == ()
+        nothing = await peer.ask(quorum.DescribeQuorumRequest(topics=()))
+        assert (nothing.error_code, nothing.topics, nothing.nodes) == (ErrorCode.none, (), ())
+
+
+@simulated
+async def test_the_partition_that_has_a_quorum_is_asked_for_alone() -> None:
+    async with asking() as (_, peer):
+        both = (*quorum_of("__cluster_metadata").topics, *quorum_of("t").topics)
+        answer = await peer.ask(quorum.DescribeQuorumRequest(topics=both))
+        errors = [topic.partitions[0].error_code for topic in answer.topics]
+        assert errors == [ErrorCode.unknown_topic_or_partition] * 2
 
 
 @simulated
@@ -460,5 +474,6 @@ async def test_older_versions_are_told_of_each_feature_that_was_updated() -> Non
         for version in (0, 1):
             answer = await peer.ask(convert(feature("metadata.version", 30), request_class(57, version)))
             assert [(one.feature, one.error_code) for one in answer.results] == [("metadata.version", ErrorCode.none)]
+            assert answer.results[0].error_message == "NONE"
             refused = await peer.ask(convert(feature("metadata.version", 29), request_class(57, version)))
             assert (refused.error_code, refused.results) == (ErrorCode.invalid_update_version, ())
