@@ -132,7 +132,7 @@ def decode_uuid(text: str) -> UUID | None:
 
 
 def encode_partition_metadata(topic_id: UUID) -> str:
-    return f"version: {_VERSION}\ntopic_id: {encode_uuid(topic_id)}\n"
+    return f"version: {_VERSION}\ntopic_id: {encode_uuid(topic_id)}"
 
 
 def decode_partition_metadata(text: str) -> UUID | None:

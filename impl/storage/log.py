@@ -295,7 +295,7 @@ class Log(Truncation, Replacement):
         return active.size > 0 and (
             active.size + size > self.config.segment_bytes
             or last_offset - active.base_offset > MAX_RELATIVE_OFFSET
-            or active.index_bytes >= self.config.segment_index_bytes
+            or active.grown_index_bytes > self.config.segment_index_bytes
             or active.waited_ms(now_ms, timestamp) > self._roll_ms()
         )
 

@@ -7,7 +7,7 @@ The fields of a log are read and written here and by the classes that extend thi
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 from impl.partition.producer_state import ProducerStates
@@ -29,6 +29,9 @@ class LogObserver:
 
     def rolled(self, offset: int) -> None:
         """A segment that begins at the log end offset `offset` was begun."""
+
+    def replaced(self, base_offsets: Collection[int]) -> None:
+        """No segment begins at these offsets any longer: what they held is in the one before them."""
 
     def truncated(self, offset: int) -> None:
         """Everything at and above `offset`, the log end offset now, is gone."""

@@ -28,7 +28,7 @@ A snapshot beyond a cut would be a lie once the log has grown again, so those go
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final, Protocol
 
@@ -143,6 +143,10 @@ class ProducerSnapshots(LogObserver):
 
     def rolled(self, offset: int) -> None:
         self._write(offset)
+
+    def replaced(self, base_offsets: Collection[int]) -> None:
+        for found in [found for found in self._offsets if found in base_offsets]:
+            self._remove(found)
 
     def closing(self) -> None:
         offset = self._log.log_end_offset

@@ -44,5 +44,6 @@ class Replacement(Retention):
             self._forget(replaced, now_ms)
             cleaned.rename("")
             self._disk.sync_directory(self.directory)
+            self.observer.replaced([segment.base_offset for segment in replaced[1:]])
         self._segments[first:end] = [cleaned]
         self._bases[first:end] = [cleaned.base_offset]

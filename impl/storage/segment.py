@@ -141,15 +141,21 @@ class Segment:
 
     def _count_index_bytes(self) -> None:
         # The time index gets one more entry when the segment is closed.
-        self._index_bytes = max(
-            len(self._index) * OffsetIndex.ENTRY_SIZE, (len(self._time_index) + 1) * TimeIndex.ENTRY_SIZE
-        )
+        offsets, times = len(self._index), len(self._time_index) + 1
+        self._index_bytes = max(offsets * OffsetIndex.ENTRY_SIZE, times * TimeIndex.ENTRY_SIZE)
+        self._grown_index_bytes = max((offsets + 1) * OffsetIndex.ENTRY_SIZE, (times + 1) * TimeIndex.ENTRY_SIZE)
 
     @property
     def index_bytes(self) -> int:
         """Size that the larger index has when the segment is closed."""
         self._load_indexes()
         return self._index_bytes
+
+    @property
+    def grown_index_bytes(self) -> int:
+        """The same with one entry more in each index: a segment takes no more records when that is too much."""
+        self._load_indexes()
+        return self._grown_index_bytes
 
     def path(self, suffix: str) -> str:
         """Of one of the segment's files."""

@@ -135,7 +135,7 @@ def test_a_damaged_checkpoint_is_not_believed(text: str) -> None:
 def test_partition_metadata_and_meta_properties_are_kafkas() -> None:
     topic_id = UUID("b1a2c3d4-0102-4304-8506-f708090a0bff")
     text = checkpoints.encode_partition_metadata(topic_id)
-    assert text == "version: 0\ntopic_id: saLD1AECQwSFBvcICQoL_w\n"
+    assert text == "version: 0\ntopic_id: saLD1AECQwSFBvcICQoL_w", "no line end after the last line"
     assert checkpoints.decode_partition_metadata(text) == topic_id
     assert checkpoints.decode_partition_metadata("version: 0\ntopic_id: x\n") is None
     text = checkpoints.encode_meta_properties("c", 3, topic_id)

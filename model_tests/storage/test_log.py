@@ -71,14 +71,14 @@ def test_a_segment_without_timestamps_is_rolled_by_the_clock() -> None:
 
 
 def test_a_segment_is_rolled_when_its_index_is_full() -> None:
-    log = opened(new_disk(), segment_index_bytes=32, index_interval_bytes=0)
+    log = opened(new_disk(), segment_index_bytes=64, index_interval_bytes=0)
     for _ in range(11):
         log.append_as_leader(batch(), 0, 0)
-    assert log.segment_base_offsets == (0, 5, 10), "four entries of 8 bytes"
-    log = opened(new_disk(), segment_index_bytes=36, index_interval_bytes=0)
+    assert log.segment_base_offsets == (0, 9), "eight entries of 8 bytes"
+    log = opened(new_disk(), segment_index_bytes=64, index_interval_bytes=0)
     for timestamp in range(11):
         log.append_as_leader(batch(timestamp=timestamp), 0, 0)
-    assert log.segment_base_offsets == (0, 3, 6, 9), "three entries of 12 bytes, the last one for when it is closed"
+    assert log.segment_base_offsets == (0, 5, 10), "five entries of 12 bytes, the last one for when it is closed"
 
 
 def test_retention_by_time_removes_whole_old_segments_and_the_active_one_once_it_has_expired() -> None:

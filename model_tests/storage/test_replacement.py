@@ -85,6 +85,8 @@ def test_a_cleaned_segment_takes_the_place_of_three() -> None:
     log.replace_segments(log.closed_segments[1:], cleaned_segment(disk), now_ms=0)
     assert log.segment_base_offsets == (0, 2, 8)
     assert offsets(log) == CLEANED
+    snapshots = [name for name in disk.list_directory(DIRECTORY) if name.endswith(".snapshot")]
+    assert snapshots == [f"{base:020d}.snapshot" for base in (2, 8)], "they go with their segments"
     assert log.free_deleted(now_ms=10) == 3
     names = disk.list_directory(DIRECTORY)
     assert [name for name in names if name.endswith(".log")] == [f"{base:020d}.log" for base in (0, 2, 8)]
