@@ -65,7 +65,8 @@ class ReplicaState:
     @property
     def effective_min_insync_replicas(self) -> int:
         """min.insync.replicas, but never more than there are replicas."""
-        return min(self.config.min_insync_replicas, len(self.replicas))
+        least, replicas = self.config.min_insync_replicas, len(self.replicas)
+        return least if least < replicas else replicas
 
     def take_effects(self) -> list[Effect]:
         """What is to be done now, in order; each effect is handed out once."""

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 
-
-class LazyRecords(ABC):
+class LazyRecords:
     """Record batches that are read when they are needed, and perhaps never into this process's memory.
 
-    What is read later may have gone meanwhile, with the file that held it: then reading raises OSError.
+    What is read later may have gone meanwhile, with the file that held it: then reading raises OSError. This is a plain
+    class to extend: each part of each answer is asked whether it is one, and an abstract one takes its time to say no.
     """
 
-    @abstractmethod
     def __len__(self) -> int:
         """Their size in bytes; known without reading."""
+        raise NotImplementedError
 
-    @abstractmethod
     def read(self, start: int, size: int) -> bytes:
         """The bytes [start, start + size). Raises OSError when they are not all there."""
+        raise NotImplementedError
 
     @property
-    @abstractmethod
     def place(self) -> tuple[int, int]:
         """(descriptor of the file, position in it), for the operating system to send from. Raises OSError."""
+        raise NotImplementedError
 
     def read_all(self) -> bytes:
         """All of it. Raises OSError."""
