@@ -128,6 +128,7 @@ _SHAPES: Final[Mapping[int, tuple[_Items, ...]]] = {
 
 _TOP_VALUES: Final[Mapping[int, Mapping[str, Any]]] = {
     ApiKey.JOIN_GROUP: {"protocol_name": ""},
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: {"entries": None},
     ApiKey.INIT_PRODUCER_ID: {"producer_epoch": -1},
 }
 """What Kafka answers at the top of the message in fields that nothing was found out for."""

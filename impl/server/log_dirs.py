@@ -127,7 +127,8 @@ def alter(broker: Broker, topic: str, index: int, path: str) -> ErrorCode:
         if broker.partitions.absence(topic, index, known=True) is ErrorCode.kafka_storage_error:
             return ErrorCode.kafka_storage_error
         broker.partitions.preferred_directories[topic, index] = path
-        return ErrorCode.replica_not_available
+        known = broker.metadata.image.partition(topic, index) is not None
+        return ErrorCode.replica_not_available if known else ErrorCode.unknown_topic_or_partition
     try:
         broker.directory_moves.begin(partition, target)
     except OSError:

@@ -263,7 +263,7 @@ async def test_moves_that_cannot_be_are_refused_by_name() -> None:
             nowhere = await ask(client, cluster, 0, move("t", 0, "data/three"))
             assert error_of(nowhere) is ErrorCode.log_dir_not_found
             early = await ask(client, cluster, 0, move("t", 1, "data/one"))
-            assert error_of(early) is ErrorCode.replica_not_available
+            assert error_of(early) is ErrorCode.unknown_topic_or_partition
             here = directory_of(cluster, 0, 0)
             assert error_of(await ask(client, cluster, 0, move("t", 0, f"data/{here}"))) is ErrorCode.none
             other = {"one": "two", "two": "one"}[here]
@@ -275,11 +275,20 @@ async def test_moves_that_cannot_be_are_refused_by_name() -> None:
 
 
 @simulated
+async def test_a_broker_that_has_no_replica_of_a_partition_says_so() -> None:
+    async with cluster_of(2) as cluster:
+        await cluster.create_topic("t", assignments=[[1]])
+        async with cluster.client() as client:
+            elsewhere = await ask(client, cluster, 0, move("t", 0, "data/one"))
+        assert error_of(elsewhere) is ErrorCode.replica_not_available
+
+
+@simulated
 async def test_a_replica_that_was_asked_for_before_it_came_is_made_where_it_was_asked_for() -> None:
     async with cluster_of(1) as cluster:
         async with cluster.client() as client:
             for partition in range(3):
                 early = await ask(client, cluster, 0, move("t", partition, "data/two"))
-                assert error_of(early) is ErrorCode.replica_not_available
+                assert error_of(early) is ErrorCode.unknown_topic_or_partition, "and remembered all the same"
             await cluster.create_topic("t", partitions=3)
         assert [directory_of(cluster, 0, partition) for partition in range(3)] == ["two"] * 3

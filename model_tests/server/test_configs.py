@@ -257,6 +257,11 @@ async def test_values_are_described_as_they_are_understood() -> None:
         for name, value in (("preallocate", "true"), ("flush.ms", "7")):
             told = await entry(peer, TOPIC, "t", name)
             assert (told.value, told.synonyms[0].value) == (value, value)
+        await alter(peer, BROKER, "", ("log.flush.interval.ms", AlterOperation.SET, " 9"))
+        await alter(peer, TOPIC, "t", ("flush.ms", AlterOperation.DELETE, None))
+        await cluster.settle_metadata()
+        told = await entry(peer, TOPIC, "t", "flush.ms")
+        assert (told.value, told.synonyms[0].value) == ("9", " 9"), "brokers' settings beside it as they were given"
 
 
 @simulated
@@ -365,6 +370,7 @@ async def test_types_of_entities_that_are_not_known_yet_are_told_from_wrong_filt
         answer = await peer.ask(quota_filter(("group", 2, None)))
         assert answer.error_code is ErrorCode.unsupported_version
         assert "'group' is no type of entity" in answer.error_message
+        assert answer.entries is None, "an answer that there is none, and not that there are no quotas"
 
 
 @simulated
