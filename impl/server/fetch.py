@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 from kio.schema.errors import ErrorCode
 
-from impl.partition.messages import FetchAnswer
+from impl.partition.messages import EpochEndOffset, FetchAnswer
 from impl.server.authorization import Operation, ResourceType
 from impl.server.fetch_messages import (
     AnsweredPartition,
@@ -202,13 +202,14 @@ class _Fetch:
             if asked.follower is not None:
                 now_ms = self.broker.clock.now_ms()
                 return partition.replica.receive_fetch(asked.follower, max_bytes, now_ms, at_least_one=at_least_one)
-            return partition.replica.read(
+            answer = partition.replica.read(
                 asked.fetch_offset,
                 max_bytes,
                 asked.leader_epoch,
                 at_least_one=at_least_one,
                 only_leader=self.only_leader,
             )
+            return answer if asked.last_fetched_epoch < 0 else _compared(partition, asked, answer)
         except (RecordError, OSError) as error:
             return FetchAnswer(self.broker.partitions.storage_failed(partition, error))
 
@@ -226,6 +227,28 @@ class _Fetch:
             **fetch_fields(asked.follower),
             **answer_fields(answer, asked.follower),
         )
+
+
+def _compared(partition: Partition, asked: AskedPartition, answer: FetchAnswer) -> FetchAnswer:
+    """The answer to a consumer that says of which epoch its last record is (KIP-595).
+
+    It is told where what it has read and this log part, if they do; OFFSET_OUT_OF_RANGE when that cannot be known.
+    """
+    if answer.error not in (ErrorCode.none, ErrorCode.offset_out_of_range):
+        return answer
+    replica, log = partition.replica, partition.log
+    epoch, end_offset = log.epochs.end_offset_for(asked.last_fetched_epoch, log.log_end_offset)
+    if end_offset < 0 or asked.fetch_offset < log.log_start_offset:
+        return FetchAnswer(ErrorCode.offset_out_of_range, replica.leader, replica.leader_epoch)
+    if epoch == asked.last_fetched_epoch and asked.fetch_offset <= end_offset:
+        return answer
+    return FetchAnswer(
+        leader=replica.leader,
+        leader_epoch=replica.leader_epoch,
+        diverging_epoch=EpochEndOffset(epoch, end_offset),
+        high_watermark=replica.high_watermark,
+        log_start_offset=log.log_start_offset,
+    )
 
 
 def _starts_later(asked: AskedPartition, answer: FetchAnswer) -> bool:

@@ -45,6 +45,8 @@ class AskedPartition:
     follower: FollowerFetch | None
     topic: str = ""
     """Its name, where the request names topics and not their ids."""
+    last_fetched_epoch: int = -1
+    """Of the last record that a consumer has; -1: it does not say."""
 
 
 @attrs.define
@@ -115,7 +117,16 @@ def asked_partition(request: FetchRequest, topic: str, topic_id: str, asked: Fet
             log_start_offset=asked.log_start_offset,
         )
     leader_epoch = None if asked.current_leader_epoch < 0 else asked.current_leader_epoch
-    return AskedPartition(topic_id, asked.index, asked.fetch_offset, leader_epoch, asked.max_bytes, follower, topic)
+    return AskedPartition(
+        topic_id,
+        asked.index,
+        asked.fetch_offset,
+        leader_epoch,
+        asked.max_bytes,
+        follower,
+        topic,
+        asked.last_fetched_epoch,
+    )
 
 
 def response(answers: Sequence[AnsweredPartition]) -> FetchResponse:

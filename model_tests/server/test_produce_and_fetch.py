@@ -75,7 +75,13 @@ class Asker:
         self, offset: int, *, topic: str = "t", version: int = 18, broker: int = 0, **more: Any
     ) -> PartitionFetched:
         name, topic_id = self.named(topic, version)
-        asked = FetchPartition(0, offset, more.pop("partition_max_bytes", 1 << 20), more.pop("leader_epoch", -1))
+        asked = FetchPartition(
+            0,
+            offset,
+            more.pop("partition_max_bytes", 1 << 20),
+            more.pop("leader_epoch", -1),
+            more.pop("last_epoch", -1),
+        )
         request = FetchRequest([FetchTopic(name, topic_id, [asked])], more.pop("max_wait_ms", 0), 1, **more)
         answer: FetchResponse = await self.channels[broker].request(request, version=version)
         return answer.topics[0].partitions[0]
@@ -271,6 +277,24 @@ async def test_a_transactional_id_without_transactional_records_means_nothing() 
         forbid(asker.cluster, (Operation.WRITE, ResourceType.TRANSACTIONAL_ID, "*"))
         produced = await asker.produce(GOOD, transactional_id="x")
         assert produced.error_code is ErrorCode.none
+
+
+@simulated
+async def test_a_consumer_that_says_what_it_read_last_is_told_where_the_logs_part() -> None:
+    async with asking() as asker:
+        await asker.produce(batch(b"a", b"b"))
+
+        async def compared(offset: int, epoch: int) -> tuple[ErrorCode, tuple[int, int], list[bytes | None]]:
+            fetched = await asker.fetch(offset, last_epoch=epoch)
+            return fetched.error_code, (fetched.diverging_epoch, fetched.diverging_end_offset), values(fetched)
+
+        assert await compared(1, 0) == (ErrorCode.none, (-1, -1), [b"a", b"b"])
+        assert await compared(2, 0) == (ErrorCode.none, (-1, -1), []), "all of the epoch was read"
+        assert await compared(6, 0) == (ErrorCode.none, (0, 2), []), "no error, though it is beyond the end"
+        assert await compared(0, 5) == (ErrorCode.offset_out_of_range, (-1, -1), []), "there was no such epoch"
+        assert await compared(6, -1) == (ErrorCode.offset_out_of_range, (-1, -1), [])
+        stale = await asker.fetch(0, last_epoch=0, leader_epoch=9)
+        assert stale.error_code is ErrorCode.unknown_leader_epoch
 
 
 @simulated
