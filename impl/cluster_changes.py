@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from impl.fault_log import FaultLog, logged
-from impl.hosts import BROKER
+from impl.hosts import BROKER, SimulatedHost
 from impl.server.departure import leave
 
 if TYPE_CHECKING:
@@ -109,7 +109,10 @@ class Changes:
         await running.kill()
         running.stop()
         broker.tracer.record("Stop")
-        self.host.cut(f"{BROKER}{broker_id}")
+        if isinstance(self.host, SimulatedHost):
+            self.host.cut(f"{BROKER}{broker_id}", lose_sent=False)
+        else:
+            self.host.cut(f"{BROKER}{broker_id}")
         self.host.power_on(f"{BROKER}{broker_id}")
 
     async def _administer(self, request: Any, what: str) -> None:

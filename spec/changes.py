@@ -76,11 +76,14 @@ def ordered(items: frozenset[Any]) -> list[Any]:
 
 
 def narrate(trace: Trace[Any]) -> Iterator[str]:
-    """A trace as lines of text: the initial state, part by part, then each action with what it changed."""
-    yield "1. initial state"
+    """A trace as lines of text: the initial state, part by part, then each action with what it changed.
+
+    Actions count from 1, as everywhere; the initial state is number 0.
+    """
+    yield "0. initial state"
     for field in attrs.fields(type(trace.initial)) if attrs.has(type(trace.initial)) else ():
         yield f"     {field.name}: {plain(getattr(trace.initial, field.name))}"
-    for number, (before, action, after) in enumerate(trace.transitions(), start=2):
+    for number, (before, action, after) in enumerate(trace.transitions(), start=1):
         yield f"{number}. {plain(action)}"
         for change in changes(before, after):
             yield f"     {change}"

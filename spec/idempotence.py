@@ -120,6 +120,7 @@ class Idempotence(Machine[State]):
     def initial(self) -> Iterable[State]:
         """An empty partition that broker 0 leads, everybody in sync. Raises ValueError if the constants fit none."""
         check_brokers("brokers", self.brokers)
+        check_brokers("producers", self.producers)
         remembered = max(self.batch_sizes) * max(self.max_in_flight, self.batches_retained)
         if self.sequences <= remembered:
             raise ValueError(

@@ -18,6 +18,7 @@ from spec.idempotence_state import (
     ProducerEntry,
     ProduceRequest,
     ProduceResponse,
+    ProducerId,
     Producers,
     Replica,
     Snapshot,
@@ -26,6 +27,7 @@ from spec.idempotence_state import (
     entry_of,
     without_entry,
 )
+from spec.replication_state import BrokerId
 
 if TYPE_CHECKING:
     from spec.idempotence import Idempotence as Machine
@@ -133,7 +135,7 @@ def acknowledge_committed(machine: Machine, state: State, broker: int) -> State:
 class Fetch(IdempotenceAction):
     """A follower fetches: it cuts what its leader lacks, or shows how far it is and appends the next batch."""
 
-    broker: int
+    broker: BrokerId
 
     @classmethod
     def candidates(cls, machine: Machine, state: State) -> Iterable[Fetch]:
@@ -189,7 +191,7 @@ def reloaded(machine: Machine, replica: Replica) -> Replica:
 class Elect(IdempotenceAction):
     """The controller moves the leadership to another replica in sync, and everybody learns of it."""
 
-    broker: int
+    broker: BrokerId
 
     @classmethod
     def candidates(cls, machine: Machine, state: State) -> Iterable[Elect]:
@@ -223,7 +225,7 @@ def led_by(machine: Machine, state: State, broker: int) -> State:
 class FillSegment(IdempotenceAction):
     """A replica's active segment is full: the next append goes into a new one."""
 
-    broker: int
+    broker: BrokerId
 
     @classmethod
     def candidates(cls, machine: Machine, state: State) -> Iterable[FillSegment]:
@@ -244,7 +246,7 @@ class FillSegment(IdempotenceAction):
 class Crash(IdempotenceAction):
     """A broker restarts with the first `kept` batches of its log; if it led, the next in sync leads."""
 
-    broker: int
+    broker: BrokerId
     kept: int
 
     @classmethod
@@ -290,7 +292,7 @@ class Crash(IdempotenceAction):
 class DeleteRecords(IdempotenceAction):
     """A replica's log start moves up to `offset`: retention, or DeleteRecords. What it remembers stays."""
 
-    broker: int
+    broker: BrokerId
     offset: int
 
     @classmethod
@@ -318,8 +320,8 @@ class DeleteRecords(IdempotenceAction):
 class Expire(IdempotenceAction):
     """A replica drops a producer that has been idle for long: nothing of it is in flight any more."""
 
-    broker: int
-    producer: int
+    broker: BrokerId
+    producer: ProducerId
 
     @classmethod
     def candidates(cls, machine: Machine, state: State) -> Iterable[Expire]:

@@ -19,8 +19,10 @@ from spec.idempotence_state import (
     Producer,
     ProduceRequest,
     ProduceResponse,
+    ProducerId,
     State,
 )
+from spec.replication_state import BrokerId
 
 if TYPE_CHECKING:
     from spec.idempotence import Idempotence as Machine
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 class Send(IdempotenceAction):
     """A producer sends its next `count` records as a batch to whom it takes for the leader."""
 
-    producer: int
+    producer: ProducerId
     count: int = 1
 
     @classmethod
@@ -64,7 +66,7 @@ class Send(IdempotenceAction):
 class Retry(IdempotenceAction):
     """A producer sends a batch in flight again, to whom it now takes for the leader."""
 
-    producer: int
+    producer: ProducerId
     place: int
 
     @classmethod
@@ -103,8 +105,8 @@ def with_flight(producer: Producer, place: int, flight: InFlight) -> Producer:
 class LoseConnection(IdempotenceAction):
     """A producer's connection to a broker breaks: no answer will come on it, though what was sent may yet arrive."""
 
-    producer: int
-    broker: int
+    producer: ProducerId
+    broker: BrokerId
 
     @classmethod
     def candidates(cls, machine: Machine, state: State) -> Iterable[LoseConnection]:
@@ -133,7 +135,7 @@ def disconnected(state: State, number: int, broker: int) -> State:
 class RefreshMetadata(IdempotenceAction):
     """A producer learns who leads."""
 
-    producer: int
+    producer: ProducerId
 
     @classmethod
     def candidates(cls, machine: Machine, state: State) -> Iterable[RefreshMetadata]:
@@ -152,7 +154,7 @@ class RefreshMetadata(IdempotenceAction):
 class GiveUp(IdempotenceAction):
     """A producer gives up what is in flight (delivery.timeout.ms) and begins a new epoch, at sequence 0 (KIP-360)."""
 
-    producer: int
+    producer: ProducerId
 
     @classmethod
     def candidates(cls, machine: Machine, state: State) -> Iterable[GiveUp]:

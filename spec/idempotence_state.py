@@ -6,11 +6,18 @@ the batches that retention has deleted, below `log_start`, for the invariants to
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import IntEnum
+from typing import Annotated, Any
 
 import attrs
 
+from spec.replication_state import BrokerId, named
+
 NONE = -1
+
+ProducerId = Annotated[int, "a producer of the machine"]
+"""The index of a producer, in an action or a message."""
 ANSWERED = -2
 """In place of the broker that a batch was sent to."""
 
@@ -43,7 +50,7 @@ class Batch:
     Epoch and sequence are what the wire says of them; a batch without a sequence (-1) is not idempotent.
     """
 
-    producer: int
+    producer: ProducerId
     epoch: int
     sequence: int
     first: int
@@ -55,7 +62,7 @@ class ProduceRequest:
     """A batch on its way to a broker, for the nth time."""
 
     batch: Batch
-    broker: int
+    broker: BrokerId
     attempt: int
 
 
@@ -227,3 +234,8 @@ class State:
 
     def spend(self, kind: Perturbation) -> State:
         return attrs.evolve(self, spent=(*self.spent[:kind], self.spent[kind] + 1, *self.spent[kind + 1 :]))
+
+
+def named_producers(value: Any) -> Iterator[int]:
+    """Every producer that `value`, an action or a message, names."""
+    return named(value, ProducerId)

@@ -112,7 +112,9 @@ class Reassignment(Replication):
         )
 
     def fetch_error(self, leader: Replica, broker: int, request: FetchRequest) -> Error:
-        """Only a replica may fetch as one, as far as the leader knows."""
+        """Only a replica answers, and only a replica may fetch as one, as far as the leader knows."""
+        if leader.replicas and broker not in leader.replicas:
+            return Error.NOT_LEADER_OR_FOLLOWER
         error = super().fetch_error(leader, broker, request)
         if not error and request.follower not in leader.replicas:
             return Error.NOT_LEADER_OR_FOLLOWER

@@ -300,17 +300,22 @@ class State:
         return attrs.evolve(self, spent=(*self.spent[:kind], self.spent[kind] + 1, *self.spent[kind + 1 :]))
 
 
-def named_brokers(value: Any, hint: Any = None) -> Iterator[int]:
+def named_brokers(value: Any) -> Iterator[int]:
     """Every broker that `value`, an action or a message, names, in the messages within it as well."""
-    if hint == BrokerId:
+    return named(value, BrokerId)
+
+
+def named(value: Any, kind: Any, hint: Any = None) -> Iterator[int]:
+    """Every number in `value` that is annotated as of this kind."""
+    if hint == kind:
         yield value
-    elif attrs.has(kind := type(value)):
-        for name, inner in _hints(kind).items():
-            yield from named_brokers(getattr(value, name), inner)
+    elif attrs.has(owner := type(value)):
+        for name, inner in _hints(owner).items():
+            yield from named(getattr(value, name), kind, inner)
     elif isinstance(value, tuple):
         arguments = get_args(hint)
         for place, item in enumerate(value):
-            yield from named_brokers(item, arguments[0 if arguments[-1] is Ellipsis else place])
+            yield from named(item, kind, arguments[0 if arguments[-1] is Ellipsis else place])
 
 
 @cache

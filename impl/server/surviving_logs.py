@@ -26,7 +26,9 @@ def unsynced_bytes_below(
         path = next((path for path in paths if disk.exists(path)), paths[0])
         names = [name for name in disk.list_directory(path) if name.endswith(LOG_SUFFIX)]
         reached = 0
-        for name in names:
+        for name in sorted(names):
+            if (base_offset := int(name.removesuffix(LOG_SUFFIX))) <= end_offset:
+                reached = max(reached, base_offset)
             content = disk.files()[f"{path}/{name}"]
             position, reached = _position(content, end_offset, reached)
             synced = len(content) - disk.unsynced(f"{path}/{name}")

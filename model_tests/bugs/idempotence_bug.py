@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from model_tests.lockstep.idempotence import IdempotenceRoles
+from model_tests.lockstep.cores import Roles
 from spec.bugs.idempotence import IDEMPOTENCE_BUGS as SPEC_BUGS
 from spec.bugs.idempotence import IdempotenceBug
 
@@ -14,7 +14,7 @@ class IdempotenceCoreBug:
     """As `model_tests.bugs.bug.CoreBug`, of the other machine."""
 
     name: str
-    roles: IdempotenceRoles
+    roles: Roles
 
     @property
     def twin(self) -> IdempotenceBug:

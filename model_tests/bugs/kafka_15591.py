@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from impl.partition.producer_state import ProducerStates
 from model_tests.bugs.idempotence_bug import IdempotenceCoreBug
-from model_tests.lockstep.idempotence import IdempotenceRoles
+from model_tests.lockstep.cores import Roles
 
 
 class AcceptsAnyUnknown(ProducerStates):
@@ -14,4 +14,4 @@ class AcceptsAnyUnknown(ProducerStates):
         return True
 
 
-BUG = IdempotenceCoreBug("kafka_15591", IdempotenceRoles(producers=AcceptsAnyUnknown))
+BUG = IdempotenceCoreBug("kafka_15591", Roles(producers=AcceptsAnyUnknown))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from impl.client.sequencing import AGAIN, Sequencing
 from model_tests.bugs.idempotence_bug import IdempotenceCoreBug
-from model_tests.lockstep.idempotence import IdempotenceRoles
+from model_tests.lockstep.cores import Roles
 
 
 class InFlightByConnection(Sequencing):
@@ -15,4 +15,4 @@ class InFlightByConnection(Sequencing):
         return to_leader < self.max_in_flight and all(batch.sent_to != AGAIN for batch in self.line)
 
 
-BUG = IdempotenceCoreBug("kafka_3197", IdempotenceRoles(sequencing=InFlightByConnection))
+BUG = IdempotenceCoreBug("kafka_3197", Roles(sequencing=InFlightByConnection))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from impl.partition.producer_state import ProducerStates
 from model_tests.bugs.idempotence_bug import IdempotenceCoreBug
-from model_tests.lockstep.idempotence import IdempotenceRoles
+from model_tests.lockstep.cores import Roles
 
 
 class RemembersLastBatch(ProducerStates):
@@ -14,4 +14,4 @@ class RemembersLastBatch(ProducerStates):
         return 1
 
 
-BUG = IdempotenceCoreBug("kafka_5494", IdempotenceRoles(producers=RemembersLastBatch))
+BUG = IdempotenceCoreBug("kafka_5494", Roles(producers=RemembersLastBatch))

@@ -7,7 +7,7 @@ from impl.partition.replica import PartitionReplica
 from impl.wire.lazy import in_memory
 from impl.wire.records import BatchHeader, headers
 from model_tests.bugs.idempotence_bug import IdempotenceCoreBug
-from model_tests.lockstep.idempotence import IdempotenceRoles
+from model_tests.lockstep.cores import Roles
 
 
 class FollowerChecksSequences(PartitionReplica):
@@ -27,4 +27,4 @@ class FollowerChecksSequences(PartitionReplica):
         return (is_unknown and header.base_sequence != 0) or self.producers.sequence_error(header) is not None
 
 
-BUG = IdempotenceCoreBug("kafka_6003", IdempotenceRoles(replica=FollowerChecksSequences))
+BUG = IdempotenceCoreBug("kafka_6003", Roles(replica=FollowerChecksSequences))

@@ -10,7 +10,7 @@ from impl.partition.replica import PartitionReplica
 from impl.wire.lazy import in_memory
 from impl.wire.records import BatchHeader, headers
 from model_tests.bugs.idempotence_bug import IdempotenceCoreBug
-from model_tests.lockstep.idempotence import IdempotenceRoles
+from model_tests.lockstep.cores import Roles
 
 
 class RemembersWhileChecking(ProducerStates):
@@ -36,6 +36,4 @@ class FollowerRemembersWhileChecking(PartitionReplica):
         return super().receive_fetch_response(fetch, answer, now_ms)
 
 
-BUG = IdempotenceCoreBug(
-    "kafka_6683", IdempotenceRoles(replica=FollowerRemembersWhileChecking, producers=RemembersWhileChecking)
-)
+BUG = IdempotenceCoreBug("kafka_6683", Roles(replica=FollowerRemembersWhileChecking, producers=RemembersWhileChecking))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from impl.partition.producer_state import BatchMetadata, ProducerStates
 from impl.wire.records import BatchHeader
 from model_tests.bugs.idempotence_bug import IdempotenceCoreBug
-from model_tests.lockstep.idempotence import IdempotenceRoles
+from model_tests.lockstep.cores import Roles
 
 
 class OffsetDeltaFromSequences(ProducerStates):
@@ -16,4 +16,4 @@ class OffsetDeltaFromSequences(ProducerStates):
         return right._replace(offset_delta=right.last_sequence - header.base_sequence)
 
 
-BUG = IdempotenceCoreBug("kafka_7692", IdempotenceRoles(producers=OffsetDeltaFromSequences))
+BUG = IdempotenceCoreBug("kafka_7692", Roles(producers=OffsetDeltaFromSequences))

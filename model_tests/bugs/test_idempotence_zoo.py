@@ -8,8 +8,9 @@ import pytest
 
 from model_tests.bugs.idempotence import IDEMPOTENCE_BUGS, IdempotenceCoreBug
 from model_tests.harness.counterexamples import Failure
-from model_tests.lockstep.idempotence import CORRECT, IdempotenceLockstep, failure_of
+from model_tests.lockstep.cores import CORRECT
 from model_tests.lockstep.idempotence_walks import first_failure, walk
+from model_tests.lockstep.lockstep import CoresLockstep, failure_of
 from spec.bugs.idempotence import IDEMPOTENCE_BUGS as SPEC_BUGS
 from spec.explorer import explore
 from spec.machine import Action
@@ -40,7 +41,7 @@ def test_walks_show_the_difference_from_the_correct_specification(bug: Idempoten
 
 @every_bug
 def test_the_shortest_counterexample_fells_the_invariant_when_both_are_wrong_alike(bug: IdempotenceCoreBug) -> None:
-    failure = failure_of(IdempotenceLockstep(bug.twin.machine(), bug.roles), shortest(bug.name))
+    failure = failure_of(CoresLockstep(bug.twin.machine(), bug.roles), shortest(bug.name))
     assert failure is not None, f"{bug.name} went unnoticed"
     assert failure.expected.kind is Failure.INVARIANT, failure.words
     assert failure.expected.name in bug.twin.falls
@@ -48,14 +49,14 @@ def test_the_shortest_counterexample_fells_the_invariant_when_both_are_wrong_ali
 
 @every_bug
 def test_the_counterexample_shows_the_difference_when_only_the_cores_are_wrong(bug: IdempotenceCoreBug) -> None:
-    failure = failure_of(IdempotenceLockstep(bug.twin.correct_machine(), bug.roles), shortest(bug.name))
+    failure = failure_of(CoresLockstep(bug.twin.correct_machine(), bug.roles), shortest(bug.name))
     assert failure is not None
     assert failure.expected.kind is Failure.DIFFERENCE
 
 
 @every_bug
 def test_the_counterexample_harms_nothing_without_the_bug(bug: IdempotenceCoreBug) -> None:
-    assert failure_of(IdempotenceLockstep(bug.twin.correct_machine(), CORRECT), shortest(bug.name)) is None
+    assert failure_of(CoresLockstep(bug.twin.correct_machine(), CORRECT), shortest(bug.name)) is None
 
 
 @every_bug

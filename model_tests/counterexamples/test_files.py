@@ -21,6 +21,11 @@ from model_tests.harness.counterexamples import (
     save,
 )
 from spec.codec import encode
+from spec.idempotence import Idempotence, IdempotenceBounds
+from spec.idempotence_partition import Fetch
+from spec.idempotence_producer import Send
+from spec.reassignment import Reassignment
+from spec.reassignment_actions import StartReassignment
 from spec.replication import Bounds, Replication
 from spec.replication_actions import Append, ReceiveFetchResponse, SendFetch
 from spec.replication_control import ReceiveAlterPartition
@@ -32,6 +37,22 @@ SAMPLE = Counterexample(
     actions=(Append(0, Acks.LEADER), SendFetch(1)),
     expected=Expected(Failure.DIFFERENCE, "replicas[0].log"),
     found=Found("cluster lockstep", 7),
+)
+
+
+OF_PRODUCERS = Counterexample(
+    machine=Idempotence(brokers=2, producers=1, batch_sizes=(1, 2), bounds=IdempotenceBounds(crashes=3)),
+    bug="kafka_6683",
+    actions=(Send(0, 2), Fetch(1)),
+    expected=Expected(Failure.INVARIANT, "ProducerStateMatchesLog"),
+    found=Found("cluster lockstep", 7),
+)
+OF_A_MOVE = Counterexample(
+    machine=Reassignment(initial_replicas=(1, 2), targets=((0, 1), (2,))),
+    bug=None,
+    actions=(StartReassignment((0, 1)),),
+    expected=Expected(Failure.DIFFERENCE, "controller.adding"),
+    found=Found("cluster lockstep"),
 )
 
 
@@ -52,6 +73,35 @@ def test_every_constant_survives(tmp_path: Path) -> None:
     line = save(SAMPLE, tmp_path / "sample.json")
     assert load(tmp_path / "sample.json") == SAMPLE
     assert line == f"tidegauge replay {tmp_path / 'sample.json'}"
+
+
+@pytest.mark.parametrize("counterexample", [OF_PRODUCERS, OF_A_MOVE], ids=["idempotence", "reassignment"])
+def test_so_do_those_of_other_machines(counterexample: Counterexample, tmp_path: Path) -> None:
+    save(counterexample, tmp_path / "other.json")
+    assert load(tmp_path / "other.json") == counterexample
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ('"kafka_6683"', '"kafka_1211"', "'kafka_1211', but of Idempotence the zoo has kafka_3197"),
+        ('"broker": 1', '"broker": 2', "action 2: Fetch names broker 2, but the machine has the brokers 0 to 1"),
+        ('"producer": 0,', '"producer": 1,', "action 1: Send names producer 1, .* the producers 0 to 0"),
+        ('"batch_sizes": [1, 2]', '"batch_sizes": [1, "2"]', "batch_sizes must be a list of whole numbers"),
+        ('"batch_sizes": [1, 2]', '"batch_sizes": []', "fit no initial state"),
+        ('"producers": 1,', '"producers": 1000000,', "producers=1000000: a machine has at least 1 and at most 16"),
+        ('"idempotent": true', '"idempotent": 1', "idempotent must be a bool"),
+        ('"crashes": 3', '"crashes": -3', "bounds must give whole numbers"),
+    ],
+)
+def test_a_producer_that_is_not_there_is_refused(old: str, new: str, told: str, tmp_path: Path) -> None:
+    path = tmp_path / "other.json"
+    save(OF_PRODUCERS, path)
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+    with pytest.raises(CounterexampleError, match=told):
+        load(path)
 
 
 def test_one_action_is_one_line(tmp_path: Path) -> None:
@@ -102,8 +152,8 @@ def proposed(*isr: list[int]) -> dict[str, Any]:
     ("edit", "told"),
     [
         (change("format", "tidegauge counterexample 9"), '"format" must be'),
-        (change("bug", "kafka_1"), "the zoo has kafka_1211"),
-        (change("bug", ["x"]), r"\"bug\" is \['x'\], but the zoo has"),
+        (change("bug", "kafka_1"), "of Replication the zoo has kafka_1211"),
+        (change("bug", ["x"]), r"\"bug\" is \['x'\], but of Replication the zoo has"),
         (change("replay", 7), '"replay" must be the command'),
         (change("colour", "blue"), r"unknown \['colour'\]"),
         (change("expected", {"kind": "feeling"}), "'invariant' or 'difference'"),
@@ -123,7 +173,7 @@ def proposed(*isr: list[int]) -> dict[str, Any]:
         (change("actions", [received(follower=9)]), "action 1: ReceiveFetchResponse names broker 9"),
         (change("actions", [received(leader=-1)]), "action 1: ReceiveFetchResponse names broker -1"),
         (change("actions", [proposed([0, -1], [7, 0])]), "action 1: ReceiveAlterPartition names broker 7"),
-        (change("machine", {"name": "Paxos", "constants": {}}), "must be Replication"),
+        (change("machine", {"name": "Paxos", "constants": {}}), "must be one of Replication, Reassignment"),
         (constant("brokers", -1), "constant brokers must be a int of at least 0, not -1"),
         (constant("acks", ["some"]), "constant acks must be a list of"),
         (constant("bounds", {"crashes": "many"}), "constant bounds must give whole numbers"),

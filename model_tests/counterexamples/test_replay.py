@@ -6,15 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from model_tests.harness.counterexample_machines import ALL_BUGS
 from model_tests.harness.counterexamples import FOLDER, load, replay_line
 from model_tests.harness.replay import Level, replay, replay_file
-from spec.bugs import BUGS
+from model_tests.harness.report.replayed import figure_of
+from spec.changes import narrate
 
 FILES = sorted(FOLDER.glob("*.json"))
 
 
 def test_every_bug_of_the_zoo_has_a_counterexample() -> None:
-    assert {load(path).bug for path in FILES} >= set(BUGS)
+    assert {load(path).bug for path in FILES} >= set(ALL_BUGS)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
@@ -34,6 +36,19 @@ def test_on_the_specification_the_expected_invariant_falls_in_the_last_step(path
     assert done.failure == counterexample.expected
     assert done.at == len(counterexample.actions), "a shortest counterexample has no action to spare"
     assert done.values, "the values that make the invariant false are told"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_its_steps_count_alike_in_words_in_the_list_and_in_the_diagram(path: Path) -> None:
+    """From 1, the initial state being number 0."""
+    counterexample = load(path)
+    (done,) = replay_file(path, "spec")
+    figure = figure_of(counterexample, done, replay_line(path))
+    assert [step.action for step in figure.steps[1:]] == [action.name for action in done.trace.actions]
+    told = [line for line in narrate(done.trace) if not line.startswith(" ")]
+    assert told[0] == "0. initial state"
+    assert told[done.at or 0].startswith(f"{done.at}. {figure.steps[-1].action}")
+    assert any(step.arrows for step in figure.steps)
 
 
 def test_there_is_no_other_level() -> None:

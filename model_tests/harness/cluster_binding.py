@@ -7,20 +7,28 @@ that between two actions nothing moves. Each action of the specification is made
 a frame is released, a broker's own action is triggered, a session lapses, a disk keeps so many bytes. Then everything
 runs until it rests, and the state is read back from the brokers' cores, logs and checkpoints and from the held frames.
 
-Three things cannot be read from the cluster and are remembered here: the log of a broker that is down or has not heard
-of the partition yet (its next `Log.open` is compared all the same), which answers a paused broker will never get, and
-what producers were told.
+It serves every machine that extends `Replication`: replica lists that change, log starts and clean stops are read like
+everything else, and are at rest where a machine knows none of them.
 
-Two things that the specification allows a cluster never does, so it is not asked to (`can_perform`): answers of a
-controller that is gone don't outlive its connections, and a truncation also syncs what it leaves, so that a crash can't
-lose that.
+Four things cannot be read from the cluster and are remembered here: what a broker that is down has on its disk (its
+next `Log.open` is compared all the same), which answers a paused broker will never get, what producers were told, and
+what the records below a log start were: those the specification lends, but for the epoch of the last one.
+
+Five things that the specification allows a cluster never does, so it is not asked to (`can_perform`):
+
+* answers of a controller that is gone don't outlive its connections;
+* a truncation also syncs what it leaves, and a flush writes log starts, so that a crash can't lose those;
+* without timers a broker that has pulled metadata acts on it at once;
+* a second answer to one fetch is not taken for the answer to the next, though that may be equal;
+* no fetch is sent to a stopped broker's new process while an answer of the former one is on its way, for it would go by
+  the connection that is ending.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextlib import AsyncExitStack
-from typing import Final
+from typing import Any, Final
 
 import attrs
 import trio
@@ -32,11 +40,13 @@ from impl.client.routes import Route
 from impl.cluster import Cluster
 from impl.controller.controller import Controller
 from impl.controller.records import MetadataRecord, PartitionRecord
-from impl.partition.messages import FollowerFetch
+from impl.partition.messages import UNKNOWN_BROKER_EPOCH, FollowerFetch
 from impl.partition.registration import PartitionRegistration
 from impl.ports.simulated_network import Frame
 from impl.server.broker import Broker
 from impl.server.partitions import Partition
+from impl.storage.checkpoints import LOG_START_OFFSET_CHECKPOINT, read_offsets
+from impl.storage.log import Log
 from impl.wire.channel import Channel, NoAnswerError, UnreachableError
 from model_tests.harness.deterministic import GuestRun
 from model_tests.harness.held_frames import HeldFrames, is_held, records_of
@@ -44,7 +54,10 @@ from model_tests.lockstep import abstraction
 from model_tests.lockstep.cores import CORRECT, Roles
 from spec import replication_state as spec
 from spec.machine import Action
+from spec.reassignment import Reassignment
 from spec.replication import Replication
+from spec.replication_actions import ReceiveFetchResponse, SendFetch
+from spec.replication_control import PullMetadata
 from spec.replication_faults import ControllerFailover, Crash
 
 TOPIC: Final = "records"
@@ -60,6 +73,10 @@ class Remembered:
     log: spec.Log = ()
     flushed: int = 0
     checkpoint: int = 0
+    log_start: int = 0
+    """As written down."""
+    note: int = UNKNOWN_BROKER_EPOCH
+    """The broker epoch in which its last process stopped cleanly, while none runs."""
     running: bool = True
     paused: bool = False
     cut: list[FollowerFetch] = attrs.field(factory=list)
@@ -71,13 +88,18 @@ class ClusterBinding:
 
     def __init__(self, machine: Replication, roles: Roles = CORRECT) -> None:
         self.machine = machine
+        self.lists = isinstance(machine, Reassignment)
+        """Whether the machine has replica lists; in the others every broker is a replica."""
+        (initial,) = machine.initial()
+        self._initial = initial.controller
         self.epochs = abstraction.Epochs()
         self.memory = [Remembered() for _ in range(machine.brokers)]
-        self.leaders: dict[int, int] = {0: machine.initial_leader}
+        self.leaders: dict[int, int] = {0: self._initial.leader}
         """Leader epoch -> the broker that followers of that epoch fetch from."""
         self.answered: dict[int, tuple[int, bool]] = {}
         """Value -> (leader epoch in which it was appended, whether it was acknowledged)."""
-        self.next_value = 0
+        self.surprises: list[str] = []
+        """Answers to operators that no action of the specification explains."""
         self._stack = AsyncExitStack()
         self.guest = GuestRun(SEED)
         self.guest.__enter__()
@@ -96,7 +118,7 @@ class ClusterBinding:
             timers=False,
             trace=False,
             replica_class=roles.replica,
-            controller_class=founding(roles.controller, machine),
+            controller_class=founding(roles.controller, self._initial),
         )
         await self._stack.enter_async_context(cluster)
         self._nursery = await self._stack.enter_async_context(trio.open_nursery())
@@ -106,7 +128,7 @@ class ClusterBinding:
                 "min.insync.replicas": machine.min_insync_replicas,
                 "unclean.leader.election.enable": machine.unclean_leader_election,
             },
-            assignments=[list(range(machine.brokers))],
+            assignments=[list(self._initial.replicas or range(machine.brokers))],
         )
         for broker in cluster.brokers:
             self.epochs.register(broker.id, broker.broker_epoch)
@@ -127,29 +149,37 @@ class ClusterBinding:
             self.guest.__exit__(None, None, None)
 
     def can_perform(self, action: Action, before: spec.State) -> bool:
+        if isinstance(action, PullMetadata):
+            return False
+        if isinstance(action, ReceiveFetchResponse) and action.response in self.frames.fetch_responses:
+            return self.frames.is_awaited(action.response)
+        if isinstance(action, SendFetch):
+            return not self.frames.is_ending(action.broker, before.replicas[action.broker].leader)
         if isinstance(action, ControllerFailover):
             return not before.network.alter_responses
         if isinstance(action, Crash):
             hosted = self.hosted(action.broker)
-            return hosted is None or action.kept >= hosted.log.flushed_end_offset
+            if hosted is None:
+                return True
+            written = before.replicas[action.broker].log_start_checkpoint
+            return action.kept >= hosted.log.flushed_end_offset and self._written_log_start(action.broker) <= written
         return True
 
     # --- the cluster as the specification sees it ------------------------------------------------------------------
 
     def abstraction(self, state: spec.State) -> spec.State:
         self.frames.sort_in(state, self.cluster.controller.controller.controller_epoch)
+        controller = abstraction.controller(
+            self.cluster.controller.controller, self.registration, self.machine.brokers, self.epochs
+        )
+        answered = ((value, epoch, done) for value, (epoch, done) in self.answered.items())
         return spec.State(
             replicas=tuple(self._replica(number, state.replicas[number]) for number in range(self.machine.brokers)),
-            controller=abstraction.controller(
-                self.cluster.controller.controller, self.registration, self.machine.brokers, self.epochs
+            controller=abstraction.with_lists(controller, self.registration) if self.lists else controller,
+            network=abstraction.network(
+                self.frames.fetches, self.frames.fetch_responses, self.frames.alters, self.frames.alter_responses
             ),
-            network=spec.Network(
-                tuple(sorted(self.frames.fetches)),
-                tuple(sorted(self.frames.fetch_responses)),
-                tuple(sorted(self.frames.alters)),
-                tuple(sorted(self.frames.alter_responses)),
-            ),
-            history=attrs.evolve(state.history, acknowledged=self._acknowledged(state.history)),
+            history=attrs.evolve(state.history, acknowledged=abstraction.acknowledged(answered, state.history)),
             spent=state.spent,
         )
 
@@ -166,23 +196,37 @@ class ClusterBinding:
     def broker(self, number: int) -> Broker:
         return self.cluster.broker(number)
 
+    def _written_log_start(self, number: int) -> int:
+        """What the checkpoint on the disk says."""
+        broker = self.broker(number)
+        directory = broker.partitions.directories.where(TOPIC, PARTITION)
+        assert directory is not None, "no disk fails here"
+        offsets = read_offsets(broker.disk, directory.path, LOG_START_OFFSET_CHECKPOINT)
+        return offsets.get((TOPIC, PARTITION), 0)
+
     def _replica(self, number: int, beside: spec.Replica) -> spec.Replica:
-        memory, broker, hosted = self.memory[number], self.broker(number), self.hosted(number)
-        if hosted is None:
+        memory, hosted = self.memory[number], self.hosted(number)
+        if not memory.running:
             return spec.Replica(
-                running=memory.running,
-                paused=memory.paused,
-                broker_epoch=self.epochs.number(number, broker.broker_epoch) if memory.running else spec.NONE,
+                running=False,
                 log=memory.log,
                 flushed=memory.flushed,
-                high_watermark=min(memory.checkpoint, len(memory.log)) if memory.running else 0,
                 checkpoint=memory.checkpoint,
+                stopped_cleanly_in=self.epochs.number(number, memory.note),
+                log_start=memory.log_start,
+                log_start_checkpoint=memory.log_start,
             )
+        broker = self.broker(number)
+        if hosted is None:
+            memory.log, memory.flushed, memory.checkpoint, memory.log_start = (), 0, 0, 0
+            return self._absent(number, beside)
         replica, log = hosted.replica, hosted.log
-        memory.log = records_of(log.read(0, log.size + 1)) if log.log_end_offset else ()
+        memory.log = (*ghosts(log, beside), *stored(log))
         flushed = log.flushed_end_offset
         memory.flushed = beside.flushed if beside.flushed <= flushed else flushed
         memory.checkpoint = broker.partitions.checkpointed_high_watermarks.get((TOPIC, PARTITION), 0)
+        if log.log_start_is_durable:
+            memory.log_start = log.log_start_offset
         return spec.Replica(
             paused=memory.paused,
             broker_epoch=self.epochs.number(number, broker.broker_epoch),
@@ -199,6 +243,30 @@ class ClusterBinding:
             remote=abstraction.remote_replicas(replica, self.machine.brokers, self.epochs),
             pending_isr=abstraction.ids(replica.pending_isr),
             outstanding=tuple(sorted(self._outstanding(hosted, memory))),
+            replicas=replica.replicas if self.lists else (),
+            stopped_cleanly_in=self.epochs.number(number, broker.stopped_cleanly_in),
+            log_start=log.log_start_offset,
+            log_start_checkpoint=memory.log_start,
+        )
+
+    def _absent(self, number: int, beside: spec.Replica) -> spec.Replica:
+        """A broker without a replica: what it was told, and the answers that it never had a replica to wait for."""
+        broker = self.broker(number)
+        image = broker.metadata.image
+        told = image.partition(TOPIC, PARTITION)
+        absent = spec.Replica(
+            paused=self.memory[number].paused,
+            broker_epoch=self.epochs.number(number, broker.broker_epoch),
+            stopped_cleanly_in=self.epochs.number(number, broker.stopped_cleanly_in),
+        )
+        if told is None:
+            return absent
+        return attrs.evolve(
+            absent,
+            controller_epoch=image.controller_epoch,
+            leader_epoch=told.leader_epoch,
+            partition_epoch=told.partition_epoch,
+            replicas=told.replicas,
         )
 
     def _outstanding(self, hosted: Partition, memory: Remembered) -> Iterable[spec.FetchRequest]:
@@ -209,25 +277,26 @@ class ClusterBinding:
             else:
                 yield abstraction.fetch_request(fetch, self.leaders[fetch.leader_epoch], self.epochs)
 
-    def _acknowledged(self, history: spec.History) -> tuple[int, ...]:
-        """As on the cores: no account is taken of leaders that an unclean election has overtaken."""
-        return tuple(
-            sorted(
-                value
-                for value, (leader_epoch, acknowledged) in self.answered.items()
-                if acknowledged and (leader_epoch >= history.superseded_epoch or value in history.acknowledged)
-            )
-        )
-
     # --- what actions are made of ----------------------------------------------------------------------------------
 
-    def note_cut(self, follower: int, leader: int) -> None:
-        """The connection on which a broker fetches from `leader` breaks; one that stands still doesn't know."""
+    def note_cut(self, follower: int, leader: int, *, but: Collection[spec.FetchRequest] = ()) -> None:
+        """The connection on which a broker fetches from `leader` breaks; one that stands still doesn't know.
+
+        `but` are fetches whose answers arrive all the same.
+        """
         memory, hosted = self.memory[follower], self.hosted(follower)
         if hosted is not None and memory.paused:
             memory.cut += [
-                f for f in hosted.outstanding if f not in memory.cut and self.leaders[f.leader_epoch] == leader
+                fetch
+                for fetch in hosted.outstanding
+                if fetch not in memory.cut
+                and self.leaders[fetch.leader_epoch] == leader
+                and abstraction.fetch_request(fetch, leader, self.epochs) not in but
             ]
+
+    def start_soon(self, task: Callable[..., Awaitable[None]], *args: Any) -> None:
+        """Run a client's task for as long as it takes."""
+        self._nursery.start_soon(task, *args)
 
     async def release_and_lose_the_answer(self, frame: Frame) -> None:
         """Deliver a fetch, and drop what comes back."""
@@ -240,7 +309,7 @@ class ClusterBinding:
 
     def produce(self, broker: int, value: int, acks: int) -> None:
         """A producer sends one record to this broker, leader or not, and notes what it is told."""
-        self._nursery.start_soon(self._produce, self.broker(broker), value, acks)
+        self.start_soon(self._produce, self.broker(broker), value, acks)
 
     async def _produce(self, broker: Broker, value: int, acks: int) -> None:
         leader_epoch = self.cluster.replica(broker.id, TOPIC, PARTITION).leader_epoch
@@ -262,14 +331,27 @@ class ClusterBinding:
             nursery.cancel_scope.cancel()
 
 
-def founding(controller: type[Controller], machine: Replication) -> type[Controller]:
+def stored(log: Log) -> tuple[spec.Record, ...]:
+    """The records that a log has."""
+    return records_of(log.read(log.log_start_offset, log.size + 1)) if log.log_end_offset > log.log_start_offset else ()
+
+
+def ghosts(log: Log, beside: spec.Replica) -> tuple[spec.Record, ...]:
+    """The records that a log starts after: the epoch of the last one is known, the rest is lent."""
+    start = log.log_start_offset
+    lent = beside.log[:start]
+    if len(lent) < start or not start:
+        return lent
+    return (*lent[:-1], attrs.evolve(lent[-1], epoch=log.log_start_epoch))
+
+
+def founding(controller: type[Controller], initial: spec.Controller) -> type[Controller]:
     """The controller, but that the partition begins as the machine says and not as placement has it."""
-    isr = machine.initial_isr or tuple(range(machine.brokers))
 
     class Founding(controller):  # type: ignore[valid-type, misc]
         def _write(self, record: MetadataRecord) -> None:
             if isinstance(record, PartitionRecord):
-                record = attrs.evolve(record, leader=machine.initial_leader, isr=isr)
+                record = attrs.evolve(record, leader=initial.leader, isr=initial.isr)
             super()._write(record)
 
     return Founding

@@ -9,13 +9,18 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
+from impl.partition.messages import UNKNOWN_BROKER_EPOCH
 from model_tests.harness.cluster_binding import PARTITION, RECORD_SIZE, TOPIC, ClusterBinding
-from model_tests.harness.lockstep import Bind
+from model_tests.harness.cluster_changes import CHANGES
+from model_tests.harness.held_frames import limited
+from model_tests.harness.idempotent_cluster import IdempotentCluster
+from model_tests.harness.lockstep import Bind, Binding
 from model_tests.lockstep.cores import CORRECT, Roles
 from spec import replication_actions as protocol
 from spec import replication_control as control
 from spec import replication_faults as faults
-from spec.machine import Action
+from spec.idempotence import Idempotence
+from spec.machine import Action, Machine
 from spec.replication_state import State
 
 # --- produce and fetch ---------------------------------------------------------------------------------------------
@@ -35,8 +40,7 @@ async def receive_fetch(binding: ClusterBinding, action: protocol.ReceiveFetch, 
     frame = binding.frames.fetches[action.request]
     if action.duplicate:
         frame = binding.cluster.network.duplicate(frame)
-    binding.frames.limit(frame, action.records, RECORD_SIZE)
-    binding.cluster.network.release(frame)
+    binding.cluster.network.release(limited(frame, action.records * RECORD_SIZE))
 
 
 async def hold_fetch(binding: ClusterBinding, action: protocol.HoldFetch, before: State) -> None:
@@ -125,9 +129,10 @@ async def crash(binding: ClusterBinding, action: faults.Crash, before: State) ->
     dead = binding.memory[action.broker]
     for number in range(binding.machine.brokers):
         binding.note_cut(number, action.broker)
-    await binding.cluster.crash(action.broker, keep={(TOPIC, PARTITION): action.kept})
+    kept = {(TOPIC, PARTITION): action.kept} if binding.hosted(action.broker) is not None else {}
+    await binding.cluster.crash(action.broker, keep=kept)
     dead.log, dead.flushed = dead.log[: action.kept], action.kept
-    dead.running, dead.paused = False, False
+    dead.running, dead.paused, dead.note = False, False, UNKNOWN_BROKER_EPOCH
     dead.cut.clear()
 
 
@@ -190,6 +195,7 @@ PERFORM: Final[Mapping[type[Action], Callable[[ClusterBinding, Any, State], Awai
     faults.Resume: resume,
     faults.Disconnect: disconnect,
     faults.DisconnectController: disconnect_controller,
+    **CHANGES,
 }
 
 
@@ -199,8 +205,17 @@ class DrivenCluster(ClusterBinding):
     def perform(self, action: Action, before: State) -> None:
         """Make it happen, and let everything come to rest. Raises whatever a broker raises."""
         self.guest.call(PERFORM[type(action)], self, action, before)
+        if self.surprises:
+            raise AssertionError("; ".join(self.surprises))
+
+
+def driven_cluster(machine: Machine[Any], roles: Roles = CORRECT) -> Binding:
+    """The cluster that takes the machine's actions, with the classes that play each part."""
+    if isinstance(machine, Idempotence):
+        return IdempotentCluster(machine, roles)
+    return DrivenCluster(machine, roles)  # type: ignore[arg-type]
 
 
 def bind_cluster(roles: Roles = CORRECT) -> Bind:
-    """What makes the binding for a machine, with the classes that play replica and controller."""
-    return lambda machine: DrivenCluster(machine, roles)
+    """What makes the binding for a machine, with the classes that play each part."""
+    return lambda machine: driven_cluster(machine, roles)

@@ -4,7 +4,7 @@ A file is JSON that a person can read and edit, one action a line:
 
     {
       "format": "tidegauge counterexample 1",
-      "machine": {"name": "Replication", "constants": {…}},
+      "machine": {"name": counterexample.machine.name, "constants": {…}},
       "bug": "kafka_18991",
       "expected": {"kind": "invariant", "name": "ConsistentRead"},
       "found": {"by": "explorer", "seed": null},
@@ -14,26 +14,24 @@ A file is JSON that a person can read and edit, one action a line:
       ]
     }
 
-The machine is the correct one; `bug` names the entry of the zoo with which it goes wrong, null when it is the
-implementation itself that does. `expected` is the invariant that falls on the specification, or the field in which the
-implementation differs from it. Values are written as in `spec.codec`.
+The machine is one of `counterexample_machines.MACHINES`, and the correct one; `bug` names the entry of the zoo with
+which it goes wrong, null when it is the implementation itself that does. `expected` is the invariant that falls on the
+specification, or the field in which the implementation differs from it. Values are written as in `spec.codec`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
 import attrs
 
-from spec.bugs import BUGS
+from model_tests.harness.counterexample_machines import AnyMachine, bugs_of, machine_of, strangers, with_bug
 from spec.codec import Codec, constants, encode
 from spec.machine import Action
-from spec.replication import Bounds, Replication
-from spec.replication_state import Acks, named_brokers
 
 FORMAT = "tidegauge counterexample 1"
 FOLDER = Path(__file__).resolve().parent.parent / "counterexamples"
@@ -78,18 +76,16 @@ class Found:
 class Counterexample:
     """A list of actions from the machine's initial state, and what comes of it."""
 
-    machine: Replication
+    machine: AnyMachine
     """The correct machine: it knows no bug."""
     bug: str | None
     actions: tuple[Action, ...]
     expected: Expected
     found: Found
 
-    def buggy_machine(self) -> Replication:
+    def buggy_machine(self) -> AnyMachine:
         """The same model with the bug; the correct one when there is none."""
-        if self.bug is None:
-            return self.machine
-        return BUGS[self.bug].buggy(**attrs.asdict(self.machine, recurse=False))
+        return self.machine if self.bug is None else with_bug(self.machine, self.bug)
 
 
 def replay_line(path: Path) -> str:
@@ -113,7 +109,7 @@ def dumps(counterexample: Counterexample, replay: str) -> str:
     expected, found = counterexample.expected, counterexample.found
     head: dict[str, Any] = {
         "format": FORMAT,
-        "machine": {"name": "Replication", "constants": constants(counterexample.machine)},
+        "machine": {"name": counterexample.machine.name, "constants": constants(counterexample.machine)},
         "bug": counterexample.bug,
         "expected": {"kind": expected.kind.value, "name": expected.name},
         "found": {"by": found.by, "seed": found.seed},
@@ -165,10 +161,13 @@ def _counterexample(data: Any) -> Counterexample:
     if data.keys() != _FIELDS:
         missing, unknown = sorted(_FIELDS - data.keys()), sorted(data.keys() - _FIELDS)
         raise CounterexampleError(f"has the wrong fields: missing {missing}, unknown {unknown}")
-    machine = _machine(data["machine"])
-    bug = data["bug"]
-    if bug is not None and (not isinstance(bug, str) or bug not in BUGS):
-        raise CounterexampleError(f'"bug" is {bug!r}, but the zoo has {", ".join(BUGS)}, and null is none of them')
+    machine = machine_of(data["machine"])
+    bug, known = data["bug"], bugs_of(machine)
+    if bug is not None and (not isinstance(bug, str) or bug not in known):
+        zoo = ", ".join(known) or "nothing"
+        raise CounterexampleError(
+            f'"bug" is {bug!r}, but of {machine.name} the zoo has {zoo}, and null is none of them'
+        )
     if not isinstance(data["replay"], str):
         raise CounterexampleError(f'"replay" must be the command that replays the file, not {data["replay"]!r}')
     if not isinstance(data["actions"], list):
@@ -182,7 +181,7 @@ def _counterexample(data: Any) -> Counterexample:
     )
 
 
-def _actions(machine: Replication, data: Sequence[Any]) -> list[Action]:
+def _actions(machine: AnyMachine, data: Sequence[Any]) -> list[Action]:
     codec = Codec(machine)
     actions: list[Action] = []
     for number, item in enumerate(data, start=1):
@@ -190,17 +189,13 @@ def _actions(machine: Replication, data: Sequence[Any]) -> list[Action]:
             action = codec.action(item)
         except (ValueError, TypeError) as error:
             raise CounterexampleError(f"action {number}: {error}") from None
-        strangers = [broker for broker in named_brokers(action) if not 0 <= broker < machine.brokers]
-        if strangers:
-            raise CounterexampleError(
-                f"action {number}: {action.name} names broker {strangers[0]}, "
-                f"but the machine has the brokers 0 to {machine.brokers - 1}"
-            )
+        for stranger in strangers(machine, action):
+            raise CounterexampleError(f"action {number}: {action.name} {stranger}")
         actions.append(action)
     return actions
 
 
-def _expected(machine: Replication, data: Any) -> Expected:
+def _expected(machine: AnyMachine, data: Any) -> Expected:
     kinds = [kind.value for kind in Failure]
     if not _has_fields(data, "kind", "name") or data["kind"] not in kinds or not isinstance(data["name"], str):
         told = " or ".join(map(repr, kinds))
@@ -224,51 +219,3 @@ def _found(data: Any) -> Found:
 
 def _has_fields(data: Any, *names: str) -> bool:
     return isinstance(data, dict) and data.keys() == set(names)
-
-
-def _machine(data: Any) -> Replication:
-    if (
-        not _has_fields(data, "name", "constants")
-        or data["name"] != "Replication"
-        or not isinstance(data["constants"], dict)
-    ):
-        raise CounterexampleError(f'"machine" must be Replication with its constants, not {data!r}')
-    known = {field.name for field in attrs.fields(Replication)}
-    if unknown := sorted(data["constants"].keys() - known):
-        raise CounterexampleError(f"the machine has no constants {unknown}; it has {sorted(known)}")
-    machine = Replication(**{name: _constant(name, value) for name, value in data["constants"].items()})
-    try:
-        list(machine.initial())
-    except ValueError as error:
-        raise CounterexampleError(f"the machine's constants fit no initial state: {error}") from None
-    return machine
-
-
-def _constant(name: str, data: Any) -> Any:
-    if name == "bounds":
-        return _bounds(data)
-    if name == "acks":
-        wanted = {f"Acks.{member.name}": member for member in Acks}
-        try:
-            return tuple(wanted[item["enum"]] for item in data)
-        except (KeyError, TypeError):
-            raise CounterexampleError(f"the constant acks must be a list of {sorted(wanted)}, not {data!r}") from None
-    if name == "initial_isr":
-        if not isinstance(data, list) or not all(type(broker) is int for broker in data):
-            raise CounterexampleError(f"the constant initial_isr must be a list of broker ids, not {data!r}")
-        return tuple(data)
-    kind: Any = type(attrs.fields_dict(Replication)[name].default)
-    if type(data) is not kind or data < 0:
-        raise CounterexampleError(f"the constant {name} must be a {kind.__name__} of at least 0, not {data!r}")
-    return data
-
-
-def _bounds(data: Any) -> Bounds:
-    known = {field.name for field in attrs.fields(Bounds)}
-    values: Mapping[str, Any] = {k: v for k, v in data.items() if k != "@"} if isinstance(data, dict) else {}
-    numbers = all(type(value) is int and value >= 0 for value in values.values())
-    if not values or not values.keys() <= known or not numbers:
-        raise CounterexampleError(
-            f"the constant bounds must give whole numbers of at least 0 for {sorted(known)}, not {data!r}"
-        )
-    return Bounds(**values)

@@ -66,6 +66,8 @@ class HeldFrames:
     fetch_responses: dict[spec.FetchResponse, Frame] = attrs.field(factory=dict)
     alters: dict[spec.AlterPartitionRequest, Frame] = attrs.field(factory=dict)
     alter_responses: dict[spec.AlterPartitionResponse, Frame] = attrs.field(factory=dict)
+    _latest: dict[spec.FetchRequest, tuple[int, int]] = attrs.field(factory=dict)
+    """Of equal fetches, the (connection, correlation id) of the one that was sent last."""
     _asked: dict[tuple[int, int], Any] = attrs.field(factory=dict)
     """(connection, correlation id) -> the request: a fetch as the specification's, a proposal as the core's."""
     _proposed_to: dict[int, int] = attrs.field(factory=dict)
@@ -86,6 +88,8 @@ class HeldFrames:
         place = frame.connection_id, frame.correlation_id
         if frame.is_request and frame.api_key == ApiKey.FETCH:
             request = self._fetch(frame)
+            if place not in self._asked:
+                self._latest[request] = place
             self._asked[place] = request
             self._keep(self.fetches, request, frame)
         elif frame.is_request:
@@ -96,7 +100,7 @@ class HeldFrames:
         elif frame.api_key == ApiKey.FETCH:
             asked = self._asked[place]
             if asked in state.replicas[asked.follower].outstanding:
-                self._keep(self.fetch_responses, self._fetch_response(asked, frame), frame)
+                self._keep(self.fetch_responses, self._fetch_response(asked, frame, state), frame)
             else:
                 self.network.drop(frame)
         else:
@@ -113,20 +117,13 @@ class HeldFrames:
         assert asked.follower is not None, "only followers' fetches are held"
         return abstraction.fetch_request(asked.follower, broker_id(frame.destination), self.epochs)
 
-    def _fetch_response(self, request: spec.FetchRequest, frame: Frame) -> spec.FetchResponse:
+    def _fetch_response(self, request: spec.FetchRequest, frame: Frame, state: spec.State) -> spec.FetchResponse:
+        """What the records below a log start were no answer says: the specification lends it."""
         (answer,) = answered_partitions(_as_any(frame.message)).values()
         if answer.error in NEVER_HEARD_OF_IT:
             return spec.FetchResponse(request, spec.Error.UNKNOWN_LEADER_EPOCH)
-        if answer.error is not ErrorCode.none:
-            return spec.FetchResponse(request, abstraction.error(answer.error))
-        diverging = answer.diverging_epoch
-        return spec.FetchResponse(
-            request,
-            records=records_of(in_memory(answer.records)),
-            high_watermark=answer.high_watermark,
-            diverging_epoch=spec.NONE if diverging is None else diverging.epoch,
-            diverging_end_offset=spec.NONE if diverging is None else diverging.end_offset,
-        )
+        records = records_of(in_memory(answer.records)) if answer.error is ErrorCode.none else ()
+        return abstraction.fetch_response(request, answer, records, state.replicas[request.leader].log)
 
     def _proposal(self, frame: Frame) -> AlterPartitionRequest:
         message = _as_any(frame.message)
@@ -161,12 +158,18 @@ class HeldFrames:
                 return lent
         return refused
 
-    def limit(self, frame: Frame, records: int, record_size: int) -> None:
-        """Let a held fetch ask for at most so many records of this size."""
-        request = decode_request(memoryview(frame.data)[4:])
-        message = _as_any(request.message)
-        message.topics[0].partitions[0].max_bytes = records * record_size
-        frame.data = encode_request(message, frame.correlation_id, request.client_id)
+    def is_awaited(self, response: spec.FetchResponse) -> bool:
+        """Whether an answer is that to the latest of equal fetches, and not a second one to an earlier fetch."""
+        frame = self.fetch_responses[response]
+        return self._latest[response.request] == (frame.connection_id, frame.correlation_id)
+
+    def is_ending(self, follower: int, leader: int) -> bool:
+        """Whether an answer is on its way whose sender has closed the connection behind it."""
+        link = f"{BROKER}{leader}", f"{BROKER}{follower}"
+        return any(
+            (frame.source, frame.destination) == link and frame.end.connection.server.closed
+            for frame in self.fetch_responses.values()
+        )
 
     def cut(self, frames: Iterable[Frame]) -> None:
         """Break the connections on which these frames travel; what is on them is lost."""
@@ -175,6 +178,15 @@ class HeldFrames:
                 self.network.lose_frames_to(end)
                 end.forget_unread()
                 end.end_of_stream()
+
+
+def limited(frame: Frame, max_bytes: int) -> Frame:
+    """A held fetch, which asks for at most so many bytes."""
+    request = decode_request(memoryview(frame.data)[4:])
+    message = _as_any(request.message)
+    message.topics[0].partitions[0].max_bytes = max_bytes
+    frame.data = encode_request(message, frame.correlation_id, request.client_id)
+    return frame
 
 
 def _forget(messages: dict[Any, Frame], present: dict[int, Frame]) -> None:

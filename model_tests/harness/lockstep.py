@@ -2,11 +2,12 @@
 
 Theory of operation
 -------------------
-A `Binding` makes some implementation (bare cores, a trio cluster) perform actions of `spec.replication`, and reads its
-state back as a state of the specification. `Lockstep` keeps a specification state beside it. An action that isn't
-enabled in the specification is skipped on both sides, so any list of actions means something and any sub-list of it as
-well; an enabled one is performed on both, and then every field must agree: replicas, controller, messages on their
-way, and which producers were answered. Only the specification's own book-keeping for its invariants has no counterpart.
+A `Binding` makes some implementation (bare cores, a trio cluster) perform actions of a machine of the specification
+(`spec.replication` and what extends it, `spec.idempotence`), and reads its state back as a state of that machine.
+`Lockstep` keeps a specification state beside it. An action that isn't enabled in the specification is skipped on both
+sides, so any list of actions means something and any sub-list of it as well; an enabled one is performed on both, and
+then every field must agree: replicas, controller, messages on their way, and which producers were answered. Only the
+specification's own book-keeping for its invariants has no counterpart.
 
 Comparing states finds a bug at the step where it acts, long before an invariant falls.
 """
@@ -14,16 +15,16 @@ Comparing states finds a bug at the step where it acts, long before an invariant
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol, runtime_checkable
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from model_tests.harness.observed import UNBOUNDED
 from spec import replication_actions as protocol
 from spec import replication_control as control
 from spec import replication_faults as faults
 from spec.changes import Change, changes, plain
-from spec.machine import Action, NotEnabled
+from spec.machine import Action, Machine, NotEnabled
 from spec.replication import Replication
-from spec.replication_state import Acks, State
+from spec.replication_state import Acks
 
 BROKERS = 3
 RECORDS = 40
@@ -33,17 +34,17 @@ RECORDS = 40
 class Binding(Protocol):
     """An implementation that can be told what to do next, one action of the specification at a time."""
 
-    def perform(self, action: Action, before: State) -> None:
+    def perform(self, action: Any, before: Any) -> None:
         """Do what the specification does in `action`, which is enabled in its state `before`."""
 
-    def abstraction(self, state: State) -> State:
+    def abstraction(self, state: Any) -> Any:
         """The implementation's state in the specification's terms; `state` lends what only the prover has."""
 
     def close(self) -> None:
         """Stop, and give everything back."""
 
 
-Bind = Callable[[Replication], Binding]
+Bind = Callable[[Any], Binding]
 """Makes an implementation with a machine's constants, in the machine's initial state."""
 
 
@@ -51,8 +52,16 @@ Bind = Callable[[Replication], Binding]
 class Selective(Protocol):
     """A binding that cannot make everything happen that the specification allows."""
 
-    def can_perform(self, action: Action, before: State) -> bool:
+    def can_perform(self, action: Any, before: Any) -> bool:
         """Whether this implementation ever does that in a state like its present one; if not, it is not asked to."""
+
+
+@runtime_checkable
+class Choosing(Protocol):
+    """A binding that decides something itself, which no state shows."""
+
+    def differences(self, state: Any) -> Iterable[Change]:
+        """Where it would decide otherwise than the specification in its state `state`."""
 
 
 class Difference(AssertionError):  # noqa: N818 - a finding
@@ -94,21 +103,25 @@ def large_machine(
     )
 
 
-class Lockstep:
+M = TypeVar("M", bound=Machine[Any])
+
+
+class Lockstep(Generic[M]):
     """A specification state, an implementation, and the actions that both have taken."""
 
-    def __init__(self, machine: Replication, binding: Binding) -> None:
+    def __init__(self, machine: M, binding: Binding) -> None:
         """Raises Difference when they differ to begin with."""
         self.machine = machine
         self.binding = binding
-        self.state = next(iter(machine.initial()))
+        self.state: Any = next(iter(machine.initial()))
         self.actions: list[Action] = []
         self._selective = binding if isinstance(binding, Selective) else None
+        self._choosing = binding if isinstance(binding, Choosing) else None
         self._compare(None, binding.abstraction(self.state))
 
     def perform(self, action: Action) -> bool:
         """Take `action` on both sides and compare; False if it is not enabled. Raises Difference."""
-        if self._selective is not None and not self._selective.can_perform(action, self.state):
+        if not self._can_perform(action):
             return False
         try:
             after = self.machine.step(self.state, action)
@@ -124,15 +137,24 @@ class Lockstep:
         self._compare(action, actual)
         return True
 
-    def is_enabled(self, action: protocol.ReplicationAction) -> bool:
-        return not action.guard(self.machine, self.state)
+    def is_enabled(self, action: Any) -> bool:
+        return not action.guard(self.machine, self.state) and self._can_perform(action)
 
-    def _compare(self, action: Action | None, actual: State) -> None:
+    def _can_perform(self, action: Action) -> bool:
+        return self._selective is None or self._selective.can_perform(action, self.state)
+
+    def close(self) -> None:
+        """Stop the implementation."""
+        self.binding.close()
+
+    def _compare(self, action: Action | None, actual: Any) -> None:
         if actual != self.state:
             raise Difference(action, tuple(changes(self.state, actual)))
+        if self._choosing is not None and (found := tuple(self._choosing.differences(self.state))):
+            raise Difference(action, found)
 
 
-def calm_round(lockstep: Lockstep) -> Iterator[Action]:
+def calm_round(lockstep: Lockstep[Replication]) -> Iterator[Action]:
     """All that heals happens, every follower fetches and all messages arrive: what a quiet second does to a cluster.
 
     Yields the actions to perform, each chosen in the state that the former ones led to.
@@ -147,14 +169,14 @@ def calm_round(lockstep: Lockstep) -> Iterator[Action]:
     yield from fetch_round(lockstep)
 
 
-def fetch_round(lockstep: Lockstep) -> Iterator[Action]:
+def fetch_round(lockstep: Lockstep[Replication]) -> Iterator[Action]:
     """Every follower fetches once and all messages arrive; who is fenced or knows old metadata stays so."""
     for broker in range(lockstep.machine.brokers):
         yield protocol.SendFetch(broker)
     yield from arrivals(lockstep)
 
 
-def one_fetch(lockstep: Lockstep, follower: int) -> Iterator[Action]:
+def one_fetch(lockstep: Lockstep[Replication], follower: int) -> Iterator[Action]:
     """One follower fetches and gets its answer."""
     yield protocol.SendFetch(follower)
     for fetch in [m for m in lockstep.state.network.fetches if m.follower == follower]:
@@ -163,20 +185,20 @@ def one_fetch(lockstep: Lockstep, follower: int) -> Iterator[Action]:
         yield protocol.ReceiveFetchResponse(response)
 
 
-def long_poll(lockstep: Lockstep, follower: int) -> Iterator[Action]:
+def long_poll(lockstep: Lockstep[Replication], follower: int) -> Iterator[Action]:
     """One follower fetches, and its leader holds the fetch."""
     yield protocol.SendFetch(follower)
     for fetch in [m for m in lockstep.state.network.fetches if m.follower == follower]:
         yield protocol.HoldFetch(fetch)
 
 
-def lost_proposal(lockstep: Lockstep, leader: int) -> Iterator[Action]:
+def lost_proposal(lockstep: Lockstep[Replication], leader: int) -> Iterator[Action]:
     """A leader's ISR proposal is lost on its way, and made again."""
     yield faults.DisconnectController(leader)
     yield control.RetryAlterPartition(leader)
 
 
-def leaderless(lockstep: Lockstep) -> Iterator[Action]:
+def leaderless(lockstep: Lockstep[Replication]) -> Iterator[Action]:
     """Everyone in sync lapses, the last one too; those that were not come back, and can only be elected uncleanly."""
     for _ in range(2 * lockstep.machine.brokers):
         if lockstep.state.controller.isr:
@@ -186,13 +208,13 @@ def leaderless(lockstep: Lockstep) -> Iterator[Action]:
             yield faults.Unfence(broker)
 
 
-def arrivals(lockstep: Lockstep) -> Iterator[Action]:
+def arrivals(lockstep: Lockstep[Replication]) -> Iterator[Action]:
     """Every message that is on its way arrives, and so do the answers to it."""
     while action := next(_deliverable(lockstep), None):
         yield action
 
 
-def _deliverable(lockstep: Lockstep) -> Iterator[Action]:
+def _deliverable(lockstep: Lockstep[Replication]) -> Iterator[Action]:
     network, everything = lockstep.state.network, lockstep.machine.max_records
     candidates: Iterable[protocol.ReplicationAction] = (
         *(control.ReceiveAlterPartition(m) for m in network.alters),

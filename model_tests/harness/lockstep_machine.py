@@ -9,7 +9,7 @@ Hypothesis shrink its choices, and comes as a counterexample that can be saved a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any, ClassVar
 
@@ -33,7 +33,7 @@ from model_tests.harness.lockstep import (
     lost_proposal,
     one_fetch,
 )
-from model_tests.harness.minimise import minimised
+from model_tests.harness.shrinking import shrunk
 from spec import replication_actions as protocol
 from spec import replication_control as control
 from spec import replication_faults as faults
@@ -61,7 +61,7 @@ class LockstepMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.lockstep: Lockstep | None = None
+        self.lockstep: Lockstep[Replication] | None = None
 
     @initialize(min_insync_replicas=st.integers(1, 2), unclean=st.booleans())
     def create_partition(self, min_insync_replicas: int, unclean: bool) -> None:
@@ -84,7 +84,7 @@ class LockstepMachine(RuleBasedStateMachine):
     def leaderless(self) -> None:
         self.perform_all(leaderless)
 
-    def perform_all(self, macro: Callable[[Lockstep], Iterator[Action]]) -> None:
+    def perform_all(self, macro: Callable[[Lockstep[Replication]], Iterator[Action]]) -> None:
         if self.lockstep is not None:
             for action in macro(self.lockstep):
                 self.perform(action)
@@ -104,7 +104,7 @@ class LockstepMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         if self.lockstep is not None:
-            self.lockstep.binding.close()
+            self.lockstep.close()
 
 
 Choice = Callable[..., protocol.ReplicationAction | None]
@@ -160,7 +160,7 @@ def _add_rules_of(broker: int) -> None:
     _add_macro("lost_proposal", lost_proposal, broker, faults.DisconnectController(broker))
 
 
-Macro = Callable[[Lockstep, int], Iterator[Action]]
+Macro = Callable[[Lockstep[Replication], int], Iterator[Action]]
 
 
 def _add_macro(name: str, macro: Macro, broker: int, first: protocol.ReplicationAction) -> None:
@@ -298,27 +298,3 @@ def drive(
     expected = Expected(Failure.DIFFERENCE, difference.path)
     counterexample = Counterexample(machine, bug, shortest, expected, Found(name, seed))
     return LockstepRun(tally.examples, tally.actions, counterexample, str(difference), tally.walks_to_failure)
-
-
-def shrunk(
-    bind: Bind, machine: Replication, actions: Sequence[Action], attempts: int = 600
-) -> tuple[tuple[Action, ...], Difference]:
-    """The shortest list found on which the two still differ, and the difference. Raises ValueError if they don't."""
-    shortest = minimised(actions, lambda shorter: difference_of(bind, machine, shorter) is not None, attempts=attempts)
-    difference = difference_of(bind, machine, shortest)
-    assert difference is not None, "the judge was asked before"
-    return shortest, difference
-
-
-def difference_of(bind: Bind, machine: Replication, actions: Iterable[Action]) -> Difference | None:
-    """The first difference when `actions` are performed; None when there is none."""
-    binding = bind(machine)
-    try:
-        lockstep = Lockstep(machine, binding)
-        for action in actions:
-            lockstep.perform(action)
-    except Difference as difference:
-        return difference
-    finally:
-        binding.close()
-    return None

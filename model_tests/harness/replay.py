@@ -16,14 +16,13 @@ from typing import Any
 import attrs
 
 from model_tests.bugs import BUGS
+from model_tests.bugs.idempotence import IDEMPOTENCE_BUGS
 from model_tests.harness.cluster_steps import bind_cluster
 from model_tests.harness.cores_binding import bind_cores
 from model_tests.harness.counterexamples import Counterexample, Expected, Failure, load
 from model_tests.harness.lockstep import Binding, Difference, Lockstep
 from model_tests.lockstep.cores import CORRECT, Roles
-from spec.machine import Action
-from spec.replication import Replication
-from spec.replication_state import State
+from spec.machine import Action, Machine
 from spec.traces import Step, Trace, fallen, fallen_step
 from spec.traces import replay as replay_on_machine
 
@@ -43,7 +42,7 @@ class Replayed:
     level: Level
     bug: str | None
     """The bug that was switched on."""
-    trace: Trace[State]
+    trace: Trace[Any]
     """The specification's states, one a step: with the bug at the level of the specification, else without."""
     failure: Expected | None
     """What went wrong; None when nothing did."""
@@ -66,14 +65,14 @@ class Replayed:
 class SpecBinding:
     """A machine as one side of a lockstep: for bugs of the specification beside the correct one."""
 
-    def __init__(self, machine: Replication) -> None:
+    def __init__(self, machine: Machine[Any]) -> None:
         self._machine = machine
         self._state = next(iter(machine.initial()))
 
-    def perform(self, action: Action, before: State) -> None:
+    def perform(self, action: Action, before: Any) -> None:
         self._state = self._machine.step(self._state, action)
 
-    def abstraction(self, state: State) -> State:
+    def abstraction(self, state: Any) -> Any:
         return self._state
 
     def close(self) -> None:
@@ -106,11 +105,11 @@ def replay(counterexample: Counterexample, level: Level, *, with_bug: bool = Tru
 
 
 def roles_of(bug: str | None) -> Roles:
-    """The classes that play replica and controller with this bug."""
-    return CORRECT if bug is None else BUGS[bug].roles
+    """The classes that play each part with this bug."""
+    return CORRECT if bug is None else (BUGS.get(bug) or IDEMPOTENCE_BUGS[bug]).roles
 
 
-def _on_machine(machine: Replication, counterexample: Counterexample, bug: str | None) -> Replayed:
+def _on_machine(machine: Machine[Any], counterexample: Counterexample, bug: str | None) -> Replayed:
     expected = counterexample.expected
     wanted = expected.name if expected.kind is Failure.INVARIANT and bug is not None else None
     done = replay_on_machine(machine, counterexample.actions, invariant=wanted)
@@ -122,12 +121,10 @@ def _on_machine(machine: Replication, counterexample: Counterexample, bug: str |
     return Replayed(Level.SPEC, bug, done.trace, Expected(Failure.INVARIANT, name), words, values, done.skipped)
 
 
-def _beside(
-    counterexample: Counterexample, level: Level, bug: str | None, bind: Callable[[Replication], Binding]
-) -> Replayed:
-    machine = counterexample.machine
+def _beside(counterexample: Counterexample, level: Level, bug: str | None, bind: Callable[[Any], Binding]) -> Replayed:
+    machine: Machine[Any] = counterexample.machine
     initial = next(iter(machine.initial()))
-    steps: list[Step[State]] = []
+    steps: list[Step[Any]] = []
     skipped: list[Action] = []
     failure, words, values = None, "", {}
     binding = bind(machine)

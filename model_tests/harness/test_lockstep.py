@@ -6,8 +6,9 @@ import attrs
 import pytest
 
 from model_tests.harness.lockstep import BROKERS, Difference, Lockstep, calm_round, large_machine
-from model_tests.harness.lockstep_machine import LockstepMachine, difference_of, drive, shrunk
+from model_tests.harness.lockstep_machine import LockstepMachine, drive
 from model_tests.harness.replay import SpecBinding
+from model_tests.harness.shrinking import difference_of, shrunk
 from spec.bugs import BUGS
 from spec.machine import Action
 from spec.replication import Replication

@@ -7,8 +7,10 @@ the specification; `Epochs` is the dictionary between the two.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
+import attrs
 from kio.schema.errors import ErrorCode
 
 from impl.controller import controller as core
@@ -141,7 +143,11 @@ def controller(
     return spec.Controller(
         epoch=active.controller_epoch,
         sessions=tuple(
-            spec.Session(epochs.number(broker, registered[broker].broker_epoch), registered[broker].fenced)
+            spec.Session(
+                epochs.number(broker, registered[broker].broker_epoch),
+                registered[broker].fenced,
+                registered[broker].in_controlled_shutdown,
+            )
             for broker in range(brokers)
         ),
         leader=registration.leader,
@@ -150,4 +156,34 @@ def controller(
         isr=ids(registration.isr),
         elr=ids(registration.elr),
         last_known_leader=registration.last_known_leader,
+    )
+
+
+def with_lists(controller: spec.Controller, registration: PartitionRegistration) -> spec.Controller:
+    """With the replica lists, for machines in which they change."""
+    return attrs.evolve(
+        controller,
+        replicas=registration.replicas,
+        adding=registration.adding_replicas,
+        removing=registration.removing_replicas,
+    )
+
+
+def acknowledged(answered: Iterable[tuple[int, int, bool]], history: spec.History) -> tuple[int, ...]:
+    """The values that were answered without an error, of (value, leader epoch, whether it was).
+
+    The specification keeps no account of leaders that an unclean election has overtaken, so neither is taken here.
+    """
+    superseded, noted = history.superseded_epoch, history.acknowledged
+    return tuple(sorted(value for value, epoch, done in answered if done and (epoch >= superseded or value in noted)))
+
+
+def network(
+    fetches: Iterable[spec.FetchRequest],
+    fetch_responses: Iterable[spec.FetchResponse],
+    alters: Iterable[spec.AlterPartitionRequest],
+    alter_responses: Iterable[spec.AlterPartitionResponse],
+) -> spec.Network:
+    return spec.Network(
+        tuple(sorted(fetches)), tuple(sorted(fetch_responses)), tuple(sorted(alters)), tuple(sorted(alter_responses))
     )

@@ -17,12 +17,14 @@ from typing import Final
 import attrs
 from kio.schema.errors import ErrorCode
 
+from impl.client.sequencing import Sequencing
 from impl.controller.controller import Controller
 from impl.controller.image import ClusterImage
 from impl.controller.metadata_log import InMemoryMetadataLog
 from impl.controller.records import ConfigRecord, MetadataRecord, PartitionRecord, RegisterBrokerRecord, TopicRecord
 from impl.controller.state import DEFAULT_CONTROLLER_ID, ControllerConfig
 from impl.partition import messages
+from impl.partition.producer_state import ProducerStates
 from impl.partition.registration import PartitionRegistration
 from impl.partition.replica import PartitionReplica
 from model_tests.lockstep import abstraction
@@ -37,11 +39,13 @@ NOT_REGISTERED: Final = -1
 
 @attrs.frozen
 class Roles:
-    """The classes that play the replica and the controller (a bug of the zoo brings its own), and what makes a log."""
+    """The classes that play each part (a bug of the zoo brings its own), and what makes a log."""
 
     replica: type[PartitionReplica] = PartitionReplica
     controller: type[Controller] = Controller
     log: Callable[[], LockstepLog] = MemoryLog
+    producers: type[ProducerStates] = ProducerStates
+    sequencing: type[Sequencing] = Sequencing
 
 
 CORRECT: Final = Roles()
@@ -127,29 +131,15 @@ class Cores:
         return spec.State(
             replicas=tuple(map(self._abstract_replica, range(len(self.brokers)), state.replicas)),
             controller=self._abstract_controller(state.controller),
-            network=spec.Network(
-                tuple(sorted(self.fetches)),
-                tuple(sorted(self.fetch_responses)),
-                tuple(sorted(self.alters)),
-                tuple(sorted(self.alter_responses)),
-            ),
+            network=abstraction.network(self.fetches, self.fetch_responses, self.alters, self.alter_responses),
             history=history,
             spent=state.spent,
         )
 
     def acknowledged(self, history: spec.History) -> tuple[int, ...]:
-        """The values that were answered without an error.
-
-        The specification keeps no account of leaders that an unclean election has overtaken, so neither is taken here.
-        """
-        superseded, noted = history.superseded_epoch, history.acknowledged
-        return tuple(
-            sorted(
-                value
-                for value, (leader_epoch, outcome) in self.answered.items()
-                if outcome is ErrorCode.none and (leader_epoch >= superseded or value in noted)
-            )
-        )
+        """The values that were answered without an error."""
+        answered = ((value, epoch, outcome is ErrorCode.none) for value, (epoch, outcome) in self.answered.items())
+        return abstraction.acknowledged(answered, history)
 
     def _abstract_controller(self, expected: spec.Controller) -> spec.Controller:
         """The controller, looked at again only if its log or its epoch has moved."""

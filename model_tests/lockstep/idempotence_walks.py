@@ -12,7 +12,9 @@ from typing import Final
 
 import attrs
 
-from model_tests.lockstep.idempotence import CORRECT, IdempotenceLockstep, IdempotenceRoles, Outcome, failure_of
+from model_tests.lockstep.cores import CORRECT, Roles
+from model_tests.lockstep.driven import driven_cores
+from model_tests.lockstep.lockstep import BindRoles, CoresLockstep, Outcome, failure_of
 from spec import idempotence_partition as partition
 from spec import idempotence_producer as producing
 from spec.idempotence import Idempotence, IdempotenceBounds
@@ -95,14 +97,15 @@ def walk(
     number: int = 0,
     *,
     machine: type[Idempotence] = Idempotence,
-    roles: IdempotenceRoles = CORRECT,
+    roles: Roles = CORRECT,
     length: int = LENGTH,
+    bind: BindRoles = driven_cores,
 ) -> IdempotenceWalk:
     """Walk `number` of `seed`, of about `length` actions; a bug may be in `machine`, in `roles`, or in both."""
     rng = Random(f"{seed}/{number}")  # a string is hashed the same way in every process
     drawn = large_machine(rng, machine)
     weights = {kind: rng.choice(_HARM_WEIGHTS if kind in _HARM else _PROTOCOL_WEIGHTS) for kind in drawn.action_types}
-    pair = IdempotenceLockstep(drawn, roles)
+    pair = CoresLockstep(drawn, roles, bind)
     failure = failure_of(pair, _choices(rng, weights, pair, length))
     return IdempotenceWalk(number, drawn, tuple(pair.actions), failure)
 
@@ -112,16 +115,17 @@ def first_failure(
     limit: int,
     *,
     machine: type[Idempotence] = Idempotence,
-    roles: IdempotenceRoles = CORRECT,
+    roles: Roles = CORRECT,
     length: int = LENGTH,
+    bind: BindRoles = driven_cores,
 ) -> IdempotenceWalk | None:
     """The first of `limit` walks that fails, if one does; its number says how many did not."""
-    taken = (walk(seed, number, machine=machine, roles=roles, length=length) for number in range(limit))
+    taken = (walk(seed, number, machine=machine, roles=roles, length=length, bind=bind) for number in range(limit))
     return next((found for found in taken if found.failure is not None), None)
 
 
 def _choices(
-    rng: Random, weights: Mapping[type[IdempotenceAction], int], pair: IdempotenceLockstep, length: int
+    rng: Random, weights: Mapping[type[IdempotenceAction], int], pair: CoresLockstep[Idempotence], length: int
 ) -> Iterator[Action]:
     """What the walk does next: a kind of action by weight, then one of that kind that is enabled; or a calm round."""
     rounds = rng.choice(_ROUNDS)
@@ -138,7 +142,7 @@ def _choices(
             return
 
 
-def _calm(pair: IdempotenceLockstep) -> Iterator[Action]:
+def _calm(pair: CoresLockstep[Idempotence]) -> Iterator[Action]:
     """Everything that is on its way arrives, until nobody waits for anything: else no producer is ever idle."""
     for _ in range(4):
         for kind in _HEALS:

@@ -26,15 +26,6 @@ class LeavingCores(DrivenCores):
         """The broker epoch in which each broker stopped, as its disk or its new process knows; -1 without a note."""
         super().__init__(machine, roles)
 
-    def _abstract_controller(self, expected: spec.Controller) -> spec.Controller:
-        seen = super()._abstract_controller(expected)
-        registered = self.controller.image.brokers
-        sessions = tuple(
-            attrs.evolve(session, shutting_down=registered[broker].in_controlled_shutdown)
-            for broker, session in enumerate(seen.sessions)
-        )
-        return attrs.evolve(seen, sessions=sessions)
-
     def _look_at_replica(self, number: int, broker: Broker) -> spec.Replica:
         note = self.epochs.number(number, self.notes[number])
         return attrs.evolve(super()._look_at_replica(number, broker), stopped_cleanly_in=note)

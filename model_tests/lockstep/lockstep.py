@@ -1,7 +1,7 @@
-"""The cores in lockstep with the specification, and its invariants, which the cores are fast enough to have checked.
+"""A lockstep with the invariants checked as well, and what becomes of a list of actions in it.
 
-Two kinds of mistake are told apart: the cores *differ* from the specification, or an invariant *falls*, which means
-that the protocol is wrong, whether or not both sides agree on it.
+Two kinds of mistake are told apart: the implementation *differs* from the specification, or an invariant *falls*, which
+means that the protocol is wrong, whether or not both sides agree on it.
 """
 
 from __future__ import annotations
@@ -12,33 +12,28 @@ from typing import Any, TypeAlias
 import attrs
 
 from model_tests.harness.counterexamples import Expected, Failure
-from model_tests.harness.lockstep import Difference, Lockstep
+from model_tests.harness.lockstep import Binding, Difference, Lockstep, M
 from model_tests.lockstep.cores import CORRECT, Roles
-from model_tests.lockstep.steps import DrivenCores
+from model_tests.lockstep.driven import driven_cores
 from spec.changes import plain
-from spec.machine import Action
-from spec.replication import Replication
-from spec.replication_state import State
+from spec.machine import Action, Machine
 from spec.traces import fallen, fallen_step
 
-BindCores: TypeAlias = Callable[[Any, Roles], DrivenCores]
-"""What makes the cores of a machine, with the classes that play replica and controller."""
+BindRoles: TypeAlias = Callable[[Any, Roles], Binding]
+"""What makes the binding of a machine, with the classes that play replica and controller."""
 
 
 class InvariantFell(AssertionError):  # noqa: N818 (as the literature says it)
-    """The specification's state breaks one of its invariants."""
+    """The specification's state breaks one of its invariants, whether or not the implementation agrees with it."""
 
-    def __init__(self, machine: Replication, invariant: str, action: Action, state: State) -> None:
+    def __init__(self, machine: Machine[Any], invariant: str, action: Action, state: Any) -> None:
         self.invariant = invariant
         values = "".join(f"\n  {name}: {value}" for name, value in machine.explain(invariant, state).items())
         super().__init__(f"{invariant} falls after {plain(action)}:{values}")
 
 
-class CoresLockstep(Lockstep):
-    """The machine's state, the cores, and the actions that brought both here."""
-
-    def __init__(self, machine: Replication, roles: Roles = CORRECT, bind: BindCores = DrivenCores) -> None:
-        super().__init__(machine, bind(machine, roles))
+class CheckedLockstep(Lockstep[M]):
+    """The machine's state, an implementation, and the actions that brought both here."""
 
     def perform(self, action: Action) -> bool:
         """Take `action` on both sides and check; False if it is not enabled. Raises Difference or InvariantFell."""
@@ -52,6 +47,13 @@ class CoresLockstep(Lockstep):
         return True
 
 
+class CoresLockstep(CheckedLockstep[M]):
+    """Beside the cores, unless `bind` brings another implementation."""
+
+    def __init__(self, machine: M, roles: Roles = CORRECT, bind: BindRoles = driven_cores) -> None:
+        super().__init__(machine, bind(machine, roles))
+
+
 @attrs.frozen
 class Outcome:
     """What went wrong in a lockstep: where, in words, and by which actions."""
@@ -61,8 +63,8 @@ class Outcome:
     actions: tuple[Action, ...]
 
 
-def failure_of(pair: CoresLockstep, actions: Iterable[Action]) -> Outcome | None:
-    """Perform those of the actions that are enabled; what went wrong, if anything did."""
+def failure_of(pair: CheckedLockstep[Any], actions: Iterable[Action]) -> Outcome | None:
+    """Perform those of the actions that are enabled; what went wrong, if anything did. Closes the lockstep."""
     try:
         for action in actions:
             pair.perform(action)
@@ -70,4 +72,6 @@ def failure_of(pair: CoresLockstep, actions: Iterable[Action]) -> Outcome | None
         return Outcome(Expected(Failure.DIFFERENCE, difference.path), str(difference), tuple(pair.actions))
     except InvariantFell as fell:
         return Outcome(Expected(Failure.INVARIANT, fell.invariant), str(fell), tuple(pair.actions))
+    finally:
+        pair.close()
     return None

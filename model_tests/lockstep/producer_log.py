@@ -6,22 +6,22 @@ producers comes from snapshots and batch headers.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
 
 import attrs
 
 from impl.partition.log import Admit, Buffer
 from impl.partition.producer_state import ProducerStates
+from impl.ports.disk import Disk
 from impl.ports.simulated_disk import SimulatedDisk
 from impl.storage.config import LogConfig
 from impl.storage.log import Log
 from impl.storage.producer_snapshot import decode_snapshot, snapshot_offset
 from impl.wire.records import BatchHeader, headers
 from impl.wire.records_payload import ProducerIdentity, Record, build_batch, decode_records
+from model_tests.lockstep.disk_log import DIRECTORY, DiskLog
 from spec.idempotence_state import Batch, LoggedBatch
 
-_DIRECTORY = "records-0"
 _CONFIG = LogConfig()
 
 
@@ -44,76 +44,59 @@ def logged(data: Buffer) -> Iterator[LoggedBatch]:
         yield LoggedBatch(header.partition_leader_epoch, header.base_offset, batch)
 
 
-class ProducerLog:
+def batches_of(log: Log) -> tuple[LoggedBatch, ...]:
+    """All that a log holds."""
+    found: list[LoggedBatch] = []
+    reached = log.log_start_offset
+    while reached < log.log_end_offset:
+        found += logged(log.read(reached, 1 << 20))
+        reached = found[-1].end_offset
+    return tuple(found)
+
+
+def snapshot_files(disk: Disk, directory: str) -> dict[int, bytes]:
+    """A log's snapshot files by their offsets."""
+    found = {}
+    for name in disk.list_directory(directory):
+        if (offset := snapshot_offset(name)) is not None:
+            file = disk.open(f"{directory}/{name}")
+            found[offset] = bytes(file.read(0, file.size))
+            assert decode_snapshot(found[offset]) is not None, f"{name} is damaged"
+            file.close()
+    return found
+
+
+class ProducerLog(DiskLog):
     """Satisfies `impl.partition.log.ReplicaLog`."""
 
     def __init__(
         self, producers: type[ProducerStates], disk: SimulatedDisk | None = None, log_start_offset: int = 0
     ) -> None:
-        self._disk = SimulatedDisk(random.Random(0)) if disk is None else disk
-        self._log = Log.open(
-            self._disk, _DIRECTORY, _CONFIG, now_ms=0, log_start_offset=log_start_offset, producers=producers()
-        )
+        super().__init__(disk, _CONFIG, log_start_offset, producers())
         self.segment_full = False
-
-    @property
-    def log_start_epoch(self) -> int:
-        return self._log.log_start_epoch
-
-    @property
-    def log_start_offset(self) -> int:
-        return self._log.log_start_offset
-
-    @property
-    def log_end_offset(self) -> int:
-        return self._log.log_end_offset
-
-    @property
-    def latest_epoch(self) -> int:
-        return self._log.latest_epoch
-
-    @property
-    def producers(self) -> ProducerStates:
-        return self._log.producers
 
     @property
     def batches(self) -> tuple[LoggedBatch, ...]:
         """All that it holds."""
-        found: list[LoggedBatch] = []
-        while not found or found[-1].end_offset < self.log_end_offset:
-            offset = found[-1].end_offset if found else self.log_start_offset
-            if offset == self.log_end_offset:
-                break
-            found += logged(self._log.read(offset, 1 << 20))
-        return tuple(found)
+        return batches_of(self._log)
 
     @property
     def snapshots(self) -> dict[int, bytes]:
         """The snapshot files by their offsets."""
-        found = {}
-        for name in self._disk.list_directory(_DIRECTORY):
-            if (offset := snapshot_offset(name)) is not None:
-                file = self._disk.open(f"{_DIRECTORY}/{name}")
-                found[offset] = bytes(file.read(0, file.size))
-                assert decode_snapshot(found[offset]) is not None, f"{name} is damaged"
-                file.close()
-        return found
-
-    def end_offset_for(self, epoch: int) -> tuple[int, int]:
-        return self._log.end_offset_for(epoch)
+        return snapshot_files(self._disk, DIRECTORY)
 
     def append_as_leader(self, batches: Buffer, leader_epoch: int, now_ms: int, *, admit: Admit | None = None) -> None:
         before = self.log_end_offset
         self._make_segment_full(len(batches))
         try:
-            self._log.append_as_leader(batches, leader_epoch, now_ms, admit=admit)
+            super().append_as_leader(batches, leader_epoch, now_ms, admit=admit)
         finally:
             self._segment_filled(before)
 
     def append_as_follower(self, batches: Buffer) -> None:
         before = self.log_end_offset
         self._make_segment_full(BatchHeader.parse(batches).size)
-        self._log.append_as_follower(batches)
+        super().append_as_follower(batches)
         self._segment_filled(before)
 
     def _make_segment_full(self, size: int) -> None:
@@ -131,15 +114,12 @@ class ProducerLog:
         return self._log.read(offset, max_bytes, end_offset)
 
     def truncate_to(self, offset: int) -> None:
-        self._log.truncate_to(offset)
+        super().truncate_to(offset)
         self.segment_full = False
 
     def truncate_fully_and_start_at(self, offset: int, *, epoch: int = -1) -> None:
-        self._log.truncate_fully_and_start_at(offset, epoch=epoch)
+        super().truncate_fully_and_start_at(offset, epoch=epoch)
         self.segment_full = False
-
-    def delete_records_before(self, offset: int) -> None:
-        self._log.delete_records_before(offset)
 
     def after_crash(self, end_offset: int) -> ProducerLog:
         """What a restarted process finds: the records below `end_offset`."""

@@ -77,13 +77,8 @@ class ReassignedCores(DrivenCores):
 
     def send_refusal(self, request: spec.FetchRequest) -> None:
         """A broker without a replica answers a fetch: it is no leader."""
-        registration = self.told(request.leader)
-        leader_epoch = spec.NONE if registration is None else registration.leader_epoch
-        error = ErrorCode.not_leader_or_follower
-        if request.leader_epoch < leader_epoch:
-            error = ErrorCode.fenced_leader_epoch
-        elif request.leader_epoch > leader_epoch:
-            error = ErrorCode.unknown_leader_epoch
+        unheard = self.told(request.leader) is None
+        error = ErrorCode.unknown_leader_epoch if unheard else ErrorCode.not_leader_or_follower
         answer = FetchAnswer(error)
         if request in self.brokers[request.follower].outstanding:
             self.fetch_responses[abstraction.fetch_response(request, answer, ())] = answer
@@ -91,13 +86,8 @@ class ReassignedCores(DrivenCores):
     # --- as the specification sees it ----------------------------------------------------------------------------
 
     def _abstract_controller(self, expected: spec.Controller) -> spec.Controller:
-        registration = self.registration
-        return attrs.evolve(
-            super()._abstract_controller(attrs.evolve(expected, replicas=(), adding=(), removing=())),
-            replicas=registration.replicas,
-            adding=registration.adding_replicas,
-            removing=registration.removing_replicas,
-        )
+        seen = super()._abstract_controller(attrs.evolve(expected, replicas=(), adding=(), removing=()))
+        return abstraction.with_lists(seen, self.registration)
 
     def _look_at_replica(self, number: int, broker: Broker) -> spec.Replica:
         registration = self.told(number)

@@ -6,51 +6,31 @@ to find everything by scanning.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterable
 
-from impl.partition.log import Admit, Buffer
-from impl.partition.producer_state import ProducerStates
+from impl.partition.log import Buffer
 from impl.ports.simulated_disk import SimulatedDisk
 from impl.storage.config import LogConfig
-from impl.storage.log import Log
 from impl.wire.records import headers
 from impl.wire.records_payload import Record as StoredRecord
 from impl.wire.records_payload import build_batch, decode_records
+from model_tests.lockstep.disk_log import DiskLog
 from model_tests.lockstep.memory_log import UNKNOWN
 from spec.replication_state import Record
 
-_DIRECTORY = "records-0"
 _CONFIG = LogConfig(segment_bytes=2 * 79)
 """Two records a segment."""
 
 
-class StoredLog:
+class StoredLog(DiskLog):
     """Satisfies `model_tests.lockstep.memory_log.LockstepLog`; every record is a batch of its own."""
 
     def __init__(self, disk: SimulatedDisk | None = None, ghosts: tuple[Record, ...] = ()) -> None:
-        self._disk = SimulatedDisk(random.Random(0)) if disk is None else disk
-        self._log = Log.open(self._disk, _DIRECTORY, _CONFIG, now_ms=0, log_start_offset=len(ghosts))
+        super().__init__(disk, _CONFIG, len(ghosts), None)
         self._ghosts = ghosts
         """The records below the log start: the disk may have them no more."""
         self.log_start_checkpoint = len(ghosts)
         self._flushed_end_offset = self._log.log_end_offset
-
-    @property
-    def log_start_offset(self) -> int:
-        return self._log.log_start_offset
-
-    @property
-    def log_start_epoch(self) -> int:
-        return self._log.log_start_epoch
-
-    @property
-    def log_end_offset(self) -> int:
-        return self._log.log_end_offset
-
-    @property
-    def latest_epoch(self) -> int:
-        return self._log.latest_epoch
 
     @property
     def flushed_end_offset(self) -> int:
@@ -69,19 +49,6 @@ class StoredLog:
             found += self.decode(self._log.read(start + len(found), 1 << 20, end))
         return tuple(found)
 
-    def end_offset_for(self, epoch: int) -> tuple[int, int]:
-        return self._log.end_offset_for(epoch)
-
-    @property
-    def producers(self) -> ProducerStates:
-        return self._log.producers
-
-    def append_as_leader(self, batches: Buffer, leader_epoch: int, now_ms: int, *, admit: Admit | None = None) -> None:
-        self._log.append_as_leader(batches, leader_epoch, now_ms, admit=admit)
-
-    def append_as_follower(self, batches: Buffer) -> None:
-        self._log.append_as_follower(batches)
-
     def fetch(self, offset: int, max_bytes: int, end_offset: int) -> bytes:
         """The storage room's log reads up to the end of a segment; the specification knows no segments."""
         parts = [self._log.read(offset, max_bytes, end_offset)]
@@ -91,19 +58,19 @@ class StoredLog:
         return b"".join(parts)
 
     def truncate_to(self, offset: int) -> None:
-        self._log.truncate_to(offset)
+        super().truncate_to(offset)
         self._flushed_end_offset = min(self._flushed_end_offset, offset)
         self._ghosts = self._ghosts[:offset]
         self.log_start_checkpoint = min(self.log_start_checkpoint, offset)
 
     def truncate_fully_and_start_at(self, offset: int, *, epoch: int = -1) -> None:
-        self._log.truncate_fully_and_start_at(offset, epoch=epoch)
+        super().truncate_fully_and_start_at(offset, epoch=epoch)
         self._ghosts = (UNKNOWN,) * offset
         self._flushed_end_offset = self.log_start_checkpoint = offset
 
     def delete_records_before(self, offset: int) -> None:
         self._ghosts += self._between(self.log_start_offset, offset)
-        self._log.delete_records_before(offset)
+        super().delete_records_before(offset)
 
     def remember(self, below: tuple[Record, ...]) -> None:
         self._ghosts = (*below, *self._ghosts[len(below) :])

@@ -121,7 +121,7 @@ class Breaks(PartitionReplica):
         raise ZeroDivisionError("broken")
 
 
-def one_record_replicated(pair: CoresLockstep) -> list[Action]:
+def one_record_replicated(pair: CoresLockstep[Replication]) -> list[Action]:
     """Append, then fetch twice: the record is replicated, then committed, then known to be."""
     taken: list[Action] = [protocol.Append(0)]
     pair.perform(taken[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import cast
 
 import pytest
 
@@ -10,14 +11,10 @@ from impl.partition.producer_state import ProducerStates
 from impl.wire.records import BatchHeader
 from model_tests.harness.counterexamples import Failure
 from model_tests.harness.lockstep import Difference
-from model_tests.lockstep.idempotence import (
-    PERFORM,
-    IdempotenceLockstep,
-    IdempotenceRoles,
-    InvariantFell,
-    failure_of,
-)
+from model_tests.lockstep.cores import Roles
+from model_tests.lockstep.idempotence import PERFORM, IdempotentCores
 from model_tests.lockstep.idempotence_walks import walk
+from model_tests.lockstep.lockstep import CoresLockstep, InvariantFell, failure_of
 from spec.explorer import explore
 from spec.idempotence import Idempotence
 from spec.idempotence_models import IDEMPOTENCE_MODELS, QUICK_IDEMPOTENCE
@@ -63,7 +60,7 @@ def test_many_walks_find_no_difference() -> None:
 def test_the_ways_to_a_models_goals_are_the_cores_ways_too(name: str) -> None:
     machine = IDEMPOTENCE_MODELS[name].machine
     for goal, trace in explore(machine).reached.items():
-        failure = failure_of(IdempotenceLockstep(machine), trace.actions)
+        failure = failure_of(CoresLockstep(machine), trace.actions)
         assert failure is None, f"{goal}: {failure.words}"
 
 
@@ -78,7 +75,7 @@ class ForgetsTheEpoch(ProducerStates):
 
 
 def test_a_difference_names_the_action_and_the_field() -> None:
-    pair = IdempotenceLockstep(Idempotence(), IdempotenceRoles(producers=ForgetsTheEpoch))
+    pair = CoresLockstep(Idempotence(), Roles(producers=ForgetsTheEpoch))
     pair.perform(Send(0))
     with pytest.raises(Difference) as caught:
         pair.perform(ReceiveProduce(pair.state.requests[0]))
@@ -88,15 +85,15 @@ def test_a_difference_names_the_action_and_the_field() -> None:
 
 def test_a_snapshot_that_says_something_else_is_a_difference() -> None:
     """The files are compared too, as they lie on the disk."""
-    pair = IdempotenceLockstep(Idempotence(segments=True))
+    pair = CoresLockstep(Idempotence(segments=True))
     for _ in range(2):
         pair.perform(Send(0))
         pair.perform(ReceiveProduce(pair.state.requests[0]))
         pair.perform(FillSegment(0))
     (shot,) = pair.state.replicas[0].snapshots
     assert shot.offset == 1
-    assert pair.cores.abstraction(pair.state).replicas[0].snapshots == (shot,)
-    pair.cores.brokers[0].log.producers.entries[0].epoch = 3
+    assert cast(IdempotentCores, pair.binding).abstraction(pair.state).replicas[0].snapshots == (shot,)
+    cast(IdempotentCores, pair.binding).brokers[0].log.producers.entries[0].epoch = 3
     failure = failure_of(pair, [Fetch(1)])
     assert failure is not None
     assert failure.expected.kind is Failure.DIFFERENCE
@@ -111,7 +108,7 @@ class NothingIsAcknowledged(Idempotence):
 
 
 def test_an_invariant_that_falls_ends_the_lockstep_though_both_sides_agree() -> None:
-    pair = IdempotenceLockstep(NothingIsAcknowledged(brokers=1))
+    pair = CoresLockstep(NothingIsAcknowledged(brokers=1))
     pair.perform(Send(0))
     with pytest.raises(InvariantFell) as caught:
         pair.perform(ReceiveProduce(pair.state.requests[0]))

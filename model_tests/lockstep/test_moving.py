@@ -10,7 +10,7 @@ from impl.partition.replica import PartitionReplica
 from model_tests.harness.counterexamples import Failure
 from model_tests.lockstep.cores import Roles
 from model_tests.lockstep.leaving import LeavingCores
-from model_tests.lockstep.lockstep import BindCores
+from model_tests.lockstep.lockstep import BindRoles
 from model_tests.lockstep.reassigned import ReassignedCores
 from model_tests.lockstep.walks import first_failure, walks
 from spec.controlled_shutdown import ControlledShutdown, EmptiesTheIsr, TrustsEveryRestart
@@ -28,7 +28,7 @@ both = pytest.mark.parametrize(("machine", "bind"), [MOVING, LEAVING], ids=["rea
 
 
 @both
-def test_random_walks_find_no_difference_and_take_every_action(machine: type[Replication], bind: BindCores) -> None:
+def test_random_walks_find_no_difference_and_take_every_action(machine: type[Replication], bind: BindRoles) -> None:
     taken: set[type[Action]] = set()
     for found in walks(1, WALKS, machine=machine, bind=bind):
         assert found.failure is None, f"walk {found.number}: {found.failure.words}"
@@ -38,7 +38,7 @@ def test_random_walks_find_no_difference_and_take_every_action(machine: type[Rep
 
 @pytest.mark.deep
 @both
-def test_many_walks_find_no_difference(machine: type[Replication], bind: BindCores) -> None:
+def test_many_walks_find_no_difference(machine: type[Replication], bind: BindRoles) -> None:
     for seed in range(100, 105):
         for found in walks(seed, 1_000, length=200, machine=machine, bind=bind):
             assert found.failure is None, f"seed {seed}, walk {found.number}: {found.failure.words}"
@@ -78,7 +78,7 @@ class TrustsEveryProcess(Controller):
     ],
     ids=["completes too soon", "forgets to fence", "may be left empty", "trusts every process"],
 )
-def test_wrong_cores_differ(pair: tuple[type[Replication], BindCores], roles: Roles) -> None:
+def test_wrong_cores_differ(pair: tuple[type[Replication], BindRoles], roles: Roles) -> None:
     machine, bind = pair
     found = first_failure(SEED, WALKS, machine=machine, bind=bind, roles=roles)
     assert found is not None, f"nothing was noticed in {WALKS} walks"
@@ -95,5 +95,5 @@ def test_wrong_cores_differ(pair: tuple[type[Replication], BindCores], roles: Ro
         (TrustsEveryRestart, LeavingCores),
     ],
 )
-def test_a_wrong_machine_is_not_what_the_cores_do(machine: type[Replication], bind: BindCores) -> None:
+def test_a_wrong_machine_is_not_what_the_cores_do(machine: type[Replication], bind: BindRoles) -> None:
     assert first_failure(SEED, WALKS, machine=machine, bind=bind) is not None

@@ -16,8 +16,8 @@ import attrs
 
 from model_tests.harness.lockstep import Lockstep, calm_round, fetch_round, large_machine, one_fetch
 from model_tests.lockstep.cores import CORRECT, Roles
-from model_tests.lockstep.lockstep import BindCores, CoresLockstep, Outcome, failure_of
-from model_tests.lockstep.steps import DrivenCores
+from model_tests.lockstep.driven import driven_cores
+from model_tests.lockstep.lockstep import BindRoles, CoresLockstep, Outcome, failure_of
 from spec import replication_control as control
 from spec import replication_faults as faults
 from spec.controlled_shutdown import BeginShutdown, StopUnasked
@@ -74,7 +74,7 @@ def walk(
     machine: type[Replication] = Replication,
     roles: Roles = CORRECT,
     length: int = LENGTH,
-    bind: BindCores = DrivenCores,
+    bind: BindRoles = driven_cores,
 ) -> Walk:
     """Walk `number` of `seed`, of about `length` actions; a bug may be in `machine`, in `roles`, or in both."""
     rng = Random(f"{seed}/{number}")  # a string is hashed the same way in every process
@@ -97,7 +97,7 @@ def walks(
     machine: type[Replication] = Replication,
     roles: Roles = CORRECT,
     length: int = LENGTH,
-    bind: BindCores = DrivenCores,
+    bind: BindRoles = driven_cores,
 ) -> Iterator[Walk]:
     """The first `count` walks of `seed`, one at a time."""
     return (walk(seed, number, machine=machine, roles=roles, length=length, bind=bind) for number in range(count))
@@ -110,14 +110,16 @@ def first_failure(
     machine: type[Replication] = Replication,
     roles: Roles = CORRECT,
     length: int = LENGTH,
-    bind: BindCores = DrivenCores,
+    bind: BindRoles = driven_cores,
 ) -> Walk | None:
     """The first of `limit` walks that fails, if one does; its number says how many did not."""
     taken = walks(seed, limit, machine=machine, roles=roles, length=length, bind=bind)
     return next((found for found in taken if found.failure is not None), None)
 
 
-def _choices(rng: Random, weights: Weights, rounds: float, pair: CoresLockstep, length: int) -> Iterator[Action]:
+def _choices(
+    rng: Random, weights: Weights, rounds: float, pair: CoresLockstep[Replication], length: int
+) -> Iterator[Action]:
     """What the walk does next, each chosen in the state that the former ones led to."""
     while len(pair.actions) < length:
         if rng.random() < rounds:
@@ -129,7 +131,7 @@ def _choices(rng: Random, weights: Weights, rounds: float, pair: CoresLockstep, 
         yield action
 
 
-def _draw(rng: Random, weights: Weights, pair: CoresLockstep) -> Action | None:
+def _draw(rng: Random, weights: Weights, pair: CoresLockstep[Replication]) -> Action | None:
     """A kind of action by weight, then one of that kind that is enabled; kinds of weight zero never."""
     drawn = {kind: rng.random() ** (1 / weight) for kind, weight in weights.items() if weight}
     for kind in sorted(drawn, key=drawn.__getitem__, reverse=True):
@@ -140,19 +142,19 @@ def _draw(rng: Random, weights: Weights, pair: CoresLockstep) -> Action | None:
     return None
 
 
-def _calm(pair: Lockstep, rng: Random) -> Iterator[Action]:
+def _calm(pair: Lockstep[Replication], rng: Random) -> Iterator[Action]:
     return calm_round(pair)
 
 
-def _fetches(pair: Lockstep, rng: Random) -> Iterator[Action]:
+def _fetches(pair: Lockstep[Replication], rng: Random) -> Iterator[Action]:
     return fetch_round(pair)
 
 
-def _one_fetch(pair: Lockstep, rng: Random) -> Iterator[Action]:
+def _one_fetch(pair: Lockstep[Replication], rng: Random) -> Iterator[Action]:
     return one_fetch(pair, rng.randrange(pair.machine.brokers))
 
 
-_MACROS: Final[tuple[Callable[[Lockstep, Random], Iterator[Action]], ...]] = (
+_MACROS: Final[tuple[Callable[[Lockstep[Replication], Random], Iterator[Action]], ...]] = (
     _calm,
     _fetches,
     _fetches,

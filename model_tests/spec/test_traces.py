@@ -134,11 +134,11 @@ def test_sets_enums_and_none_are_written_plainly() -> None:
 
 def test_a_trace_can_be_told() -> None:
     assert list(narrate(replay(DieHard(), (Fill(0), Pour(0, 1))).trace)) == [
-        "1. initial state",
+        "0. initial state",
         "     jugs: [Jug(litres=0, capacity=3), Jug(litres=0, capacity=5)]",
-        "2. Fill(jug=0)",
+        "1. Fill(jug=0)",
         "     jugs[0].litres: 0 → 3",
-        "3. Pour(source=0, target=1)",
+        "2. Pour(source=0, target=1)",
         "     jugs[0].litres: 3 → 0",
         "     jugs[1].litres: 0 → 3",
     ]

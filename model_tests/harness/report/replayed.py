@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from model_tests.harness.counterexample_machines import ALL_BUGS
 from model_tests.harness.counterexamples import Counterexample
 from model_tests.harness.replay import Replayed
+from model_tests.harness.report import idempotence
 from model_tests.harness.report.model import Catch, Report, Stage, Verdict
 from model_tests.harness.report.model import Counterexample as Figure
 from model_tests.harness.report.replication import steps
-from spec.bugs import BUGS
 from spec.changes import plain
+from spec.idempotence import Idempotence
 
 
 def figure_of(counterexample: Counterexample, replayed: Replayed, replay: str) -> Figure:
@@ -24,7 +26,7 @@ def figure_of(counterexample: Counterexample, replayed: Replayed, replay: str) -
         invariant=name if replayed.failed else "",
         explanation=(rule.__doc__ or "").strip() if rule else replayed.words,
         values={key: plain(value) for key, value in replayed.values.items()},
-        steps=steps(replayed.trace),
+        steps=idempotence.steps(replayed.trace) if isinstance(machine, Idempotence) else steps(replayed.trace),
         replay=replay,
     )
 
@@ -32,7 +34,7 @@ def figure_of(counterexample: Counterexample, replayed: Replayed, replay: str) -
 def title_of(bug: str | None) -> str:
     if bug is None:
         return "a difference between specification and implementation"
-    return f"{BUGS[bug].title} ({BUGS[bug].reference})"
+    return f"{ALL_BUGS[bug].title} ({ALL_BUGS[bug].reference})"
 
 
 def catches_of(replayed: Sequence[Replayed], seconds: Sequence[float | None] | None = None) -> tuple[Catch, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import chain
+from typing import Any, Generic, TypeVar
 
 import attrs
 
@@ -40,6 +41,7 @@ from spec.replication_state import (
 from spec.traces import Trace, Violation
 
 Message = FetchRequest | FetchResponse | AlterPartitionRequest | AlterPartitionResponse
+M = TypeVar("M")
 ASKED = {Acks.ALL: "acks=all", Acks.LEADER: "acks=1", Acks.NOTHING: "acks=0"}
 
 
@@ -59,7 +61,7 @@ def counterexample(machine: Replication, violation: Violation[State], *, title: 
 
 def steps(trace: Trace[State]) -> tuple[Step, ...]:
     """The initial state, then each action with the messages that moved and how everything stands after it."""
-    numbers = Numbering()
+    numbers: Numbering[Message] = Numbering()
     first = view("initial state", "", trace.initial, ())
     rest = (
         view(action.name, detail(action), after, tuple(arrows(numbers, before, action, after)))
@@ -68,19 +70,19 @@ def steps(trace: Trace[State]) -> tuple[Step, ...]:
     return (first, *rest)
 
 
-class Numbering:
+class Numbering(Generic[M]):
     """A number for each message on its way, the same where it is sent and where it arrives."""
 
     def __init__(self) -> None:
-        self.numbers: dict[Message, int] = {}
+        self.numbers: dict[M, int] = {}
         self.last = 0
 
-    def sent(self, message: Message) -> int:
+    def sent(self, message: M) -> int:
         self.last += 1
         self.numbers[message] = self.last
         return self.last
 
-    def of(self, message: Message) -> int | None:
+    def of(self, message: M) -> int | None:
         return self.numbers.get(message)
 
 
@@ -138,17 +140,17 @@ def client_view(state: State) -> ClientView:
     return ClientView(values)
 
 
-def detail(action: Action) -> str:
+def detail(action: Action, message: Any = Message) -> str:
     """The action's fields in words; messages are left to the arrows."""
     told = []
     for field in attrs.fields(type(action)):
         value = getattr(action, field.name)
-        if not isinstance(value, Message) and value is not False:
+        if not isinstance(value, message) and value is not False:
             told.append(f"{field.name.replace('_', ' ')} {plain(value)}" if value is not True else field.name)
     return ", ".join(told)
 
 
-def arrows(numbers: Numbering, before: State, action: Action, after: State) -> Iterator[Arrow]:
+def arrows(numbers: Numbering[Message], before: State, action: Action, after: State) -> Iterator[Arrow]:
     yield from of_action(before, action, after)
     old, new = set(messages(before)), set(messages(after))
     arrived = {

@@ -1,0 +1,137 @@
+"""The machines that came with the broker drive whole clusters: moves, clean stops, log starts, idempotent producers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from model_tests.bugs.idempotence import IDEMPOTENCE_BUGS
+from model_tests.harness.cluster_steps import bind_cluster, driven_cluster
+from model_tests.harness.counterexample_machines import AnyMachine
+from model_tests.harness.counterexamples import Failure, Found, load, replay_line, save
+from model_tests.harness.replay import Level, replay
+from model_tests.harness.shrinking import counterexample_of, difference_of
+from model_tests.lockstep import idempotence_walks, walks
+from model_tests.lockstep.cores import CORRECT, Roles
+from model_tests.lockstep.test_moving import (
+    CompletesTooSoon,
+    ForgetsToFenceTheFormerLife,
+    MayBeLeftEmpty,
+    TrustsEveryProcess,
+)
+from model_tests.lockstep.test_retention import DeletesWhatIsNotCommitted, FallsBelowItsLogStart, NeverMovesItsLogStart
+from spec.controlled_shutdown import ControlledShutdown
+from spec.idempotence import Idempotence
+from spec.machine import Action
+from spec.reassignment import Reassignment
+from spec.replication import Replication
+from spec.replication_control import PullMetadata
+from spec.retention import Retention
+
+WALKS = 15
+ENOUGH_TO_FIND = 20
+FAILURES = Path(".hypothesis") / "counterexamples"
+RARE = 5
+"""Kinds of action that so few walks may miss."""
+
+every_machine = pytest.mark.parametrize("machine", [Reassignment, ControlledShutdown, Retention, Idempotence])
+
+
+def walk(machine: type[AnyMachine], seed: int, number: int, roles: Roles = CORRECT) -> Any:
+    """A walk of a cluster beside the specification."""
+    if issubclass(machine, Idempotence):
+        return idempotence_walks.walk(seed, number, machine=machine, roles=roles, bind=driven_cluster)
+    return walks.walk(seed, number, machine=machine, roles=roles, bind=driven_cluster)
+
+
+def assert_holds(found: Any, seed: int) -> None:
+    """Else save the shortest list of actions, and say how to replay it."""
+    if found.failure is None:
+        return
+    told = f"walk {found.number} of seed {seed}: {found.failure.words}"
+    if found.failure.expected.kind is Failure.DIFFERENCE:
+        path = FAILURES / f"{found.machine.name}-{seed}-{found.number}.json"
+        save(counterexample_of(bind_cluster(), found.machine, found.actions, Found("cluster lockstep", seed)), path)
+        told += f"\nreplay: {replay_line(path)}"
+    pytest.fail(told)
+
+
+@every_machine
+def test_the_cluster_is_in_every_state_as_the_machine_says(machine: type[AnyMachine]) -> None:
+    taken: set[type[Action]] = set()
+    for number in range(WALKS):
+        found = walk(machine, 1, number)
+        assert_holds(found, 1)
+        taken.update(map(type, found.actions))
+    missed = set(machine.action_types) - taken - {PullMetadata}
+    assert len(missed) <= RARE, f"{missed} were not tried"
+    assert taken - set(Replication.action_types), "what is the machine's own was tried"
+
+
+@pytest.mark.deep
+@every_machine
+def test_many_walks_find_no_difference(machine: type[AnyMachine]) -> None:
+    for seed in range(100, 104):
+        for number in range(250):
+            assert_holds(walk(machine, seed, number), seed)
+
+
+@every_machine
+def test_a_walk_of_a_cluster_is_a_function_of_its_seed_and_number(machine: type[AnyMachine]) -> None:
+    assert walk(machine, 5, 3) == walk(machine, 5, 3)
+
+
+def first_failure(machine: type[AnyMachine], roles: Roles) -> Any:
+    failing = (one for number in range(ENOUGH_TO_FIND) if (one := walk(machine, 5, number, roles)).failure)
+    found = next(failing, None)
+    assert found is not None, f"nothing was noticed in {ENOUGH_TO_FIND} walks"
+    return found
+
+
+@pytest.mark.parametrize(
+    ("machine", "roles"),
+    [
+        (Reassignment, Roles(controller=CompletesTooSoon)),
+        (Reassignment, Roles(replica=ForgetsToFenceTheFormerLife)),
+        (ControlledShutdown, Roles(controller=MayBeLeftEmpty)),
+        (ControlledShutdown, Roles(controller=TrustsEveryProcess)),
+        (Retention, Roles(replica=DeletesWhatIsNotCommitted)),
+        (Retention, Roles(replica=NeverMovesItsLogStart)),
+        (Retention, Roles(replica=FallsBelowItsLogStart)),
+    ],
+    ids=[
+        "completes too soon",
+        "forgets to fence",
+        "may be left empty",
+        "trusts every process",
+        "deletes too much",
+        "deletes nothing",
+        "falls below its log start",
+    ],
+)
+def test_wrong_classes_in_a_cluster_are_found(machine: type[AnyMachine], roles: Roles) -> None:
+    assert first_failure(machine, roles).failure.expected.kind is Failure.DIFFERENCE
+
+
+def test_what_is_found_is_shrunk_and_can_be_replayed(tmp_path: Path) -> None:
+    roles = Roles(controller=CompletesTooSoon)
+    found = first_failure(Reassignment, roles)
+    path = tmp_path / "found.json"
+    save(counterexample_of(bind_cluster(roles), found.machine, found.actions, Found("cluster lockstep", 5)), path)
+    counterexample = load(path)
+    assert [action.name for action in counterexample.actions] == ["StartReassignment"]
+    assert counterexample.expected == found.failure.expected
+    assert difference_of(bind_cluster(roles), counterexample.machine, counterexample.actions) is not None
+    assert not any(replay(counterexample, level).failed for level in Level), "the right classes do right at every level"
+
+
+@pytest.mark.parametrize("bug", IDEMPOTENCE_BUGS)
+def test_every_bug_of_idempotent_producing_is_found_in_a_cluster(bug: str) -> None:
+    """By walks; that its counterexample shows it there as well, and nothing without it, is `test_replay`'s."""
+    roles = IDEMPOTENCE_BUGS[bug].roles
+    found = idempotence_walks.first_failure(3, 80, roles=roles, bind=driven_cluster)
+    assert found is not None, f"{bug} went unnoticed"
+    assert found.failure is not None
+    assert found.failure.expected.kind is Failure.DIFFERENCE
