@@ -70,9 +70,30 @@ class BrokerActions:
                     break
             await broker.clock.until_running()
             broker.reconfigure()
-            for _ in broker.partitions.apply_metadata(image, broker.metadata.take_changed()):
-                await trio.lowlevel.checkpoint()
+            try:
+                for _ in broker.partitions.apply_metadata(image, broker.metadata.take_changed()):
+                    await trio.lowlevel.checkpoint()
+            except trio.Cancelled:
+                broker.partitions.look_at_all()  # a client that asked for it has gone: what is left is done next time
+                raise
+            broker.metadata.note_in_force()
             return image.offset
+
+    async def catch_up(self) -> None:
+        """Wait until what the controller has decided by now is in force here; metadata.fetch.wait.max.ms at most.
+
+        So whoever was told that a change is made sees it at the broker that told them. Without timers metadata come
+        only when a driver says so, and there is nothing to wait for.
+        """
+        broker = self._broker
+        if not broker.timers:
+            return
+        with trio.move_on_after(broker.config.metadata_fetch_wait_max_ms / 1000):
+            try:
+                _, end_offset = await broker.controller.metadata_since(broker.metadata.image.offset, 0)
+            except (UnreachableError, NoAnswerError):
+                return
+            await broker.metadata.until_in_force(end_offset)
 
     # --- replication -----------------------------------------------------------------------------------------------
 

@@ -55,14 +55,16 @@ def on_cluster(operation: Operation) -> Check:
 
 
 async def forward(broker: Broker, request: Any) -> Any:
-    """The controller's answer to a canonical request.
+    """The controller's answer to a canonical request, once this broker has learned what came of it.
 
     An answer of errors when it cannot be had: NOT_CONTROLLER when the controller was not reached, REQUEST_TIMED_OUT
     when nobody knows whether it has acted.
     """
     try:
-        return await broker.controller.forward(request)
+        answer = await broker.controller.forward(request)
     except UnreachableError as error:
         return error_answer(request, ErrorCode.not_controller, str(error))
     except NoAnswerError as error:
         return error_answer(request, ErrorCode.request_timed_out, str(error))
+    await broker.actions.catch_up()
+    return answer

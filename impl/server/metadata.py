@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+import trio
+
 from impl.controller.image import ClusterImage
 from impl.controller.records import (
     BrokerConfigRecord,
@@ -21,6 +23,8 @@ class MetadataCache:
     def __init__(self) -> None:
         self.image = ClusterImage()
         self._changed: set[str] | None = None
+        self._in_force = 0
+        self._news = trio.Event()
 
     def replay(self, records: Iterable[MetadataRecord]) -> None:
         """Apply the records that follow the image's offset."""
@@ -43,6 +47,17 @@ class MetadataCache:
         """The topics that changed since the last call; None when all of them may have."""
         changed, self._changed = self._changed, set()
         return changed
+
+    def note_in_force(self) -> None:
+        """The broker does what the image says: it hosts what is put there and has the settings that are in it."""
+        self._in_force = self.image.offset
+        self._news.set()
+        self._news = trio.Event()
+
+    async def until_in_force(self, offset: int) -> None:
+        """Wait until what the metadata log says below `offset` is in force at this broker."""
+        while self._in_force < offset:
+            await self._news.wait()
 
     def topic_name(self, topic_id: str) -> str | None:
         """The topic's name; None when there is no such topic, as far as this broker knows."""

@@ -155,6 +155,10 @@ class Partitions:
         """From the next metadata on, these are the broker's settings."""
         self._config = config
         self._log_configs.clear()
+        self.look_at_all()
+
+    def look_at_all(self) -> None:
+        """With the next metadata every topic is looked at, whatever has changed."""
         self._look_at_all = True
 
     # --- metadata ----------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 import pytest
+import trio
 from trio.testing import wait_all_tasks_blocked
 
 from impl.cluster import Cluster
@@ -164,6 +165,23 @@ async def test_metadata_reach_a_broker_when_it_pulls(cluster: Cluster) -> None:
     await cluster.broker(1).trigger.apply_metadata()
     assert cluster.replica(1, "t").is_leader
     assert cluster.replica(0, "t").is_leader, "the old leader has not heard of it"
+
+
+@driven
+async def test_who_gives_up_reading_metadata_leaves_no_partition_without_a_host(cluster: Cluster) -> None:
+    """A client that has a topic made and goes away cancels what its broker does for it."""
+    async with cluster.client() as client:
+        await client.create_topic("many", partitions=40, replication_factor=2)
+    broker = cluster.broker(0)
+    hosted = len(broker.partitions)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(broker.trigger.apply_metadata)
+        while len(broker.partitions) == hosted:
+            await trio.lowlevel.checkpoint()
+        nursery.cancel_scope.cancel()
+    assert len(broker.partitions) < hosted + 40
+    await broker.trigger.apply_metadata()
+    assert len(broker.partitions) == hosted + 40
 
 
 @driven
