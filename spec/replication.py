@@ -177,12 +177,12 @@ class Replication(Machine[State]):
     # --- rules of the leader -----------------------------------------------------------------------------------
 
     def fetch_error(self, leader: Replica, broker: int, request: FetchRequest) -> Error:
-        """Epoch fencing of fetches (KIP-320)."""
+        """Epoch fencing of fetches (KIP-320), and only the latest process of a follower is heard (KIP-903)."""
         if request.leader_epoch < leader.leader_epoch:
             return Error.FENCED_LEADER_EPOCH
         if request.leader_epoch > leader.leader_epoch:
             return Error.UNKNOWN_LEADER_EPOCH
-        if leader.leader != broker:
+        if leader.leader != broker or request.broker_epoch < leader.remote[request.follower].broker_epoch:
             return Error.NOT_LEADER_OR_FOLLOWER
         return Error.OK
 

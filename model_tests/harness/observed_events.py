@@ -15,6 +15,7 @@ from spec import controlled_shutdown as leaving
 from spec import replication_actions as protocol
 from spec import replication_control as control
 from spec import replication_faults as faults
+from spec.machine import NotEnabled
 from spec.replication_actions import ReplicationAction
 from spec.replication_state import (
     NONE,
@@ -93,10 +94,19 @@ def receive_fetch(event: Event, follower: Follower) -> Iterator[Choice]:
     assert follower.state is not None
     request = request_of(event, follower)
     receive = protocol.ReceiveFetch(request, event.fields["records"])
+
+    def answered_so(state: State) -> ReplicationAction:
+        """The action, if its answer is the event's. The follower may never get to see that answer."""
+        assert follower.machine is not None
+        _, response = protocol.fetched(follower.machine, state, request, receive.records)
+        if error_of(event) is not None and not says(event, response):
+            raise NotEnabled(receive, f"broker {request.leader} answers {response}")
+        return receive
+
     if request in follower.state.network.fetches:
-        yield just(receive)
+        yield [answered_so]
     elif request in follower.sent:
-        yield [lambda state: ArriveLate(request), lambda state: receive]
+        yield [lambda state: ArriveLate(request), answered_so]
 
 
 def hold_fetch(event: Event, follower: Follower) -> Iterator[Choice]:

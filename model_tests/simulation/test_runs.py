@@ -30,6 +30,11 @@ def test_a_registration_on_its_way_when_its_broker_is_paused_is_no_mismatch() ->
     assert run.holds, run.failures
 
 
+def test_a_late_fetch_of_a_followers_former_process_is_refused_as_the_specification_says() -> None:
+    run = simulate(draw(100_119))
+    assert run.holds, run.failures
+
+
 def test_two_processes_with_different_hash_seeds_give_one_run() -> None:
     program = (
         "from model_tests.harness.options import draw\n"

@@ -115,6 +115,8 @@ def test_a_trace_written_by_hand_is_followed_to_its_end() -> None:
         (changed(8, high_watermark=2), 8, "high_watermark is 2 at broker 0, 0 in the specification"),
         (changed(8, records=1), 8, "log_end_offset is 2 at broker 0, 1 in the specification"),
         (changed(10, fetch=(1, 2, 0, 1, 0)), 10, "no message on its way is what this event received"),
+        (changed(10, error="not_leader_or_follower"), 10, "the guard fails: broker 0 answers"),
+        (changed(10, leader_high_watermark=1), 10, "the guard fails: broker 0 answers"),
         (changed(11, leader_high_watermark=1), 11, "no message on its way is what this event received"),
         (changed(13, high_watermark=1), 13, "high_watermark is 1 at broker 0, 2 in the specification"),
         ((*GOOD[:9], *GOOD[10:]), 9, "no message on its way"),

@@ -161,6 +161,16 @@ def test_a_fetch_of_a_newer_epoch_is_refused(three: Walk) -> None:
     assert [m.error for m in three.state.network.fetch_responses] == [Error.UNKNOWN_LEADER_EPOCH]
 
 
+def test_a_fetch_of_a_followers_former_process_is_refused(three: Walk) -> None:
+    """Such a one is late: the network of this machine loses it with the process, that of a cluster need not."""
+    late = three.ask(1).asked(1)
+    three.do(Crash(1, kept=0), Restart(1), Register(1), ApplyMetadata(0), ApplyMetadata(1)).fetch(1)
+    leader = three.state.replicas[0]
+    assert leader.remote[1].broker_epoch > late.broker_epoch
+    assert three.machine.fetch_error(leader, 0, late) is Error.NOT_LEADER_OR_FOLLOWER
+    assert three.machine.fetch_error(leader, 0, attrs.evolve(late, broker_epoch=1)) is Error.OK
+
+
 def test_a_follower_cuts_the_tail_that_the_leader_lacks_and_nothing_else(three: Walk) -> None:
     three.do(Append(0)).fetch(1, 2).do(Append(0), Append(0))
     three.do(LapseSession(0), ApplyMetadata(1), ApplyMetadata(2), Append(1), ApplyMetadata(0)).fetch(0)
