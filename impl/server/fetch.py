@@ -43,6 +43,8 @@ ZSTD_FROM: Final = 10
 """KIP-110."""
 RACKS_FROM: Final = 11
 TOPIC_IDS_FROM: Final = 13
+LEADERS_FROM: Final = 16
+"""KIP-951; versions from 12 on have a place for it, which is Raft's."""
 LEADER_MOVED: Final = frozenset({ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch})
 """Errors beside which the answer says who leads and where (KIP-951)."""
 
@@ -67,14 +69,24 @@ async def handle_fetch(broker: Broker, request: FetchRequest, context: RequestCo
         to_send = [_understood(broker, one, context.api_version) for one in to_send]
     message = response(to_send)
     message.session_id = begun.session_id
-    leaders = {
-        partition.leader_id
-        for topic in message.topics
-        for partition in topic.partitions
-        if partition.error_code in LEADER_MOVED
-    }
-    message.node_endpoints = node_endpoints(broker, leaders, context)
+    _tell_leaders(broker, message, context, is_follower=request.replica_id > CONSUMER)
     return message
+
+
+def _tell_leaders(broker: Broker, message: FetchResponse, context: RequestContext, *, is_follower: bool) -> None:
+    """Say where the leaders are that partitions have moved to; older versions learn it from Metadata.
+
+    Clients are told it beside the errors that mean this, other brokers beside all.
+    """
+    known = context.api_version >= LEADERS_FROM
+    leaders: set[int] = set()
+    for topic in message.topics:
+        for partition in topic.partitions:
+            if known and partition.error_code in LEADER_MOVED:
+                leaders.add(partition.leader_id)
+            elif not (known and is_follower):
+                partition.leader_id = partition.leader_epoch = -1
+    message.node_endpoints = node_endpoints(broker, leaders, context)
 
 
 def _understood(broker: Broker, answered: AnsweredPartition, version: int) -> AnsweredPartition:

@@ -12,6 +12,7 @@ from kio.schema.errors import ErrorCode
 
 from impl.cluster import Cluster
 from impl.server.authorization import Operation, ResourceType
+from impl.server.fetch import LEADER_MOVED
 from impl.server.replica_selection import RACK_AWARE_SELECTOR
 from impl.wire.apis import BROKER_APIS, PRODUCE_SERVED_FROM, ApiKey
 from impl.wire.channel import Channel, NoAnswerError
@@ -293,8 +294,19 @@ async def test_a_consumer_that_says_what_it_read_last_is_told_where_the_logs_par
         assert await compared(6, 0) == (ErrorCode.none, (0, 2), []), "no error, though it is beyond the end"
         assert await compared(0, 5) == (ErrorCode.offset_out_of_range, (-1, -1), []), "there was no such epoch"
         assert await compared(6, -1) == (ErrorCode.offset_out_of_range, (-1, -1), [])
-        stale = await asker.fetch(0, last_epoch=0, leader_epoch=9)
+        stale = await asker.fetch(6, last_epoch=0, leader_epoch=9)
         assert stale.error_code is ErrorCode.unknown_leader_epoch
+
+
+@simulated
+async def test_a_leader_that_moved_is_told_from_version_16_on() -> None:
+    async with asking(2) as asker:
+        for version in (11, 12, 15, 16):
+            fetched = await asker.fetch(0, version=version, broker=1, leader_epoch=-1, replica_id=0)
+            assert fetched.error_code in LEADER_MOVED
+            assert (fetched.leader_id, fetched.leader_epoch) == ((0, 0) if version >= 16 else (-1, -1))
+        ahead = await asker.fetch(0, leader_epoch=9)
+        assert (ahead.error_code, ahead.leader_id) == (ErrorCode.unknown_leader_epoch, -1), "nobody has moved"
 
 
 @simulated
