@@ -10,6 +10,7 @@ import trio
 from impl.fault_log import FaultLog, logged
 from impl.hosts import BROKER, SimulatedHost
 from impl.server.departure import leave
+from impl.server.surviving_logs import survivors
 
 if TYPE_CHECKING:
     from typing import Any
@@ -108,12 +109,15 @@ class Changes:
             return
         await running.kill()
         running.stop()
-        broker.tracer.record("Stop")
+        name = f"{BROKER}{broker_id}"
         if isinstance(self.host, SimulatedHost):
-            self.host.cut(f"{BROKER}{broker_id}", lose_sent=False)
+            self.host.cut(name, lose_sent=False)
         else:
-            self.host.cut(f"{BROKER}{broker_id}")
-        self.host.power_on(f"{BROKER}{broker_id}")
+            self.host.cut(name)
+        self.host.power_on(name)
+        if broker.tracer.trace is not None:
+            disk = self.host.disk(name).disk
+            broker.tracer.record("Stop", **survivors(disk, broker.partitions.directories.paths))
 
     async def _administer(self, request: Any, what: str) -> None:
         from impl.client import topic_requests

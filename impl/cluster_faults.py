@@ -23,7 +23,7 @@ from impl.server.broker import Broker
 from impl.server.controller_node import ControllerNode
 from impl.server.interference import Interference
 from impl.server.running import Running
-from impl.server.surviving_logs import surviving_end_offsets, unsynced_bytes_below
+from impl.server.surviving_logs import survivors, unsynced_bytes_below
 
 NodeName: TypeAlias = int | str
 """A broker's id, "controller", or a client's id."""
@@ -114,8 +114,9 @@ class Faults:
         await running.kill()
         self.host.power_on(name)
         # What is wrong with the disk concerns the broker, not whoever looks at what it holds.
-        survived = surviving_end_offsets(self.host.disk(name).disk, broker.partitions.directories.paths)
-        broker.tracer.record("Crash", kept=tuple((*key, end) for key, end in survived.items()))
+        if broker.tracer.trace is not None:
+            disk = self.host.disk(name).disk
+            broker.tracer.record("Crash", **survivors(disk, broker.partitions.directories.paths))
         running.abandon()
 
     @logged

@@ -105,7 +105,7 @@ class Stop(BrokerAction):
         return not_acting(state, self.broker)
 
     def effect(self, machine: Replication, state: State) -> State:
-        return _stopped(state, self.broker)
+        return _stopped(machine, state, self.broker)
 
 
 @attrs.frozen
@@ -118,19 +118,13 @@ class StopUnasked(BrokerAction):
         return not_acting(state, self.broker)
 
     def effect(self, machine: Replication, state: State) -> State:
-        return _stopped(state, self.broker).spend(Perturbation.CONTROLLED_SHUTDOWN)
+        return _stopped(machine, state, self.broker).spend(Perturbation.CONTROLLED_SHUTDOWN)
 
 
-def _stopped(state: State, stopping: int) -> State:
+def _stopped(machine: Replication, state: State, stopping: int) -> State:
     """Everything is on the disk, the note as well; answers that it has sent still arrive, and nothing else does."""
-    old = state.replicas[stopping]
-    stopped = Replica(
-        running=False,
-        log=old.log,
-        flushed=old.log_end_offset,
-        checkpoint=old.high_watermark,
-        stopped_cleanly_in=old.broker_epoch,
-    )
+    assert isinstance(machine, ControlledShutdown)
+    stopped = machine.stopped(state.replicas[stopping])
     answers = tuple(m for m in state.network.fetch_responses if m.request.leader == stopping)
     network = state.network.without_broker(stopping)
     network = attrs.evolve(network, fetch_responses=tuple(sorted((*network.fetch_responses, *answers))))
@@ -187,12 +181,16 @@ class ControlledShutdown(Replication):
         return self.relieved(changed)
 
     def relieved(self, controller: Controller) -> tuple[Controller, bool]:
+        """Whoever is shutting down has left the ISR, and hands over what it led."""
+        return self.with_leader(self.without_leaving(controller))
+
+    def without_leaving(self, controller: Controller) -> Controller:
         """Brokers that are shutting down leave the ISR, unless that would empty it."""
         leaving = {b for b in controller.isr if controller.sessions[b].shutting_down}
         if self.may_relieve(controller, leaving):
             for broker in sorted(leaving):
                 controller = self.without(controller, broker, clean=True)
-        return self.with_leader(controller)
+        return controller
 
     def may_relieve(self, controller: Controller, leaving: set[int]) -> bool:
         """Somebody stays."""
@@ -203,7 +201,8 @@ class ControlledShutdown(Replication):
         leader, was_unclean = super().elect(controller, unclean=unclean)
         if leader != NONE and not was_unclean:
             return leader, False
-        last = [b for b in controller.isr if not controller.sessions[b].fenced]
+        order = self.replica_order(controller)
+        last = [b for b in order if b in controller.isr and not controller.sessions[b].fenced]
         return (last[0], False) if last else (leader, was_unclean)
 
     def is_active(self, controller: Controller, broker: int) -> bool:
@@ -223,6 +222,16 @@ class ControlledShutdown(Replication):
     def back_from_a_clean_stop(self, controller: Controller, broker: int) -> Controller:
         """Out of the ISR, for it has to catch up; eligible to lead if it was, or was in sync."""
         return self.without(controller, broker, clean=True) if broker in controller.isr else controller
+
+    def stopped(self, replica: Replica) -> Replica:
+        """What a clean stop leaves on the disk: all of the log, and the note."""
+        return Replica(
+            running=False,
+            log=replica.log,
+            flushed=replica.log_end_offset,
+            checkpoint=replica.high_watermark,
+            stopped_cleanly_in=replica.broker_epoch,
+        )
 
     def is_last_process(self, controller: Controller, replica: Replica, broker: int) -> bool:
         """The note is of the process that was registered until now."""

@@ -10,11 +10,14 @@ from collections.abc import Mapping
 
 import attrs
 
+from spec.composed import ComposedReplication
 from spec.controlled_shutdown import ControlledShutdown
+from spec.directories import Directories
 from spec.reassignment import Reassignment
 from spec.replication import Bounds, Replication
 from spec.replication_state import Acks
 from spec.retention import Retention
+from spec.settings import Settings
 
 
 @attrs.frozen
@@ -145,6 +148,49 @@ _ALL = (
         "retention-unclean",
         Retention(brokers=2, max_records=1, unclean_leader_election=True, bounds=_calm(lapses=1, retentions=1)),
         "a leader that lacks what others have already deleted",
+    ),
+    Model(
+        "directories",
+        Directories(brokers=2, max_records=1, bounds=_calm(shrinks=1, directory_failures=1)),
+        "a broker that lives on without its replica while the ISR changes",
+    ),
+    Model(
+        "settings",
+        Settings(
+            brokers=2,
+            max_records=1,
+            min_insync_replicas=2,
+            unclean_values=(False,),
+            bounds=_calm(lapses=1, setting_changes=1),
+        ),
+        "min.insync.replicas that falls or rises while replicas are eligible",
+    ),
+    Model(
+        "settings-unclean",
+        Settings(brokers=2, max_records=1, min_insync_values=(1,), bounds=_calm(lapses=1, setting_changes=1)),
+        "a topic that comes to prefer availability, or ceases to",
+    ),
+    Model(
+        "moving-and-deleting",
+        ComposedReplication(
+            brokers=2,
+            max_records=1,
+            initial_replicas=(0,),
+            targets=((1,),),
+            bounds=_calm(reassignments=1, retentions=1),
+        ),
+        "a replica that is added where records are gone already",
+    ),
+    Model(
+        "moving-and-failing",
+        ComposedReplication(
+            brokers=2,
+            max_records=1,
+            initial_replicas=(0,),
+            targets=((1,),),
+            bounds=_calm(reassignments=1, directory_failures=1),
+        ),
+        "a move from a broker, or to one, whose directory fails",
     ),
 )
 

@@ -42,7 +42,7 @@ from spec.replication_state import (
 )
 
 
-@attrs.frozen
+@attrs.frozen(slots=False)  # so that it can be composed with others
 class Reassignment(Replication):
     """The replication machine with reassignments; `targets` are those that may be asked for, () is every list."""
 
@@ -163,7 +163,7 @@ class Reassignment(Replication):
     def may_cancel(self, controller: Controller) -> bool:
         """Somebody remains who is known to hold every committed record, or the topic prefers availability."""
         remaining = {*controller.isr, *controller.elr}.difference(controller.adding)
-        return bool(remaining) or self.unclean_leader_election
+        return bool(remaining) or self.elects_uncleanly(controller)
 
     def only_on(self, controller: Controller, replicas: tuple[int, ...]) -> Controller:
         """The partition on these replicas, nobody else in its ISR, and no reassignment."""

@@ -72,6 +72,8 @@ class Bounds:
     reassignments: int = 0
     controlled_shutdowns: int = 0
     retentions: int = 0
+    directory_failures: int = 0
+    setting_changes: int = 0
 
     @cached_property
     def by_kind(self) -> tuple[int, ...]:
@@ -174,6 +176,16 @@ class Replication(Machine[State]):
     def may_perturb(self, state: State, kind: Perturbation) -> bool:
         return state.spent[kind] < self.bounds.by_kind[kind]
 
+    # --- settings ----------------------------------------------------------------------------------------------
+
+    def required_insync(self, known: Replica | Controller) -> int:
+        """How many must be in sync for anything to be committed, as far as a leader or the controller knows."""
+        return self.min_insync_replicas
+
+    def elects_uncleanly(self, controller: Controller) -> bool:
+        """Whether the topic prefers a leader that may lack committed records to none."""
+        return self.unclean_leader_election
+
     # --- rules of the leader -----------------------------------------------------------------------------------
 
     def fetch_error(self, leader: Replica, broker: int, request: FetchRequest) -> Error:
@@ -218,7 +230,7 @@ class Replication(Machine[State]):
 
     def next_high_watermark(self, leader: Replica, broker: int) -> int:
         """The least end offset over the maximal ISR; it stays while the ISR is too small or a member unheard of."""
-        if len(leader.isr) < self.min_insync_replicas:
+        if len(leader.isr) < self.required_insync(leader):
             return leader.high_watermark
         reached = leader.log_end_offset
         for member in leader.maximal_isr:
@@ -301,7 +313,7 @@ class Replication(Machine[State]):
     def with_isr(self, controller: Controller, isr: tuple[int, ...]) -> tuple[Controller, bool]:
         """The partition with the ISR that its leader proposed, and whether that led to an unclean election."""
         departed = tuple(b for b in controller.isr if b not in isr)
-        elr = self.elr_after(isr, tuple(sorted({*controller.elr, *departed})))
+        elr = self.elr_after(controller, isr, tuple(sorted({*controller.elr, *departed})))
         return attrs.evolve(controller, isr=isr, elr=elr), False
 
     def registered(self, controller: Controller, replica: Replica, broker: int) -> Controller:
@@ -333,11 +345,11 @@ class Replication(Machine[State]):
         elr = tuple(b for b in controller.elr if b != broker)
         if clean and broker in controller.isr:
             elr = tuple(sorted((*elr, broker)))
-        return attrs.evolve(controller, isr=isr, elr=self.elr_after(isr, elr))
+        return attrs.evolve(controller, isr=isr, elr=self.elr_after(controller, isr, elr))
 
-    def elr_after(self, isr: tuple[int, ...], elr: tuple[int, ...]) -> tuple[int, ...]:
+    def elr_after(self, controller: Controller, isr: tuple[int, ...], elr: tuple[int, ...]) -> tuple[int, ...]:
         """Eligible leaders are kept as long as nothing can be committed without them."""
-        return tuple(b for b in elr if b not in isr) if len(isr) < self.min_insync_replicas else ()
+        return tuple(b for b in elr if b not in isr) if len(isr) < self.required_insync(controller) else ()
 
     def on_unclean_registration(self, controller: Controller, broker: int) -> Controller:
         """A new incarnation may have lost its tail: neither in sync nor eligible before it has caught up (KIP-966)."""
@@ -347,9 +359,9 @@ class Replication(Machine[State]):
         """The partition with its leader kept if it can be, else elected anew; and whether that election was unclean."""
         if controller.leader in controller.isr and not controller.sessions[controller.leader].fenced:
             return controller, False
-        leader, was_unclean = self.elect(controller, unclean=unclean or self.unclean_leader_election)
+        leader, was_unclean = self.elect(controller, unclean=unclean or self.elects_uncleanly(controller))
         if leader != NONE and leader not in controller.isr:
-            elr = () if was_unclean else self.elr_after((leader,), controller.elr)
+            elr = () if was_unclean else self.elr_after(controller, (leader,), controller.elr)
             controller = attrs.evolve(controller, isr=(leader,), elr=elr)
         return self.led_by(controller, leader), was_unclean
 

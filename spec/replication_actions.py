@@ -68,6 +68,12 @@ def not_acting(state: State, broker: int) -> str:
     return f"broker {broker} is paused" if replica.paused else ""
 
 
+def not_hosting(state: State, broker: int) -> str:
+    """Why a broker can't do anything to its log now."""
+    offline = f"the log directory of broker {broker} has failed" if state.replicas[broker].offline else ""
+    return not_acting(state, broker) or offline
+
+
 def not_leading(state: State, broker: int) -> str:
     replica = state.replicas[broker]
     return not_acting(state, broker) or ("" if replica.leader == broker else f"broker {broker} does not think it leads")
@@ -90,8 +96,9 @@ class Append(ReplicationAction):
     def guard(self, machine: Machine, state: State) -> str:
         if len(state.history.acks) >= machine.max_records:
             return f"all {machine.max_records} records are used"
-        if self.acks is Acks.ALL and len(state.replicas[self.broker].isr) < machine.min_insync_replicas:
-            return f"broker {self.broker} has fewer than {machine.min_insync_replicas} replicas in sync"
+        required = machine.required_insync(state.replicas[self.broker])
+        if self.acks is Acks.ALL and len(state.replicas[self.broker].isr) < required:
+            return f"broker {self.broker} has fewer than {required} replicas in sync"
         return not_leading(state, self.broker)
 
     def effect(self, machine: Machine, state: State) -> State:
@@ -117,7 +124,7 @@ def advance_high_watermark(machine: Machine, state: State, broker: int) -> State
     shown = leader.log[:high_watermark]
     if len(shown) > len(history.committed) and shown[: len(history.committed)] == history.committed:
         history = attrs.evolve(history, committed=shown)
-    if len(leader.isr) < machine.min_insync_replicas:
+    if len(leader.isr) < machine.required_insync(leader):
         return attrs.evolve(state, history=history)
     answered = {r.value for r in shown if r.epoch == leader.leader_epoch and history.acks[r.value] is Acks.ALL}
     if not answered <= set(history.acknowledged):

@@ -27,6 +27,7 @@ from spec.replication_state import (
     BrokerId,
     Controller,
     Error,
+    PartitionWord,
     Perturbation,
     RemoteReplica,
     Replica,
@@ -226,6 +227,8 @@ class ApplyMetadata(BrokerAction):
             return state.with_replica(broker, old)
         if not machine.hosts(word, broker):
             return state.with_replica(broker, machine.deleted(old, word))
+        if old.offline:
+            return state.with_replica(broker, only_told(old, word))
         new = attrs.evolve(
             old,
             controller_epoch=word.controller_epoch,
@@ -234,6 +237,7 @@ class ApplyMetadata(BrokerAction):
             partition_epoch=word.partition_epoch,
             isr=word.isr,
             replicas=word.replicas,
+            min_insync=word.min_insync,
             pending_isr=old.pending_isr if old.partition_epoch == word.partition_epoch else (),
         )
         if new.leader_epoch == old.leader_epoch:
@@ -246,6 +250,18 @@ class ApplyMetadata(BrokerAction):
                 new = truncated(new, machine.truncation_on_becoming_follower(new))
             state = state.with_replica(broker, new)
         return advance_high_watermark(machine, state, broker) if new.leader == broker else state
+
+
+def only_told(replica: Replica, word: PartitionWord) -> Replica:
+    """A replica without its log neither leads nor follows, whatever it is told."""
+    return attrs.evolve(
+        replica,
+        controller_epoch=word.controller_epoch,
+        leader_epoch=word.leader_epoch,
+        partition_epoch=word.partition_epoch,
+        replicas=word.replicas,
+        min_insync=word.min_insync,
+    )
 
 
 def become_leader(machine: Machine, state: State, broker: int, replica: Replica) -> State:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from spec.replication_actions import BrokerAction, ReplicationAction, not_acting, on_network
+from spec.replication_actions import BrokerAction, ReplicationAction, not_acting, not_hosting, on_network
 from spec.replication_control import committed
 from spec.replication_state import NONE, BrokerId, Controller, Perturbation, Session, State
 
@@ -111,7 +111,7 @@ class Flush(BrokerAction):
             return "no more crashes in this model"
         if replica.flushed == replica.log_end_offset:
             return f"broker {self.broker} has nothing to flush"
-        return not_acting(state, self.broker)
+        return not_hosting(state, self.broker)
 
     def effect(self, machine: Machine, state: State) -> State:
         replica = state.replicas[self.broker]
@@ -128,7 +128,7 @@ class CheckpointHighWatermark(BrokerAction):
             return "no more crashes in this model"
         if replica.checkpoint == replica.high_watermark:
             return f"broker {self.broker} has nothing to check-point"
-        return not_acting(state, self.broker)
+        return not_hosting(state, self.broker)
 
     def effect(self, machine: Machine, state: State) -> State:
         replica = state.replicas[self.broker]
@@ -176,7 +176,8 @@ class Restart(BrokerAction):
     def effect(self, machine: Machine, state: State) -> State:
         replica = state.replicas[self.broker]
         high_watermark = max(replica.log_start, min(replica.checkpoint, replica.log_end_offset))
-        return state.with_replica(self.broker, attrs.evolve(replica, running=True, high_watermark=high_watermark))
+        started = attrs.evolve(replica, running=True, offline=False, high_watermark=high_watermark)
+        return state.with_replica(self.broker, started)
 
 
 # --- pauses and the network ----------------------------------------------------------------------------------------

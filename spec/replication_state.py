@@ -27,6 +27,7 @@ class Error(IntEnum):
     OFFSET_OUT_OF_RANGE = 1
     NOT_LEADER_OR_FOLLOWER = 6
     INVALID_REQUEST = 42
+    KAFKA_STORAGE_ERROR = 56
     FENCED_LEADER_EPOCH = 74
     UNKNOWN_LEADER_EPOCH = 75
     STALE_BROKER_EPOCH = 77
@@ -58,6 +59,8 @@ class Perturbation(IntEnum):
     REASSIGNMENT = 9
     CONTROLLED_SHUTDOWN = 10
     RETENTION = 11
+    DIRECTORY_FAILURE = 12
+    SETTING_CHANGE = 13
 
 
 @attrs.frozen(order=True)
@@ -148,6 +151,7 @@ class PartitionWord:
     partition_epoch: int
     isr: tuple[int, ...]
     replicas: tuple[int, ...] = ()
+    min_insync: int = 0
 
 
 @attrs.frozen(cache_hash=True)
@@ -178,6 +182,10 @@ class Replica:
     log_start: int = 0
     """Records below it are gone (`spec.retention`); `log` still says what they were, for the prover."""
     log_start_checkpoint: int = 0
+    min_insync: int = 0
+    """min.insync.replicas as the broker has heard of it, where it changes (`spec.settings`)."""
+    offline: bool = False
+    """Its log directory has failed in the life of the process (`spec.directories`)."""
 
     @property
     def log_end_offset(self) -> int:
@@ -219,15 +227,26 @@ class Controller:
     """In order of preference, where the list changes (`spec.reassignment`); else () for all brokers."""
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
+    offline: tuple[int, ...] = ()
+    """Replicas whose log directory has failed, as far as their brokers have said (`spec.directories`)."""
+    min_insync: int = 0
+    """min.insync.replicas, where it changes (`spec.settings`); else 0 for the machine's."""
+    elects_uncleanly: bool = False
+    """unclean.leader.election.enable, where it changes."""
 
     @property
     def word(self) -> PartitionWord:
-        return PartitionWord(self.epoch, self.leader, self.leader_epoch, self.partition_epoch, self.isr, self.replicas)
+        return PartitionWord(
+            self.epoch, self.leader, self.leader_epoch, self.partition_epoch, self.isr, self.replicas, self.min_insync
+        )
 
     @property
     def registration(self) -> tuple[object, ...]:
         """What a change of the partition changes, besides its epochs."""
-        return (self.leader, self.leader_epoch, self.isr, self.elr, self.replicas, self.adding, self.removing)
+        return (
+            *(self.leader, self.leader_epoch, self.isr, self.elr),
+            *(self.replicas, self.adding, self.removing, self.offline),
+        )
 
 
 @attrs.frozen(cache_hash=True)

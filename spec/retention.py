@@ -84,7 +84,8 @@ class MoveLogStart(ReplicationAction):
         return not_acting(state, self.broker)
 
     def effect(self, machine: Replication, state: State) -> State:
-        replica = durable(attrs.evolve(state.replicas[self.broker], log_start=self.offset))
+        assert isinstance(machine, Retention), "log starts belong to the machine that has them"
+        replica = machine.with_log_start_written(attrs.evolve(state.replicas[self.broker], log_start=self.offset))
         return state.with_replica(self.broker, replica).spend(Perturbation.RETENTION)
 
 
@@ -139,6 +140,10 @@ class Retention(Replication):
 
     def before_fetch(self, replica: Replica) -> Replica:
         """What is told is durable."""
+        return self.with_log_start_written(replica)
+
+    def with_log_start_written(self, replica: Replica) -> Replica:
+        """A log start that stays after a crash."""
         return durable(replica)
 
     def survivor(self, replica: Replica, kept: int) -> Replica:

@@ -203,6 +203,16 @@ class Client:
         except UnreachableError as error:
             raise KafkaError(ErrorCode.network_exception, str(error)) from error
 
+    async def ask_leader(self, topic: str, partition: int, request: Any) -> Any:
+        """A partition's leader's answer to a request that is not sent again. Raises KafkaError when none is had."""
+        _check_partition(topic, partition)
+        try:
+            route = await self._routes.leader(self, topic, partition)
+            return await self._ask(route.address, request)
+        except (NoAnswerError, UnreachableError) as error:
+            maybe_done = isinstance(error, NoAnswerError)
+            raise KafkaError(ErrorCode.network_exception, str(error), maybe_done=maybe_done) from error
+
     # --- attempts --------------------------------------------------------------------------------------------------
 
     async def _observed(self, operation: Operation, run: Callable[[], Awaitable[T]]) -> T:

@@ -251,8 +251,11 @@ class ClusterImage:
             del self.scram_credentials[record.user]
 
     def _partition_change(self, record: PartitionChangeRecord) -> None:
-        partitions = self.topics[record.topic].partitions
-        partitions[record.partition] = changed(partitions[record.partition], record)
+        topic = self.topics[record.topic]
+        old, new = topic.partitions[record.partition], changed(topic.partitions[record.partition], record)
+        topic.partitions[record.partition] = new
+        for departed in set(old.replicas).difference(new.replicas):
+            topic.directories.pop((record.partition, departed), None)  # its log goes; where another one is, it will say
 
 
 def _acl(record: AccessControlEntryRecord | RemoveAccessControlEntryRecord) -> Acl:

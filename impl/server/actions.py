@@ -27,6 +27,8 @@ class BrokerActions:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._pulling = trio.Lock()
+        self._acted_on = -1
+        """The metadata offset of the image that replicas were last told of."""
         self.disk_failures = 0
         """How often a flush or checkpoint failed; the next one tries again."""
 
@@ -69,6 +71,9 @@ class BrokerActions:
                 if image.offset >= end_offset or not records:
                     break
             await broker.clock.until_running()
+            if image.offset != self._acted_on:
+                broker.tracer.record("PullMetadata", metadata_offset=image.offset)
+                self._acted_on = image.offset
             broker.reconfigure()
             try:
                 for _ in broker.partitions.apply_metadata(image, broker.metadata.take_changed()):

@@ -76,9 +76,14 @@ def _alter(node: ControllerNode, resource: AlterConfigsResource, validate_only: 
 
 
 def _record(node: ControllerNode, resource: str, changed: tuple[tuple[object, ...], ...]) -> None:
-    """Settings are no part of a trace, but what they do to partitions is."""
-    if changed:
-        node.tracer.record("AlterConfigs", resource=resource, changed=changed)
+    """Of settings a trace has those by which the controller decides."""
+    if node.tracer.trace is not None:
+        core = node.controller
+        settings = tuple(
+            (topic, core.configured_min_insync_replicas(topic), core.unclean_leader_election(topic))
+            for topic in core.image.topics
+        )
+        node.tracer.record("AlterConfigs", resource=resource, settings=settings, changed=changed)
 
 
 async def handle_alter_client_quotas(

@@ -71,7 +71,12 @@ class ControllerNode:
         if self.is_new and node.config.sasl_users:
             self._install_users()
         self._told = self.registrations()
-        self.tracer.record("ControllerFailover", controller_epoch=self.controller.controller_epoch, changed=())
+        self.tracer.record(
+            "ControllerFailover",
+            controller_epoch=self.controller.controller_epoch,
+            metadata_offset=self.log.end_offset,
+            changed=(),
+        )
         handlers: dict[ApiKey, Handler] = {key: partial(handle, self) for key, handle in CONTROLLER_HANDLERS.items()}
         handlers[ApiKey.API_VERSIONS] = self._handle_api_versions
         self._service = Service(
@@ -148,7 +153,7 @@ class ControllerNode:
             return ()
         before, self._told = self._told, self.registrations()
         return tuple(
-            registration_state(topic, index, registration)
+            registration_state(topic, index, registration, self.log.end_offset)
             for topic, index, registration in self.controller.image.partitions()
             if before.get((topic, index)) != registration.partition_epoch
         )

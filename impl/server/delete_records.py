@@ -53,9 +53,13 @@ async def handle_delete_records(
         for topic in request.topics
     ]
     deletions = [deletion for topic in made for deletion in topic]
-    moved = [deletion.partition for deletion in deletions if deletion.error is None and deletion.partition is not None]
+    moved = {deletion.partition: deletion for deletion in deletions if deletion.error is None and deletion.partition}
     broker.partitions.write_log_starts(moved)
-    for partition in moved:
+    for partition, deletion in moved.items():
+        if not partition.is_gone:
+            broker.tracer.replica(
+                "DeleteRecords", partition.topic, partition.index, partition.replica, offset=deletion.offset
+            )
         broker.partitions.follower_fetches.wake(partition.key)
     if not _settle(broker, deletions):
         await context.while_connected(

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
+from weakref import WeakKeyDictionary
 
 import trio
 from kio.schema.assign_replicas_to_dirs.v0 import request as wire_request
@@ -39,8 +40,8 @@ class DirectoryFailures:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._told: dict[TopicPartition, UUID] = {}
-        """The directory of each replica, as the controller knows it."""
+        self._told: WeakKeyDictionary[Partition, UUID] = WeakKeyDictionary()
+        """The directory of each replica, as the controller knows it; of one that goes it forgets it."""
         self._lost: dict[TopicPartition, str] = {}
         """Replicas that were lost before the controller knew their directory -> their topic's id."""
         self._assigning = trio.Lock()
@@ -61,9 +62,9 @@ class DirectoryFailures:
         broker.tracer.record(
             "LogDirectoryFailed",
             path=directory.path,
-            partitions=tuple((one.topic, one.index, one.log.log_end_offset) for one in lost),
+            partitions=tuple((one.topic, one.index, one.log.log_end_offset, one.log.log_start_offset) for one in lost),
         )
-        self._lost.update({one.key: one.topic_id for one in lost if one.key not in self._told})
+        self._lost.update({one.key: one.topic_id for one in lost if one not in self._told})
         if not broker.partitions.directories.online:
             broker.halt(f"every log directory has failed, the last one {directory.path}")
         elif broker.timers:
@@ -87,12 +88,13 @@ class DirectoryFailures:
             if not news:
                 return 0
             request = self._request(news)
+            meant = [partition for partition in self._broker.partitions if partition.key in news]
             answer: AssignReplicasToDirsResponse = await self._broker.controller.forward(request)
             if answer.error_code is not ErrorCode.none:
                 return 0
-            for key, (_, directory) in news.items():
-                self._told[key] = directory
+            for key in news:
                 self._lost.pop(key, None)
+            self._told.update({partition: news[partition.key][1] for partition in meant})
             return len(news)
 
     def _unassigned(self) -> dict[TopicPartition, tuple[str, UUID]]:
@@ -103,7 +105,7 @@ class DirectoryFailures:
             for partition in partitions:
                 directory = partitions.directories.where(*partition.key)
                 known = self._broker.metadata.image.partition(*partition.key) is not None
-                if known and directory is not None and self._told.get(partition.key) != directory.id:
+                if known and directory is not None and self._told.get(partition) != directory.id:
                     news[partition.key] = (partition.topic_id, directory.id)
         return news
 

@@ -169,6 +169,14 @@ class _Fetch:
             partition = None if one.refusal is not None else self.broker.partitions.get(one.topic, asked.partition)
             if partition is None or (asked.topic_id and partition.topic_id != asked.topic_id):
                 answer = FetchAnswer(one.refusal or self._missing(one, partition))
+                if asked.follower is not None and partition is None and one.refusal is None:
+                    self.broker.tracer.record(
+                        "RefuseFetch",
+                        topic=one.topic,
+                        partition=asked.partition,
+                        error=answer.error.name,
+                        **fetch_fields(asked.follower),
+                    )
                 if answer.error in LEADER_MOVED:
                     leader, epoch = known_leader(self.broker, one.topic, asked.partition)
                     answer = FetchAnswer(answer.error, leader, epoch)
@@ -274,5 +282,5 @@ def _noted(partition: Partition, asked: AskedPartition) -> object:
         return None
     replica = partition.replica
     remote = replica.remote_replicas.get(asked.follower.replica_id)
-    known = None if remote is None else (remote.log_end_offset, remote.broker_epoch)
+    known = None if remote is None else (remote.log_end_offset, remote.log_start_offset, remote.broker_epoch)
     return known, replica.pending_isr, replica.high_watermark

@@ -28,8 +28,16 @@ class LogUpkeep:
 
     def retain(self) -> int:
         """Remove what `retention.ms`, `retention.bytes` and the log starts say; returns how many segments."""
-        now_ms = self._broker.clock.now_ms()
-        return self._each(lambda partition: partition.log.retention(now_ms, partition.replica.high_watermark))
+        now_ms, tracer = self._broker.clock.now_ms(), self._broker.tracer
+
+        def retain(partition: Partition) -> int:
+            log, start = partition.log, partition.log.log_start_offset
+            removed = log.retention(now_ms, partition.replica.high_watermark)
+            if log.log_start_offset != start:
+                tracer.replica("Retain", partition.topic, partition.index, partition.replica)
+            return removed
+
+        return self._each(retain)
 
     def flush_due(self) -> int:
         """Sync the logs in which a record has waited for `flush.ms`; returns how many."""

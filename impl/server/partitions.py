@@ -173,7 +173,7 @@ class Partitions:
         if self._look_at_all:
             changed, self._look_at_all = None, False
         self._offline = {key for key in self._offline if self._belongs_here(key, image)}
-        self.remove([partition for partition in self if self._is_departed(partition, image, changed)])
+        self.remove([partition for partition in self if self._is_departed(partition, image, changed)], image.offset)
         topics = image.topics.values() if changed is None else map(image.topics.get, sorted(changed))
         for topic in topics:
             if topic is None:
@@ -204,8 +204,8 @@ class Partitions:
             return True
         return partition.topic_id not in ("", topic.topic_id)
 
-    def remove(self, departed: Sequence[Partition]) -> None:
-        """Delete partitions with all that is remembered of them; what waits for them is told.
+    def remove(self, departed: Sequence[Partition], metadata_offset: int) -> None:
+        """Delete partitions with all that is remembered of them, as of so much metadata; what waits for them is told.
 
         The high watermarks go first: without its log one would count for the next log of that name.
         """
@@ -220,7 +220,9 @@ class Partitions:
             self._flushed.pop(partition.key, None)
             partition.is_removed = True
             partition.replica.resign()
-            self._tracer.record("RemoveReplica", topic=partition.topic, partition=partition.index)
+            self._tracer.record(
+                "RemoveReplica", topic=partition.topic, partition=partition.index, metadata_offset=metadata_offset
+            )
             self.directories.delete_log(*partition.key, now_ms, partition.log.config.file_delete_delay_ms)
         for partition in departed:
             self._wake_all(partition.key)

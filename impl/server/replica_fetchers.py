@@ -186,6 +186,7 @@ class ReplicaFetchers:
             await channel.connect()
         except UnreachableError:
             return False
+        await broker.clock.until_running()
         fetches = self._begin(leader, partitions)
         if not fetches:
             return True

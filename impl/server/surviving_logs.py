@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from impl.ports.disk import Disk
 from impl.ports.simulated_disk import SimulatedDisk
+from impl.storage import checkpoints
 from impl.storage.log_directory import partition_of
 from impl.storage.segment import LOG_SUFFIX
 from impl.wire.records import RecordError, checked_header
@@ -65,15 +67,39 @@ def surviving_end_offsets(disk: Disk, directories: Sequence[str]) -> dict[TopicP
     return dict(sorted(found.items()))
 
 
+def survivors(disk: Disk, directories: Sequence[str]) -> dict[str, Any]:
+    """What a trace says of a disk: `kept`, where each log ends, and `starts`, where those start that have lost records.
+
+    ((topic, partition, offset), …) each.
+    """
+    starts: dict[TopicPartition, int] = {}
+    for directory in directories:
+        if disk.exists(directory):
+            written = checkpoints.read_offsets(disk, directory, checkpoints.LOG_START_OFFSET_CHECKPOINT)
+            for name in disk.list_directory(directory):
+                if (key := partition_of(name)) is not None and key not in starts:
+                    starts[key] = max(_base_offset(disk, f"{directory}/{name}"), written.get(key, 0))
+    return {
+        "kept": tuple((*key, end) for key, end in surviving_end_offsets(disk, directories).items()),
+        "starts": tuple((*key, start) for key, start in sorted(starts.items()) if start),
+    }
+
+
+def _base_offset(disk: Disk, path: str) -> int:
+    """The name of a log's first segment."""
+    names = [name for name in disk.list_directory(path) if name.endswith(LOG_SUFFIX)]
+    return int(min(names).removesuffix(LOG_SUFFIX)) if names else 0
+
+
 def _end_offset(disk: Disk, path: str) -> int:
-    reached = 0
+    reached: int | None = None
     for name in sorted(disk.list_directory(path)):
         if not name.endswith(LOG_SUFFIX):
             continue
         base_offset = int(name.removesuffix(LOG_SUFFIX))
-        if reached and base_offset != reached:
+        if reached is not None and base_offset != reached:
             break
-        reached = max(reached, base_offset)
+        reached = base_offset
         file = disk.open(f"{path}/{name}")
         try:
             position, reached = _position(file.read(0, file.size), 1 << 62, reached)
@@ -82,4 +108,4 @@ def _end_offset(disk: Disk, path: str) -> int:
             file.close()
         if not whole:
             break
-    return reached
+    return reached or 0

@@ -9,21 +9,32 @@ node's replica right after it, so that a run can be held against the specificati
 | ApplyMetadata | broker | controller_epoch, replicas, leader, elr |
 | Append | leader | acks, base_offset, records, error |
 | SendFetch | follower | source (who is asked), fetch |
-| ReceiveFetch, HoldFetch | leader | fetch, error, diverging_…, records, leader_high_watermark |
+| ReceiveFetch, HoldFetch | leader | fetch, error, diverging_…, records, leader_high_watermark, leader_log_start |
+| RefuseFetch | broker | fetch, error: it has no such replica |
 | ReceiveFetchResponse | follower | source, accepted, and as for ReceiveFetch |
 | Disconnect | follower | source, fetch: the request will not be answered |
 | ShrinkIsr, ExpandIsr, RetryAlterPartition | leader | isr: what is proposed |
 | ReceiveAlterPartition | controller | topic, partition, request, error, changed |
 | ReceiveAlterPartitionResponse, DisconnectController | leader | request, error |
+| PullMetadata | broker | metadata_offset: it has read the metadata log up to there, and acts on it now |
+| RemoveReplica | broker | metadata_offset: by then it is no replica any more; its log is gone |
 | Flush, CheckpointHighWatermark | broker | |
+| DeleteRecords | leader | offset: the log starts there at least, durably |
+| Retain | broker | its log start has moved, durably |
+| LogDirectoryFailed | broker | path, partitions: what was lost, ((topic, partition, log end, log start), …) |
 | Register, Unfence, LapseSession | controller | broker, broker_epoch, changed |
 | CreateTopic, PreferredElection, UncleanElection | controller | topic, partition, changed |
-| ControllerFailover | controller | controller_epoch, changed |
-| Crash, Restart, Pause, Resume | broker | kept (log end offset after a crash) |
+| StartReassignment, CancelReassignment | controller | topic, partition, target, changed |
+| AssignReplicasToDirs, DirectoriesOffline | controller | broker, changed |
+| AlterConfigs | controller | resource, settings, changed |
+| ControllerFailover | controller | controller_epoch, metadata_offset, changed |
+| Crash, Stop | broker | kept: what its disk has, ((topic, partition, log end), …); starts: likewise, log starts |
+| Restart, Pause, Resume | broker | |
 
-`fetch` is (replica id, broker epoch, leader epoch, fetch offset, last fetched epoch); `request` is (broker id, broker
-epoch, leader epoch, partition epoch, ((member, broker epoch), …)). `changed` is what the controller's decision made of
-each partition that it changed: see `registration_state`.
+`fetch` is (replica id, broker epoch, leader epoch, fetch offset, last fetched epoch, log start); `request` is (broker
+id, broker epoch, leader epoch, partition epoch, ((member, broker epoch), …)). `changed` is what the controller's
+decision made of each partition that it changed: see `registration_state`. `settings` is ((topic, min.insync.replicas,
+unclean.leader.election.enable), …) as they are now.
 """
 
 from __future__ import annotations
@@ -95,13 +106,18 @@ def replica_state(replica: PartitionReplica) -> dict[str, Any]:
         "partition_epoch": replica.partition_epoch,
         "log_end_offset": replica.log_end_offset,
         "high_watermark": replica.high_watermark,
+        "log_start": replica.log.log_start_offset,
         "isr": tuple(sorted(replica.isr)),
         "pending_isr": None if replica.pending_isr is None else tuple(sorted(replica.pending_isr)),
     }
 
 
-def registration_state(topic: str, partition: int, registration: PartitionRegistration) -> tuple[object, ...]:
-    """(topic, partition, leader, leader epoch, partition epoch, ISR, ELR, last known leader) as plain values."""
+def registration_state(
+    topic: str, partition: int, registration: PartitionRegistration, metadata_offset: int
+) -> tuple[object, ...]:
+    """(topic, partition, leader, leader epoch, partition epoch, ISR, ELR, last known leader, replicas, adding,
+    removing, offline, the metadata log's end) as plain values.
+    """
     return (
         topic,
         partition,
@@ -111,6 +127,11 @@ def registration_state(topic: str, partition: int, registration: PartitionRegist
         tuple(sorted(registration.isr)),
         tuple(sorted(registration.elr)),
         registration.last_known_leader,
+        registration.replicas,
+        registration.adding_replicas,
+        registration.removing_replicas,
+        tuple(sorted(registration.offline_replicas)),
+        metadata_offset,
     )
 
 
@@ -122,6 +143,7 @@ def fetch_fields(fetch: FollowerFetch) -> dict[str, Any]:
             fetch.leader_epoch,
             fetch.fetch_offset,
             fetch.last_fetched_epoch,
+            fetch.log_start_offset,
         )
     }
 
@@ -136,6 +158,7 @@ def answer_fields(answer: FetchAnswer, fetch: FollowerFetch) -> dict[str, Any]:
         "diverging_end_offset": -1 if diverging is None else diverging.end_offset,
         "records": max((batch.next_offset for batch in batches), default=fetch.fetch_offset) - fetch.fetch_offset,
         "leader_high_watermark": answer.high_watermark,
+        "leader_log_start": answer.log_start_offset,
     }
 
 

@@ -136,6 +136,36 @@ async def test_a_directory_that_is_still_broken_at_a_restart_keeps_its_replicas_
 
 
 @simulated
+async def test_a_replica_that_was_taken_away_comes_back_to_a_directory_that_works() -> None:
+    """Its former directory is of no account, neither to its broker nor to the controller."""
+    async with cluster_of(3) as cluster:
+        await cluster.create_topic("t", assignments=[[0, 1]])
+        fail_directory(cluster, 1, "one")
+        async with cluster.client() as client:
+            await client.produce("t", b"a", acks=1)
+            await cluster.wait_for_isr("t", {0})
+            with trio.fail_after(20):
+                await cluster.reassign("t", [0, 2])
+                await cluster.reassign("t", [0, 1])
+            assert directory_of(cluster, 1, 0) == "two"
+            assert cluster.isr("t") == (0, 1)
+            await until(lambda: (0, 1) in cluster.controller.controller.image.topics["t"].directories)
+
+
+@simulated
+async def test_a_replica_that_comes_back_says_again_in_which_directory_it_is() -> None:
+    async with cluster_of(3) as cluster:
+        await cluster.create_topic("t", assignments=[[0, 1]])
+        known = cluster.controller.controller.image.topics["t"].directories
+        with trio.fail_after(20):
+            await until(lambda: (0, 1) in known)
+            await cluster.reassign("t", [0, 2])
+            assert (0, 1) not in known
+            await cluster.reassign("t", [0, 1])
+            await until(lambda: (0, 1) in known)
+
+
+@simulated
 async def test_a_broker_stops_when_its_last_directory_fails() -> None:
     async with cluster_of(2) as cluster:
         await cluster.create_topic("t", assignments=[[0, 1]] * 2)

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from functools import partial
 from random import Random
 
 import trio
 
-from impl.client.errors import KafkaError
 from impl.cluster import Cluster
-from impl.cluster_faults import NodeName
+from impl.cluster_faults import DiskOperations, NodeName
+from model_tests.harness.operators import Operators
 from model_tests.harness.options import Fault, Options
-from model_tests.harness.workload import TOPIC
 
 CONTROLLER = "controller"
 
@@ -41,14 +40,24 @@ class Injector:
             Fault.SPLIT: self.split,
             Fault.RESET: self.reset,
             Fault.LAPSE: self.lapse,
-            Fault.PREFERRED: self.elect_preferred,
-            Fault.UNCLEAN: self.elect_uncleanly,
             Fault.CONTROLLER: self.restart_controller,
             Fault.FULL_DISK: self.fill_disk,
             Fault.FAILED_SYNC: self.fail_sync,
             Fault.SHUTDOWN: self.shut_down,
-            Fault.GROWTH: self.grow,
+            Fault.FAILED_DISK: self.fail_disk,
+            Fault.CLOCK: self.jump_clock,
         }
+        operators = Operators(cluster, options, self._rng)
+        operations: dict[Fault, Callable[[], Awaitable[None]]] = {
+            Fault.PREFERRED: partial(operators.elect, unclean=False),
+            Fault.UNCLEAN: partial(operators.elect, unclean=True),
+            Fault.GROWTH: operators.grow,
+            Fault.REASSIGNMENT: operators.reassign,
+            Fault.CANCELLATION: operators.cancel,
+            Fault.DELETION: operators.delete_records,
+            Fault.SETTINGS: operators.change_settings,
+        }
+        self._do |= {fault: self._operated(fault, operation) for fault, operation in operations.items()}
 
     def roughen_links(self) -> None:
         """Loss, delay and reordering on all links; duplicates where brokers fetch from each other, and nowhere else:
@@ -105,23 +114,45 @@ class Injector:
         """A broker's disk has room for little more, or for nothing; whoever runs into that stops."""
         victim = self._victim()
         if victim is not None:
-            self.cluster.fill_disk(victim, free_bytes=self._rng.choice((0, 100, 2_000)))
+            free = self._rng.choice((0, 100, 2_000))
+            self.cluster.fill_disk(victim, free_bytes=free, directory=self._directory(victim))
             await self._bear(Fault.FULL_DISK, victim)
 
     async def fail_sync(self) -> None:
         """A broker's next sync fails; what it was to save may be lost."""
         victim = self._victim()
         if victim is not None:
-            self.cluster.fail_next_sync(victim)
+            self.cluster.fail_disk(victim, "syncs", times=1, directory=self._directory(victim))
             await self._bear(Fault.FAILED_SYNC, victim)
 
+    async def fail_disk(self) -> None:
+        """A broker's disk fails at whatever is asked of it, or at whatever it is to keep."""
+        victim = self._victim()
+        if victim is not None:
+            what: DiskOperations = self._rng.choice(("everything", "writes", "syncs"))
+            self.cluster.fail_disk(victim, what, directory=self._directory(victim))
+            await self._bear(Fault.FAILED_DISK, victim)
+
+    def _directory(self, broker: int) -> str | None:
+        """One of a broker's disks, if it has several; the others go on."""
+        if self.options.log_directories == 1:
+            return None
+        return self._rng.choice(sorted(self.cluster.broker(broker).partitions.directories.paths))
+
     async def _bear(self, fault: Fault, victim: int) -> None:
-        """A while with a bad disk; then it is whole again, and a broker that has stopped is started."""
+        """A while with a bad disk; then it is whole again, and a broker that has stopped is started.
+
+        One that has lost a directory and lives goes on without it for a while, and is started anew.
+        """
         self._note(fault)
         self._busy.add(victim)
         await self._last()
         with trio.CancelScope(shield=True):
             await self._mend_disk(victim)
+        if self.cluster.broker(victim).partitions.directories.offline:
+            await self._last()
+            with trio.CancelScope(shield=True):
+                await self._renew(victim)
         self._busy.discard(victim)
 
     async def _mend_disk(self, broker: int) -> None:
@@ -131,13 +162,22 @@ class Injector:
                 await trio.sleep(0.001)
             await self.cluster.restart(broker)
 
-    async def grow(self) -> None:
-        """The topic gets another partition, up to twice as many as it began with; nobody writes to the new ones."""
-        self._note(Fault.GROWTH)
-        present = len(self.cluster.controller.controller.image.topics[TOPIC].partitions)
-        if present < 2 * self.options.partitions:
-            with suppress(KafkaError):
-                await self.cluster.create_partitions(TOPIC, present + 1)
+    async def _renew(self, broker: int) -> None:
+        """A broker is stopped and started, so that a directory that failed comes back."""
+        if self._rng.random() < 0.5:
+            await self.cluster.crash(broker, lose_unsynced=self._rng.choice((None, True, False)))
+        else:
+            await self.cluster.shutdown(broker, patient=False)
+        await self.cluster.restart(broker)
+
+    async def jump_clock(self) -> None:
+        """A broker's wall clock is wrong for a while."""
+        victim = self._rng.randrange(self.options.brokers)
+        ms = self._rng.choice((-3_600_000, -2_000, 2_000, 3_600_000))
+        self._note(Fault.CLOCK)
+        self.cluster.jump_clock(victim, ms)
+        await self._last()
+        self.cluster.jump_clock(victim, -ms)
 
     async def shut_down(self) -> None:
         """A broker leaves in good order, as far as it reaches the controller, and comes back."""
@@ -197,19 +237,12 @@ class Injector:
         self._note(Fault.LAPSE)
         self.cluster.lapse_session(self._rng.randrange(self.options.brokers))
 
-    async def elect_preferred(self) -> None:
-        await self._elect(Fault.PREFERRED)
+    def _operated(self, fault: Fault, operation: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
+        async def operate() -> None:
+            self._note(fault)
+            await operation()
 
-    async def elect_uncleanly(self) -> None:
-        await self._elect(Fault.UNCLEAN)
-
-    async def _elect(self, fault: Fault) -> None:
-        self._note(fault)
-        partition = self._rng.randrange(self.options.partitions)
-        try:
-            await self.cluster.elect(TOPIC, partition, unclean=fault is Fault.UNCLEAN)
-        except KafkaError:
-            return
+        return operate
 
     async def restart_controller(self) -> None:
         self._note(Fault.CONTROLLER)
@@ -226,5 +259,7 @@ class Injector:
             await self._mend_disk(broker)
             if not cluster.is_alive(broker):
                 await cluster.restart(broker)
-            else:
-                cluster.resume(broker)
+                continue
+            cluster.resume(broker)
+            if cluster.broker(broker).partitions.directories.offline:
+                await self._renew(broker)

@@ -1,30 +1,31 @@
-"""The replication machine as a real network shows it: four ways in which it is looser, and no more.
+"""The specification's machine as a real network and a real disk show it: five ways in which it is looser, and no more.
 
 The specification's network either brings a message or has lost it for good, its followers wait until a connection
-breaks as a whole, and its brokers read the controller's newest word at the instant at which they act on it. A cluster
-is looser in four ways, which trace validation must be able to follow; each is an action of its own, so that a
-validated trace says how often it was needed.
+breaks as a whole, and its disks do nothing that their broker does not say. A cluster is looser in five ways, which
+trace validation must be able to follow; each is an action of its own, so that a validated trace says how often it was
+needed.
 
 * `ArriveLate`: a message that its sender had given up arrives after all, or a second copy of one does.
 * `AbandonFetch`: a follower stops waiting for one answer.
-* `ApplyOlderMetadata`: what a broker pulled has been overtaken by the time that it acts on it; the model has
-  `PullMetadata` for that, but a trace does not tell when a broker pulled.
+* `HearMetadata`: as `PullMetadata`, at the moment at which the answer has come: by then it may have been overtaken,
+  and it may replace one that said nothing new. What it says is what the metadata log said up to the offset that the
+  broker names, and that never falls while its process lives.
 * `RegisterAgain`: a broker whose registration succeeded never heard so, and registers once more.
+* `StartUnsaid`: a directory that failed has written a log start that its broker never told.
 
-All invariants of `spec.replication` are checked on the way, so none of the four weakens what is concluded.
+All invariants of `spec.composed` are checked on the way, so none of the five weakens what is concluded.
 """
 
 from __future__ import annotations
 
 import attrs
 
-from spec.controlled_shutdown import ControlledShutdown
+from spec.composed import ComposedReplication, started_at
 from spec.machine import NotEnabled
 from spec.replication import Bounds, Replication
 from spec.replication_actions import BrokerAction, ReplicationAction, not_acting, on_network
-from spec.replication_control import ApplyMetadata
 from spec.replication_faults import Register
-from spec.replication_state import NONE, AlterPartitionRequest, Controller, FetchRequest, State, sent
+from spec.replication_state import NONE, AlterPartitionRequest, FetchRequest, PartitionWord, State, sent
 
 ANY = 1_000_000_000
 UNBOUNDED = Bounds(**{field.name: ANY for field in attrs.fields(Bounds)})
@@ -64,23 +65,16 @@ class AbandonFetch(ReplicationAction):
 
 
 @attrs.frozen
-class ApplyOlderMetadata(BrokerAction):
-    """`ApplyMetadata` of what the controller had written earlier."""
+class HearMetadata(BrokerAction):
+    """A broker has read what the controller had written of the partition, and is about to act on it."""
 
-    written: Controller
+    word: PartitionWord
 
     def guard(self, machine: Replication, state: State) -> str:
-        replica = state.replicas[self.broker]
-        known = (replica.partition_epoch, replica.controller_epoch)
-        if (self.written.partition_epoch, self.written.epoch) == known or self.written.partition_epoch < known[0]:
-            return f"broker {self.broker} knows it all"
         return not_acting(state, self.broker)
 
     def effect(self, machine: Replication, state: State) -> State:
-        present = state.controller
-        written = attrs.evolve(self.written, sessions=present.sessions)
-        applied = ApplyMetadata(self.broker).effect(machine, attrs.evolve(state, controller=written))
-        return attrs.evolve(applied, controller=present)
+        return state.with_replica(self.broker, attrs.evolve(state.replicas[self.broker], pulled=self.word))
 
 
 @attrs.frozen
@@ -96,10 +90,36 @@ class RegisterAgain(BrokerAction):
 
 
 @attrs.frozen
-class ObservedReplication(ControlledShutdown):
-    """`ControlledShutdown`, and with it `Replication`, with the four."""
+class StartUnsaid(BrokerAction):
+    """A directory that has failed had moved the log start before, up to what was committed."""
 
-    action_types = (*ControlledShutdown.action_types, ArriveLate, AbandonFetch, ApplyOlderMetadata, RegisterAgain)
+    offset: int
+
+    def guard(self, machine: Replication, state: State) -> str:
+        replica = state.replicas[self.broker]
+        if not replica.offline:
+            return f"the log directory of broker {self.broker} has not failed"
+        if not replica.log_start < self.offset <= replica.high_watermark:
+            return f"the log of broker {self.broker} can begin at {replica.log_start} to {replica.high_watermark}"
+        return ""
+
+    def effect(self, machine: Replication, state: State) -> State:
+        moved = attrs.evolve(state.replicas[self.broker], log_start=self.offset)
+        return state.with_replica(self.broker, started_at(moved, self.offset))
+
+
+@attrs.frozen(slots=False)
+class ObservedReplication(ComposedReplication):
+    """`ComposedReplication` with the five."""
+
+    action_types = (
+        *ComposedReplication.action_types,
+        ArriveLate,
+        AbandonFetch,
+        HearMetadata,
+        RegisterAgain,
+        StartUnsaid,
+    )
 
 
 def step(machine: Replication, state: State, action: ReplicationAction) -> State:

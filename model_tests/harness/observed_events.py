@@ -10,23 +10,29 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from model_tests.harness.observed import AbandonFetch, ApplyOlderMetadata, ArriveLate, RegisterAgain
+from model_tests.harness.observed import AbandonFetch, ArriveLate, HearMetadata, RegisterAgain, StartUnsaid
 from spec import controlled_shutdown as leaving
 from spec import replication_actions as protocol
 from spec import replication_control as control
 from spec import replication_faults as faults
+from spec.composed import WriteLogStart
+from spec.directories import FailDirectory, LoseNote, LoseTail, ReplicaOffline, ReplicaOnline
 from spec.machine import NotEnabled
+from spec.reassignment_actions import CancelReassignment, StartReassignment
 from spec.replication_actions import ReplicationAction
 from spec.replication_state import (
     NONE,
     Acks,
     AlterPartitionRequest,
     AlterPartitionResponse,
+    Controller,
     Error,
     FetchRequest,
     FetchResponse,
     State,
 )
+from spec.retention import DeleteRecords, Retain
+from spec.settings import ChangeSettings
 
 if TYPE_CHECKING:
     from model_tests.harness.validation import Event, Follower
@@ -45,7 +51,7 @@ def actions_of(event: Event, follower: Follower) -> Iterator[Choice]:
     if translate is None:
         raise Untranslatable(f"the specification knows no {event.name}")
     broker = event.fields.get("broker", event.node)
-    if event.name in OF_BROKERS and broker not in follower.replicas:
+    if event.name in OF_BROKERS and broker not in follower.brokers:
         yield []
     else:
         yield from translate(event, follower)
@@ -53,6 +59,11 @@ def actions_of(event: Event, follower: Follower) -> Iterator[Choice]:
 
 def just(action: ReplicationAction) -> Choice:
     return [lambda state: action]
+
+
+def all_of(*actions: ReplicationAction) -> Choice:
+    """One after the other."""
+    return [make for action in actions for make in just(action)]
 
 
 # --- produce and fetch ---------------------------------------------------------------------------------------------
@@ -78,7 +89,7 @@ def send_fetch(event: Event, follower: Follower) -> Iterator[Choice]:
 
 def request_of(event: Event, follower: Follower) -> FetchRequest:
     """The fetch that an event speaks of."""
-    replica, broker_epoch, leader_epoch, offset, last_fetched_epoch = event.fields["fetch"]
+    replica, broker_epoch, leader_epoch, offset, last_fetched_epoch, log_start = event.fields["fetch"]
     source = event.fields.get("source", event.node)
     return FetchRequest(
         follower.index(replica),
@@ -87,6 +98,7 @@ def request_of(event: Event, follower: Follower) -> FetchRequest:
         offset,
         last_fetched_epoch,
         follower.incarnation(replica, broker_epoch),
+        log_start,
     )
 
 
@@ -118,14 +130,25 @@ def hold_fetch(event: Event, follower: Follower) -> Iterator[Choice]:
         yield [lambda state: ArriveLate(request), lambda state: protocol.HoldFetch(request)]
 
 
+def refuse_fetch(event: Event, follower: Follower) -> Iterator[Choice]:
+    """A broker has no such replica, and that is so; the answer tells the follower nothing."""
+    assert follower.state is not None
+    request = request_of(event, follower)
+    replica = follower.state.replicas[request.leader]
+    if replica.offline or request.leader not in replica.replicas:
+        follower.refused[request] = event.fields["error"]
+        yield []
+
+
 def receive_fetch_response(event: Event, follower: Follower) -> Iterator[Choice]:
-    """An answer in words that the specification lacks (a disk that failed) tells the follower nothing.
+    """An answer in words that the specification lacks tells the follower nothing, nor does that of a failed disk.
 
     It may have been sent just before its sender stopped, when the specification's follower waits no longer.
     """
     assert follower.state is not None
     request = request_of(event, follower)
-    if error_of(event) is None:
+    refused = follower.refused.get(request) == event.fields["error"]
+    if refused or error_of(event) in (None, Error.KAFKA_STORAGE_ERROR):
         yield just(AbandonFetch(request)) if waits_for(request, follower.state) else []
         return
     for response in follower.state.network.fetch_responses:
@@ -136,9 +159,11 @@ def receive_fetch_response(event: Event, follower: Follower) -> Iterator[Choice]
 def says(event: Event, response: FetchResponse) -> bool:
     """Whether the event's answer is this one."""
     fields = event.fields
-    if response.error or error_of(event):
-        return response.error is error_of(event)
-    return (
+    if response.error is not error_of(event):
+        return False
+    if response.error in (Error.OK, Error.OFFSET_OUT_OF_RANGE) and response.log_start != fields["leader_log_start"]:
+        return False
+    return response.error is not Error.OK or (
         (response.diverging_epoch, response.diverging_end_offset)
         == (fields["diverging_epoch"], fields["diverging_end_offset"])
         and response.high_watermark == fields["leader_high_watermark"]
@@ -220,40 +245,62 @@ def disconnect_controller(event: Event, follower: Follower) -> Iterator[Choice]:
 # --- metadata and membership ---------------------------------------------------------------------------------------
 
 
+def pull_metadata(event: Event, follower: Follower) -> Iterator[Choice]:
+    """What the metadata log said up to where the broker has read it."""
+    broker, offset = follower.index(event.node), event.fields["metadata_offset"]
+    if offset < follower.heard.get(broker, 0):
+        return
+    follower.heard[broker] = offset
+    written = follower.written_at(offset)
+    yield [] if written is None else just(HearMetadata(broker, written.word))
+
+
 def apply_metadata(event: Event, follower: Follower) -> Iterator[Choice]:
-    """The newest word if that is what the broker says that it knows now, else the older one that it means."""
+    yield just(control.ApplyMetadata(follower.index(event.node)))
+
+
+def remove_replica(event: Event, follower: Follower) -> Iterator[Choice]:
+    """The metadata have taken the replica away; what its broker had proposed, it asks no more."""
     assert follower.state is not None
-    broker, controller = follower.index(event.node), follower.state.controller
-    heard = event.fields["partition_epoch"], event.fields["controller_epoch"]
-    if heard == (controller.partition_epoch, controller.epoch):
-        yield just(control.ApplyMetadata(broker))
-    elif heard in follower.written:
-        yield just(ApplyOlderMetadata(broker, follower.written[heard]))
+    broker = follower.index(event.node)
+    written = follower.written_at(event.fields["metadata_offset"])
+    if written is not None and broker not in written.replicas:
+        proposed = follower.state.network.has_alter_of(broker)
+        yield [
+            *just(control.ApplyMetadata(broker)),
+            *(just(faults.DisconnectController(broker)) if proposed else []),
+        ]
 
 
 def register(event: Event, follower: Follower) -> Iterator[Choice]:
     """A broker that lost even the partition's folder restarts without a word on the partition."""
     assert follower.state is not None
     broker = follower.index(event.fields["broker"])
+    directories = tuple(looked_at(event, follower))
     if not follower.state.replicas[broker].running:
-        yield [lambda state: faults.Restart(broker), lambda state: faults.Register(broker)]
+        yield all_of(faults.Restart(broker), faults.Register(broker), *directories)
         return
     again = follower.state.replicas[broker].broker_epoch != NONE
-    yield sent_before_a_pause(follower, broker, RegisterAgain(broker) if again else faults.Register(broker))
+    register = RegisterAgain(broker) if again else faults.Register(broker)
+    yield sent_before_a_pause(follower, broker, register, *directories)
 
 
 def unfence(event: Event, follower: Follower) -> Iterator[Choice]:
+    """A broker without a replica has read the metadata, and had nothing to say about them."""
     assert follower.state is not None
     broker = follower.index(event.fields["broker"])
-    yield sent_before_a_pause(follower, broker, faults.Unfence(broker))
+    replica = follower.state.replicas[broker]
+    silent = replica.pulled is not None and broker not in replica.pulled.replicas
+    heard = [control.ApplyMetadata(broker)] if silent and replica.leader_epoch == NONE else []
+    yield sent_before_a_pause(follower, broker, *heard, faults.Unfence(broker))
 
 
-def sent_before_a_pause(follower: Follower, broker: int, action: ReplicationAction) -> Choice:
+def sent_before_a_pause(follower: Follower, broker: int, *actions: ReplicationAction) -> Choice:
     """A request may have been sent just before its sender was stopped: it is as if it had gone on for a moment."""
     assert follower.state is not None
     if not follower.state.replicas[broker].paused:
-        return just(action)
-    return [lambda state: faults.Resume(broker), lambda state: action, lambda state: faults.Pause(broker)]
+        return all_of(*actions)
+    return all_of(faults.Resume(broker), *actions, faults.Pause(broker))
 
 
 def lapse_session(event: Event, follower: Follower) -> Iterator[Choice]:
@@ -279,7 +326,13 @@ def stop(event: Event, follower: Follower) -> Iterator[Choice]:
     broker = follower.index(event.node)
     action = leaving.Stop(broker)
     granted = follower.machine is not None and not action.guard(follower.machine, follower.state)
-    yield just(action if granted else leaving.StopUnasked(broker))
+    replica, kept = follower.state.replicas[broker], kept_of(event, follower)
+    stop = action if granted else leaving.StopUnasked(broker)
+    if replica.offline:
+        lost = [LoseTail(broker, kept)] if kept < replica.log_end_offset else []
+        yield all_of(*written_start(event, follower, broker), stop, *lost)
+    else:
+        yield all_of(stop, *([LoseNote(broker)] if event.node in follower.failed_directories else []))
 
 
 def controller_failover(event: Event, follower: Follower) -> Iterator[Choice]:
@@ -287,32 +340,65 @@ def controller_failover(event: Event, follower: Follower) -> Iterator[Choice]:
 
 
 def crash(event: Event, follower: Follower) -> Iterator[Choice]:
-    """A broker whose disk failed while it wrote its log has done so, and not said so.
+    """What the disk kept; a log start may be on it though nobody had to write it down.
 
-    It has taken in an answer, or appended what a producer sent, and the sync that failed came after that.
+    A broker without a log of the partition has started again without a word on it.
     """
     assert follower.state is not None
-    broker, kept = follower.index(event.node), kept_of(event, follower)
-    ended = just(faults.Crash(broker, kept))
-    yield ended
-    if event.node not in follower.failed_disks:
-        return
-    unsaid = kept - follower.state.replicas[broker].log_end_offset
-    for answer in follower.state.network.fetch_responses:
-        if answer.request.follower == broker and (answer.diverging_epoch != NONE or unsaid > 0):
-            yield [*just(protocol.ReceiveFetchResponse(answer)), *ended]
-    if unsaid > 0:
-        for acks in Acks:
-            yield [*(list(just(protocol.Append(broker, acks))) * unsaid), *ended]
+    broker = follower.index(event.node)
+    started = () if follower.state.replicas[broker].running else (faults.Restart(broker),)
+    yield all_of(*started, *written_start(event, follower, broker), faults.Crash(broker, kept_of(event, follower)))
+
+
+def written_start(event: Event, follower: Follower, broker: int) -> Iterator[ReplicationAction]:
+    assert follower.state is not None
+    replica, start = follower.state.replicas[broker], offset_of(event, follower, "starts")
+    if replica.offline and start > replica.log_start:
+        yield StartUnsaid(broker, start)
+    elif start > replica.log_start_checkpoint:
+        yield WriteLogStart(broker, start)
 
 
 def log_directory_failed(event: Event, follower: Follower) -> Iterator[Choice]:
-    follower.failed_disks.add(event.node)
-    yield []
+    """A broker whose disk failed while it wrote its log has done so, and not said so; its end of the log tells.
+
+    It has taken in an answer, in part or as a whole, or appended what a producer sent, who was told nothing good.
+    """
+    assert follower.state is not None
+    broker = follower.index(event.node)
+    lost = {(topic, index): end for topic, index, end, _ in event.fields["partitions"]}
+    end = lost.get((follower.topic, follower.partition))
+    if end is None:
+        yield []
+        return
+    fails = FailDirectory(broker)
+    unsaid = end - follower.state.replicas[broker].log_end_offset
+    if unsaid == 0:
+        yield just(fails)
+    for answer in follower.state.network.fetch_responses:
+        cut = answer.diverging_end_offset != NONE or answer.error is Error.OFFSET_OUT_OF_RANGE
+        if answer.request.follower == broker and (cut or 0 < unsaid <= len(answer.records)):
+            yield all_of(protocol.ReceiveFetchResponse(answer), fails)
+    if unsaid > 0:
+        yield all_of(*[protocol.Append(broker, Acks.NOTHING)] * unsaid, fails)
+
+
+def directories_told(event: Event, follower: Follower) -> Iterator[Choice]:
+    """What the controller makes of a broker's word on its directories."""
+    yield all_of(*looked_at(event, follower))
+
+
+def looked_at(event: Event, follower: Follower) -> Iterator[ReplicationAction]:
+    """The replica of the event's broker goes offline, or comes back."""
+    assert follower.state is not None
+    broker = follower.index(event.fields["broker"])
+    for changed in follower.changed(event):
+        before, after = broker in follower.state.controller.offline, event.fields["broker"] in changed[11]
+        if before != after:
+            yield ReplicaOffline(broker) if after else ReplicaOnline(broker)
 
 
 def restart(event: Event, follower: Follower) -> Iterator[Choice]:
-    follower.failed_disks.discard(event.node)
     yield just(faults.Restart(follower.index(event.node)))
 
 
@@ -325,8 +411,49 @@ def resume(event: Event, follower: Follower) -> Iterator[Choice]:
 
 def kept_of(event: Event, follower: Follower) -> int:
     """How much of this partition's log survived."""
-    kept: dict[tuple[str, int], int] = {(topic, index): end for topic, index, end in event.fields["kept"]}
-    return kept.get((follower.topic, follower.partition), 0)
+    return offset_of(event, follower, "kept")
+
+
+def offset_of(event: Event, follower: Follower, field: str) -> int:
+    """This partition's offset among those of all."""
+    told: dict[tuple[str, int], int] = {(topic, index): end for topic, index, end in event.fields[field]}
+    return told.get((follower.topic, follower.partition), 0)
+
+
+# --- what an operator changes, and what goes at the front of a log ---------------------------------------------------
+
+
+def start_reassignment(event: Event, follower: Follower) -> Iterator[Choice]:
+    """A move to where the partition is already changes nothing."""
+    assert follower.state is not None
+    action = StartReassignment(tuple(map(follower.index, event.fields["target"])))
+    changes = follower.machine is not None and not action.guard(follower.machine, follower.state)
+    yield just(action) if changes or follower.changed(event) else []
+
+
+def alter_configs(event: Event, follower: Follower) -> Iterator[Choice]:
+    assert follower.state is not None
+    controller: Controller = follower.state.controller
+    for topic, min_insync, unclean in event.fields["settings"]:
+        if topic == follower.topic and (min_insync, unclean) != (controller.min_insync, controller.elects_uncleanly):
+            yield just(ChangeSettings(min_insync, unclean))
+            return
+    yield []
+
+
+def delete_records(event: Event, follower: Follower) -> Iterator[Choice]:
+    """A deletion of what is gone already deletes nothing."""
+    assert follower.state is not None
+    broker, offset = follower.index(event.node), event.fields["offset"]
+    yield just(DeleteRecords(broker, offset)) if offset > follower.state.replicas[broker].log_start else []
+
+
+def retain(event: Event, follower: Follower) -> Iterator[Choice]:
+    """How much retention takes is its own affair, up to the high watermark; a leader's is a deletion."""
+    assert follower.state is not None
+    broker = follower.index(event.node)
+    leads = follower.state.replicas[broker].leader == broker
+    yield just((DeleteRecords if leads else Retain)(broker, event.fields["log_start"]))
 
 
 def of_broker(action: Callable[[int], ReplicationAction]) -> Callable[[Event, Follower], Iterator[Choice]]:
@@ -350,7 +477,7 @@ def once(action: ReplicationAction) -> Callable[[Event, Follower], Iterator[Choi
 
 
 OF_BROKERS = frozenset({"Register", "Unfence", "LapseSession", "Crash", "Restart", "Pause", "Resume"}) | frozenset(
-    {"BeginShutdown", "GrantShutdown", "Shutdown", "Stop"}
+    {"BeginShutdown", "GrantShutdown", "Shutdown", "Stop", "PullMetadata", "LogDirectoryFailed"}
 )
 """Events of a broker as a whole, which may host the partition or not."""
 
@@ -358,6 +485,7 @@ TRANSLATIONS: dict[str, Callable[[Event, Follower], Iterator[Choice]]] = {
     "Append": append,
     "SendFetch": send_fetch,
     "ReceiveFetch": receive_fetch,
+    "RefuseFetch": refuse_fetch,
     "HoldFetch": hold_fetch,
     "ReceiveFetchResponse": receive_fetch_response,
     "Disconnect": disconnect,
@@ -366,7 +494,9 @@ TRANSLATIONS: dict[str, Callable[[Event, Follower], Iterator[Choice]]] = {
     "ReceiveAlterPartition": receive_alter_partition,
     "ReceiveAlterPartitionResponse": receive_alter_partition_response,
     "DisconnectController": disconnect_controller,
+    "PullMetadata": pull_metadata,
     "ApplyMetadata": apply_metadata,
+    "RemoveReplica": remove_replica,
     "Register": register,
     "Unfence": unfence,
     "LapseSession": lapse_session,
@@ -375,7 +505,14 @@ TRANSLATIONS: dict[str, Callable[[Event, Follower], Iterator[Choice]]] = {
     "UncleanElection": once(control.UncleanElection()),
     "CreateTopic": nothing,
     "CreatePartitions": nothing,
+    "StartReassignment": start_reassignment,
+    "CancelReassignment": once(CancelReassignment()),
+    "AlterConfigs": alter_configs,
+    "DeleteRecords": delete_records,
+    "Retain": retain,
     "LogDirectoryFailed": log_directory_failed,
+    "AssignReplicasToDirs": directories_told,
+    "DirectoriesOffline": directories_told,
     "Flush": of_broker(faults.Flush),
     "CheckpointHighWatermark": of_broker(faults.CheckpointHighWatermark),
     "Crash": crash,

@@ -31,15 +31,24 @@ class Fault(Enum):
     FAILED_SYNC = "failed sync"
     SHUTDOWN = "controlled shutdown"
     GROWTH = "partition growth"
+    REASSIGNMENT = "reassignment"
+    CANCELLATION = "cancelled reassignment"
+    DELETION = "deletion of records"
+    SETTINGS = "change of settings"
+    FAILED_DISK = "failed disk"
+    CLOCK = "clock jump"
 
 
 OFTEN = (0, 0, 1, 1, 3)
 """Weights of a fault; two runs in five are without it."""
 
-DISK_FAULTS = (Fault.FULL_DISK, Fault.FAILED_SYNC)
-CHANGES = (Fault.SHUTDOWN, Fault.GROWTH)
+DISK_FAULTS = (Fault.FULL_DISK, Fault.FAILED_SYNC, Fault.FAILED_DISK)
+CHANGES = (
+    *(Fault.SHUTDOWN, Fault.GROWTH, Fault.REASSIGNMENT, Fault.CANCELLATION),
+    *(Fault.DELETION, Fault.SETTINGS, Fault.CLOCK),
+)
 SELDOM = (0, 0, 0, 1)
-"""Weights of a disk's faults, each of which costs a broker."""
+"""Weights of a disk's faults, each of which costs a broker that has no other disk."""
 
 CONFIG: Mapping[str, int] = {
     "broker.session.timeout.ms": 1_500,
@@ -52,8 +61,14 @@ CONFIG: Mapping[str, int] = {
     "controlled.shutdown.retry.backoff.ms": 200,
     "metadata.fetch.wait.max.ms": 400,
     "replica.high.watermark.checkpoint.interval.ms": 500,
+    "log.retention.check.interval.ms": 400,
 }
 """Kafka's settings on a smaller scale of time, so that a few seconds see what otherwise takes minutes."""
+
+
+SEGMENT_MS = 300
+RETENTION_MS = 600_000
+"""Where records go by size they go by age as well, which a run has not unless a clock jumps."""
 
 
 @attrs.frozen
@@ -63,6 +78,13 @@ class Options:
     seed: int
     brokers: int = 3
     partitions: int = 2
+    replication_factor: int = 3
+    log_directories: int = 1
+    """Of each broker; each is a disk of its own."""
+    retention_bytes: int | None = None
+    """Size of a partition beyond which old segments go; None: nothing goes but what is deleted."""
+    changes_unclean: bool = False
+    """Whether a change of settings may be one of unclean.leader.election.enable."""
     min_insync_replicas: int = 2
     unclean_leader_election: bool = False
     producers: int = 2
@@ -86,7 +108,21 @@ class Options:
     def config(self) -> dict[str, Any]:
         """The brokers' settings."""
         flush = {} if self.flush_interval_ms is None else {"log.flush.scheduler.interval.ms": self.flush_interval_ms}
-        return {**CONFIG, **flush}
+        directories = ",".join(f"disk-{number}" for number in range(self.log_directories))
+        return {**CONFIG, **flush, **({"log.dirs": directories} if self.log_directories > 1 else {})}
+
+    def topic_config(self) -> dict[str, Any]:
+        """The topic's settings as it begins."""
+        retention = {
+            "retention.bytes": self.retention_bytes,
+            "retention.ms": RETENTION_MS,
+            "segment.ms": SEGMENT_MS,
+        }
+        return {
+            "min.insync.replicas": self.min_insync_replicas,
+            "unclean.leader.election.enable": self.unclean_leader_election,
+            **(retention if self.retention_bytes is not None else {}),
+        }
 
     def described(self) -> dict[str, str]:
         """Each option as text, for the first lines of a run."""
@@ -100,15 +136,22 @@ def draw(seed: int, *, bug: str | None = None, duration: float | None = None) ->
     """The options of a seed."""
     rng = Random(f"options/{seed}")  # a string is hashed the same way in every process
     weights = {fault: rng.choice(OFTEN) for fault in Fault if fault not in (*DISK_FAULTS, *CHANGES)}
+    shape = Random(f"options/{seed}/shape")
     of_disks = Random(f"options/{seed}/disks")
-    weights |= {fault: of_disks.choice(SELDOM) for fault in DISK_FAULTS}
+    directories = shape.choice((1, 1, 2))
+    weights |= {fault: of_disks.choice(SELDOM if directories == 1 else OFTEN) for fault in DISK_FAULTS}
     of_changes = Random(f"options/{seed}/changes")
     weights |= {fault: of_changes.choice(OFTEN) for fault in CHANGES}
     unclean = rng.random() < 0.3
     if not unclean:
         weights[Fault.UNCLEAN] = 0
-    options = Options(
+    return Options(
         seed=seed,
+        brokers=shape.choice((3, 3, 4)),
+        replication_factor=shape.choice((2, 3, 3)),
+        log_directories=directories,
+        retention_bytes=shape.choice((None, None, 400, 2_000)),
+        changes_unclean=unclean,
         partitions=rng.choice((1, 2, 3)),
         min_insync_replicas=rng.choice((1, 2, 2)),
         unclean_leader_election=unclean and rng.random() < 0.5,
@@ -127,5 +170,3 @@ def draw(seed: int, *, bug: str | None = None, duration: float | None = None) ->
         fault_interval=rng.choice((0.3, 0.6, 1.2)),
         bug=bug,
     )
-    assert options.brokers == 3, "the injector splits three brokers"
-    return options

@@ -126,10 +126,15 @@ def unclean_elections(trace: TimedTrace, kept: Kept) -> list[UncleanElection]:
             known[topic, partition] = changed
             if before is None or leader == -1 or leader_epoch == before[3]:
                 continue
-            if leader not in before[5] and leader not in before[6]:
+            if leader not in (*before[5], *before[6], *_proposed(event)):
                 election = _election(trace, kept, place, topic, partition, leader_epoch)
                 found += [election] if election is not None else []
     return found
+
+
+def _proposed(event: TraceEvent) -> tuple[int, ...]:
+    """Whom a proposal that was written has brought into the ISR: the same decision may make one of them leader."""
+    return tuple(member for member, _ in event.fields["request"][4]) if event.name == "ReceiveAlterPartition" else ()
 
 
 def _election(
@@ -164,9 +169,16 @@ def _deposed(trace: TimedTrace, place: int, topic: str, partition: int, epoch: i
                 leads[event.node] = event.fields["leader_epoch"]
             elif led < epoch:
                 last = max(last, trace.times[now])
-        elif event.name == "Crash" and leads.pop(event.node, epoch) < epoch:
+        elif _ends_replica(event, topic, partition) and leads.pop(event.node, epoch) < epoch:
             last = max(last, trace.times[now])
     return None if leads else last
+
+
+def _ends_replica(event: TraceEvent, topic: str, partition: int) -> bool:
+    """Whether the node has no such replica any more, for now."""
+    if event.name == "LogDirectoryFailed":
+        return any(lost[:2] == (topic, partition) for lost in event.fields["partitions"])
+    return event.name in ("Crash", "Stop") or _is_of(event, "RemoveReplica", topic, partition)
 
 
 def _is_of(event: TraceEvent, name: str, topic: str, partition: int) -> bool:

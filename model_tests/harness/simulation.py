@@ -15,9 +15,11 @@ from collections.abc import Iterator, Mapping
 import attrs
 import trio
 
-from impl.client.client import ALL, Client
+from impl.client.client import ALL, EARLIEST, Client
 from impl.client.errors import KafkaError
 from impl.cluster import Cluster
+from impl.storage.log import Log
+from impl.wire.records_payload import decode_batches
 from linearizability.history import Kind, Operations, Outcome
 from model_tests.bugs import BUGS
 from model_tests.harness.deterministic import run_deterministically
@@ -73,12 +75,20 @@ class Simulated:
 
     @property
     def declared_lost(self) -> int:
-        """Records that were acknowledged with acks=all and that the closing client did not find in the healed log."""
+        """Records that were acknowledged with acks=all and that the closing client did not find in the healed log,
+        though they were not deleted.
+        """
         rows = [row for row in self.operations if row.outcome is Outcome.OK]
-        found = {
-            value for row in rows if row.kind is Kind.FETCH and row.process == self.closing for value in row.values
+        closing = [row for row in rows if row.kind is Kind.FETCH and row.process == self.closing]
+        found = {value for row in closing for value in row.values}
+        starts = {row.partition: row.offset for row in reversed(closing)}
+        acknowledged = {
+            value
+            for row in rows
+            if row.kind is Kind.PRODUCE and row.acks == ALL
+            for value, offset in zip(row.values, row.placed, strict=True)
+            if offset >= starts.get(row.partition, 0)
         }
-        acknowledged = {value for row in rows if row.kind is Kind.PRODUCE and row.acks == ALL for value in row.values}
         return len(acknowledged - found) if self.elections else 0
 
     @property
@@ -149,10 +159,8 @@ async def _run(options: Options) -> _Ran:
         await cluster.create_topic(
             TOPIC,
             options.partitions,
-            config={
-                "min.insync.replicas": options.min_insync_replicas,
-                "unclean.leader.election.enable": options.unclean_leader_election,
-            },
+            options.replication_factor,
+            config=options.topic_config(),
         )
         await _safety(cluster, options, recorder, injector)
         await injector.heal()
@@ -192,11 +200,11 @@ async def _liveness(cluster: Cluster, options: Options, recorder: Recorder) -> l
 
 
 async def _close(client: Client, partition: int, value: int) -> list[str]:
-    """The healed partition takes a record with acks=all, and is read from the beginning to its end."""
+    """The healed partition takes a record with acks=all, and is read from where it begins to its end."""
     try:
         await client.list_offsets(TOPIC, partition=partition)
         await client.produce(TOPIC, b"%d" % value, partition=partition)
-        position = 0
+        position = (await client.list_offsets(TOPIC, EARLIEST, partition=partition)).offset
         while True:
             fetched = await client.fetch(TOPIC, position, partition=partition)
             position += len(fetched.records)
@@ -209,18 +217,20 @@ async def _close(client: Client, partition: int, value: int) -> list[str]:
 def unsettled(cluster: Cluster, options: Options) -> list[str]:
     """In what the replicas of a partition are not yet one, in words; empty when they are."""
     found: list[str] = []
-    everyone = tuple(range(options.brokers))
     for partition in range(options.partitions):
-        name = f"{TOPIC}-{partition}"
+        name, replicas = f"{TOPIC}-{partition}", cluster.replicas(TOPIC, partition)
         leader, isr = cluster.leader(TOPIC, partition), cluster.isr(TOPIC, partition)
         if leader == -1:
             found.append(f"{name} has no leader")
-        elif isr != everyone:
-            found.append(f"{name} has the ISR {isr}")
+        elif cluster.is_reassigned(TOPIC, partition):
+            found.append(f"{name} is still on its way to {replicas}")
+        elif isr != tuple(sorted(replicas)):
+            found.append(f"{name} has the ISR {isr} of {replicas}")
         else:
-            logs = [cluster.broker(broker).partitions.get(TOPIC, partition) for broker in everyone]
+            logs = [cluster.broker(broker).partitions.get(TOPIC, partition) for broker in replicas]
+            start = max((hosted.log.log_start_offset for hosted in logs if hosted is not None), default=0)
             contents = {
-                (hosted.replica.high_watermark, hosted.log.log_end_offset, hosted.log.read(0, hosted.log.size + 1))
+                (hosted.replica.high_watermark, hosted.log.log_end_offset, read_from(hosted.log, start))
                 for hosted in logs
                 if hosted is not None
             }
@@ -229,6 +239,16 @@ def unsettled(cluster: Cluster, options: Options) -> list[str]:
             elif any(high_watermark != end for high_watermark, end, _ in contents):
                 found.append(f"the high watermark of {name} is behind its end")
     return found
+
+
+def read_from(log: Log, offset: int) -> tuple[tuple[int, bytes | None], ...]:
+    """(offset, value) of every record from `offset` on, whatever segments they are in."""
+    found: list[tuple[int, bytes | None]] = []
+    while offset < log.log_end_offset:
+        records = [record for record in decode_batches(log.read(offset, log.size + 1)) if record.offset >= offset]
+        found += [(record.offset, record.value) for record in records]
+        offset = records[-1].offset + 1
+    return tuple(found)
 
 
 def _validated(trace: TimedTrace, options: Options) -> Iterator[Validated]:

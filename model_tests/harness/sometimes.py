@@ -24,10 +24,19 @@ GOALS: Final = (
     "two brokers thought that they led",
     "a leader crashed",
     "a crash lost records",
-    "a disk failed and its broker stopped",
+    "a log directory failed",
+    "a broker lived on without one of its log directories",
     "a leader was lost with its disk",
     "a paused broker was deposed",
     "a controller took over",
+    "a reassignment was completed",
+    "a reassignment was taken back",
+    "a replica was deleted",
+    "records were deleted",
+    "retention took records",
+    "a follower started over where its leader's log begins",
+    "a setting by which the controller decides was changed",
+    "a consumer was reset to where the log begins",
     "a produce that waits for all was answered",
     "a produce has an unknown outcome",
     "a produce certainly failed",
@@ -41,8 +50,10 @@ def seen(trace: Trace, rows: Sequence[Operation], elections: Sequence[UncleanEle
     leads: dict[tuple[str, int], dict[int, int]] = {}
     ends: dict[tuple[int, str, int], int] = {}
     paused: set[int] = set()
+    moving: set[tuple[str, int]] = set()
     for event in trace:
         _note_event(event, counts)
+        _note_moves(event, counts, moving)
         _note_leadership(event, counts, leads, paused)
         _note_loss(event, counts, ends)
     for row in rows:
@@ -50,6 +61,8 @@ def seen(trace: Trace, rows: Sequence[Operation], elections: Sequence[UncleanEle
             counts["a produce that waits for all was answered"] += row.acks == -1 and row.outcome is Outcome.OK
             counts["a produce has an unknown outcome"] += row.outcome is Outcome.INFO
             counts["a produce certainly failed"] += row.outcome is Outcome.FAIL
+        elif row.kind is Kind.FETCH and row.outcome is Outcome.FAIL:
+            counts["a consumer was reset to where the log begins"] += "offset_out_of_range" in (row.meta or "")
     counts["an unclean election lost records"] += len(elections)
     counts["a controller took over"] -= 1  # the first one takes over from nobody
     return dict(counts)
@@ -60,6 +73,9 @@ def _note_event(event: TraceEvent, counts: Counter[str]) -> None:
     match event.name:
         case "ReceiveFetch":
             counts["a fetch was fenced"] += fields["error"] in ("fenced_leader_epoch", "unknown_leader_epoch")
+        case "ReceiveFetchResponse":
+            out_of_range = fields["error"] == "offset_out_of_range" and fields["accepted"]
+            counts["a follower started over where its leader's log begins"] += out_of_range
         case "HoldFetch":
             counts["a fetch was held and handled again"] += 1
         case "ShrinkIsr":
@@ -71,23 +87,45 @@ def _note_event(event: TraceEvent, counts: Counter[str]) -> None:
         case "ControllerFailover":
             counts["a controller took over"] += 1
         case "LogDirectoryFailed":
-            counts["a disk failed and its broker stopped"] += 1
+            counts["a log directory failed"] += 1
+        case "DirectoriesOffline":
+            counts["a broker lived on without one of its log directories"] += 1
+        case "DeleteRecords":
+            counts["records were deleted"] += fields["log_start"] == fields["offset"] > 0
+        case "Retain":
+            counts["retention took records"] += 1
+        case "AlterConfigs":
+            counts["a setting by which the controller decides was changed"] += fields["changed"] != ()
+
+
+def _note_moves(event: TraceEvent, counts: Counter[str], moving: set[tuple[str, int]]) -> None:
+    """Partitions that are on their way, until they have arrived or are taken back."""
+    counts["a replica was deleted"] += event.name == "RemoveReplica"
+    for topic, partition, *_, adding, removing, _, _ in event.fields.get("changed", ()):
+        if adding or removing:
+            moving.add((topic, partition))
+        elif (topic, partition) in moving:
+            moving.discard((topic, partition))
+            taken_back = event.name == "CancelReassignment"
+            counts[f"a reassignment was {'taken back' if taken_back else 'completed'}"] += 1
 
 
 def _note_leadership(
     event: TraceEvent, counts: Counter[str], leads: dict[tuple[str, int], dict[int, int]], paused: set[int]
 ) -> None:
+    fields = event.fields
     match event.name:
         case "ApplyMetadata":
-            leaders = leads.setdefault((event.fields["topic"], event.fields["partition"]), {})
+            leaders = leads.setdefault((fields["topic"], fields["partition"]), {})
             leaders.pop(event.node, None)
-            if event.fields["leader"] == event.node:
-                leaders[event.node] = event.fields["leader_epoch"]
+            if fields["leader"] == event.node:
+                leaders[event.node] = fields["leader_epoch"]
                 counts["two brokers thought that they led"] += len(leaders) > 1
                 counts["a paused broker was deposed"] += any(other in paused for other in leaders)
         case "LogDirectoryFailed":
-            for leaders in leads.values():
-                counts["a leader was lost with its disk"] += leaders.pop(event.node, None) is not None
+            for topic, partition, *_ in fields["partitions"]:
+                led = leads.get((topic, partition), {}).pop(event.node, None)
+                counts["a leader was lost with its disk"] += led is not None
         case "Crash":
             for leaders in leads.values():
                 counts["a leader crashed"] += leaders.pop(event.node, None) is not None
@@ -100,7 +138,9 @@ def _note_leadership(
 
 def _note_loss(event: TraceEvent, counts: Counter[str], ends: dict[tuple[int, str, int], int]) -> None:
     fields = event.fields
-    if event.name == "Crash":
+    if event.name == "RemoveReplica":
+        ends.pop((event.node, fields["topic"], fields["partition"]), None)
+    elif event.name == "Crash":
         for topic, partition, kept in fields["kept"]:
             counts["a crash lost records"] += kept < ends.get((event.node, topic, partition), 0)
             ends[event.node, topic, partition] = kept

@@ -3,7 +3,7 @@
 Theory of operation
 -------------------
 A cluster's trace is a list of decisions of all its nodes in the order in which they were taken. For one partition,
-each event is turned into actions of `spec.replication` (a batch of n records is n Appends, a fetch response is found
+each event is turned into actions of `spec.composed` (a batch of n records is n Appends, a fetch response is found
 among those on their way, ...), the actions are taken one after the other, and after each event three things must hold:
 
 * the action was enabled: else the guard that failed is shown;
@@ -19,7 +19,7 @@ model is in `observed`, action by action.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import attrs
@@ -42,8 +42,18 @@ from spec.replication_state import (
 )
 from spec.traces import fallen, fallen_step
 
-CHECKED = ("leader", "leader_epoch", "partition_epoch", "log_end_offset", "high_watermark", "isr", "pending_isr")
+CHECKED = (
+    *("leader", "leader_epoch", "partition_epoch", "controller_epoch"),
+    *("log_end_offset", "high_watermark", "log_start", "isr", "pending_isr"),
+)
 """What an event of a broker says of its replica right after it."""
+
+
+WRITTEN = (
+    *("leader", "leader_epoch", "partition_epoch", "isr", "elr", ""),
+    *("replicas", "adding", "removing", "offline", ""),
+)
+"""What a decision of the controller says of a partition after its name; "" is not compared."""
 
 
 class Event(Protocol):
@@ -157,25 +167,24 @@ class World:
     fenced: dict[int, bool] = attrs.field(factory=dict)
     running: dict[int, bool] = attrs.field(factory=dict)
     controller_epoch: int = 0
-    created: tuple[Any, ...] | None = None
-    """The partition as it was when the controller created it."""
+    shutting_down: dict[int, bool] = attrs.field(factory=dict)
 
-    def note(self, event: Event, topic: str, partition: int) -> None:
+    def note(self, event: Event) -> None:
         broker = event.fields.get("broker", event.node)
         match event.name:
             case "Register":
                 self.epochs[broker, event.fields["broker_epoch"]] = self.registrations[broker]
                 self.registrations[broker] += 1
-                self.fenced[broker], self.running[broker] = True, True
+                self.fenced[broker], self.running[broker], self.shutting_down[broker] = True, True, False
             case "Unfence" | "LapseSession" | "Shutdown" | "GrantShutdown":
                 self.fenced[broker] = event.name != "Unfence"
+                self.shutting_down[broker] |= event.name in ("Shutdown", "GrantShutdown")
+            case "BeginShutdown":
+                self.shutting_down[broker] = True
             case "Crash" | "Restart" | "Stop":
                 self.running[broker] = event.name == "Restart"
             case "ControllerFailover":
                 self.controller_epoch = event.fields["controller_epoch"]
-            case "CreateTopic" | "CreatePartitions":
-                mine = [changed for changed in event.fields["changed"] if changed[:2] == (topic, partition)]
-                self.created = mine[0] if mine else self.created
 
 
 class Follower:
@@ -186,29 +195,45 @@ class Follower:
         self.world = World()
         self.machine: Replication | None = None
         self.state: State | None = None
-        self.replicas: tuple[int, ...] = ()
+        self.brokers: tuple[int, ...] = ()
+        """All brokers of the cluster; the specification's ids are their places here."""
         self.actions: Counter[str] = Counter()
         self.taken: tuple[ReplicationAction, ...] = ()
         self.sent: dict[FetchRequest | AlterPartitionRequest, None] = {}
         """Every request that was ever sent, to know a late one."""
-        self.written: dict[tuple[int, int], Controller] = {}
-        """The controller's word by (partition epoch, controller epoch)."""
+        self.refused: dict[FetchRequest, str] = {}
+        """Fetches that came to a broker without the replica, and what was answered."""
+        self.heard: dict[int, int] = {}
+        """Broker -> how far its process has read the metadata log."""
+        self.failed_directories: set[int] = set()
+        """Brokers of whose directories one has failed, in the life of their processes."""
         self.kept: dict[int, int] = {}
-        self.failed_disks: set[int] = set()
-        """Brokers whose disk has failed since they started."""
-        self._early: list[Event] = []
+        self._written: list[tuple[int, Controller]] = []
+        """The controller's word, by the end of the metadata log when it was written."""
 
     def follow(self, event: Event) -> None:
         """Take one event's actions. Raises Wrong, NotEnabled or Untranslatable."""
         self.taken = ()
-        if event.name == "Register" and self.state is not None:
+        self._follow(event)
+        if event.name == "LogDirectoryFailed":
+            self.failed_directories.add(event.node)
+        elif event.name in ("Crash", "Stop"):
+            self.failed_directories.discard(event.node)
+            self.heard.pop(event.node, None)
+
+    def _follow(self, event: Event) -> None:
+        if self.state is None:
+            if event.name in ("CreateTopic", "CreatePartitions") and self.changed(event):
+                self._create(*self.changed(event)[0])
+            else:
+                self.world.note(event)
+            return
+        if event.name == "Register":
             broker = event.fields["broker"]
             self.world.epochs[broker, event.fields["broker_epoch"]] = self.world.registrations[broker]
             self.world.registrations[broker] += 1
-        if self.state is None:
-            self._before_it_exists(event)
-            return
-        for choice in self._choices(event):
+        failed: Exception = Wrong("no message on its way is what this event received")
+        for choice in actions_of(event, self):
             try:
                 self._take(event, choice)
             except (Wrong, NotEnabled) as wrong:
@@ -217,60 +242,59 @@ class Follower:
             return
         raise failed
 
-    def _before_it_exists(self, event: Event) -> None:
-        """The replica list comes with the first broker that learns of the partition; what came before is kept."""
-        if event.name == "ApplyMetadata":
-            self.replicas = tuple(event.fields["replicas"])
-            self._create()
-            for early in self._early:
-                self.follow(early)
-            self._early.clear()
-            self.follow(event)
-        elif self.world.created is not None:
-            self._early.append(event)
-        else:
-            self.world.note(event, self.topic, self.partition)
+    def changed(self, event: Event) -> list[tuple[Any, ...]]:
+        """What the controller's decision made of this partition, if it changed it."""
+        return [one for one in event.fields.get("changed", ()) if one[:2] == (self.topic, self.partition)]
 
-    def _create(self) -> None:
+    def written_at(self, offset: int) -> Controller | None:
+        """What the metadata log said of the partition up to an offset; None before it was created."""
+        return next((written for end, written in reversed(self._written) if end <= offset), None)
+
+    def _create(
+        self,
+        _topic: str,
+        _partition: int,
+        leader: int,
+        leader_epoch: int,
+        partition_epoch: int,
+        isr: tuple[int, ...],
+        elr: tuple[int, ...],
+        _last_known: int,
+        replicas: tuple[int, ...],
+        _adding: tuple[int, ...],
+        _removing: tuple[int, ...],
+        _offline: tuple[int, ...],
+        end: int,
+    ) -> None:
         """The partition just created: the controller has written it, and no broker knows it yet."""
-        assert self.world.created is not None, "a partition is created before brokers learn of it"
-        _, _, leader, leader_epoch, partition_epoch, isr, elr, _ = self.world.created
-        place = {broker: index for index, broker in enumerate(self.replicas)}
+        world = self.world
+        self.brokers = tuple(sorted(world.registrations))
         self.machine = observed.ObservedReplication(
-            brokers=len(self.replicas),
+            brokers=len(self.brokers),
             max_records=1_000_000_000,
-            min_insync_replicas=min(self.settings.min_insync_replicas, len(self.replicas)),
+            min_insync_replicas=self.settings.min_insync_replicas,
             unclean_leader_election=self.settings.unclean_leader_election,
             long_polls=True,
             bounds=observed.UNBOUNDED,
         )
-        registrations = self.world.registrations
-        sessions = tuple(Session(registrations[b] - 1, self.world.fenced[b]) for b in self.replicas)
-        replicas = tuple(
-            Replica(running=self.world.running[b], broker_epoch=registrations[b] - 1) for b in self.replicas
-        )
+        incarnations = {b: world.registrations[b] - 1 for b in self.brokers}
+        sessions = (Session(incarnations[b], world.fenced[b], world.shutting_down[b]) for b in self.brokers)
         controller = Controller(
-            self.world.controller_epoch,
-            sessions,
-            leader=place.get(leader, NONE),
+            world.controller_epoch,
+            tuple(sessions),
+            leader=self.index(leader),
             leader_epoch=leader_epoch,
             partition_epoch=partition_epoch,
-            isr=tuple(sorted(place[b] for b in isr)),
-            elr=tuple(sorted(place[b] for b in elr)),
-            last_known_leader=place.get(leader, NONE),
+            isr=tuple(sorted(map(self.index, isr))),
+            elr=tuple(sorted(map(self.index, elr))),
+            last_known_leader=self.index(leader),
+            replicas=tuple(map(self.index, replicas)),
+            min_insync=self.settings.min_insync_replicas,
+            elects_uncleanly=self.settings.unclean_leader_election,
         )
-        self.state = State(replicas, controller)
-        self._note(self.state)
-
-    def _choices(self, event: Event) -> Iterator[Sequence[Callable[[State], ReplicationAction]]]:
-        found = False
-        assert self.machine is not None
-        assert self.state is not None
-        for choice in actions_of(event, self):
-            found = True
-            yield choice
-        if not found:
-            raise Wrong("no message on its way is what this event received")
+        hosts = (Replica(running=world.running[b], broker_epoch=incarnations[b]) for b in self.brokers)
+        self.state = State(tuple(hosts), controller)
+        self._written.append((end, controller))
 
     def _take(self, event: Event, choice: Sequence[Callable[[State], ReplicationAction]]) -> None:
         """All of one event's actions, or none of them."""
@@ -292,33 +316,36 @@ class Follower:
             self.kept[epoch] = kept
         self.state = state
         self.actions.update(action.name for action in taken)
-        self._note(state)
-
-    def _note(self, state: State) -> None:
         self.sent.update(dict.fromkeys((*state.network.fetches, *state.network.alters)))
-        self.written[state.controller.partition_epoch, state.controller.epoch] = state.controller
+        if event.name == "ControllerFailover":
+            self._written.append((event.fields["metadata_offset"], state.controller))
+        for changed in self.changed(event):
+            self._written.append((changed[-1], state.controller))
 
     def _compare(self, event: Event, state: State) -> None:
         """The node's own account of itself against the specification's."""
-        for changed in event.fields.get("changed", ()):
-            if changed[:2] == (self.topic, self.partition):
-                self._compare_controller(changed, state.controller)
-        if "log_end_offset" not in event.fields or event.node not in self.replicas:
+        changed = self.changed(event)
+        if changed:
+            self._compare_controller(changed[0], state.controller)
+        elif "changed" in event.fields and self.state is not None:
+            before, after = self.state.controller.partition_epoch, state.controller.partition_epoch
+            if before != after:
+                raise Wrong(f"the controller wrote nothing, the specification partition epoch {after}")
+        if "log_end_offset" not in event.fields:
             return
         replica = state.replicas[self.index(event.node)]
-        for name in CHECKED:
+        for name in (name for name in CHECKED if name in event.fields):
             said, expected = event.fields[name], self._seen(name, replica)
             if said != expected:
                 raise Wrong(f"{name} is {plain(said)} at broker {event.node}, {plain(expected)} in the specification")
 
     def _compare_controller(self, changed: tuple[Any, ...], controller: Controller) -> None:
-        names = ("leader", "leader_epoch", "partition_epoch", "isr", "elr")
-        for name, said in zip(names, changed[2:], strict=False):
-            expected: Any = getattr(controller, name)
+        for name, said in zip(WRITTEN, changed[2:], strict=True):
+            expected: Any = said if name == "" else getattr(controller, name)
             if name == "leader":
                 expected = self.broker(expected)
-            elif name in ("isr", "elr"):
-                expected = tuple(sorted(self.broker(index) for index in expected))
+            elif isinstance(expected, tuple) and name:
+                expected = tuple(map(self.broker, expected))
             if said != expected:
                 raise Wrong(f"the controller wrote {name} {plain(said)}, the specification {plain(expected)}")
 
@@ -334,11 +361,11 @@ class Follower:
         return value
 
     def index(self, broker: int) -> int:
-        """The specification's id of a broker: its place in the replica list."""
-        return self.replicas.index(broker) if broker != NONE else NONE
+        """The specification's id of a broker."""
+        return self.brokers.index(broker) if broker != NONE else NONE
 
     def broker(self, index: int) -> int:
-        return self.replicas[index] if index != NONE else NONE
+        return self.brokers[index] if index != NONE else NONE
 
     def incarnation(self, broker: int, broker_epoch: int) -> int:
         """The specification's broker epoch."""

@@ -13,7 +13,7 @@ from random import Random
 import trio
 from kio.schema.errors import ErrorCode
 
-from impl.client.client import Client, ClientConfig
+from impl.client.client import EARLIEST, Client, ClientConfig
 from impl.client.errors import KafkaError
 from impl.cluster import Cluster
 from model_tests.harness.options import Options
@@ -68,10 +68,16 @@ class Workload:
                     fetched = await client.fetch(TOPIC, positions[partition], partition=partition, max_wait_ms=50)
                 except KafkaError as error:
                     if error.code is ErrorCode.offset_out_of_range:
-                        positions[partition] = 0
+                        positions[partition] = await self._reset(client, partition)
                 else:
                     positions[partition] += len(fetched.records)
                 await self._rest(rng)
+
+    async def _reset(self, client: Client, partition: int) -> int:
+        """As auto.offset.reset=earliest: where the log begins, once somebody says."""
+        with suppress(KafkaError):
+            return (await client.list_offsets(TOPIC, EARLIEST, partition=partition)).offset
+        return 0
 
     async def read_end_offsets(self, name: str) -> None:
         rng = Random(f"{name}/{self.options.seed}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -27,6 +28,7 @@ def state(**changes: Any) -> dict[str, Any]:
         "partition_epoch": 0,
         "log_end_offset": 0,
         "high_watermark": 0,
+        "log_start": 0,
         "isr": (0, 1),
         "pending_isr": None,
     }
@@ -37,23 +39,35 @@ def event(node: int, name: str, **fields: Any) -> TraceEvent:
     return TraceEvent(0, node, name, fields)
 
 
-ANSWER = {"error": "none", "diverging_epoch": -1, "diverging_end_offset": -1}
+ANSWER = {"error": "none", "diverging_epoch": -1, "diverging_end_offset": -1, "leader_log_start": 0}
+
+
+def written(**changes: Any) -> tuple[tuple[Any, ...], ...]:
+    """What the controller says of the partition; `end` is that of the metadata log."""
+    calm = {"leader": 0, "leader_epoch": 0, "partition_epoch": 0, "isr": (0, 1), "elr": (), "last_known": -1}
+    calm |= {"replicas": (0, 1), "adding": (), "removing": (), "offline": (), "end": 9}
+    return (("t", 0, *{**calm, **changes}.values()),)
+
+
+CREATED = written()
 
 GOOD: tuple[TraceEvent, ...] = (
-    event(CONTROLLER, "ControllerFailover", controller_epoch=0, changed=()),
+    event(CONTROLLER, "ControllerFailover", controller_epoch=0, metadata_offset=1, changed=()),
     event(CONTROLLER, "Register", broker=0, broker_epoch=1, changed=()),
     event(CONTROLLER, "Register", broker=1, broker_epoch=2, changed=()),
     event(CONTROLLER, "Unfence", broker=0, broker_epoch=1, changed=()),
     event(CONTROLLER, "Unfence", broker=1, broker_epoch=2, changed=()),
-    event(CONTROLLER, "CreateTopic", topic="t", changed=(("t", 0, 0, 0, 0, (0, 1), (), -1),)),
+    event(CONTROLLER, "CreateTopic", topic="t", changed=CREATED),
+    event(0, "PullMetadata", metadata_offset=9),
+    event(1, "PullMetadata", metadata_offset=9),
     event(0, "ApplyMetadata", controller_epoch=0, replicas=(0, 1), elr=(), **state()),
     event(1, "ApplyMetadata", controller_epoch=0, replicas=(0, 1), elr=(), **state()),
     event(0, "Append", acks=-1, base_offset=0, records=2, **state(log_end_offset=2)),
-    event(1, "SendFetch", source=0, fetch=(1, 2, 0, 0, -1), **state()),
+    event(1, "SendFetch", source=0, fetch=(1, 2, 0, 0, -1, 0), **state()),
     event(
         0,
         "ReceiveFetch",
-        fetch=(1, 2, 0, 0, -1),
+        fetch=(1, 2, 0, 0, -1, 0),
         records=2,
         leader_high_watermark=0,
         **ANSWER,
@@ -63,18 +77,18 @@ GOOD: tuple[TraceEvent, ...] = (
         1,
         "ReceiveFetchResponse",
         source=0,
-        fetch=(1, 2, 0, 0, -1),
+        fetch=(1, 2, 0, 0, -1, 0),
         records=2,
         leader_high_watermark=0,
         accepted=True,
         **ANSWER,
         **state(log_end_offset=2),
     ),
-    event(1, "SendFetch", source=0, fetch=(1, 2, 0, 2, 0), **state(log_end_offset=2)),
+    event(1, "SendFetch", source=0, fetch=(1, 2, 0, 2, 0, 0), **state(log_end_offset=2)),
     event(
         0,
         "HoldFetch",
-        fetch=(1, 2, 0, 2, 0),
+        fetch=(1, 2, 0, 2, 0, 0),
         records=0,
         leader_high_watermark=2,
         **ANSWER,
@@ -98,6 +112,7 @@ def test_a_trace_written_by_hand_is_followed_to_its_end() -> None:
     done = of(GOOD)
     assert done.holds, str(done)
     assert done.actions == {
+        "HearMetadata": 2,
         "ApplyMetadata": 2,
         "Append": 2,
         "SendFetch": 2,
@@ -111,18 +126,18 @@ def test_a_trace_written_by_hand_is_followed_to_its_end() -> None:
 @pytest.mark.parametrize(
     ("bad", "place", "told"),
     [
-        (changed(6, isr=(0,)), 6, r"isr is \[0\] at broker 0, \[0, 1\] in the specification"),
-        (changed(8, high_watermark=2), 8, "high_watermark is 2 at broker 0, 0 in the specification"),
-        (changed(8, records=1), 8, "log_end_offset is 2 at broker 0, 1 in the specification"),
-        (changed(10, fetch=(1, 2, 0, 1, 0)), 10, "no message on its way is what this event received"),
-        (changed(10, error="not_leader_or_follower"), 10, "the guard fails: broker 0 answers"),
-        (changed(10, leader_high_watermark=1), 10, "the guard fails: broker 0 answers"),
-        (changed(11, leader_high_watermark=1), 11, "no message on its way is what this event received"),
-        (changed(13, high_watermark=1), 13, "high_watermark is 1 at broker 0, 2 in the specification"),
-        ((*GOOD[:9], *GOOD[10:]), 9, "no message on its way"),
-        ((*GOOD, GOOD[12]), 14, "the guard fails: broker 1 is still waiting for an answer"),
-        ((*GOOD[:8], event(1, "Append", acks=1, base_offset=0, records=1, **state())), 8, "does not think it leads"),
-        ((*GOOD[:8], event(0, "Dance", **state())), 8, "the specification knows no Dance"),
+        (changed(8, isr=(0,)), 8, r"isr is \[0\] at broker 0, \[0, 1\] in the specification"),
+        (changed(10, high_watermark=2), 10, "high_watermark is 2 at broker 0, 0 in the specification"),
+        (changed(10, records=1), 10, "log_end_offset is 2 at broker 0, 1 in the specification"),
+        (changed(12, fetch=(1, 2, 0, 1, 0, 0)), 12, "no message on its way is what this event received"),
+        (changed(12, error="not_leader_or_follower"), 12, "the guard fails: broker 0 answers"),
+        (changed(12, leader_high_watermark=1), 12, "the guard fails: broker 0 answers"),
+        (changed(13, leader_high_watermark=1), 13, "no message on its way is what this event received"),
+        (changed(15, high_watermark=1), 15, "high_watermark is 1 at broker 0, 2 in the specification"),
+        ((*GOOD[:11], *GOOD[12:]), 11, "no message on its way"),
+        ((*GOOD, GOOD[14]), 16, "the guard fails: broker 1 is still waiting for an answer"),
+        ((*GOOD[:10], event(1, "Append", acks=1, base_offset=0, records=1, **state())), 10, "does not think it leads"),
+        ((*GOOD[:10], event(0, "Dance", **state())), 10, "the specification knows no Dance"),
     ],
 )
 def test_the_first_event_that_is_not_allowed_is_shown_with_the_reason(
@@ -137,9 +152,9 @@ def test_the_first_event_that_is_not_allowed_is_shown_with_the_reason(
 
 @pytest.mark.parametrize("error", ["unknown_topic_id", "none"])
 def test_what_a_leader_answered_just_before_it_stopped_may_arrive_after_it_if_it_says_nothing(error: str) -> None:
-    stopped = event(0, "Stop")
+    stopped = event(0, "Stop", kept=(("t", 0, 2),), starts=())
     said = {**ANSWER, "error": error, "records": 0, "leader_high_watermark": -1, "accepted": False}
-    late = event(1, "ReceiveFetchResponse", source=0, fetch=(1, 2, 0, 2, 0), **said, **state(log_end_offset=2))
+    late = event(1, "ReceiveFetchResponse", source=0, fetch=(1, 2, 0, 2, 0, 0), **said, **state(log_end_offset=2))
     done = of((*GOOD, stopped, late))
     assert done.holds == (error != "none"), str(done)
 
@@ -225,6 +240,101 @@ def test_a_crash_cannot_have_kept_more_than_there_was(more: int) -> None:
 def told(event: TraceEvent) -> bool:
     partition = (event.fields.get("topic"), event.fields.get("partition"))
     return "log_end_offset" in event.fields and partition == partitions(real())[0]
+
+
+# --- one kind of event after the other, in a run that has it ---------------------------------------------------------
+
+MOVES = {Fault.REASSIGNMENT: 2, Fault.CANCELLATION: 1}
+KINDS: dict[str, dict[str, Any]] = {
+    "StartReassignment": {"brokers": 4, "faults": MOVES},
+    "CancelReassignment": {"brokers": 4, "faults": MOVES},
+    "RemoveReplica": {"brokers": 4, "faults": MOVES},
+    "DeleteRecords": {"faults": {Fault.DELETION: 1}},
+    "Retain": {"retention_bytes": 400},
+    "AlterConfigs": {"faults": {Fault.SETTINGS: 1}},
+    "LogDirectoryFailed": {"log_directories": 2, "faults": {Fault.FAILED_DISK: 1}},
+    "DirectoriesOffline": {"log_directories": 2, "faults": {Fault.FAILED_DISK: 1}},
+    "RefuseFetch": {"log_directories": 2, "faults": {Fault.FAILED_DISK: 1}},
+    "PullMetadata": {},
+}
+
+
+@cache
+def run_with(kind: str) -> tuple[Options, tuple[TraceEvent, ...], int]:
+    """The first short run with such an event in its first partition, and where it is."""
+    for seed in range(40):
+        options = Options(seed=seed, partitions=1, duration=2.5, fault_interval=0.25, **KINDS[kind])
+        trace = tuple(traced(options))
+        places = [place for place, event in enumerate(trace) if event.name == kind and is_of_the_first(event)]
+        if places:
+            return options, trace, places[-1]
+    raise AssertionError(f"no seed has a {kind}")
+
+
+def is_of_the_first(event: TraceEvent) -> bool:
+    """Whether it is about the first partition, and changes something where it might not."""
+    lost = event.fields.get("partitions", ((None, 0),))
+    about = event.fields.get("partition", 0) == 0 and any(one[1] == 0 for one in lost)
+    return about and event.fields.get("changed", ("nothing is said",)) != ()
+
+
+def held_against(trace: Sequence[TraceEvent], options: Options) -> Validated:
+    kept = Settings(options.min_insync_replicas, options.unclean_leader_election)
+    return validate(trace, "orders", 0, kept)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_of_event_is_followed(kind: str) -> None:
+    options, trace, _ = run_with(kind)
+    assert held_against(trace, options).holds
+
+
+def rewritten(fields: Mapping[str, Any], place: int, value: Any) -> dict[str, Any]:
+    """With another value at a place of what the controller wrote."""
+    (changed,) = fields["changed"]
+    return {"changed": ((*changed[:place], value, *changed[place + 1 :]),)}
+
+
+TAMPERED: tuple[tuple[str, str, Callable[[Mapping[str, Any]], dict[str, Any]]], ...] = (
+    ("StartReassignment", "another target", lambda fields: {"target": tuple(reversed(fields["target"]))}),
+    ("StartReassignment", "nothing is added", lambda fields: rewritten(fields, 8, (0, 1, 2, 3))),
+    ("StartReassignment", "nothing is written", lambda fields: {"changed": ()}),
+    ("CancelReassignment", "the leader epoch stays", lambda fields: rewritten(fields, 3, fields["changed"][0][3] - 1)),
+    ("RemoveReplica", "before the metadata say so", lambda fields: {"metadata_offset": 0}),
+    ("DeleteRecords", "more than was asked", lambda fields: {"log_start": fields["log_start"] + 1}),
+    ("DeleteRecords", "what is not committed", lambda fields: {"offset": fields["high_watermark"] + 1}),
+    ("Retain", "what is not committed", lambda fields: {"log_start": fields["high_watermark"] + 1}),
+    ("AlterConfigs", "no setting has changed", lambda fields: {"settings": ()}),
+    ("AlterConfigs", "the partition epoch stays", lambda fields: {"changed": ()}),
+    ("LogDirectoryFailed", "a record less", lambda fields: {"partitions": (("orders", 0, -1, 0),)}),
+    ("DirectoriesOffline", "nobody is offline", lambda fields: rewritten(fields, 11, ())),
+    ("DirectoriesOffline", "another broker's", lambda fields: {"broker": (fields["broker"] + 1) % 3}),
+    ("PullMetadata", "back in the log", lambda fields: {"metadata_offset": 0}),
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [(kind, change) for kind, _, change in TAMPERED],
+    ids=[f"{kind}: {what}" for kind, what, _ in TAMPERED],
+)
+def test_a_tampered_event_of_each_kind_is_found_where_it_is(
+    kind: str, change: Callable[[Mapping[str, Any]], dict[str, Any]]
+) -> None:
+    options, trace, place = run_with(kind)
+    one = attrs.evolve(trace[place], fields={**trace[place].fields, **change(trace[place].fields)})
+    done = held_against((*trace[:place], one, *trace[place + 1 :]), options)
+    assert done.mismatch is not None
+    assert done.mismatch.position == place, str(done)
+
+
+def test_only_a_broker_without_the_replica_may_refuse_a_fetch_as_one() -> None:
+    place = nth("ReceiveFetch", -3)
+    refusal = attrs.evolve(real()[place], name="RefuseFetch")
+    trace = (*real()[:place], refusal, *real()[place + 1 :])
+    done = validate(trace, *partitions(real())[0], settings())
+    assert done.mismatch is not None
+    assert done.mismatch.position == place
 
 
 def test_the_settings_of_the_topic_count() -> None:

@@ -1,0 +1,85 @@
+"""All parts of replication at once: what they mean together, small models to their end, and long random walks."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+
+from model_tests.spec.test_replication import Walk
+from spec.composed import ComposedReplication, WriteLogStart
+from spec.controlled_shutdown import BeginShutdown
+from spec.explorer import explore
+from spec.models import MODELS
+from spec.reassignment_actions import StartReassignment
+from spec.replication import Bounds
+from spec.replication_actions import Append
+from spec.replication_control import ApplyMetadata
+from spec.replication_faults import Crash, Restart
+from spec.replication_state import Acks, Error
+from spec.retention import DeleteRecords
+from spec.settings import ChangeSettings
+from spec.simulation import simulate
+
+PLENTY = Bounds(**{field.name: 9 for field in attrs.fields(Bounds)})
+TWICE = Bounds(**{field.name: 2 for field in attrs.fields(Bounds)})
+
+
+@pytest.fixture
+def walk() -> Walk:
+    return Walk(ComposedReplication(brokers=3, max_records=9, bounds=PLENTY))
+
+
+@pytest.mark.parametrize("name", ["moving-and-deleting", pytest.param("moving-and-failing", marks=pytest.mark.deep)])
+def test_explored_to_the_end_every_invariant_holds(name: str) -> None:
+    found = explore(MODELS[name].machine)
+    assert (found.violations, found.cut, found.unreached) == ((), None, ())
+
+
+def test_a_move_that_completes_relieves_who_waits_to_stop(walk: Walk) -> None:
+    walk.do(StartReassignment((0, 2)), ApplyMetadata(0), ApplyMetadata(2), BeginShutdown(0))
+    assert (walk.state.controller.leader, walk.state.controller.isr) == (1, (1,))
+    walk.do(ApplyMetadata(1), ApplyMetadata(2)).fetch(2).decide()
+    assert walk.state.controller.isr == (1, 2), "the target is not in sync, for one of it leaves"
+
+
+def test_min_insync_replicas_is_never_more_than_there_are_replicas(walk: Walk) -> None:
+    walk.do(ChangeSettings(3, elects_uncleanly=False), ApplyMetadata(0), Append(0))
+    assert walk.machine.required_insync(walk.state.replicas[0]) == 2
+
+
+def test_a_replica_that_is_added_starts_over_where_the_log_begins(walk: Walk) -> None:
+    walk.do(Append(0), Append(0)).fetch(1).fetch(1).fetch(1).do(DeleteRecords(0, 2))
+    walk.do(StartReassignment((0, 1, 2)), ApplyMetadata(0), ApplyMetadata(2)).fetch(2)
+    assert (walk.state.replicas[2].log_start, walk.state.replicas[2].log_end_offset) == (2, 2)
+
+
+def test_a_fetch_of_a_broker_that_is_no_replica_is_refused_before_its_offset_is_looked_at(walk: Walk) -> None:
+    walk.do(Append(0), Append(0)).fetch(1).fetch(1).fetch(1).do(DeleteRecords(0, 2))
+    walk.do(StartReassignment((0, 1, 2)), ApplyMetadata(2)).ask(2).arrive(2)
+    assert [answer.error for answer in walk.state.network.fetch_responses] == [Error.NOT_LEADER_OR_FOLLOWER]
+
+
+def test_a_log_start_that_nobody_was_told_of_may_have_been_written_down(walk: Walk) -> None:
+    walk.do(Append(0)).fetch(1).fetch(1).do(DeleteRecords(0, 1)).fetch(1)
+    assert walk.state.replicas[1].log_start_checkpoint == 0
+    walk.do(WriteLogStart(1, 1), Crash(1, 1), Restart(1))
+    assert walk.state.replicas[1].log_start == 1
+
+
+@pytest.mark.parametrize("min_insync_replicas", [1, 2])
+def test_random_walks_find_nothing_and_take_nearly_everything(min_insync_replicas: int) -> None:
+    machine = ComposedReplication(
+        brokers=3, max_records=4, min_insync_replicas=min_insync_replicas, acks=tuple(Acks), bounds=TWICE
+    )
+    found = simulate(machine, 1, 30, length=80)
+    assert found.holds, [str(walk.violation) for walk in found.violations.values()]
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("min_insync_replicas", [1, 2])
+def test_many_long_walks_find_nothing(min_insync_replicas: int) -> None:
+    machine = ComposedReplication(brokers=3, max_records=4, min_insync_replicas=min_insync_replicas, bounds=TWICE)
+    found = simulate(machine, 2, 2_000, length=150)
+    assert found.holds, [walk.violation.invariant for walk in found.violations.values() if walk.violation]
+    assert found.unreached == ()
+    assert set(found.never_enabled) <= {"HoldFetch", "PullMetadata"}, "the models of the parts have those"
