@@ -213,8 +213,38 @@ def test_of_a_partition_that_is_named_twice_the_last_records_count(apart: bool) 
             answers = [(one.index, one.error_code, one.base_offset) for t in answer.topics for one in t.partitions]
             assert answers == [(1, ErrorCode.unknown_topic_or_partition, -1), (0, ErrorCode.none, 0)]
             assert values(await asker.fetch(0)) == [b"last"]
+            nothing = ProduceTopic(name, topic_id, [ProducePartition(0, GOOD), ProducePartition(0, None)])
+            answer = await asker.channels[0].request(ProduceRequest(-1, 1_000, [nothing]), version=13)
+            assert [one.error_code for one in answer.topics[0].partitions] == [ErrorCode.invalid_record]
+            assert values(await asker.fetch(0)) == [b"last"]
 
     run()
+
+
+@simulated
+async def test_what_is_committed_stays_so_while_other_partitions_of_the_request_wait() -> None:
+    async with asking(brokers=2) as asker:
+        await asker.cluster.create_topic("u", assignments=[[0]])
+        await asker.cluster.crash(1)
+        topics = [ProduceTopic(*asker.named(name, 13), [ProducePartition(0, GOOD)]) for name in ("u", "t")]
+        request = ProduceRequest(-1, 1_000, topics)
+        answers: list[ProduceResponse] = []
+
+        async def ask() -> None:
+            answers.append(await asker.channels[0].request(request, version=13))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ask)
+            await trio.sleep(0.5)
+            partitions = asker.cluster.broker(0).partitions
+            committed = partitions.get("u", 0)
+            assert committed is not None
+            committed.replica.resign()
+            partitions.produces.wake(("t", 0))
+        assert [one.error_code for topic in answers[0].topics for one in topic.partitions] == [
+            ErrorCode.none,
+            ErrorCode.request_timed_out,
+        ]
 
 
 @simulated

@@ -14,6 +14,7 @@ from kio.serial import entity_reader
 from kio.static.primitive import Records
 
 from impl.wire import fetch_messages as fetch
+from impl.wire import produce_codec
 from impl.wire import produce_messages as produce
 from impl.wire.apis import BROKER_APIS, PRODUCE_SERVED_FROM, ApiKey, request_class, response_class
 from impl.wire.codecs import (
@@ -269,6 +270,7 @@ def test_a_cut_request_or_answer_is_malformed(api: ApiKey, version: int, data: s
 SINGLE: dict[str, dict[str, Any]] = {
     "as most are": {},
     "a transactional id": {"transactional_id": "t"},
+    "an empty transactional id": {"transactional_id": ""},
     "no records": {"records": None},
     "empty records": {"records": b""},
     "a long name": {"name": "n" * 126},
@@ -295,6 +297,23 @@ def test_requests_of_one_partition_are_read_as_they_were_written(kind: str, vers
     for end in range(len(frame) - 40 if len(frame) > 1_000 else 12, len(frame)):
         with pytest.raises(MalformedMessageError):
             decode_request(frame[:end])
+
+
+@pytest.mark.parametrize("version", [9, 12, 13])
+def test_a_request_of_one_partition_with_any_bit_changed_is_what_it_is_by_the_field(
+    version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, topic_id = ("topic", "") if version < 13 else ("", "11111111-1111-4111-8111-111111111111")
+    topic = produce.ProduceTopic(name, topic_id, [produce.ProducePartition(7, b"\2" * 70)])
+    frame = encode_request(produce.ProduceRequest(-1, 2, [topic]), 1, "c", version=version)[4:]
+    changed = []
+    for position in range(12, len(frame)):
+        for bit in range(8):
+            changed.append(bytearray(frame))
+            changed[-1][position] ^= 1 << bit
+    in_one_go = [outcome(each) for each in changed]
+    monkeypatch.setattr(produce_codec, "_decode_one", lambda *_: None)
+    assert in_one_go == [outcome(each) for each in changed]
 
 
 def test_records_are_not_copied() -> None:

@@ -10,10 +10,12 @@ import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
+from impl.wire import frames
 from impl.wire.frames import (
     KEPT_SIZE,
     LENGTH,
     READ_SIZE,
+    READS_AT_ONCE,
     ConnectionLostError,
     FrameMemory,
     FrameReader,
@@ -50,10 +52,10 @@ def framed(*payloads: bytes) -> bytes:
 
 async def read_all(chunks: list[bytes]) -> list[bytes]:
     reader = FrameReader(Chunks(chunks), LIMIT)
-    frames = []
+    found = []
     while (frame := await reader.read_frame()) is not None:
-        frames.append(bytes(frame))
-    return frames
+        found.append(bytes(frame))
+    return found
 
 
 @given(st.lists(st.binary(max_size=40), max_size=8), st.lists(st.integers(1, 50), max_size=20))
@@ -156,14 +158,20 @@ def test_frames_of_readers_that_share_memory_do_not_touch_each_other() -> None:
         memory = FrameMemory()
         payloads = [bytes([number]) * (READ_SIZE + 1 + number) for number in range(12)]
         readers = [FrameReader(Chunks([framed(payload)]), LIMIT, memory) for payload in payloads]
-        frames = [await reader.read_frame() for reader in readers]
-        assert frames == payloads
+        assert [await reader.read_frame() for reader in readers] == payloads
 
     trio.run(main)
 
 
-def test_frames_come_over_tcp_as_they_were_sent_and_other_tasks_have_their_turn() -> None:
-    payloads = [b"", b"small", bytes(range(256)) * 1024, b"x" * READ_SIZE, bytes(3 * KEPT_SIZE)]
+def test_a_stream_that_never_lets_its_reader_wait_lets_other_tasks_have_their_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def receive_at_once(_: object, into: memoryview) -> int:
+        into[:8] = framed(b"more")
+        return 8
+
+    monkeypatch.setattr(frames, "plain_socket", lambda stream: stream)
+    monkeypatch.setattr(frames, "receive_at_once", receive_at_once)
     turns = 0
 
     async def count_turns() -> None:
@@ -171,6 +179,21 @@ def test_frames_come_over_tcp_as_they_were_sent_and_other_tasks_have_their_turn(
         while True:
             turns += 1
             await trio.lowlevel.checkpoint()
+
+    async def main() -> None:
+        reader = FrameReader(Chunks([]), LIMIT)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(count_turns)
+            for _ in range(10 * READS_AT_ONCE):
+                assert await reader.read_frame() == b"more"
+            nursery.cancel_scope.cancel()
+        assert turns >= 8
+
+    trio.run(main)
+
+
+def test_frames_come_over_tcp_as_they_were_sent() -> None:
+    payloads = [b"", b"small", bytes(range(256)) * 1024, b"x" * READ_SIZE, bytes(3 * KEPT_SIZE)]
 
     async def receive(stream: trio.SocketStream) -> None:
         reader = FrameReader(stream, 4 * KEPT_SIZE, FrameMemory())
@@ -180,20 +203,13 @@ def test_frames_come_over_tcp_as_they_were_sent_and_other_tasks_have_their_turn(
 
     async def main() -> None:
         (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        client = await trio.open_tcp_stream("127.0.0.1", listener.socket.getsockname()[1])
+        server = await listener.accept()
         async with trio.open_nursery() as nursery:
-            client = await trio.open_tcp_stream("127.0.0.1", listener.socket.getsockname()[1])
-            server = await listener.accept()
-            await client.send_all(framed(*[b"tiny"] * 1000))
-            reader = FrameReader(server, LIMIT)
-            nursery.start_soon(count_turns)
-            for _ in range(1000):
-                assert await reader.read_frame() == b"tiny"
-            async with trio.open_nursery() as both:
-                both.start_soon(receive, server)
-                await client.send_all(framed(*payloads * 3))
-                await client.send_eof()
-            nursery.cancel_scope.cancel()
-        await listener.aclose()
-        assert turns > len(payloads)
+            nursery.start_soon(receive, server)
+            await client.send_all(framed(*payloads * 3))
+            await client.send_eof()
+        for end in (client, server, listener):
+            await end.aclose()
 
     trio.run(main)
