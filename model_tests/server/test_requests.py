@@ -164,18 +164,22 @@ async def test_metadata_by_name_by_id_and_of_everything() -> None:
     async with asking(1) as (cluster, channel):
         topic_id = topic_uuid(cluster.controller.controller.image.topics["t"].topic_id)
         unknown = topic_uuid("11111111-1111-4111-8111-111111111111")
-        asked = (
-            MetadataRequestTopic(topic_id=None, name=TopicName("t")),
-            MetadataRequestTopic(topic_id=None, name=TopicName("u")),
-            MetadataRequestTopic(topic_id=topic_id, name=None),
-            MetadataRequestTopic(topic_id=unknown, name=None),
-        )
-        answer = await channel.request(
-            MetadataRequest(topics=asked, allow_auto_topic_creation=False, include_topic_authorized_operations=False)
-        )
+        by_name = tuple(MetadataRequestTopic(topic_id=None, name=TopicName(name)) for name in ("t", "u"))
+        by_id = tuple(MetadataRequestTopic(topic_id=one, name=None) for one in (topic_id, unknown))
+
+        async def ask(asked: tuple[MetadataRequestTopic, ...]) -> Any:
+            return await channel.request(
+                MetadataRequest(
+                    topics=asked, allow_auto_topic_creation=False, include_topic_authorized_operations=False
+                )
+            )
+
+        answer = await ask(by_name)
         assert [(topic.error_code, topic.name) for topic in answer.topics] == [
             (ErrorCode.none, "t"),
             (ErrorCode.unknown_topic_or_partition, "u"),
+        ]
+        assert [(topic.error_code, topic.name) for topic in (await ask(by_id)).topics] == [
             (ErrorCode.none, "t"),
             (ErrorCode.unknown_topic_id, None),
         ]
@@ -237,12 +241,13 @@ async def test_requests_for_the_controller_fail_while_it_cannot_be_reached() -> 
 async def test_an_election_of_everything_reports_what_changed() -> None:
     async with asking(0) as (cluster, channel):
         request = ElectLeadersRequest(election_type=i8(0), topic_partitions=None)
-        assert (await channel.request(request)).replica_election_results == ()
+        (idle,) = (await channel.request(request)).replica_election_results
+        assert (idle.topic, idle.partition_result) == ("t", ())
         cluster.lapse_session(0)
         await cluster.wait_for_isr("t", {0, 1})
         results = (await channel.request(request)).replica_election_results
         assert [(topic.topic, topic.partition_result[0].error_code) for topic in results] == [("t", ErrorCode.none)]
         assert cluster.leader("t") == 0
         odd = ElectLeadersRequest(election_type=i8(7), topic_partitions=None)
-        results = (await channel.request(odd)).replica_election_results
-        assert results[0].partition_result[0].error_code is ErrorCode.invalid_request
+        refused = await channel.request(odd)
+        assert (refused.error_code, refused.replica_election_results) == (ErrorCode.invalid_request, ())
