@@ -59,6 +59,7 @@ from spec.replication import Replication
 from spec.replication_actions import ReceiveFetchResponse, SendFetch
 from spec.replication_control import PullMetadata
 from spec.replication_faults import ControllerFailover, Crash
+from spec.settings import Settings
 
 TOPIC: Final = "records"
 PARTITION: Final = 0
@@ -90,6 +91,8 @@ class ClusterBinding:
         self.machine = machine
         self.lists = isinstance(machine, Reassignment)
         """Whether the machine has replica lists; in the others every broker is a replica."""
+        self.settings = isinstance(machine, Settings)
+        """Whether the topic's settings change."""
         (initial,) = machine.initial()
         self._initial = initial.controller
         self.epochs = abstraction.Epochs()
@@ -175,13 +178,21 @@ class ClusterBinding:
         answered = ((value, epoch, done) for value, (epoch, done) in self.answered.items())
         return spec.State(
             replicas=tuple(self._replica(number, state.replicas[number]) for number in range(self.machine.brokers)),
-            controller=abstraction.with_lists(controller, self.registration) if self.lists else controller,
+            controller=self._with_what_changes(controller),
             network=abstraction.network(
                 self.frames.fetches, self.frames.fetch_responses, self.frames.alters, self.frames.alter_responses
             ),
             history=attrs.evolve(state.history, acknowledged=abstraction.acknowledged(answered, state.history)),
             spent=state.spent,
         )
+
+    def _with_what_changes(self, controller: spec.Controller) -> spec.Controller:
+        """With what only some machines know."""
+        if self.lists:
+            controller = abstraction.with_lists(controller, self.registration)
+        if self.settings:
+            controller = abstraction.with_settings(controller, self.cluster.controller.controller, TOPIC)
+        return controller
 
     @property
     def registration(self) -> PartitionRegistration:
@@ -227,7 +238,7 @@ class ClusterBinding:
         memory.checkpoint = broker.partitions.checkpointed_high_watermarks.get((TOPIC, PARTITION), 0)
         if log.log_start_is_durable:
             memory.log_start = log.log_start_offset
-        return spec.Replica(
+        seen = spec.Replica(
             paused=memory.paused,
             broker_epoch=self.epochs.number(number, broker.broker_epoch),
             log=memory.log,
@@ -248,6 +259,7 @@ class ClusterBinding:
             log_start=log.log_start_offset,
             log_start_checkpoint=memory.log_start,
         )
+        return abstraction.with_known_setting(seen, replica) if self.settings else seen
 
     def _absent(self, number: int, beside: spec.Replica) -> spec.Replica:
         """A broker without a replica: what it was told, and the answers that it never had a replica to wait for."""

@@ -1,4 +1,4 @@
-"""What else may happen to a cluster in lockstep: its replicas move, brokers leave in good order, records are deleted.
+"""What else may happen to a cluster in lockstep: its replicas move, brokers leave, records go, settings change.
 
 As in `cluster_steps`, one action of a machine that extends `Replication` is one function. What operators ask goes over
 the wire, to the controller or to the broker that the action names, and what they are answered is looked at.
@@ -14,20 +14,28 @@ import attrs
 import trio
 from kio.schema.delete_records.v2.request import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from kio.schema.errors import ErrorCode
+from kio.schema.incremental_alter_configs.v1.request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 
 from impl.client import topic_requests
 from impl.cluster import Cluster
+from impl.controller.configs import AlterOperation, ConfigResourceType
 from impl.hosts import BROKER
 from impl.ports.network import Address
 from impl.server.broker import Broker
 from impl.wire.channel import Channel, NoAnswerError
-from impl.wire.primitives import TopicName, i32, i64, millis
+from impl.wire.primitives import TopicName, i8, i32, i64, millis
 from model_tests.harness.cluster_binding import FOR_EVER_MS, PARTITION, TOPIC, ClusterBinding
+from model_tests.lockstep.governed import texts
 from spec.controlled_shutdown import BeginShutdown, GiveUpWaiting, GrantShutdown, Stop, StopUnasked
 from spec.machine import Action
 from spec.reassignment_actions import CancelReassignment, StartReassignment
 from spec.replication_state import State
 from spec.retention import DeleteRecords, Retain
+from spec.settings import ChangeSettings
 
 DELETION_ENDS: Final = (ErrorCode.none, ErrorCode.not_leader_or_follower)
 """How a DeleteRecords that was taken may be answered."""
@@ -141,6 +149,20 @@ async def retain(binding: ClusterBinding, action: Retain, before: State) -> None
     binding.broker(action.broker).partitions.write_log_starts([hosted])
 
 
+# --- settings ------------------------------------------------------------------------------------------------------
+
+
+async def change_settings(binding: ClusterBinding, action: ChangeSettings, before: State) -> None:
+    changes = tuple(
+        AlterableConfig(name=name, config_operation=i8(AlterOperation.SET), value=value)
+        for name, value in texts(action).items()
+    )
+    resource = AlterConfigsResource(resource_type=i8(ConfigResourceType.TOPIC), resource_name=TOPIC, configs=changes)
+    request = IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
+    answer = await ask_at(binding.cluster, binding.cluster.controller.address, request)
+    topic_requests.check(answer, "the settings were refused")
+
+
 CHANGES: Final[Mapping[type[Action], Callable[[ClusterBinding, Any, State], Awaitable[None]]]] = {
     StartReassignment: start_reassignment,
     CancelReassignment: cancel_reassignment,
@@ -151,4 +173,5 @@ CHANGES: Final[Mapping[type[Action], Callable[[ClusterBinding, Any, State], Awai
     StopUnasked: stop_unasked,
     DeleteRecords: delete_records,
     Retain: retain,
+    ChangeSettings: change_settings,
 }

@@ -21,13 +21,13 @@ from spec.reassignment import Reassignment
 from spec.replication import Replication
 from spec.replication_state import Acks, named_brokers
 from spec.retention import Retention
+from spec.settings import Settings
 
 AnyMachine: TypeAlias = Replication | Idempotence
 """Of a partition that is replicated, in one way or another, or of its producers as well."""
 
-MACHINES: Final[Mapping[str, type[AnyMachine]]] = {
-    kind.__name__: kind for kind in (Replication, Reassignment, ControlledShutdown, Retention, Idempotence)
-}
+_KINDS: Final = (Replication, Reassignment, ControlledShutdown, Retention, Settings, Idempotence)
+MACHINES: Final[Mapping[str, type[AnyMachine]]] = {kind.__name__: kind for kind in _KINDS}
 """By name."""
 
 ALL_BUGS: Final[Mapping[str, Bug | IdempotenceBug]] = {**BUGS, **IDEMPOTENCE_BUGS}

@@ -187,3 +187,19 @@ def network(
     return spec.Network(
         tuple(sorted(fetches)), tuple(sorted(fetch_responses)), tuple(sorted(alters)), tuple(sorted(alter_responses))
     )
+
+
+def with_settings(controller: spec.Controller, active: core.Controller, topic: str) -> spec.Controller:
+    """With the topic's settings, for machines in which they change."""
+    return attrs.evolve(
+        controller,
+        min_insync=active.configured_min_insync_replicas(topic),
+        elects_uncleanly=active.unclean_leader_election(topic),
+    )
+
+
+def with_known_setting(seen: spec.Replica, replica: PartitionReplica) -> spec.Replica:
+    """With the min.insync.replicas that a replica goes by, once it has been told."""
+    if replica.leader_epoch == spec.NONE:
+        return seen
+    return attrs.evolve(seen, min_insync=replica.config.min_insync_replicas)

@@ -222,8 +222,12 @@ class Cores:
         broker.pulled = None
         registration = image.partition(TOPIC, PARTITION)
         assert registration is not None
+        self.configure(number)
         self.replica(number).apply_metadata(registration, image.controller_epoch, self.now_ms)
         self.carry_out_effects(number)
+
+    def configure(self, number: int) -> None:
+        """Bring settings into force that the metadata tell; here none changes."""
 
     def carry_out_effects(self, number: int) -> None:
         """Send what the replica wants sent, and look again at appends that wait for it."""

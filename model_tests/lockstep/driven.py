@@ -6,6 +6,7 @@ from typing import Any
 
 from model_tests.harness.lockstep import Binding
 from model_tests.lockstep.cores import CORRECT, Roles
+from model_tests.lockstep.governed import GovernedCores
 from model_tests.lockstep.idempotence import IdempotentCores
 from model_tests.lockstep.leaving import LeavingCores
 from model_tests.lockstep.reassigned import ReassignedCores
@@ -16,6 +17,7 @@ from spec.idempotence import Idempotence
 from spec.machine import Machine
 from spec.reassignment import Reassignment
 from spec.retention import Retention
+from spec.settings import Settings
 
 
 def driven_cores(machine: Machine[Any], roles: Roles = CORRECT) -> Binding:
@@ -29,4 +31,6 @@ def driven_cores(machine: Machine[Any], roles: Roles = CORRECT) -> Binding:
             return LeavingCores(machine, roles)
         case Retention():
             return RetainedCores(machine, roles)
+        case Settings():
+            return GovernedCores(machine, roles)
     return DrivenCores(machine, roles)  # type: ignore[arg-type]

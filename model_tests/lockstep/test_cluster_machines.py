@@ -1,4 +1,4 @@
-"""The machines that came with the broker drive whole clusters: moves, clean stops, log starts, idempotent producers."""
+"""The machines that came with the broker drive whole clusters: moves, clean stops, log starts, settings, producers."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from model_tests.lockstep.test_moving import (
     TrustsEveryProcess,
 )
 from model_tests.lockstep.test_retention import DeletesWhatIsNotCommitted, FallsBelowItsLogStart, NeverMovesItsLogStart
+from model_tests.lockstep.test_settings import KeepsTheEligible, RaisesNoEpoch
 from spec.controlled_shutdown import ControlledShutdown
 from spec.idempotence import Idempotence
 from spec.machine import Action
@@ -29,6 +30,7 @@ from spec.reassignment import Reassignment
 from spec.replication import Replication
 from spec.replication_control import PullMetadata
 from spec.retention import Retention
+from spec.settings import Settings
 
 WALKS = 15
 ENOUGH_TO_FIND = 20
@@ -36,7 +38,8 @@ FAILURES = Path(".hypothesis") / "counterexamples"
 RARE = 5
 """Kinds of action that so few walks may miss."""
 
-every_machine = pytest.mark.parametrize("machine", [Reassignment, ControlledShutdown, Retention, Idempotence])
+MACHINES = (Reassignment, ControlledShutdown, Retention, Settings, Idempotence)
+every_machine = pytest.mark.parametrize("machine", MACHINES)
 
 
 def walk(machine: type[AnyMachine], seed: int, number: int, roles: Roles = CORRECT) -> Any:
@@ -100,6 +103,8 @@ def first_failure(machine: type[AnyMachine], roles: Roles) -> Any:
         (Retention, Roles(replica=DeletesWhatIsNotCommitted)),
         (Retention, Roles(replica=NeverMovesItsLogStart)),
         (Retention, Roles(replica=FallsBelowItsLogStart)),
+        (Settings, Roles(controller=RaisesNoEpoch)),
+        (Settings, Roles(controller=KeepsTheEligible)),
     ],
     ids=[
         "completes too soon",
@@ -109,6 +114,8 @@ def first_failure(machine: type[AnyMachine], roles: Roles) -> Any:
         "deletes too much",
         "deletes nothing",
         "falls below its log start",
+        "raises no epoch",
+        "keeps the eligible",
     ],
 )
 def test_wrong_classes_in_a_cluster_are_found(machine: type[AnyMachine], roles: Roles) -> None:

@@ -1,0 +1,56 @@
+"""Settings that change under a partition: the cores do what the machine says, and wrong ones don't."""
+
+from __future__ import annotations
+
+import pytest
+
+from impl.controller.controller import Controller
+from impl.controller.records import PartitionChangeRecord
+from model_tests.harness.counterexamples import Failure
+from model_tests.lockstep.cores import Roles
+from model_tests.lockstep.walks import first_failure, walks
+from spec import settings
+from spec.machine import Action
+from spec.settings import Settings
+
+WALKS = 200
+SEED = 5
+RARE = 2
+"""Kinds of action that so few walks may miss."""
+
+
+def test_random_walks_find_no_difference_and_take_every_action() -> None:
+    taken: set[type[Action]] = set()
+    for found in walks(1, WALKS, machine=Settings):
+        assert found.failure is None, f"walk {found.number}: {found.failure.words}"
+        taken.update(map(type, found.actions))
+    assert settings.ChangeSettings in taken
+    assert len(set(Settings.action_types) - taken) <= RARE
+
+
+class RaisesNoEpoch(Controller):
+    """A change of the setting is no change of the partition."""
+
+    def _look_at_eligible_leaders(self, topic: str) -> None:
+        pass
+
+
+class KeepsTheEligible(Controller):
+    """Who was eligible stays so when fewer must be in sync."""
+
+    def _look_at_eligible_leaders(self, topic: str) -> None:
+        for index, partition in list(self.image.topics[topic].partitions.items()):
+            self._write(PartitionChangeRecord(topic, index, elr=tuple(sorted(partition.elr))))
+
+
+@pytest.mark.parametrize("controller", [RaisesNoEpoch, KeepsTheEligible])
+def test_wrong_cores_differ(controller: type[Controller]) -> None:
+    found = first_failure(SEED, WALKS, machine=Settings, roles=Roles(controller=controller))
+    assert found is not None
+    assert found.failure is not None
+    assert found.failure.expected.kind is Failure.DIFFERENCE
+
+
+@pytest.mark.parametrize("machine", [settings.RaisesNoEpoch, settings.KeepsTheEligible])
+def test_a_wrong_machine_is_not_what_the_cores_do(machine: type[Settings]) -> None:
+    assert first_failure(SEED, WALKS, machine=machine) is not None
