@@ -1,11 +1,13 @@
-"""The specification's machine as a real network and a real disk show it: five ways in which it is looser, and no more.
+"""The specification's machine as a real network and a real disk show it: six ways in which it is looser, and no more.
 
 The specification's network either brings a message or has lost it for good, its followers wait until a connection
-breaks as a whole, and its disks do nothing that their broker does not say. A cluster is looser in five ways, which
+breaks as a whole, and its disks do nothing that their broker does not say. A cluster is looser in six ways, which
 trace validation must be able to follow; each is an action of its own, so that a validated trace says how often it was
 needed.
 
 * `ArriveLate`: a message that its sender had given up arrives after all, or a second copy of one does.
+* `AnswerLate`: an answer arrives though its sender has ended: a process that gives up, for its disk has failed, takes
+  nothing back that it has sent, and the specification knows no end between a crash and a clean stop.
 * `AbandonFetch`: a follower stops waiting for one answer.
 * `HearMetadata`: as `PullMetadata`, at the moment at which the answer has come: by then it may have been overtaken,
   and it may replace one that said nothing new. What it says is what the metadata log said up to the offset that the
@@ -13,7 +15,7 @@ needed.
 * `RegisterAgain`: a broker whose registration succeeded never heard so, and registers once more.
 * `StartUnsaid`: a directory that failed has written a log start that its broker never told.
 
-All invariants of `spec.composed` are checked on the way, so none of the five weakens what is concluded.
+All invariants of `spec.composed` are checked on the way, so none of the six weakens what is concluded.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from spec.machine import NotEnabled
 from spec.replication import Bounds, Replication
 from spec.replication_actions import BrokerAction, ReplicationAction, not_acting, on_network
 from spec.replication_faults import Register
-from spec.replication_state import NONE, AlterPartitionRequest, FetchRequest, PartitionWord, State, sent
+from spec.replication_state import NONE, AlterPartitionRequest, FetchRequest, FetchResponse, PartitionWord, State, sent
 
 ANY = 1_000_000_000
 UNBOUNDED = Bounds(**{field.name: ANY for field in attrs.fields(Bounds)})
@@ -45,6 +47,27 @@ class ArriveLate(ReplicationAction):
         if isinstance(self.message, FetchRequest):
             return on_network(state, fetches=sent(state.network.fetches, self.message))
         return on_network(state, alters=sent(state.network.alters, self.message))
+
+
+@attrs.frozen
+class AnswerLate(ReplicationAction):
+    """An answer is on its way still, and the process that asked waits for it still."""
+
+    response: FetchResponse
+
+    def guard(self, machine: Replication, state: State) -> str:
+        request = self.response.request
+        replica = state.replicas[request.follower]
+        if not replica.running or replica.broker_epoch != request.broker_epoch:
+            return f"another process of broker {request.follower} has asked"
+        return f"broker {request.follower} waits for it" if request in replica.outstanding else ""
+
+    def effect(self, machine: Replication, state: State) -> State:
+        request = self.response.request
+        replica = state.replicas[request.follower]
+        waiting = attrs.evolve(replica, outstanding=tuple(sorted((*replica.outstanding, request))))
+        responses = sent(state.network.fetch_responses, self.response)
+        return on_network(state.with_replica(request.follower, waiting), fetch_responses=responses)
 
 
 @attrs.frozen
@@ -110,11 +133,12 @@ class StartUnsaid(BrokerAction):
 
 @attrs.frozen(slots=False)
 class ObservedReplication(ComposedReplication):
-    """`ComposedReplication` with the five."""
+    """`ComposedReplication` with the six."""
 
     action_types = (
         *ComposedReplication.action_types,
         ArriveLate,
+        AnswerLate,
         AbandonFetch,
         HearMetadata,
         RegisterAgain,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from model_tests.harness.observed import AbandonFetch, ArriveLate, HearMetadata, RegisterAgain, StartUnsaid
+from model_tests.harness.observed import AbandonFetch, AnswerLate, ArriveLate, HearMetadata, RegisterAgain, StartUnsaid
 from spec import controlled_shutdown as leaving
 from spec import replication_actions as protocol
 from spec import replication_control as control
@@ -154,6 +154,10 @@ def receive_fetch_response(event: Event, follower: Follower) -> Iterator[Choice]
     for response in follower.state.network.fetch_responses:
         if response.request == request and says(event, response):
             yield just(protocol.ReceiveFetchResponse(response))
+            return
+    for response in follower.answers:
+        if response.request == request and says(event, response):
+            yield all_of(AnswerLate(response), protocol.ReceiveFetchResponse(response))
 
 
 def says(event: Event, response: FetchResponse) -> bool:

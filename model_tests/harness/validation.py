@@ -29,12 +29,13 @@ from model_tests.harness.observed_events import Untranslatable, actions_of
 from spec.changes import plain
 from spec.machine import NotEnabled
 from spec.replication import Replication
-from spec.replication_actions import ReplicationAction
+from spec.replication_actions import ReceiveFetchResponse, ReplicationAction
 from spec.replication_state import (
     NONE,
     AlterPartitionRequest,
     Controller,
     FetchRequest,
+    FetchResponse,
     Log,
     Replica,
     Session,
@@ -201,6 +202,8 @@ class Follower:
         self.taken: tuple[ReplicationAction, ...] = ()
         self.sent: dict[FetchRequest | AlterPartitionRequest, None] = {}
         """Every request that was ever sent, to know a late one."""
+        self.answers: dict[FetchResponse, None] = {}
+        """Answers to fetches that were sent and that nobody has received, nor given up."""
         self.refused: dict[FetchRequest, str] = {}
         """Fetches that came to a broker without the replica, and what was answered."""
         self.heard: dict[int, int] = {}
@@ -317,10 +320,20 @@ class Follower:
         self.state = state
         self.actions.update(action.name for action in taken)
         self.sent.update(dict.fromkeys((*state.network.fetches, *state.network.alters)))
+        self._note_answers(state, taken)
         if event.name == "ControllerFailover":
             self._written.append((event.fields["metadata_offset"], state.controller))
         for changed in self.changed(event):
             self._written.append((changed[-1], state.controller))
+
+    def _note_answers(self, state: State, taken: Sequence[ReplicationAction]) -> None:
+        """What was answered, until it is received or nobody waits for it."""
+        self.answers.update(dict.fromkeys(state.network.fetch_responses))
+        for action in taken:
+            if isinstance(action, ReceiveFetchResponse):
+                self.answers.pop(action.response, None)
+            elif isinstance(action, observed.AbandonFetch):
+                self.answers = {one: None for one in self.answers if one.request != action.request}
 
     def _compare(self, event: Event, state: State) -> None:
         """The node's own account of itself against the specification's."""

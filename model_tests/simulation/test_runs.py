@@ -25,6 +25,18 @@ def test_a_seed_is_valid_converges_and_behaves_as_specified(seed: int) -> None:
     assert verdicts.of(seed) is not Verdict.VIOLATED, f"{verdicts.anomalies}\nreproduce: {run.reproduce}"
 
 
+@pytest.mark.parametrize(
+    ("seed", "_what"),
+    [
+        (1111, "answers of a process that gave up for its disk arrive"),
+        (1191, "a broker dies again before it has registered, with no log of the partition"),
+        (1249, "a broker is paused while it opens a connection to a leader"),
+    ],
+)
+def test_a_seed_that_has_failed_holds(seed: int, _what: str) -> None:
+    test_a_seed_is_valid_converges_and_behaves_as_specified(seed)
+
+
 def test_a_registration_on_its_way_when_its_broker_is_paused_is_no_mismatch() -> None:
     run = simulate(draw(2146))
     assert run.holds, run.failures

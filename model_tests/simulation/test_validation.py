@@ -159,6 +159,17 @@ def test_what_a_leader_answered_just_before_it_stopped_may_arrive_after_it_if_it
     assert done.holds == (error != "none"), str(done)
 
 
+@pytest.mark.parametrize(("times", "place"), [(1, None), (2, 19)])
+def test_an_answer_arrives_once_though_its_sender_has_ended(times: int, place: int | None) -> None:
+    fetch = {"fetch": (1, 2, 0, 2, 0, 0), "records": 0, "leader_high_watermark": 2, **ANSWER}
+    held = {"log_end_offset": 2, "high_watermark": 2}
+    answered = event(0, "ReceiveFetch", **fetch, **state(**held))
+    ended = event(0, "Crash", kept=(("t", 0, 2),), starts=())
+    received = event(1, "ReceiveFetchResponse", source=0, accepted=True, **fetch, **state(**held))
+    done = of((*GOOD, answered, ended, *[received] * times))
+    assert (None if done.mismatch is None else done.mismatch.position) == place, str(done)
+
+
 # --- traces of real clusters, tampered with --------------------------------------------------------------------------
 
 NEEDED = {"Crash", "ReceiveAlterPartition", "ReceiveFetchResponse"}
