@@ -21,7 +21,7 @@ def producer(bootstrap: str, **config: Any) -> Producer:
 
 
 def consumer(bootstrap: str, **config: Any) -> Consumer:
-    named = {name.replace("_", "."): value for name, value in config.items()}
+    named = {name if name.endswith("_cb") else name.replace("_", "."): value for name, value in config.items()}
     defaults = {"group.id": "none", "enable.auto.commit": False, "auto.offset.reset": "error", "log_level": 0}
     return Consumer({"bootstrap.servers": bootstrap, **defaults, **named})
 
