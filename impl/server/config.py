@@ -30,6 +30,11 @@ from impl.server.settings import flag, property_name, setting_of, update_of, who
 LONG: Final = ConfigType.LONG
 
 
+def _unthrottled(doc: str) -> Any:
+    """A field for a limit of replication's traffic: taken, since tools set it when they move partitions, and idle."""
+    return whole((1 << 63) - 1, least=0, doc=doc, kind=LONG, update=settings.Update.PER_BROKER)
+
+
 @attrs.frozen
 class ServerConfig(SecuritySettings):
     """Settings of brokers and controllers; times in ms, sizes in bytes."""
@@ -68,6 +73,9 @@ class ServerConfig(SecuritySettings):
     replica_fetch_max_bytes: int = whole(1 << 20, doc="Bytes of one partition in a follower's fetch.")
     replica_fetch_response_max_bytes: int = whole(10 << 20, doc="Bytes of all partitions in a follower's fetch.")
     replica_fetch_backoff_ms: int = whole(1_000, doc="A follower's wait after a fetch that failed.")
+    leader_replication_throttled_rate: int = _unthrottled("Bytes a second that throttled replicas are sent (KIP-73).")
+    follower_replication_throttled_rate: int = _unthrottled("Bytes a second that throttled replicas fetch (KIP-73).")
+    replica_alter_log_dirs_io_max_bytes_per_second: int = _unthrottled("Bytes a second between log directories.")
     replica_socket_timeout_ms: int = whole(30_000, doc="How long a follower waits for an answer.")
     replica_high_watermark_checkpoint_interval_ms: int = whole(
         5_000, doc="How often high watermarks are written to disk.", kind=LONG

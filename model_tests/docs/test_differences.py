@@ -71,6 +71,8 @@ def test_settings_that_do_nothing_are_those_that_are_named() -> None:
     for setting in idle:
         family = re.sub(r"^(remote\.log|local\.retention)\..*", r"\1.*", setting)
         assert f"`{family}`" in text
+    for limit in ("leader.replication.throttled.rate", "follower.replication.throttled.rate"):
+        assert f"`{limit}`" in text
 
 
 def defaults_are_told(test: str, defaults: Mapping[str, Any]) -> None:

@@ -98,6 +98,19 @@ async def test_every_setting_of_a_broker_is_described() -> None:
 
 
 @simulated
+async def test_tools_that_move_partitions_may_set_throttles_and_take_them_away_again() -> None:
+    """`kafka-reassign-partitions --throttle` moves nothing where a broker refuses them."""
+    async with asking() as (cluster, peer):
+        for name in ("leader.replication.throttled.rate", "follower.replication.throttled.rate"):
+            await alter(peer, BROKER, "0", (name, AlterOperation.SET, "1000"))
+            await cluster.settle_metadata()
+            assert places(await entry(peer, BROKER, "0", name))[0] == (name, "1000", ConfigSource.BROKER)
+            await alter(peer, BROKER, "0", (name, AlterOperation.DELETE, ""))
+            await cluster.settle_metadata()
+            assert [source for *_, source in places(await entry(peer, BROKER, "0", name))] == [ConfigSource.DEFAULT]
+
+
+@simulated
 async def test_a_value_comes_from_the_nearest_place_and_the_others_are_told() -> None:
     async with asking(config={"log.retention.hours": 2}) as (cluster, peer):
         config = await entry(peer, TOPIC, "t", "retention.ms")
