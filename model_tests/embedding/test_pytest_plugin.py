@@ -158,7 +158,7 @@ def test_a_failing_test_says_what_was_done_to_its_cluster(suite: pytest.Pytester
             "what was done to it (2):",
             "*s  crash(1)",
             "*NOT_LEADER_OR_FOLLOWER*",
-            "the last * decisions (ms, node, decision):",
+            "the last * decisions (time, node, decision):",
             "* Crash *",
             "*- kafka_session_cluster -*",
             "*s  pause(0)",
