@@ -336,7 +336,8 @@ def stop(event: Event, follower: Follower) -> Iterator[Choice]:
         lost = [LoseTail(broker, kept)] if kept < replica.log_end_offset else []
         yield all_of(*written_start(event, follower, broker), stop, *lost)
     else:
-        yield all_of(stop, *([LoseNote(broker)] if event.node in follower.failed_directories else []))
+        noteless = [LoseNote(broker)] if event.node in follower.failed_directories else []
+        yield all_of(*started(follower, broker), stop, *noteless)
 
 
 def controller_failover(event: Event, follower: Follower) -> Iterator[Choice]:
@@ -344,14 +345,22 @@ def controller_failover(event: Event, follower: Follower) -> Iterator[Choice]:
 
 
 def crash(event: Event, follower: Follower) -> Iterator[Choice]:
-    """What the disk kept; a log start may be on it though nobody had to write it down.
-
-    A broker without a log of the partition has started again without a word on it.
-    """
-    assert follower.state is not None
+    """What the disk kept; a log start may be on it though nobody had to write it down."""
     broker = follower.index(event.node)
-    started = () if follower.state.replicas[broker].running else (faults.Restart(broker),)
-    yield all_of(*started, *written_start(event, follower, broker), faults.Crash(broker, kept_of(event, follower)))
+    died = faults.Crash(broker, kept_of(event, follower))
+    yield all_of(*started(follower, broker), *written_start(event, follower, broker), died)
+
+
+def pause(event: Event, follower: Follower) -> Iterator[Choice]:
+    broker = follower.index(event.node)
+    yield all_of(*started(follower, broker), faults.Pause(broker))
+
+
+def started(follower: Follower, broker: int) -> Iterator[ReplicationAction]:
+    """A broker without a log of the partition starts again without a word on it."""
+    assert follower.state is not None
+    if not follower.state.replicas[broker].running:
+        yield faults.Restart(broker)
 
 
 def written_start(event: Event, follower: Follower, broker: int) -> Iterator[ReplicationAction]:
@@ -521,7 +530,7 @@ TRANSLATIONS: dict[str, Callable[[Event, Follower], Iterator[Choice]]] = {
     "CheckpointHighWatermark": of_broker(faults.CheckpointHighWatermark),
     "Crash": crash,
     "Restart": restart,
-    "Pause": of_broker(faults.Pause),
+    "Pause": pause,
     "Resume": resume,
     "BeginShutdown": begin_shutdown,
     "GrantShutdown": shutdown,
