@@ -16,7 +16,7 @@ SECONDS = 20.0
 
 
 def producer(bootstrap: str, **config: Any) -> Producer:
-    named = {name.replace("_", "."): value for name, value in config.items()}
+    named = {name if name.endswith("_cb") else name.replace("_", "."): value for name, value in config.items()}
     return Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "log_level": 0, **named})
 
 
