@@ -369,7 +369,7 @@ class Cluster(Changes, Injections, Access):
         end_offset = self.controller.controller.log.end_offset
         with trio.move_on_after(timeout):
             for broker in self.brokers:
-                while self._can_hear(broker.id) and broker.metadata.image.offset < end_offset:
+                while self._can_hear(broker.id) and broker.metadata.offset_in_force < end_offset:
                     if self.timers:
                         await trio.sleep(0.001)
                     else:

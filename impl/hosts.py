@@ -15,7 +15,7 @@ from random import Random
 from typing import TYPE_CHECKING, Protocol
 
 from impl.ports.clock import SimulatedClock, StoppableClock, SystemClock
-from impl.ports.disk import DiskLock, DiskLockedError, RealDisk
+from impl.ports.disk import Descriptors, DiskLock, DiskLockedError, RealDisk
 from impl.ports.failing_disk import FailingDisk
 from impl.ports.network import Address, Network, TcpNetwork
 from impl.ports.randomness import Randomness, SeededRandomness, SystemRandomness
@@ -146,7 +146,9 @@ class SimulatedHost:
         self, node: str, keep: Mapping[str, int] | None = None, *, tails: Fate = Fate.SEEDED, lose_sent: bool = True
     ) -> None:
         self.clock(node).go_on()
-        self.medium(node).crash(keep, tails=tails, names=Fate.KEPT if keep is not None else Fate.SEEDED)
+        self.medium(node).crash(
+            keep, tails=tails, names=Fate.KEPT if keep is not None or tails is Fate.KEPT else Fate.SEEDED
+        )
         self.wires.crash(node, lose_sent=lose_sent)
 
     def power_on(self, node: str) -> None:
@@ -176,6 +178,7 @@ class TcpHost:
         self._lock = lock_of(self.root)
         self._links = Links(seed)
         self._disks: dict[str, FailingDisk] = {}
+        self._descriptors = Descriptors()
         self._network = TcpNetwork()
         self._clocks: dict[str, SystemClock] = {}
         self._listen = listen
@@ -190,7 +193,7 @@ class TcpHost:
 
     def disk(self, node: str) -> FailingDisk:
         if node not in self._disks:
-            self._disks[node] = FailingDisk(RealDisk())
+            self._disks[node] = FailingDisk(RealDisk(descriptors=self._descriptors))
         return self._disks[node]
 
     def clock(self, node: str) -> StoppableClock:

@@ -15,21 +15,50 @@ A failed operation raises `OSError`, as the operating system would. After a fail
 bytes written since the last good one, and a later successful `sync` does not bring them back (the page cache forgets
 that they were dirty): the only right answer is to stop using the file and to recover it by reading it again.
 
+A sync takes long and nothing else does, so that is what may be done elsewhere: `File.begin_sync` gives what has to be
+done as a `PendingSync`, which any thread may run, and `Disk.in_background` and `Disk.all_at_once` are the threads.
+Where a disk takes no time they do it at once, in order, in the caller's.
+
 Two implementations: `RealDisk` here, `SimulatedDisk` in `simulated_disk`.
 """
 
 import errno
 import fcntl
 import os
+import resource
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
-from typing import Protocol, TypeAlias
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from typing import Final, Protocol, TypeAlias, TypeVar
+
+import trio
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
+T = TypeVar("T")
+
 MAX_VECTORS = 512
 """Buffers handed to one vectored write; every POSIX system takes at least 16, Linux and macOS 1024."""
+BACKGROUND_THREADS: Final = 4
+"""What one disk does in the background at a time."""
+THREADS_AT_ONCE: Final = 16
+"""Syncs under way at a time where many are due: file systems commit those that come together as one."""
+FEW: Final = 4
+"""Up to so many are not worth a thread."""
+_CHUNK = 64
+_MOST_LATE = 8
+
+
+class PendingSync(Protocol):
+    """A sync that is yet to be done: of the bytes that a file had when it was made."""
+
+    def run(self) -> None:
+        """Return once they are on stable storage; once, in any thread. Raises OSError."""
+
+    def drop(self) -> None:
+        """Instead of `run`: leave it."""
 
 
 class File(Protocol):
@@ -54,6 +83,9 @@ class File(Protocol):
     def sync(self) -> None:
         """Return once all bytes, and the length, are on stable storage."""
 
+    def begin_sync(self) -> PendingSync:
+        """What `sync` would do now, for later; it outlives `close`."""
+
     def close(self) -> None:
         """Let go of the file. Does not sync."""
 
@@ -75,6 +107,9 @@ class Disk(Protocol):
     def open(self, path: str, *, create: bool = False) -> File:
         """Open a file for reading and appending. Raises FileNotFoundError when it is missing and not created."""
 
+    def open_apart(self, path: str, *, create: bool = False) -> File:
+        """As `open`, for a moment and in any thread; nobody else uses the file meanwhile."""
+
     def exists(self, path: str) -> bool:
         """Whether a file or directory has this name."""
 
@@ -93,6 +128,12 @@ class Disk(Protocol):
     def make_directory(self, path: str) -> None:
         """Create a directory and those above it, durably; one that exists is fine."""
 
+    def create_directory(self, path: str) -> bool:
+        """Create a directory in one that is there; False when it exists. Its name is not yet durable.
+
+        Raises FileNotFoundError when the one above is missing.
+        """
+
     def remove_directory(self, path: str) -> None:
         """Remove an empty directory."""
 
@@ -105,20 +146,39 @@ class Disk(Protocol):
     def space(self, path: str) -> tuple[int, int]:
         """(total, usable) bytes of the file system that holds a directory; (-1, -1) where nobody knows."""
 
+    async def in_background(self, work: Callable[[], T]) -> T:
+        """Do what waits for the disk while other tasks go on, and is not cancelled; at once where nothing waits."""
+
+    def all_at_once(self, works: Iterable[Callable[[], None]]) -> None:
+        """Do all of it, in any order, and return when all is done. Raises the first OSError among them."""
+
 
 _sync_data = getattr(os, "fdatasync", os.fsync)
+
+
+class DescriptorHolder(Protocol):
+    """Whoever has the descriptors of files."""
+
+    def descriptor_of(self, file: "RealFile") -> int: ...
+
+    def release(self, file: "RealFile") -> None: ...
+
+    def sync_late(self, sync: "RealSync") -> None: ...
 
 
 class RealFile:
     """A file of the operating system whose descriptor the disk may close and reopen to stay within its limit."""
 
-    def __init__(self, disk: "RealDisk", path: str, descriptor: int) -> None:
+    def __init__(self, disk: "DescriptorHolder", path: str, descriptor: int) -> None:
         self._disk = disk
         self.path = path
         """Its present name; "" when another file has taken it."""
         self._descriptor: int | None = descriptor
         self._size = os.fstat(descriptor).st_size
-        self._unsynced = False
+        self.changes = 0
+        """How often it was written or cut."""
+        self.synced_changes = 0
+        """How many of them are known to be on stable storage."""
         self._error: OSError | None = None
         self._closed = False
 
@@ -128,7 +188,7 @@ class RealFile:
 
     def append(self, *parts: Buffer) -> None:
         descriptor = self._disk.descriptor_of(self)
-        self._unsynced = True
+        self.changes += 1
         if len(parts) == 1:
             self._write(descriptor, parts[0])
             return
@@ -167,11 +227,18 @@ class RealFile:
         assert 0 <= size <= self._size, f"cannot cut {self.path} of {self._size} bytes to {size}"
         os.ftruncate(self._disk.descriptor_of(self), size)
         self._size = size
-        self._unsynced = True
+        self.changes += 1
 
     def sync(self) -> None:
-        _sync_data(self._disk.descriptor_of(self))
-        self._unsynced = False
+        descriptor = self._disk.descriptor_of(self)
+        self._raise_late_error()
+        _sync_data(descriptor)
+        self.synced_changes = self.changes
+
+    def begin_sync(self) -> "RealSync":
+        descriptor = self._disk.descriptor_of(self)
+        self._raise_late_error()
+        return RealSync(self, os.dup(descriptor), self.changes)
 
     def close(self) -> None:
         self._closed = True
@@ -179,8 +246,7 @@ class RealFile:
 
     def reopen(self) -> int:
         """A descriptor again, after `suspend`. Raises what the sync at that time had to report."""
-        if self._error is not None:
-            raise self._error
+        self._raise_late_error()
         if self._closed:
             raise ValueError(f"{self.path} is closed")
         self._descriptor = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
@@ -191,42 +257,124 @@ class RealFile:
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is None:
             return
-        try:
-            if sync and self._unsynced:
-                _sync_data(descriptor)
-                self._unsynced = False
-        except OSError as error:
-            self._error = error
-        finally:
+        if sync and self.synced_changes < self.changes:
+            self._disk.sync_late(RealSync(self, descriptor, self.changes))
+        else:
             os.close(descriptor)
+
+    def failed_late(self, error: OSError) -> None:
+        """A sync that nobody waited for has failed: whoever syncs next is told."""
+        self._error = error
+
+    def _raise_late_error(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+
+class RealSync:
+    """A sync that is yet to be done, with a descriptor of its own."""
+
+    def __init__(self, file: RealFile, descriptor: int, changes: int) -> None:
+        self.file = file
+        self._descriptor = descriptor
+        self._changes = changes
+
+    def run(self) -> None:
+        try:
+            _sync_data(self._descriptor)
+        finally:
+            os.close(self._descriptor)
+        self.file.synced_changes = max(self.file.synced_changes, self._changes)
+
+    def drop(self) -> None:
+        os.close(self._descriptor)
+
+
+class Descriptors:
+    """The files that are open, of all disks that share it: the least recently used are closed to keep to the limit."""
+
+    def __init__(self, limit: int | None = None) -> None:
+        """Without a limit a third of what the process may have, for there are sockets and others' files as well."""
+        self.limit = max(16, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 3) if limit is None else limit
+        assert self.limit > 0, f"the limit of open files must be positive, not {limit}"
+        self.open: OrderedDict[RealFile, int] = OrderedDict()
+        self._late: list[RealSync] = []
+
+    @property
+    def late(self) -> int:
+        """How many files are being written back after they were closed."""
+        return len(self._late)
+
+    def make_room(self) -> None:
+        """For one more."""
+        while len(self.open) >= self.limit:
+            file, _ = self.open.popitem(last=False)
+            file.suspend(sync=True)
+
+    def sync_late(self, sync: RealSync) -> None:
+        """Write back what was closed unsynced, in a thread; should many be at it, here."""
+        if len(self._late) >= _MOST_LATE:
+            self._sync(sync)
+            return
+        self._late.append(sync)
+        trio.lowlevel.start_thread_soon(lambda: self._sync(sync), lambda _: self._late.remove(sync))
+
+    @staticmethod
+    def _sync(sync: RealSync) -> None:
+        try:
+            sync.run()
+        except OSError as error:
+            sync.file.failed_late(error)
+
+
+class _Apart:
+    """Holds one descriptor until it is released."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def descriptor_of(self, file: RealFile) -> int:
+        return self._descriptor
+
+    def release(self, file: RealFile) -> None:
+        file.suspend(sync=False)
+
+    def sync_late(self, sync: RealSync) -> None:
+        raise AssertionError("it is never closed before it is released")
 
 
 class RealDisk:
-    """The operating system's file system, with at most `max_open_files` descriptors open at any time."""
+    """The operating system's file system, with no more files open at any time than its `descriptors` allow."""
 
-    def __init__(self, max_open_files: int = 512) -> None:
-        assert max_open_files > 0, f"max_open_files must be positive, not {max_open_files}"
-        self._max_open_files = max_open_files
-        self._open: OrderedDict[RealFile, int] = OrderedDict()
+    def __init__(self, max_open_files: int | None = None, descriptors: Descriptors | None = None) -> None:
+        self.descriptors = Descriptors(max_open_files) if descriptors is None else descriptors
+        self._open = self.descriptors.open
+        self._threads: trio.CapacityLimiter | None = None
         self._files: dict[str, set[RealFile]] = {}
         """Files that are in use, with a descriptor or without, by their present names."""
         self._newest: RealFile | None = None
 
     def open(self, path: str, *, create: bool = False) -> RealFile:
-        self._make_room()
-        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-        descriptor = os.open(path, flags, 0o644)
+        self.descriptors.make_room()
+        descriptor = _opened(path, create=create)
         file = RealFile(self, path, descriptor)
         self._open[file] = descriptor
         self._files.setdefault(path, set()).add(file)
         self._newest = file
         return file
 
+    def open_apart(self, path: str, *, create: bool = False) -> RealFile:
+        descriptor = _opened(path, create=create)
+        return RealFile(_Apart(descriptor), path, descriptor)
+
+    def sync_late(self, sync: RealSync) -> None:
+        self.descriptors.sync_late(sync)
+
     def descriptor_of(self, file: RealFile) -> int:
         """The file's descriptor, reopened if need be; marks the file as used most recently."""
         descriptor = self._open.get(file)
         if descriptor is None:
-            self._make_room()
+            self.descriptors.make_room()
             descriptor = self._open[file] = file.reopen()
         elif file is not self._newest:
             self._open.move_to_end(file)
@@ -241,11 +389,6 @@ class RealDisk:
         if not namesakes:
             self._files.pop(file.path, None)
         file.suspend(sync=False)
-
-    def _make_room(self) -> None:
-        while len(self._open) >= self._max_open_files:
-            file, _ = self._open.popitem(last=False)
-            file.suspend(sync=True)
 
     @property
     def open_files(self) -> int:
@@ -282,6 +425,13 @@ class RealDisk:
         os.mkdir(path)
         self.sync_directory(parent)
 
+    def create_directory(self, path: str) -> bool:
+        try:
+            os.mkdir(path)
+        except FileExistsError:
+            return False
+        return True
+
     def remove_directory(self, path: str) -> None:
         os.rmdir(path)
 
@@ -291,6 +441,23 @@ class RealDisk:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+    async def in_background(self, work: Callable[[], T]) -> T:
+        if self._threads is None:
+            self._threads = trio.CapacityLimiter(BACKGROUND_THREADS)
+        return await trio.to_thread.run_sync(work, limiter=self._threads)
+
+    def all_at_once(self, works: Iterable[Callable[[], None]]) -> None:
+        due = iter(works)
+        while chunk := list(islice(due, _CHUNK)):  # a sync that waits for its turn has a descriptor
+            if len(chunk) <= FEW:
+                errors = [_error_of(work) for work in chunk]
+            else:
+                with ThreadPoolExecutor(min(THREADS_AT_ONCE, len(chunk))) as threads:
+                    errors = list(threads.map(_error_of, chunk))
+            for error in errors:
+                if error is not None:
+                    raise error
 
     def wait(self, seconds: float) -> None:
         """Let time pass, for a disk that is told to be slow."""
@@ -320,6 +487,19 @@ class RealDisk:
     def space(self, path: str) -> tuple[int, int]:
         stats = os.statvfs(path)
         return stats.f_frsize * stats.f_blocks, stats.f_frsize * stats.f_bavail
+
+
+def _opened(path: str, *, create: bool) -> int:
+    return os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o644)
+
+
+def _error_of(work: Callable[[], None]) -> OSError | None:
+    """What the disk said when it was done."""
+    try:
+        work()
+    except OSError as error:
+        return error
+    return None
 
 
 class RealLock:

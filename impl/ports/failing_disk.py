@@ -14,13 +14,16 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Collection, Sequence
+import threading
+from collections.abc import Callable, Collection, Iterable, Sequence
 from enum import Enum
-from typing import Final
+from typing import Final, TypeVar
 
 import attrs
 
-from impl.ports.disk import Buffer, Disk, DiskLock, File
+from impl.ports.disk import Buffer, Disk, DiskLock, File, PendingSync
+
+T = TypeVar("T")
 
 
 class Operation(Enum):
@@ -74,6 +77,7 @@ class FailingDisk:
         self._failures: list[Failure] = []
         self._quotas: list[Quota] = []
         self._delays: dict[str, float] = {}
+        self._striking = threading.Lock()  # syncs come from several threads
         self.watch: Callable[[Operation, str], None] | None = None
         """Called before every operation, with its path."""
         self.armed = False
@@ -137,17 +141,18 @@ class FailingDisk:
         if self.watch is not None:
             self.watch(operation, path)
         if self._wait is not None:
-            for under, seconds in self._delays.items():
+            for under, seconds in list(self._delays.items()):
                 if is_under(path, under):
                     self._wait(seconds)
-        for failure in self._failures:
-            if failure.concerns(operation, path):
-                if failure.times is not None:
-                    failure.times -= 1
-                    if failure.times == 0:
-                        self._failures.remove(failure)
-                        self._arm()
-                raise OSError(failure.error, os.strerror(failure.error), path)
+        with self._striking:
+            for failure in self._failures:
+                if failure.concerns(operation, path):
+                    if failure.times is not None:
+                        failure.times -= 1
+                        if failure.times == 0:
+                            self._failures.remove(failure)
+                            self._arm()
+                    raise OSError(failure.error, os.strerror(failure.error), path)
 
     def take_room(self, path: str, size: int) -> int:
         """How many of `size` bytes there is room for; they are taken."""
@@ -164,7 +169,14 @@ class FailingDisk:
     def open(self, path: str, *, create: bool = False) -> FailingFile:
         if self.armed:
             self.meet(Operation.OPEN, path)
-        file = self.disk.open(path, create=create)
+        return self._failing(path, self.disk.open(path, create=create))
+
+    def open_apart(self, path: str, *, create: bool = False) -> FailingFile:
+        if self.armed:
+            self.meet(Operation.OPEN, path)
+        return self._failing(path, self.disk.open_apart(path, create=create))
+
+    def _failing(self, path: str, file: File) -> FailingFile:
         kind = FailingDescribedFile if hasattr(file, "descriptor") else FailingFile
         return kind(self, path, file)
 
@@ -194,6 +206,11 @@ class FailingDisk:
             self.meet(Operation.MAKE_DIRECTORY, path)
         self.disk.make_directory(path)
 
+    def create_directory(self, path: str) -> bool:
+        if self.armed:
+            self.meet(Operation.MAKE_DIRECTORY, path)
+        return self.disk.create_directory(path)
+
     def remove_directory(self, path: str) -> None:
         if self.armed:
             self.meet(Operation.REMOVE, path)
@@ -211,6 +228,12 @@ class FailingDisk:
 
     def space(self, path: str) -> tuple[int, int]:
         return self.disk.space(path)
+
+    async def in_background(self, work: Callable[[], T]) -> T:
+        return await self.disk.in_background(work)
+
+    def all_at_once(self, works: Iterable[Callable[[], None]]) -> None:
+        self.disk.all_at_once(works)
 
 
 class FailingFile:
@@ -250,8 +273,32 @@ class FailingFile:
             self._disk.meet(Operation.SYNC, self._path)
         self._file.sync()
 
+    def begin_sync(self) -> FailingSync:
+        return FailingSync(self._disk, self._path, self._file.begin_sync())
+
     def close(self) -> None:
         self._file.close()
+
+
+class FailingSync:
+    """A sync that is yet to be done, and may fail then."""
+
+    def __init__(self, disk: FailingDisk, path: str, sync: PendingSync) -> None:
+        self._disk = disk
+        self._path = path
+        self._sync = sync
+
+    def run(self) -> None:
+        try:
+            if self._disk.armed:
+                self._disk.meet(Operation.SYNC, self._path)
+        except OSError:
+            self._sync.drop()
+            raise
+        self._sync.run()
+
+    def drop(self) -> None:
+        self._sync.drop()
 
 
 class FailingDescribedFile(FailingFile):

@@ -24,10 +24,13 @@ from __future__ import annotations
 import errno
 import os
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
+from typing import TypeVar
 
 from impl.ports.disk import Buffer, DiskLockedError
+
+T = TypeVar("T")
 
 
 class Fate(Enum):
@@ -146,8 +149,24 @@ class SimulatedFile:
             raise OSError(errno.EIO, os.strerror(errno.EIO), self._path)
         self._node.sync()
 
+    def begin_sync(self) -> SimulatedSync:
+        return SimulatedSync(self)
+
     def close(self) -> None:
         pass
+
+
+class SimulatedSync:
+    """A sync that is yet to be done."""
+
+    def __init__(self, file: SimulatedFile) -> None:
+        self._file = file
+
+    def run(self) -> None:
+        self._file.sync()
+
+    def drop(self) -> None:
+        """Nothing is held."""
 
 
 class SimulatedLock:
@@ -192,6 +211,9 @@ class SimulatedDisk:
             raise _not_found(path) if node is None else IsADirectoryError(errno.EISDIR, "is a directory", path)
         return SimulatedFile(self, path, node)
 
+    def open_apart(self, path: str, *, create: bool = False) -> SimulatedFile:
+        return self.open(path, create=create)
+
     def exists(self, path: str) -> bool:
         self._check_online()
         return self._find(path) is not None
@@ -234,6 +256,13 @@ class SimulatedDisk:
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
             directory = node
 
+    def create_directory(self, path: str) -> bool:
+        directory, name = self._parent(path)
+        if name in directory.entries:
+            return False
+        directory.change({name: _DirectoryNode()})
+        return True
+
     def remove_directory(self, path: str) -> None:
         directory, name = self._parent(path)
         if self._directory(path).entries:
@@ -254,6 +283,19 @@ class SimulatedDisk:
     def space(self, path: str) -> tuple[int, int]:
         self._directory(path)
         return (-1, -1) if self.capacity is None else (self.capacity, max(0, self.capacity - self.used))
+
+    async def in_background(self, work: Callable[[], T]) -> T:
+        return work()
+
+    def all_at_once(self, works: Iterable[Callable[[], None]]) -> None:
+        failure = None
+        for work in works:
+            try:
+                work()
+            except OSError as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
 
     # Faults
 

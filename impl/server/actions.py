@@ -29,8 +29,6 @@ class BrokerActions:
         self._pulling = trio.Lock()
         self._acted_on = -1
         """The metadata offset of the image that replicas were last told of."""
-        self.disk_failures = 0
-        """How often a flush or checkpoint failed; the next one tries again."""
 
     # --- membership ----------------------------------------------------------------------------------------------
 
@@ -48,7 +46,7 @@ class BrokerActions:
 
         Raises UnreachableError or NoAnswerError.
         """
-        answer = await self._broker.controller.heartbeat(self._broker.metadata.image.offset)
+        answer = await self._broker.controller.heartbeat(self._broker.metadata.offset_in_force)
         if answer.error_code in _AGAIN:
             await self.register()
             return False
@@ -71,12 +69,14 @@ class BrokerActions:
                 if image.offset >= end_offset or not records:
                     break
             await broker.clock.until_running()
+            await trio.lowlevel.checkpoint_if_cancelled()  # a broker that has stopped has closed its logs
             if image.offset != self._acted_on:
                 broker.tracer.record("PullMetadata", metadata_offset=image.offset)
                 self._acted_on = image.offset
             broker.reconfigure()
             try:
-                for _ in broker.partitions.apply_metadata(image, broker.metadata.take_changed()):
+                for work in broker.partitions.apply_metadata(image, broker.metadata.take_changed()):
+                    await broker.disk.in_background(work)
                     await trio.lowlevel.checkpoint()
             except trio.Cancelled:
                 broker.partitions.look_at_all()  # a client that asked for it has gone: what is left is done next time
@@ -149,11 +149,11 @@ class BrokerActions:
     # --- disk --------------------------------------------------------------------------------------------------
 
     def checkpoint_high_watermark(self) -> None:
-        """Write the high watermarks to the disk. Raises OSError when it does not take them."""
+        """Write the high watermarks to the disk."""
         self._broker.partitions.checkpoint_high_watermarks()
 
     def flush(self) -> None:
-        """Bring every log to stable storage. Raises OSError when the disk fails."""
+        """Bring every log to stable storage."""
         self._broker.partitions.flush()
 
     def expire_producers(self) -> None:
@@ -179,7 +179,7 @@ class BrokerActions:
             nursery.start_soon(self._every, config.broker_heartbeat_interval_ms, self._heartbeat_in_time)
             nursery.start_soon(self._every, max(1, config.replica_lag_time_max_ms // 2), self._shrink_all)
             checkpoint_ms = config.replica_high_watermark_checkpoint_interval_ms
-            nursery.start_soon(self._every, checkpoint_ms, partial_disk(self, self.checkpoint_high_watermark))
+            nursery.start_soon(self._every, checkpoint_ms, self._broker.upkeep.checkpoint_high_watermarks)
             nursery.start_soon(self._broker.upkeep.run)
             nursery.start_soon(self._every, config.producer_id_expiration_check_interval_ms, self._expire_producers)
             nursery.start_soon(self._broker.cleaner.run)
@@ -226,15 +226,3 @@ class BrokerActions:
 
     async def _expire_producers(self) -> None:
         self.expire_producers()
-
-
-def partial_disk(actions: BrokerActions, action: Callable[[], None]) -> Callable[[], Awaitable[None]]:
-    """The action for a timer: a disk that fails is counted, and tried again the next time."""
-
-    async def attempt() -> None:
-        try:
-            action()
-        except OSError:
-            actions.disk_failures += 1
-
-    return attempt

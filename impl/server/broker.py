@@ -136,7 +136,9 @@ class Broker:
             node_id=node.id,
             new_id=lambda: UUID(bytes=node.randomness.token(16), version=4),
         )
-        self.partitions = Partitions(node.id, directories, node.config, node.clock, node.tracer, replica_class)
+        self.partitions = Partitions(
+            node.id, directories, node.config, node.clock, node.tracer, replica_class, node.disk.all_at_once
+        )
         self.directory_failures = DirectoryFailures(self)
         self.directory_moves = DirectoryMoves(self)
         self.cleaner = LogCleaner(self)
@@ -153,6 +155,7 @@ class Broker:
         self.actions = BrokerActions(self)
         self.partitions.on_proposal = self.proposals.propose
         self.partitions.on_leadership = self.fetchers.leader_changed
+        self.partitions.on_roll = self.upkeep.rolled
         self._node = node
         self._controller_address = controller
         self._connections = 0

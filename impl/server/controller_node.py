@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from impl.server.broker import Node
 
 METADATA_DIRECTORY = "__cluster_metadata-0"
+DISK_CHECK_INTERVAL_MS: Final = 5_000
+"""How often a controller that decides nothing finds out whether it still could."""
 
 
 class ControllerNode:
@@ -46,6 +48,7 @@ class ControllerNode:
         self.id = node.id
         self.config = node.config
         self.clock = node.clock
+        self.disk = node.disk
         self.tracer = node.tracer
         self.address = node.listen
         self.actions = ControllerActions(self)
@@ -110,6 +113,7 @@ class ControllerNode:
                 if self._node.timers:
                     nursery.start_soon(self.actions.run_timers)
                     nursery.start_soon(self.actions.run_rebalancing)
+                    nursery.start_soon(self.actions.run_disk_checks)
         except* OSError:
             if self.halted is None:
                 raise
@@ -137,11 +141,15 @@ class ControllerNode:
         try:
             yield self._changed
         except OSError as error:
-            self.halted = f"the metadata log cannot be written: {error}"
-            self._nursery.cancel_scope.cancel()
+            self.halt(f"the metadata log cannot be written: {error}")
             raise
         if self.controller.take_effects():
             self.waiting.wake(METADATA_DIRECTORY)
+
+    def halt(self, reason: str) -> None:
+        """End it at once, as a crash does."""
+        self.halted = reason
+        self._nursery.cancel_scope.cancel()
 
     def registrations(self) -> dict[tuple[str, int], int]:
         """The partition epoch of each partition."""
@@ -222,6 +230,25 @@ class ControllerActions:
             if trio.current_time() - alarm > interval:
                 await trio.sleep(2 * interval)
             self.expire_sessions()
+
+    async def check_disk(self) -> bool:
+        """Write beside the metadata log, in the background; a disk that does not take it ends the controller."""
+        node, log = self._node, self._node.log.log
+        try:
+            flush = log.begin_check()
+            await node.disk.in_background(flush.work)
+            log.finish_flush(flush)
+        except OSError as error:
+            node.halt(f"the metadata log cannot be written: {error}")
+            return False
+        return True
+
+    async def run_disk_checks(self) -> None:
+        """Check the disk on time until cancelled."""
+        while True:
+            await trio.sleep(DISK_CHECK_INTERVAL_MS / 1000)
+            await self._node.clock.until_running()
+            await self.check_disk()
 
     async def run_rebalancing(self) -> None:
         """Put preferred leaders back on time until cancelled."""

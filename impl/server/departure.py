@@ -31,7 +31,7 @@ async def leave(broker: Broker, *, patient: bool = True) -> bool:
     for left in range(retries, -1, -1):
         try:
             answer = await broker.controller.heartbeat(
-                broker.metadata.image.offset, want_fence=left == 0, want_shut_down=True
+                broker.metadata.offset_in_force, want_fence=left == 0, want_shut_down=True
             )
         except (UnreachableError, NoAnswerError):
             answer = None

@@ -145,6 +145,7 @@ class DirectoryMoves:
         except OSError as error:
             directories.fail(move.target, error)
             return
+        log.on_roll = partition.log.on_roll
         delay_ms = partition.log.config.file_delete_delay_ms
         partition.log = partition.replica.log = log
         directories.moved(*partition.key, move.target)

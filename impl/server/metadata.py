@@ -23,7 +23,8 @@ class MetadataCache:
     def __init__(self) -> None:
         self.image = ClusterImage()
         self._changed: set[str] | None = None
-        self._in_force = 0
+        self.offset_in_force = 0
+        """Up to where the metadata log is in force here, which may be behind what is known of it."""
         self._news = trio.Event()
 
     def replay(self, records: Iterable[MetadataRecord]) -> None:
@@ -50,13 +51,13 @@ class MetadataCache:
 
     def note_in_force(self) -> None:
         """The broker does what the image says: it hosts what is put there and has the settings that are in it."""
-        self._in_force = self.image.offset
+        self.offset_in_force = self.image.offset
         self._news.set()
         self._news = trio.Event()
 
     async def until_in_force(self, offset: int) -> None:
         """Wait until what the metadata log says below `offset` is in force at this broker."""
-        while self._in_force < offset:
+        while self.offset_in_force < offset:
             await self._news.wait()
 
     def topic_name(self, topic_id: str) -> str | None:

@@ -37,18 +37,20 @@ from impl.partition.messages import (
 from impl.partition.registration import PartitionRegistration
 from impl.partition.replica import PartitionReplica
 from impl.ports.clock import Clock
+from impl.ports.disk import FEW, PendingSync
 from impl.server.config import ServerConfig
 from impl.server.purgatory import Purgatory
 from impl.server.trace import Tracer
 from impl.storage.config import LogConfig
+from impl.storage.flushing import PendingFlush
 from impl.storage.log import Log
-from impl.storage.log_directories import LogDirectories, NoLogDirectoryError
+from impl.storage.log_directories import CheckpointWrite, LogDirectories, NoLogDirectoryError
 from impl.storage.log_directory import LogDirectory
 from impl.wire.primitives import topic_uuid
 from impl.wire.records import RecordError
 
 TopicPartition = tuple[str, int]
-LOGS_AT_ONCE: Final = 8
+LOGS_AT_ONCE: Final = 64
 """Logs that are opened in one go: some tens of ms."""
 LOG_SETTINGS: Final = tuple(
     name for field in attrs.fields(LogConfig) if (name := field.name.replace("_", ".")) in TOPIC_CONFIGS
@@ -86,6 +88,44 @@ class Partition:
         return any(fetch.leader_epoch == self.replica.leader_epoch for fetch in self.outstanding)
 
 
+@attrs.define(eq=False)
+class NewPlace:
+    """A directory that was made for a partition, and what its disk said when the topic's id was synced."""
+
+    key: TopicPartition
+    directory: LogDirectory
+    _sync: PendingSync
+    error: OSError | None = None
+
+    def settle(self) -> None:
+        """Bring the id to stable storage, in any thread."""
+        try:
+            self._sync.run()
+        except OSError as error:
+            self.error = error
+
+    def settle_names(self) -> None:
+        """And then the names of all directories beside it."""
+        try:
+            self.directory.sync_names()
+        except OSError as error:
+            self.error = error
+
+
+def _one_by_one(works: Iterable[Callable[[], None]]) -> None:
+    for work in works:
+        work()
+
+
+@attrs.define(eq=False)
+class HighWatermarkCheckpoint:
+    """High watermarks that are to be written, and those that were there before."""
+
+    before: dict[TopicPartition, int]
+    offsets: dict[TopicPartition, int]
+    writes: list[CheckpointWrite]
+
+
 class Partitions:
     """All partitions of one broker: those that its disk has, and then those that it is given."""
 
@@ -97,7 +137,9 @@ class Partitions:
         clock: Clock,
         tracer: Tracer,
         replica_class: type[PartitionReplica] = PartitionReplica,
+        all_at_once: Callable[[Iterable[Callable[[], None]]], None] = _one_by_one,
     ) -> None:
+        """`all_at_once` does what waits for the disk (`Disk.all_at_once`)."""
         self.broker_id = broker_id
         self.produces: Purgatory[TopicPartition] = Purgatory(clock)
         """acks=all produces: woken when the high watermark, the ISR or the leader moves."""
@@ -109,6 +151,8 @@ class Partitions:
         """DeleteRecords: woken when a follower's log start or the leader moves."""
         self.on_proposal: Callable[[Partition], None] = lambda partition: None
         self.on_leadership: Callable[[Partition], None] = lambda partition: None
+        self.on_roll: Callable[[Partition], None] = lambda partition: None
+        """Is called when a segment was closed: it may be flushed."""
         self.on_directory_failure: Callable[[LogDirectory, list[Partition]], None] = lambda directory, lost: None
         self.directories = directories
         self.preferred_directories: dict[TopicPartition, str] = {}
@@ -121,6 +165,7 @@ class Partitions:
         self._clock = clock
         self._tracer = tracer
         self._replica_class = replica_class
+        self._all_at_once = all_at_once
         self._checkpointed = directories.high_watermarks()
         self._flushed: dict[TopicPartition, int] = {}
         directories.on_failure = self._directory_failed
@@ -163,32 +208,93 @@ class Partitions:
 
     # --- metadata ----------------------------------------------------------------------------------------------
 
-    def apply_metadata(self, image: ClusterImage, changed: Set[str] | None = None) -> Iterator[None]:
+    def apply_metadata(self, image: ClusterImage, changed: Set[str] | None = None) -> Iterator[Callable[[], None]]:
         """Host what the image newly puts here, delete what it takes away, and tell each replica the newest word on it.
 
         `changed` are the topics of which there is any; None is all of them. It is done when the iterator ends; each
-        step is a number of logs that were opened, after which others should have their turn.
+        step is what a number of new logs need of the disk, to be done before the next one, in any thread.
         """
-        opened = 0
         if self._look_at_all:
             changed, self._look_at_all = None, False
         self._offline = {key for key in self._offline if self._belongs_here(key, image)}
-        self.remove([partition for partition in self if self._is_departed(partition, image, changed)], image.offset)
+        self.remove(self._departed(image, changed), image.offset)
         topics = image.topics.values() if changed is None else map(image.topics.get, sorted(changed))
+        told: list[tuple[TopicImage, int]] = []
+        made: list[NewPlace] = []
         for topic in topics:
             if topic is None:
                 continue
-            for index, registration in topic.partitions.items():
+            for index, registration in list(topic.partitions.items()):
                 if self.broker_id not in registration.replicas or self._is_lost(topic, index):
                     continue
-                hosted = len(self._hosted)
-                partition = self._host(topic, index)
-                if partition is not None:
-                    self._apply(partition, registration, image.controller_epoch)
-                opened += len(self._hosted) - hosted
-                if opened >= LOGS_AT_ONCE:
-                    opened = 0
-                    yield
+                told.append((topic, index))
+                if (place := self._place(topic, index)) is not None:
+                    made.append(place)
+                if len(made) >= LOGS_AT_ONCE:
+                    yield from self._settle(made)
+                    self._host_all(told, image)
+        yield from self._settle(made)
+        self._host_all(told, image)
+
+    def _place(self, topic: TopicImage, index: int) -> NewPlace | None:
+        """A directory for a partition that is new here; None when there is one, or its disk fails."""
+        key = topic.name, index
+        if key in self._hosted:
+            return None
+        into = self.preferred_directories.get(key)
+        try:
+            sync = self.directories.claim(*key, topic_uuid(topic.topic_id), into=into)
+        except (OSError, NoLogDirectoryError):
+            self._offline.add(key)
+            return None
+        directory = self.directories.where(*key)
+        return None if sync is None or directory is None else NewPlace(key, directory, sync)
+
+    def _settle(self, made: list[NewPlace]) -> Iterator[Callable[[], None]]:
+        """Bring the ids in new directories to stable storage."""
+        if not made:
+            return
+        places = made.copy()
+        made.clear()
+        is_settled = False
+
+        def settle() -> None:
+            nonlocal is_settled
+            if is_settled:
+                return
+            is_settled = True
+            self._all_at_once(place.settle for place in places)
+            for last in {place.directory: place for place in places}.values():
+                last.settle_names()
+
+        try:
+            if len(places) > FEW:  # else nobody shall meet a leader that the metadata have and the broker does not
+                yield settle
+        finally:
+            settle()  # whoever gives up in the middle leaves nothing half done
+        for place in places:
+            if place.error is not None:
+                self._offline.add(place.key)
+                self.directories.fail(place.directory, place.error)
+
+    def _host_all(self, told: list[tuple[TopicImage, int]], image: ClusterImage) -> None:
+        """Give each of these partitions its log, if it has none, and the newest word on it."""
+        for topic, index in told:
+            registration = topic.partitions.get(index)
+            if (
+                registration is None
+                or image.topics.get(topic.name) is not topic
+                or (topic.name, index) in self._offline
+            ):
+                continue
+            partition = self._host(topic, index)
+            if partition is not None:
+                self._apply(partition, registration, image.controller_epoch)
+        told.clear()
+
+    def _departed(self, image: ClusterImage, changed: Set[str] | None) -> list[Partition]:
+        """The partitions that the metadata do not put here any more."""
+        return [partition for partition in self if self._is_departed(partition, image, changed)]
 
     def _belongs_here(self, key: TopicPartition, image: ClusterImage) -> bool:
         registration = image.partition(*key)
@@ -215,6 +321,7 @@ class Partitions:
         self._checkpointed = {key: offset for key, offset in self._checkpointed.items() if key not in keys}
         self.directories.checkpoint_high_watermarks(self._checkpointed)
         now_ms = self._clock.now_ms()
+        by_delay: dict[int, list[TopicPartition]] = {}
         for partition in departed:
             del self._hosted[partition.key]
             self._flushed.pop(partition.key, None)
@@ -223,7 +330,9 @@ class Partitions:
             self._tracer.record(
                 "RemoveReplica", topic=partition.topic, partition=partition.index, metadata_offset=metadata_offset
             )
-            self.directories.delete_log(*partition.key, now_ms, partition.log.config.file_delete_delay_ms)
+            by_delay.setdefault(partition.log.config.file_delete_delay_ms, []).append(partition.key)
+        for delay_ms, doomed in by_delay.items():
+            self.directories.delete_logs(doomed, now_ms, delay_ms)
         for partition in departed:
             self._wake_all(partition.key)
 
@@ -284,6 +393,7 @@ class Partitions:
         settings = PartitionConfig(replica_lag_time_max_ms=self._config.replica_lag_time_max_ms)
         replica = self._replica_class(self.broker_id, log, settings, self._checkpointed.get(key, 0))
         partition = self._hosted[key] = Partition(topic, index, topic_id, log, replica)
+        log.on_roll = lambda: self.on_roll(partition)
         return partition
 
     def _setting(self, topic: TopicImage, name: str) -> Any:
@@ -340,6 +450,29 @@ class Partitions:
             self._wake_all(partition.key)
         self.on_directory_failure(directory, lost)
 
+    def begin_flush(self, partition: Partition, *, closed_only: bool = False) -> PendingFlush | None:
+        """A flush of one log, whose work may be done in any thread before `finish_flush`; None when its disk fails."""
+        try:
+            return partition.log.begin_flush(closed_only=closed_only)
+        except OSError as error:
+            self.storage_failed(partition, error)
+            return None
+
+    def finish_flush(self, partition: Partition, flush: PendingFlush) -> bool:
+        """Move the recovery point; False when the disk has failed, or the log is another by now."""
+        if partition.is_gone:
+            return False
+        log = partition.log
+        before = log.flushed_end_offset
+        try:
+            moved = log.finish_flush(flush)
+        except OSError as error:
+            self.storage_failed(partition, error)
+            return False
+        if before < log.flushed_end_offset == log.log_end_offset:
+            self._tracer.replica("Flush", partition.topic, partition.index, partition.replica)
+        return moved
+
     def flush(self) -> None:
         """Bring every log to stable storage, and note how far each one is."""
         for partition in self:
@@ -362,15 +495,29 @@ class Partitions:
 
     def checkpoint_high_watermarks(self) -> None:
         """Write every high watermark to the disk, where a restart begins from it."""
-        current = {partition.key: partition.replica.high_watermark for partition in self}
-        changed = [
-            partition for partition in self if self._checkpointed.get(partition.key, 0) != current[partition.key]
-        ]
-        if not changed:
-            return
-        self.directories.checkpoint_high_watermarks(current)
-        self._checkpointed = current
-        for partition in (one for one in changed if not one.is_gone):
+        if (checkpoint := self.begin_checkpoint_high_watermarks()) is not None:
+            for write in checkpoint.writes:
+                write()
+            self.finish_checkpoint_high_watermarks(checkpoint)
+
+    def begin_checkpoint_high_watermarks(self) -> HighWatermarkCheckpoint | None:
+        """What `checkpoint_high_watermarks` has to write, in any thread; None when nothing has changed."""
+        current = {key: partition.replica.high_watermark for key, partition in self._hosted.items()}
+        if current == self._checkpointed or not any(
+            self._checkpointed.get(key, 0) != offset for key, offset in current.items()
+        ):
+            return None
+        writes = self.directories.begin_checkpoint_high_watermarks(current)
+        return HighWatermarkCheckpoint(self._checkpointed, current, writes)
+
+    def finish_checkpoint_high_watermarks(self, checkpoint: HighWatermarkCheckpoint) -> None:
+        """It is written, or a disk has failed."""
+        self.directories.finish_checkpoint(checkpoint.writes)
+        if self._checkpointed is not checkpoint.before:
+            return  # partitions have gone meanwhile, and another one was written without them
+        before, self._checkpointed = self._checkpointed, checkpoint.offsets
+        changed = {key for key, offset in checkpoint.offsets.items() if before.get(key, 0) != offset}
+        for partition in (one for key, one in self._hosted.items() if key in changed):
             self._tracer.replica("CheckpointHighWatermark", partition.topic, partition.index, partition.replica)
 
     def close(self, broker_epoch: int) -> None:

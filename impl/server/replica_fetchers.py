@@ -8,6 +8,9 @@ another one takes its place or its leader changes. A partition that comes to a f
 goes by a third one, in requests that wait for a moment only, until that fetcher takes it over: what is produced to a
 new topic, or to a partition that had been quiet, does not wait for others to have news.
 
+The quiet and the busy fetcher keep a session each with the leader (`follower_sessions`), so that partitions to which
+nothing happens are in no message.
+
 A partition has at most one fetch on its way in each leader epoch. When the leader changes, the new one's fetcher takes
 the partition at once, whatever becomes of the fetch to the old one; the replica's core knows an answer that comes too
 late.
@@ -27,10 +30,12 @@ from kio.schema.errors import ErrorCode
 
 from impl.partition.messages import FetchAnswer, FollowerFetch
 from impl.partition.registration import NO_LEADER
-from impl.server.fetch_messages import answered_partitions, follower_request
+from impl.server.fetch_messages import answered_partitions
+from impl.server.follower_sessions import FollowerSession
 from impl.server.partitions import Partition, TopicPartition
 from impl.server.trace import answer_fields, fetch_fields
 from impl.wire.channel import NoAnswerError, UnreachableError
+from impl.wire.fetch_messages import INITIAL_EPOCH, SESSIONLESS_EPOCH, FetchResponse
 from impl.wire.records import RecordError
 
 if TYPE_CHECKING:
@@ -69,6 +74,9 @@ class ReplicaFetchers:
         self._on_their_way: dict[tuple[int, Lane], trio.Event] = {}
         """Set when the request of a fetcher ends that waits for its answer."""
         self._not_before: dict[TopicPartition, float] = {}
+        self._following: dict[int, dict[TopicPartition, Partition]] = {}
+        """Leader -> the partitions that follow it, or have done so."""
+        self._sessions: dict[tuple[int, Lane], FollowerSession] = {}
 
     def leader_changed(self, partition: Partition) -> None:
         """A partition has a new leader epoch: its fetch is due."""
@@ -76,6 +84,9 @@ class ReplicaFetchers:
         for apart in (*self._busy.values(), *self._newcomers.values()):
             apart.pop(partition.key, None)
         leader = partition.replica.leader
+        for followed in self._following.values():
+            followed.pop(partition.key, None)
+        self._following.setdefault(leader, {})[partition.key] = partition
         if not self._broker.timers or leader in (NO_LEADER, self._broker.id):
             return
         if (leader, Lane.QUIET) in self._on_their_way:
@@ -110,7 +121,8 @@ class ReplicaFetchers:
                 continue
             answered = self._on_their_way[leader, lane] = trio.Event()
             try:
-                if not await self.fetch(leader, due, self._max_wait_ms(lane), lane=lane):
+                session = None if lane is Lane.NEW else self._sessions.setdefault((leader, lane), FollowerSession())
+                if not await self.fetch(leader, due, self._max_wait_ms(lane), lane=lane, session=session):
                     self._put_off(due)
             finally:
                 del self._on_their_way[leader, lane]
@@ -145,15 +157,23 @@ class ReplicaFetchers:
         """The partitions of a fetcher for which no answer is awaited."""
         busy, new = self._busy.get(leader, {}), self._newcomers.get(leader, {})
         if lane is Lane.QUIET:
-            chosen = [p for p in self._broker.partitions if p.key not in busy and p.key not in new]
+            self._forget_gone(leader)
+            following = self._following.get(leader, {})
+            chosen = [p for key, p in following.items() if key not in busy and key not in new]
         else:
             keys = [key for key in busy if key not in new] if lane is Lane.BUSY else list(new)
             chosen = [p for key in keys if (p := self._broker.partitions.get(*key)) is not None]
         return [p for p in chosen if p.replica.leader == leader and not p.awaits_answer()]
 
+    def _forget_gone(self, leader: int) -> None:
+        following = self._following.get(leader, {})
+        for key in [key for key, partition in following.items() if partition.is_gone]:
+            del following[key]
+
     def _due(self, leader: int, lane: Lane) -> list[Partition]:
-        now = trio.current_time()
-        return [p for p in self._followed(leader, lane) if self._not_before.get(p.key, 0.0) <= now]
+        now, not_before = trio.current_time(), self._not_before
+        followed = self._followed(leader, lane)
+        return [p for p in followed if not_before.get(p.key, 0.0) <= now] if not_before else followed
 
     def _next_due(self, leader: int, lane: Lane) -> float:
         return min((self._not_before.get(p.key, 0.0) for p in self._followed(leader, lane)), default=float("inf"))
@@ -175,9 +195,18 @@ class ReplicaFetchers:
             self._not_before[partition.key] = later
 
     async def fetch(
-        self, leader: int, partitions: Sequence[Partition], max_wait_ms: int, *, lane: Lane = Lane.QUIET
+        self,
+        leader: int,
+        partitions: Sequence[Partition],
+        max_wait_ms: int,
+        *,
+        lane: Lane = Lane.QUIET,
+        session: FollowerSession | None = None,
     ) -> bool:
-        """One request to `leader` for these partitions, up to its answer; False when none came."""
+        """One request to `leader` for these partitions, up to its answer; False when none came.
+
+        Without a session it is a request of its own.
+        """
         broker = self._broker
         channel = broker.peers.channel(leader, lane.value)
         if channel is None:
@@ -190,29 +219,57 @@ class ReplicaFetchers:
         fetches = self._begin(leader, partitions)
         if not fetches:
             return True
-        request = follower_request(
-            [(partition.topic_id, partition.index, fetch) for partition, fetch in fetches],
+        request = (session or FollowerSession()).request(
+            [((partition.topic_id, partition.index), fetch) for partition, fetch in fetches],
             max_wait_ms=max_wait_ms,
             min_bytes=broker.config.replica_fetch_min_bytes,
             max_bytes=broker.config.replica_fetch_response_max_bytes,
             partition_max_bytes=broker.config.replica_fetch_max_bytes,
         )
+        if session is None:
+            request.session_epoch = SESSIONLESS_EPOCH
         try:
-            answers = answered_partitions(await channel.request(request))
+            response = await channel.request(request)
         except (NoAnswerError, UnreachableError):
+            if session is not None:
+                session.end(keep_id=True)
             self._disconnected(leader, fetches)
             return False
         await broker.clock.until_running()
         await trio.lowlevel.checkpoint_if_cancelled()  # a broker that has stopped has closed its logs
-        for partition, fetch in fetches:
-            answer = answers.get((partition.topic_id, partition.index))
-            if not self._receive(leader, partition, fetch, answer or FetchAnswer(ErrorCode.unknown_server_error)):
-                self._put_off([partition])
-            elif answer is not None and answer.records:
-                self._had_records(leader, partition, len(fetches))
+        if not self._receive_all(leader, fetches, response, session):
+            self._disconnected(leader, fetches)  # it was not looked at
+            return request.session_epoch != INITIAL_EPOCH
         if broker.timers:
             for partition, _ in fetches:
                 self._pass_on(leader, partition, lane)
+        return True
+
+    def _receive_all(
+        self,
+        leader: int,
+        fetches: Sequence[tuple[Partition, FollowerFetch]],
+        response: FetchResponse,
+        session: FollowerSession | None,
+    ) -> bool:
+        """Hand each replica its answer; False when the leader has refused the request for its session."""
+        if session is None:
+            answers: dict[tuple[str, int], FetchAnswer] | None = answered_partitions(response)
+        else:
+            answers = session.answers(response, all_of_them=self._broker.tracer.trace is not None)
+        if answers is None:
+            return False
+        for partition, fetch in fetches:
+            key = partition.topic_id, partition.index
+            answer = answers.get(key)
+            if answer is None and session is not None and session.is_settled(key):
+                partition.outstanding.remove(fetch)  # the leader says what the replica knows
+                continue
+            received = answer or FetchAnswer(ErrorCode.unknown_server_error)
+            if not self._receive(leader, partition, fetch, received, session):
+                self._put_off([partition])
+            elif answer is not None and answer.records:
+                self._had_records(leader, partition, len(fetches))
         return True
 
     def _begin(self, leader: int, partitions: Sequence[Partition]) -> list[tuple[Partition, FollowerFetch]]:
@@ -235,7 +292,14 @@ class ReplicaFetchers:
             partition.outstanding.remove(fetch)
             self._trace("Disconnect", leader, partition, fetch)
 
-    def _receive(self, leader: int, partition: Partition, fetch: FollowerFetch, answer: FetchAnswer) -> bool:
+    def _receive(
+        self,
+        leader: int,
+        partition: Partition,
+        fetch: FollowerFetch,
+        answer: FetchAnswer,
+        session: FollowerSession | None,
+    ) -> bool:
         """Hand an answer to the replica; False when it has to wait before it asks again."""
         partition.outstanding.remove(fetch)
         if partition.is_gone:
@@ -249,6 +313,8 @@ class ReplicaFetchers:
             fields = answer_fields(answer, fetch)
             self._trace("ReceiveFetchResponse", leader, partition, fetch, accepted=accepted, **fields)
         self._broker.partitions.carry_out(partition)
+        if accepted and session is not None:
+            session.settled((partition.topic_id, partition.index))
         return accepted or error is ErrorCode.none
 
     def _trace(self, name: str, leader: int, partition: Partition, fetch: FollowerFetch, **fields: object) -> None:

@@ -15,9 +15,12 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable, Mapping
+import threading
+from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
 from uuid import UUID
+
+import attrs
 
 from impl.ports.disk import Disk
 from impl.storage.leader_epoch_cache import EpochEntry
@@ -36,13 +39,43 @@ TopicPartition = tuple[str, int]
 Offsets = Mapping[TopicPartition, int]
 
 
+@attrs.define(eq=False)
+class Checkpoint:
+    """One checkpoint file: what is written later is newer, whichever thread comes first."""
+
+    disk: Disk
+    directory: str
+    name: str
+    _lock: threading.Lock = attrs.field(factory=threading.Lock)
+    _number: int = 0
+    _written: int = 0
+
+    def write(self, offsets: Offsets) -> None:
+        """Replace it, durably. Raises OSError."""
+        self.begin_write(offsets)()
+
+    def begin_write(self, offsets: Offsets) -> Callable[[], None]:
+        """What `write` would do now, for later, in any thread; nothing when newer ones have been written by then."""
+        self._number += 1
+        number, text = self._number, encode_offsets(offsets)
+
+        def write() -> None:
+            with self._lock:
+                if number > self._written:
+                    write_atomically(self.disk, self.directory, self.name, text)
+                    self._written = number
+
+        return write
+
+
 def write_atomically(disk: Disk, directory: str, name: str, text: str) -> None:
     """Replace a file so that a crash shows either the old text or the new, and the new once this returned."""
     path = f"{directory}/{name}"
     temporary = f"{path}.tmp"
-    file = disk.open(temporary, create=True)
+    file = disk.open_apart(temporary, create=True)
     try:
-        file.truncate(0)
+        if file.size:  # left by a crash
+            file.truncate(0)
         file.append(text.encode())
         file.sync()
     finally:
@@ -53,10 +86,10 @@ def write_atomically(disk: Disk, directory: str, name: str, text: str) -> None:
 
 def read_text(disk: Disk, directory: str, name: str) -> str | None:
     """The text of a file; None when there is none, or it is not text."""
-    path = f"{directory}/{name}"
-    if not disk.exists(path):
+    try:
+        file = disk.open_apart(f"{directory}/{name}")
+    except FileNotFoundError:
         return None
-    file = disk.open(path)
     try:
         return file.read(0, file.size).decode()
     except UnicodeDecodeError:

@@ -34,6 +34,7 @@ from impl.ports.disk import Buffer, Disk
 from impl.storage import checkpoints
 from impl.storage.config import LOG_APPEND_TIME, NEVER, LogConfig
 from impl.storage.errors import BatchListTooLargeError, OffsetOutOfRangeError
+from impl.storage.flushing import PendingFlush
 from impl.storage.leader_epoch_cache import LeaderEpochCache
 from impl.storage.producer_snapshot import ProducerSnapshots
 from impl.storage.reading import FileRegion
@@ -103,21 +104,25 @@ class Log(Truncation, Replacement):
         before_recovery_point_falls: Callable[[int], None] | None = None,
         producers: ProducerStates | None = None,
     ) -> Log:
-        """The log in a directory, which is made if it is missing; afterwards all of it is on stable storage.
+        """The log in a directory, which is made if it is missing; afterwards all that it holds is on stable storage.
 
         `recovery_point` and `log_start_offset` are the checkpointed ones. `clean_shutdown` says that `close` was the
         last thing that happened to the log: then nothing is scanned. What the log's producers have written is put into
         `producers`.
         """
-        disk.make_directory(directory)
-        text = checkpoints.read_text(disk, directory, checkpoints.LEADER_EPOCH_CHECKPOINT)
-        entries = checkpoints.decode_leader_epochs(text) if text is not None else None
+        is_made = _created(disk, directory)
+        names = () if is_made else disk.list_directory(directory)
+        entries = None
+        if checkpoints.LEADER_EPOCH_CHECKPOINT in names:
+            text = checkpoints.read_text(disk, directory, checkpoints.LEADER_EPOCH_CHECKPOINT)
+            entries = checkpoints.decode_leader_epochs(text) if text is not None else None
         epochs = LeaderEpochCache(entries or ())
         segments, recovery = recover_segments(
             disk,
             directory,
             config,
             now_ms,
+            names,
             recovery_point=recovery_point,
             clean_shutdown=clean_shutdown,
             epochs=epochs,
@@ -133,16 +138,17 @@ class Log(Truncation, Replacement):
         if entries is None:
             log._find_epochs()
         log._trim_epochs()
-        log._epochs_unwritten = entries is None or epochs.entries != tuple(entries)
-        if not clean_shutdown or recovery.scanned_segments or is_new or log._epochs_unwritten:
-            log._names_unsynced = True
-            log._flushed_end_offset = recovery_point
-            log._lower_recovery_point(log.log_end_offset)
-            log._sync_from(log._flushed_end_offset)
+        log._epochs_version = int(epochs.entries != tuple(entries or ()))
+        log._is_new = is_made
+        log._names_version = int(is_new or not clean_shutdown or recovery.scanned_segments > 0)
+        log._flushed_end_offset = recovery_point
+        log._lower_recovery_point(log.log_end_offset)
+        if log.is_dirty and not is_new:  # nothing that could be lost is in a new one
+            log._sync()
         log._flushed_end_offset = log.log_end_offset
         log.producers = ProducerStates() if producers is None else producers
         log.observer = snapshots = ProducerSnapshots(disk, log, log.producers)
-        snapshots.load()
+        snapshots.load(names)
         return log
 
     def _find_epochs(self) -> None:
@@ -288,7 +294,7 @@ class Log(Truncation, Replacement):
     def _assign_epochs(self, epoch_starts: Sequence[tuple[int, int]]) -> None:
         for epoch, start_offset in epoch_starts:
             if epoch > self.latest_epoch:
-                self._epochs_unwritten |= self.epochs.assign(epoch, max(start_offset, self._log_start_offset))
+                self._epochs_version += self.epochs.assign(epoch, max(start_offset, self._log_start_offset))
 
     def _must_roll(self, size: int, last_offset: int, timestamp: int, now_ms: int | None) -> bool:
         active = self._active
@@ -367,15 +373,32 @@ class Log(Truncation, Replacement):
 
     def close(self) -> None:
         """Flush, write the indexes and let go of the files: a clean shutdown."""
-        self.flush()
-        for segment in self._segments:
-            segment.write_indexes(sync=True)
+        if (flush := self.begin_close()) is not None:
+            flush.work()
+        self.finish_close(flush)
+
+    def begin_close(self) -> PendingFlush | None:
+        """What has to be done before a clean shutdown's `finish_close`; None: nothing. Raises OSError."""
+        self._check_not_failed()
+        self._raise(self._flushes.do_all())
         self.observer.closing()
-        self._disk.sync_directory(self.directory)
+        syncs = [sync for segment in self._segments for sync in segment.write_indexes()]
+        if not syncs and not self.is_dirty:
+            return None
+        self._names_version += 1
+        flush = self.begin_flush()
+        flush.syncs = [*syncs, *flush.syncs]
+        return flush
+
+    def finish_close(self, flush: PendingFlush | None) -> None:
+        """Let go of the files, after all was brought to stable storage. Raises OSError."""
+        if flush is not None:
+            self.finish_flush(flush)
         self.abandon()
 
     def abandon(self) -> None:
         """Let go of the files as they are, as a crash does."""
+        self._flushes.drop_all()
         for segment in [*self._segments, *(segment for _, segment in self._doomed)]:
             segment.close()
 
@@ -389,6 +412,15 @@ class Log(Truncation, Replacement):
         self._disk.rename(self.directory, doomed)
         self._disk.sync_directory(parent)
         remove_directory(self._disk, doomed)
+
+
+def _created(disk: Disk, directory: str) -> bool:
+    """Whether a directory was made that was not there."""
+    try:
+        return disk.create_directory(directory)
+    except FileNotFoundError:
+        disk.make_directory(directory)
+        return True
 
 
 def remove_directory(disk: Disk, path: str) -> None:

@@ -17,11 +17,14 @@ The lock keeps a second process out. It goes with the process that holds it, so 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from uuid import UUID
 
-from impl.ports.disk import Disk, DiskLock, DiskLockedError
+import attrs
+
+from impl.ports.disk import Disk, DiskLock, DiskLockedError, PendingSync
 from impl.storage.checkpoints import TopicPartition
 from impl.storage.config import LogConfig
 from impl.storage.log import Log
@@ -36,6 +39,22 @@ class LogDirectoryLockedError(Exception):
 
 class NoLogDirectoryError(Exception):
     """None of the broker's log directories can be used."""
+
+
+@attrs.define(eq=False)
+class CheckpointWrite:
+    """A checkpoint of one directory that is to be written, and what its disk said then."""
+
+    directory: LogDirectory
+    _write: Callable[[], None]
+    error: OSError | None = None
+
+    def __call__(self) -> CheckpointWrite:
+        try:
+            self._write()
+        except OSError as error:
+            self.error = error
+        return self
 
 
 class LogDirectories:
@@ -53,6 +72,8 @@ class LogDirectories:
         self._disk = disk
         self._locks: list[DiskLock] = []
         self._where: dict[TopicPartition, LogDirectory] = {}
+        self._counts: Counter[UUID] = Counter()
+        """Directory -> partitions in it."""
 
     @classmethod
     def open(
@@ -72,7 +93,8 @@ class LogDirectories:
                         disk, path, cluster_id=cluster_id, node_id=node_id, directory_id=new_id()
                     )
                     for key in directory.partitions():
-                        directories._where.setdefault(key, directory)
+                        if key not in directories._where:
+                            directories._place(key, directory)
                 except OSError as error:
                     directories.offline[path] = error
                 else:
@@ -118,11 +140,35 @@ class LogDirectories:
         """Where a new replica goes. Raises NoLogDirectoryError when every directory is offline."""
         if not self.online:
             raise NoLogDirectoryError("every log directory is offline")
-        counts = dict.fromkeys(map(id, self.online), 0)
-        for directory in self._where.values():
-            if id(directory) in counts:
-                counts[id(directory)] += 1
-        return min(self.online, key=lambda directory: counts[id(directory)])
+        return min(self.online, key=lambda directory: self._counts[directory.id])
+
+    def _place(self, key: TopicPartition, directory: LogDirectory | None) -> None:
+        """A partition's log is here now; None: nowhere."""
+        if (before := self._where.pop(key, None)) is not None:
+            self._counts[before.id] -= 1
+        if directory is not None:
+            self._where[key] = directory
+            self._counts[directory.id] += 1
+
+    def claim(self, topic: str, partition: int, topic_id: UUID, *, into: str | None = None) -> PendingSync | None:
+        """Make a place for a partition that is new here: in the directory at `into`, else in the emptiest.
+
+        What is returned has to be done before `open_log`; None when there is nothing to do. Raises OSError, and the
+        directory is offline then, or NoLogDirectoryError.
+        """
+        if self.where(topic, partition) is not None:
+            return None
+        directory = self._for_new(into)
+        try:
+            sync = directory.claim(topic, partition, topic_id)
+        except OSError as error:
+            self.fail(directory, error)
+            raise
+        self._place((topic, partition), directory)
+        return sync
+
+    def _for_new(self, into: str | None) -> LogDirectory:
+        return (self.at(into) if into is not None else None) or self.emptiest()
 
     def open_log(
         self,
@@ -140,13 +186,13 @@ class LogDirectories:
         """
         directory = self.where(topic, partition)
         if directory is None:
-            directory = (self.at(into) if into is not None else None) or self.emptiest()
+            directory = self._for_new(into)
         try:
             log = directory.open_log(topic, partition, config, now_ms, topic_id)
         except OSError as error:
             self.fail(directory, error)
             raise
-        self._where[topic, partition] = directory
+        self._place((topic, partition), directory)
         return log
 
     def topic_id(self, topic: str, partition: int) -> UUID | None:
@@ -160,10 +206,19 @@ class LogDirectories:
 
     def delete_log(self, topic: str, partition: int, now_ms: int = 0, delay_ms: int = 0) -> None:
         """Take a partition away; its files are removed `delay_ms` later, by `free_deleted`."""
-        directory = self._where.pop((topic, partition), None)
-        if directory is not None and directory in self.online:
-            with self._guarded(directory):
-                directory.delete_log(topic, partition, now_ms, delay_ms)
+        self.delete_logs([(topic, partition)], now_ms, delay_ms)
+
+    def delete_logs(self, keys: Iterable[TopicPartition], now_ms: int = 0, delay_ms: int = 0) -> None:
+        """Take partitions away, those of a directory in one go."""
+        found: dict[UUID, list[TopicPartition]] = {}
+        for key in keys:
+            if (directory := self._where.get(key)) is not None:
+                found.setdefault(directory.id, []).append(key)
+            self._place(key, None)
+        for directory in list(self.online):
+            if mine := found.get(directory.id):
+                with self._guarded(directory):
+                    directory.delete_logs(mine, now_ms, delay_ms)
 
     def free_deleted(self, now_ms: int) -> None:
         """Remove what was deleted long enough ago."""
@@ -173,7 +228,7 @@ class LogDirectories:
 
     def moved(self, topic: str, partition: int, target: LogDirectory) -> None:
         """The partition's log is in `target` now."""
-        self._where[topic, partition] = target
+        self._place((topic, partition), target)
 
     # Checkpoints
 
@@ -188,16 +243,32 @@ class LogDirectories:
 
     def checkpoint_high_watermarks(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Replace the checkpointed high watermarks, in each directory those of its logs."""
-        for directory in list(self.online):
-            mine = {key: offset for key, offset in offsets.items() if self._where.get(key) is directory}
-            with self._guarded(directory):
-                directory.checkpoint_high_watermarks(mine)
+        self.finish_checkpoint(write() for write in self.begin_checkpoint_high_watermarks(offsets))
+
+    def begin_checkpoint_high_watermarks(self, offsets: Mapping[TopicPartition, int]) -> list[CheckpointWrite]:
+        """What does so, one for each directory and each in any thread, before `finish_checkpoint`."""
+        mine: dict[UUID, dict[TopicPartition, int]] = {directory.id: {} for directory in self.online}
+        for key, offset in offsets.items():
+            if (where := self._where.get(key)) is not None and where.id in mine:
+                mine[where.id][key] = offset
+        return [
+            CheckpointWrite(directory, directory.begin_checkpoint_high_watermarks(mine[directory.id]))
+            for directory in self.online
+        ]
 
     def checkpoint(self) -> None:
         """Write recovery points and log start offsets down."""
-        for directory in list(self.online):
-            with self._guarded(directory):
-                directory.checkpoint()
+        self.finish_checkpoint(write() for write in self.begin_checkpoint())
+
+    def begin_checkpoint(self) -> list[CheckpointWrite]:
+        """What does so, one for each directory and each in any thread, before `finish_checkpoint`."""
+        return [CheckpointWrite(directory, directory.begin_checkpoint()) for directory in self.online]
+
+    def finish_checkpoint(self, written: Iterable[CheckpointWrite]) -> None:
+        """Take those directories offline whose disk did not take their checkpoint."""
+        for write in list(written):
+            if write.error is not None:
+                self.fail(write.directory, write.error)
 
     def checkpoint_log_starts(self) -> None:
         """Make every log start durable; afterwards those of logs that are still here are."""

@@ -21,14 +21,15 @@ The directory does not know when its disk fails: `OSError` goes through, and `lo
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from uuid import UUID
 
-from impl.ports.disk import Disk
+from impl.ports.disk import Disk, PendingSync
 from impl.storage import checkpoints
-from impl.storage.checkpoints import TopicPartition
+from impl.storage.checkpoints import Checkpoint, TopicPartition
 from impl.storage.config import LogConfig
+from impl.storage.flushing import PendingFlush
 from impl.storage.log import DELETED_SUFFIX, Log, remove_directory
 
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
@@ -59,6 +60,17 @@ class LogDirectory:
         self._log_start_offsets: dict[TopicPartition, int] = {}
         self._cleaned: dict[TopicPartition, int] = {}
         self._doomed: list[tuple[int, str]] = []
+        self._claimed: dict[TopicPartition, UUID] = {}
+        """New partitions whose log is yet to be opened -> their topic's id."""
+        self._files = {
+            name: Checkpoint(disk, path, name)
+            for name in (
+                checkpoints.HIGH_WATERMARK_CHECKPOINT,
+                checkpoints.RECOVERY_POINT_CHECKPOINT,
+                checkpoints.LOG_START_OFFSET_CHECKPOINT,
+                checkpoints.CLEANER_OFFSET_CHECKPOINT,
+            )
+        }
 
     @classmethod
     def open(cls, disk: Disk, path: str, *, cluster_id: str, node_id: int, directory_id: UUID) -> LogDirectory:
@@ -115,7 +127,7 @@ class LogDirectory:
         """
         key = (topic, partition)
         path = f"{self.path}/{topic}-{partition}"
-        if topic_id is not None:
+        if topic_id is not None and self._claimed.pop(key, None) != topic_id:
             self._claim(path, key, topic_id)
         log = Log.open(
             self._disk,
@@ -135,7 +147,35 @@ class LogDirectory:
         text = checkpoints.read_text(self._disk, f"{self.path}/{topic}-{partition}", checkpoints.PARTITION_METADATA)
         return None if text is None else checkpoints.decode_partition_metadata(text)
 
+    def claim(self, topic: str, partition: int, topic_id: UUID) -> PendingSync | None:
+        """Make the directory of a new partition, with the topic's id in it; None when there is such a directory.
+
+        The id has to be on stable storage before a record may be, or a crash could leave a log of nobody knows which
+        topic; then the directory's name (`sync_names`). The rest is made durable by the log's first flush.
+        """
+        path = f"{self.path}/{topic}-{partition}"
+        if not self._disk.create_directory(path):
+            return None
+        if (topic, partition) in self._recovery_points or (topic, partition) in self._log_start_offsets:
+            self._forget((topic, partition))  # what was remembered was of another one
+            self.checkpoint()
+        self._claimed[topic, partition] = topic_id
+        file = self._disk.open_apart(f"{path}/{checkpoints.PARTITION_METADATA}", create=True)
+        try:
+            file.append(checkpoints.encode_partition_metadata(topic_id).encode())
+            return file.begin_sync()
+        finally:
+            file.close()
+
+    def sync_names(self) -> None:
+        """Bring the names of new partitions' directories to stable storage; in any thread."""
+        self._disk.sync_directory(self.path)
+
     def _claim(self, path: str, key: TopicPartition, topic_id: UUID) -> None:
+        if (sync := self.claim(*key, topic_id)) is not None:
+            sync.run()
+            self.sync_names()
+            return
         found = self.topic_id(*key)
         if found == topic_id:
             return
@@ -143,19 +183,28 @@ class LogDirectory:
             remove_directory(self._disk, path)
             self._disk.sync_directory(self.path)
             self._forget(key)
-        self._disk.make_directory(path)
+            self._claim(path, key, topic_id)
+            return
         text = checkpoints.encode_partition_metadata(topic_id)
         checkpoints.write_atomically(self._disk, path, checkpoints.PARTITION_METADATA, text)
 
     def delete_log(self, topic: str, partition: int, now_ms: int = 0, delay_ms: int = 0) -> None:
-        """Take a partition away: its directory gets another name now, durably, and is removed `delay_ms` later.
+        """As `delete_logs`, of one."""
+        self.delete_logs([(topic, partition)], now_ms, delay_ms)
 
-        Without a delay it is removed at once; else `free_deleted` does it.
+    def delete_logs(self, keys: Sequence[TopicPartition], now_ms: int = 0, delay_ms: int = 0) -> None:
+        """Take partitions away: their directories get other names now, durably, and are removed `delay_ms` later.
+
+        Without a delay they are removed at once; else `free_deleted` does it.
         """
-        key = (topic, partition)
-        log = self.logs.pop(key)
-        self._forget(key)
-        self._doom(log, self._unused_name(key, DELETED_SUFFIX), now_ms + delay_ms)
+        for key in keys:
+            log = self.logs.pop(key)
+            self._forget(key)
+            name = self._unused_name(key, DELETED_SUFFIX)
+            log.abandon()
+            self._disk.rename(log.directory, f"{self.path}/{name}")
+            self._doomed.append((now_ms + delay_ms, name))
+        self._disk.sync_directory(self.path)
         self.checkpoint()
         if delay_ms <= 0:
             self.free_deleted(now_ms)
@@ -165,12 +214,6 @@ class LogDirectory:
         self._log_start_offsets.pop(key, None)
         if self._cleaned.pop(key, None) is not None:
             self._write(checkpoints.CLEANER_OFFSET_CHECKPOINT, self._cleaned)
-
-    def _doom(self, log: Log, name: str, free_ms: int) -> None:
-        log.abandon()
-        self._disk.rename(log.directory, f"{self.path}/{name}")
-        self._disk.sync_directory(self.path)
-        self._doomed.append((free_ms, name))
 
     def _unused_name(self, key: TopicPartition, suffix: str) -> str:
         """`topic-N.<32 hex digits><suffix>` for a directory on its way, as no other is called."""
@@ -210,7 +253,7 @@ class LogDirectory:
         future.close()
         path = f"{self.path}/{key[0]}-{key[1]}"
         self._disk.rename(future.directory, path)
-        self._disk.sync_directory(self.path)
+        self._disk.sync_directory(self.path)  # it is durable before the other log is gone
         self._recovery_points[key], self._log_start_offsets[key] = end, start
         log = self.open_log(*key, config, now_ms, was_closed=True)
         self.checkpoint()
@@ -237,17 +280,27 @@ class LogDirectory:
         """The checkpointed high watermarks; none when the checkpoint is missing or damaged."""
         return checkpoints.read_offsets(self._disk, self.path, checkpoints.HIGH_WATERMARK_CHECKPOINT)
 
-    def checkpoint_high_watermarks(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Replace the checkpointed high watermarks."""
-        self._write(checkpoints.HIGH_WATERMARK_CHECKPOINT, offsets)
+    def begin_checkpoint_high_watermarks(self, offsets: Mapping[TopicPartition, int]) -> Callable[[], None]:
+        """What replaces the checkpointed high watermarks, in any thread."""
+        return self._files[checkpoints.HIGH_WATERMARK_CHECKPOINT].begin_write(offsets)
 
     def checkpoint(self) -> None:
         """Write the recovery points and log start offsets of the open logs down."""
+        self.begin_checkpoint()()
+
+    def begin_checkpoint(self) -> Callable[[], None]:
+        """What does `checkpoint`, in any thread."""
         for key, log in self.logs.items():
             self._recovery_points[key] = log.flushed_end_offset
             self._note_log_start(key, log)
-        self._write(checkpoints.RECOVERY_POINT_CHECKPOINT, self._recovery_points)
-        self._write(checkpoints.LOG_START_OFFSET_CHECKPOINT, self._log_start_offsets)
+        points = self._files[checkpoints.RECOVERY_POINT_CHECKPOINT].begin_write(self._recovery_points)
+        starts = self._files[checkpoints.LOG_START_OFFSET_CHECKPOINT].begin_write(self._log_start_offsets)
+
+        def write() -> None:
+            points()
+            starts()
+
+        return write
 
     def checkpoint_log_starts(self) -> None:
         """Make every log start durable that is not: flush up to it, then write it down.
@@ -284,14 +337,13 @@ class LogDirectory:
             self.checkpoint_cleaned(*key, offset)
 
     def _write(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
-        checkpoints.write_atomically(self._disk, self.path, name, checkpoints.encode_offsets(offsets))
+        self._files[name].write(offsets)
 
     def close(self, broker_epoch: int = -1) -> None:
         """Close all logs, so that the next start has nothing to recover, and knows that they were closed."""
         for key in list(self.futures):
             self.drop_future(key)
-        for log in self.logs.values():
-            log.close()
+        self._close_logs()
         self.checkpoint()
         self.logs.clear()
         for _, name in self._doomed:
@@ -299,6 +351,21 @@ class LogDirectory:
         self._doomed.clear()
         text = json.dumps({"version": 0, "brokerEpoch": broker_epoch})
         checkpoints.write_atomically(self._disk, self.path, CLEAN_SHUTDOWN, text)
+
+    def _close_logs(self) -> None:
+        """Flush all of them, several at once, and let go of them."""
+        closing: list[tuple[Log, PendingFlush | None]] = []
+
+        def works() -> Iterator[Callable[[], None]]:
+            for log in self.logs.values():
+                flush = log.begin_close()
+                closing.append((log, flush))
+                if flush is not None:
+                    yield flush.work
+
+        self._disk.all_at_once(works())
+        for log, flush in closing:
+            log.finish_close(flush)
 
     def abandon(self) -> None:
         """Let go of all files as they are; a disk that fails to close one says nothing that is not known."""

@@ -11,10 +11,11 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 from impl.partition.producer_state import ProducerStates
-from impl.ports.disk import Disk
+from impl.ports.disk import Disk, PendingSync
 from impl.storage import checkpoints
 from impl.storage.config import LogConfig
 from impl.storage.errors import FailedLogError
+from impl.storage.flushing import Flushes, PendingFlush
 from impl.storage.leader_epoch_cache import UNDEFINED_EPOCH, EpochEndOffset, LeaderEpochCache
 from impl.storage.recovery import Recovery
 from impl.storage.segment import Segment
@@ -43,7 +44,18 @@ class LogObserver:
         """Everything below `offset`, the log start offset now, is gone."""
 
     def closing(self) -> None:
-        """The log is about to be closed cleanly; all of it is on stable storage."""
+        """The log is about to be flushed and closed cleanly."""
+
+    def unsynced(self) -> list[PendingSync]:
+        """What of the observer's files is not yet on stable storage, to be synced with the log."""
+        return []
+
+    def flushed(self, offset: int) -> None:
+        """Everything below `offset` is on stable storage, and what `unsynced` gave for it."""
+
+
+def _nothing() -> None:
+    """Nobody wants to know."""
 
 
 class LogState:
@@ -61,6 +73,8 @@ class LogState:
         """What the log's producers have written, as far as the leader has to know it."""
         self.recovery = Recovery()
         """What opening the log had to mend."""
+        self.on_roll: Callable[[], None] = _nothing
+        """Is called when a segment has been closed, which may be flushed now."""
         self._disk = disk
         self._segments = segments
         self._bases = [segment.base_offset for segment in segments]
@@ -70,8 +84,12 @@ class LogState:
         self._durable_log_start = self._log_start_offset
         self._unflushed_since_ms: int | None = None
         self._looked_ms: int | None = None
-        self._names_unsynced = False
-        self._epochs_unwritten = False
+        self._names_version = self._names_synced = 0
+        """How often names in the directory have changed, and how many of these changes are on stable storage."""
+        self._epochs_version = self._epochs_synced = 0
+        self._is_new = False
+        """Whether the name of the directory itself may be lost by a crash."""
+        self._flushes = Flushes()
         self._failure: OSError | None = None
         self._before_recovery_point_falls: Callable[[int], None] | None = None
         self._doomed: list[tuple[int, Segment]] = []
@@ -153,12 +171,12 @@ class LogState:
         segment = Segment(
             self._disk, self.directory, self.log_end_offset, self.config.index_interval_bytes, now_ms or 0
         )
-        self._active.write_indexes()
         self._segments.append(segment)
         self._bases.append(segment.base_offset)
         self._active = segment
-        self._names_unsynced = True
+        self._names_version += 1
         self.observer.rolled(segment.base_offset)
+        self.on_roll()
 
     def _segment_number(self, offset: int) -> int:
         return max(0, bisect_right(self._bases, offset) - 1)
@@ -166,8 +184,7 @@ class LogState:
     def _trim_epochs(self) -> None:
         """Forget epochs outside the log, but for that of the last record before its start."""
         moved = self.epochs.truncate_from_start(max(0, self._log_start_offset - 1))
-        if self.epochs.truncate_from_end(self.log_end_offset) or moved:
-            self._epochs_unwritten = True
+        self._epochs_version += self.epochs.truncate_from_end(self.log_end_offset) or moved
 
     # Durability
 
@@ -176,43 +193,110 @@ class LogState:
 
         Raises OSError when the disk cannot; from then on the log can only be read.
         """
-        self._check_not_failed()
-        if self._flushed_end_offset < self.log_end_offset or self._names_unsynced or self._epochs_unwritten:
-            self._sync_from(self._flushed_end_offset)
+        if self.is_dirty:
+            self._sync()
+        else:
+            self._check_not_failed()
         return self._flushed_end_offset
 
-    def flush_if_due(self, now_ms: int) -> bool:
-        """Flush when a record has waited for `flush.ms`; True when it did.
+    @property
+    def is_dirty(self) -> bool:
+        """Whether there is anything that a flush would do."""
+        return (
+            self._flushed_end_offset < self.log_end_offset
+            or self._names_synced < self._names_version
+            or self._epochs_synced < self._epochs_version
+        )
 
-        A record whose append told no time has waited since the log was last looked at, at most.
+    def flush_if_due(self, now_ms: int) -> bool:
+        """Flush when a record has waited for `flush.ms`; True when it did."""
+        if not self.is_flush_due(now_ms):
+            return False
+        self.flush()
+        return True
+
+    def is_flush_due(self, now_ms: int) -> bool:
+        """Whether a record has waited for `flush.ms`.
+
+        One whose append told no time has waited since the log was last looked at, at most.
         """
         looked_ms, self._looked_ms = self._looked_ms, now_ms
         since = self._unflushed_since_ms
         if since is None:
             since = now_ms if looked_ms is None else looked_ms
-        if self._flushed_end_offset == self.log_end_offset or now_ms - since < self.config.flush_ms:
-            return False
-        self.flush()
-        return True
+        return self._flushed_end_offset < self.log_end_offset and now_ms - since >= self.config.flush_ms
 
     def log_start_written(self) -> None:
         """The checkpoint says where the log starts; everything below had been flushed."""
         assert self._flushed_end_offset >= self._log_start_offset, "a log start is written when it is flushed up to"
         self._durable_log_start = self._log_start_offset
 
-    def _sync_from(self, offset: int) -> None:
-        """Sync the segments that reach beyond `offset`, their names and the epochs; then all of the log is durable."""
+    def begin_flush(self, *, closed_only: bool = False) -> PendingFlush:
+        """A flush of what the log is now, or with `closed_only` of all but the active segment, to be done in a moment.
+
+        Raises OSError when the disk fails already here.
+        """
+        self._check_not_failed()
+        closed, active = self._segments[self._segment_number(self._flushed_end_offset) : -1], self._active
         with self._failing():
-            for segment in self._segments[self._segment_number(offset) :]:
-                segment.sync(closed=segment is not self._active)
-            if self._epochs_unwritten:
-                text = checkpoints.encode_leader_epochs(self.epochs.entries)
-                checkpoints.write_atomically(self._disk, self.directory, checkpoints.LEADER_EPOCH_CHECKPOINT, text)
-            elif self._names_unsynced:
-                self._disk.sync_directory(self.directory)
-        self._names_unsynced = self._epochs_unwritten = False
-        self._flushed_end_offset = self.log_end_offset
-        self._unflushed_since_ms = None
+            syncs = self.observer.unsynced()
+            for segment in closed:
+                syncs += segment.begin_sync(closed=True)
+            if not closed_only:
+                syncs += active.begin_sync(closed=False)
+                self._unflushed_since_ms = None
+        names = [self.directory] if self._names_synced < self._names_version else []
+        epochs = None
+        if self._epochs_synced < self._epochs_version:
+            epochs = checkpoints.encode_leader_epochs(self.epochs.entries)
+        flush = PendingFlush(
+            end_offset=active.base_offset if closed_only else self.log_end_offset,
+            disk=self._disk,
+            directory=self.directory,
+            syncs=syncs,
+            epochs=epochs,
+            names=[*names, self.directory.rpartition("/")[0] or "."] if self._is_new else names,
+            versions=(self._names_version, self._epochs_version),
+            lock=self._flushes.lock,
+        )
+        self._flushes.pending.append(flush)
+        return flush
+
+    def begin_check(self) -> PendingFlush:
+        """A flush that writes and syncs though there may be nothing to flush: whether the disk still takes anything."""
+        self._epochs_version += 1
+        return self.begin_flush()
+
+    @property
+    def is_being_flushed(self) -> bool:
+        """Whether a flush is under way."""
+        return bool(self._flushes.pending)
+
+    def finish_flush(self, flush: PendingFlush) -> bool:
+        """Move the recovery point after the flush's work; False when the flush was void. Raises OSError."""
+        self._raise(self._flushes.finish(flush))
+        if flush.is_void:
+            return False
+        names_version, epochs_version = flush.versions
+        self._names_synced = max(self._names_synced, names_version)
+        self._epochs_synced = max(self._epochs_synced, epochs_version)
+        self._is_new = False
+        self._flushed_end_offset = max(self._flushed_end_offset, flush.end_offset)
+        self.observer.flushed(flush.end_offset)
+        return True
+
+    def _raise(self, error: OSError | None) -> None:
+        """What a sync had to report, if anything."""
+        if error is not None:
+            with self._failing():
+                raise error
+
+    def _sync(self) -> None:
+        """Flush all of the log here and now; flushes that are under way are void."""
+        self._raise(self._flushes.do_all())
+        flush = self.begin_flush()
+        flush.work()
+        self.finish_flush(flush)
 
     def _lower_recovery_point(self, offset: int) -> None:
         if offset < self._flushed_end_offset:

@@ -16,9 +16,10 @@ Theory of operation
     coordinator epoch        int32     |  -1: none
     current txn first offset int64    /   -1: none is open
 
-One is written whenever a segment is begun, named as the segment, and one when the log is closed cleanly. It goes with
-its segment. A log that is opened takes the newest that lies in it and reads the batch headers since; a file that is
-damaged, or was torn by a crash, is removed, and the one before it is taken. Where Kafka leaves it at the one batch that
+One is written whenever a segment is begun, named as the segment, and one when the log is closed cleanly; it is synced
+with the log, before the recovery point passes it. It goes with its segment. A log that is opened takes the newest that
+lies in it and reads the batch headers since; a file that is damaged, or was torn by a crash, is removed, and the one
+before it is taken. Where Kafka leaves it at the one batch that
 a snapshot keeps of a producer, the batches before it are looked up in the log behind the snapshot (in its last 262,144
 records), so that a repeat of any of the last five is known for one after a restart as well.
 
@@ -35,7 +36,7 @@ from typing import Final, Protocol
 from crc32c import crc32c
 
 from impl.partition.producer_state import NO_OFFSET, NO_SEQUENCE, BatchMetadata, ProducerEntry, ProducerStates
-from impl.ports.disk import Disk
+from impl.ports.disk import Disk, PendingSync
 from impl.storage.errors import CorruptLogError
 from impl.storage.log_state import LogObserver
 from impl.storage.segment import Segment
@@ -115,15 +116,18 @@ class ProducerSnapshots(LogObserver):
         self._log = log
         self._offsets: list[int] = []
         """Of the snapshots on disk, ascending."""
+        self._unsynced: set[int] = set()
+        """Of those that a crash may tear, though a producer is in them."""
 
     @property
     def offsets(self) -> Sequence[int]:
         """The log end offsets of which there is a snapshot."""
         return tuple(self._offsets)
 
-    def load(self) -> None:
-        """Make the memory anew from what is on disk: a log was opened."""
-        names = self._disk.list_directory(self._log.directory)
+    def load(self, names: Iterable[str] | None = None) -> None:
+        """Make the memory anew from what is on disk: a log was opened, whose directory had these names (None: look)."""
+        if names is None:
+            names = self._disk.list_directory(self._log.directory)
         self._offsets = sorted(offset for offset in map(snapshot_offset, names) if offset is not None)
         self._remove_strays()
         self._rebuild()
@@ -165,6 +169,19 @@ class ProducerSnapshots(LogObserver):
         first = self._log.segments[0].base_offset
         for found in [found for found in self._offsets if found < first]:
             self._remove(found)
+
+    def unsynced(self) -> list[PendingSync]:
+        syncs = []
+        for offset in sorted(self._unsynced.intersection(self._offsets)):
+            file = self._disk.open_apart(self._path(offset))
+            try:
+                syncs.append(file.begin_sync())
+            finally:
+                file.close()
+        return syncs
+
+    def flushed(self, offset: int) -> None:
+        self._unsynced = {found for found in self._unsynced if found > offset}
 
     # --- memory ------------------------------------------------------------------------------------------------
 
@@ -223,18 +240,21 @@ class ProducerSnapshots(LogObserver):
         return f"{self._log.directory}/{snapshot_name(offset)}"
 
     def _write(self, offset: int) -> None:
-        file = self._disk.open(self._path(offset), create=True)
+        entries = self.states.entries.values()
+        file = self._disk.open_apart(self._path(offset), create=True)
         try:
-            file.truncate(0)
-            file.append(encode_snapshot(self.states.entries.values()))
-            file.sync()
+            if file.size:
+                file.truncate(0)
+            file.append(encode_snapshot(entries))
         finally:
             file.close()
+        if entries:
+            self._unsynced.add(offset)
         if offset not in self._offsets:
             self._offsets = sorted((*self._offsets, offset))
 
     def _read(self, offset: int) -> list[ProducerEntry] | None:
-        file = self._disk.open(self._path(offset))
+        file = self._disk.open_apart(self._path(offset))
         try:
             return decode_snapshot(bytes(file.read(0, file.size)))
         finally:

@@ -19,7 +19,7 @@ carries out what was decided and drops the rest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from functools import partial
 from itertools import zip_longest
 
@@ -40,6 +40,8 @@ from impl.storage.segment import (
 from impl.storage.transaction_index import OpenTransactions, marker_type
 from impl.wire.records import BatchHeader, RecordError
 
+_LEFT_OVER = (CLEANED_SUFFIX, DELETED_SUFFIX, SWAP_SUFFIX, ".tmp")
+
 
 @attrs.frozen
 class Recovery:
@@ -55,29 +57,31 @@ class Recovery:
     """Offsets that had been synced and are gone: the disk lied or has damaged them."""
 
 
-def base_offsets(disk: Disk, directory: str) -> list[int]:
-    """Base offsets of the segments in a directory, in order."""
-    found = (base_offset_of(name) for name in disk.list_directory(directory))
+def base_offsets(names: Iterable[str]) -> list[int]:
+    """Base offsets of the segments among the names of a directory, in order."""
+    found = (base_offset_of(name) for name in names)
     return sorted(base for base in found if base is not None)
 
 
-def finish_replacements(disk: Disk, directory: str, index_interval_bytes: int) -> int:
-    """Put every `.swap` segment in place of those that it replaces, and drop what else was left over; returns how many.
+def finish_replacements(disk: Disk, directory: str, names: Iterable[str], index_interval_bytes: int) -> Sequence[str]:
+    """Put every `.swap` segment in place of those that it replaces, and drop what else was left over.
 
-    Durable when it returns.
+    Takes the names in the directory and returns those that are there afterwards. Durable when it returns.
     """
-    dropped = _remove_where(disk, directory, lambda name: name.endswith((CLEANED_SUFFIX, DELETED_SUFFIX, ".tmp")))
+    found = frozenset(names)
+    if not any(name.endswith(_LEFT_OVER) or _is_orphan(name, found) for name in found):
+        return sorted(found)
+    _remove_where(disk, directory, lambda name: name.endswith((CLEANED_SUFFIX, DELETED_SUFFIX, ".tmp")))
     swaps = [name for name in disk.list_directory(directory) if name.endswith(LOG_SUFFIX + SWAP_SUFFIX)]
     for name in swaps:
         base_offset = base_offset_of(name.removesuffix(SWAP_SUFFIX))
         if base_offset is not None:
             _put_in_place(disk, directory, base_offset, index_interval_bytes)
-    dropped += _remove_where(disk, directory, lambda name: name.endswith(SWAP_SUFFIX))
-    names = set(disk.list_directory(directory))
-    dropped += _remove_where(disk, directory, lambda name: _is_orphan(name, names))
-    if dropped or swaps:
-        disk.sync_directory(directory)
-    return len(swaps)
+    _remove_where(disk, directory, lambda name: name.endswith(SWAP_SUFFIX))
+    found = frozenset(disk.list_directory(directory))
+    _remove_where(disk, directory, lambda name: _is_orphan(name, found))
+    disk.sync_directory(directory)
+    return disk.list_directory(directory)
 
 
 def _is_orphan(name: str, names: Container[str]) -> bool:
@@ -86,11 +90,10 @@ def _is_orphan(name: str, names: Container[str]) -> bool:
     return dot + suffix in SEGMENT_SUFFIXES and stem + LOG_SUFFIX not in names
 
 
-def _remove_where(disk: Disk, directory: str, is_doomed: Callable[[str], bool]) -> int:
-    doomed = [name for name in disk.list_directory(directory) if is_doomed(name)]
-    for name in doomed:
-        disk.remove(f"{directory}/{name}")
-    return len(doomed)
+def _remove_where(disk: Disk, directory: str, is_doomed: Callable[[str], bool]) -> None:
+    for name in disk.list_directory(directory):
+        if is_doomed(name):
+            disk.remove(f"{directory}/{name}")
 
 
 def _put_in_place(disk: Disk, directory: str, base_offset: int, index_interval_bytes: int) -> None:
@@ -109,6 +112,7 @@ def recover_segments(
     directory: str,
     config: LogConfig,
     now_ms: int,
+    names: Iterable[str],
     *,
     recovery_point: int,
     clean_shutdown: bool,
@@ -116,10 +120,10 @@ def recover_segments(
 ) -> tuple[list[Segment], Recovery]:
     """The log's segments in order, the last one ready to grow; none when the directory is empty.
 
-    What `epochs` says of a segment that is scanned is replaced with what the segment holds.
+    `names` are those in the directory. What `epochs` says of a segment that is scanned is replaced with what the
+    segment holds.
     """
-    finish_replacements(disk, directory, config.index_interval_bytes)
-    bases = base_offsets(disk, directory)
+    bases = base_offsets(finish_replacements(disk, directory, names, config.index_interval_bytes))
     segments: list[Segment] = []
     scanned = cut = removed = 0
     for base, next_base in zip_longest(bases, bases[1:]):

@@ -86,7 +86,7 @@ class Retention(LogState):
         for segment in segments:
             segment.rename(DELETED_SUFFIX)
             self._doomed.append((now_ms + self.config.file_delete_delay_ms, segment))
-            self._names_unsynced = True
+            self._names_version += 1
 
     def free_deleted(self, now_ms: int) -> int:
         """Remove the files of forgotten segments whose `file.delete.delay.ms` is over; returns how many segments."""

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from impl.ports.disk import Buffer, Disk, File
+from impl.ports.disk import Buffer, Disk, File, PendingSync
 from impl.storage.errors import CorruptLogError
 from impl.storage.index import OffsetIndex, TimeIndex
 from impl.storage.leader_epoch_cache import UNDEFINED_EPOCH, LeaderEpochCache
@@ -229,6 +229,8 @@ class Segment:
 
     def load_active(self) -> bool:
         """Take in a segment after a clean shutdown; False when it does not end with a batch, so `recover` is due."""
+        if self.size <= self._index_interval_bytes:
+            return self._load_small()
         self._indexes_loaded = False
         self._indexed_position(MAX_RELATIVE_OFFSET)
         position = self._indexed_position(self._time_index.last[1] if self._time_index.last else 0)
@@ -237,6 +239,19 @@ class Segment:
                 self.next_offset = header.next_offset
                 if header.max_timestamp > self._max_timestamp:
                     self._max_timestamp, self._offset_of_max_timestamp = header.max_timestamp, header.last_offset
+        except (CorruptLogError, RecordError):
+            return False
+        return True
+
+    def _load_small(self) -> bool:
+        """As `load_active`, of one that is too small to have an index entry: its batches say all."""
+        indexes = (INDEX_SUFFIX, TIME_INDEX_SUFFIX)
+        self._indexes_on_disk = all(self._disk.exists(self.path(suffix)) for suffix in indexes)
+        position = 0
+        try:
+            for header in self._headers(0):
+                self._take_in(AppendedBatch(header.last_offset, header.size, header.max_timestamp), position)
+                position += header.size
         except (CorruptLogError, RecordError):
             return False
         return True
@@ -261,7 +276,7 @@ class Segment:
         for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
             if not self._disk.exists(self.path(suffix)):
                 return None, None
-            file = self._disk.open(self.path(suffix))
+            file = self._disk.open_apart(self.path(suffix))
             contents.append(file.read(0, file.size))
             file.close()
         return OffsetIndex.decode(contents[0], self.size), TimeIndex.decode(contents[1])
@@ -475,26 +490,32 @@ class Segment:
 
     def sync(self, *, closed: bool) -> None:
         """Return once the log, and if the segment is `closed` its indexes, are on stable storage."""
-        self._file.sync()
-        self.transaction_index.sync()
-        if closed:
-            self.write_indexes(sync=True)
+        for sync in self.begin_sync(closed=closed):
+            sync.run()
 
-    def write_indexes(self, *, sync: bool = False) -> None:
-        """Write the indexes to their files, unless they are there."""
+    def begin_sync(self, *, closed: bool) -> list[PendingSync]:
+        """What `sync` has to wait for."""
+        syncs = [self._file.begin_sync(), *self.transaction_index.begin_sync()]
+        return [*syncs, *self.write_indexes()] if closed else syncs
+
+    def write_indexes(self) -> list[PendingSync]:
+        """Write the indexes to their files, unless they are there; they are then to be synced."""
         if self._indexes_on_disk or not self._indexes_loaded:
-            return
+            return []
         self._index_max_timestamp()
+        syncs: list[PendingSync] = []
         for suffix, content in ((INDEX_SUFFIX, self._index.encode()), (TIME_INDEX_SUFFIX, self._time_index.encode())):
-            file = self._disk.open(self.path(suffix), create=True)
+            file = self._disk.open_apart(self.path(suffix), create=True)
             try:
-                file.truncate(0)
-                file.append(content)
-                if sync:
-                    file.sync()
+                if file.size:
+                    file.truncate(0)
+                if content:
+                    file.append(content)
+                    syncs.append(file.begin_sync())
             finally:
                 file.close()
-        self._indexes_on_disk = sync
+        self._indexes_on_disk = True
+        return syncs
 
     def close(self) -> None:
         """Let go of the file, without syncing."""

@@ -27,7 +27,7 @@ import struct
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
-from impl.ports.disk import Disk, File
+from impl.ports.disk import Disk, File, PendingSync
 from impl.wire.records import BatchHeader, Buffer
 from impl.wire.records_payload import decode_records
 
@@ -128,15 +128,17 @@ class TransactionIndex:
         size = self._disk.size(self._path()) if self._disk.exists(self._path()) else 0
         return size != len(self.entries) * _ENTRY.size
 
-    def sync(self) -> None:
-        """Return once all entries are on stable storage. Raises OSError."""
-        if self._unsynced:
-            file = self._disk.open(self._path())
-            try:
-                file.sync()
-            finally:
-                file.close()
-            self._unsynced = False
+    def begin_sync(self) -> list[PendingSync]:
+        """What has to be done for all entries to be on stable storage. Raises OSError."""
+        if not self._unsynced:
+            return []
+        file = self._disk.open_apart(self._path())
+        try:
+            sync = file.begin_sync()
+        finally:
+            file.close()
+        self._unsynced = False
+        return [sync]
 
 
 def decode_entries(data: bytes) -> Iterator[AbortedTransaction]:

@@ -13,6 +13,7 @@ from impl.client.client import ClientConfig
 from impl.client.errors import KafkaError
 from impl.cluster import Cluster
 from impl.hosts import SimulatedHost
+from impl.ports.failing_disk import SYNCS
 from model_tests.cluster.test_replication import log_values
 from model_tests.simulated import simulated
 
@@ -333,3 +334,15 @@ async def test_nothing_is_left_behind() -> None:
         assert nursery.child_tasks == frozenset()
         assert isinstance(cluster.host, SimulatedHost)
         assert cluster.host.wires.open_connections == 0
+
+
+@simulated
+async def test_a_controller_that_decides_nothing_notices_that_its_disk_has_failed() -> None:
+    async with Cluster(brokers=1, seed=4) as cluster:
+        await cluster.create_topic("t")
+        await trio.sleep(30)
+        assert cluster.controller.halted is None
+        cluster.host.disk("controller").fail("", operations=SYNCS)
+        await trio.sleep(10)
+        assert "the metadata log cannot be written" in (cluster.controller.halted or "")
+        cluster.host.disk("controller").heal()

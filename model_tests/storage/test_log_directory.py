@@ -92,7 +92,7 @@ def test_log_starts_and_high_watermarks_are_remembered() -> None:
     assert directory.high_watermarks() == {}
     fill(directory, 10)
     directory.logs["tide", 0].delete_records_before(4)
-    directory.checkpoint_high_watermarks({("tide", 0): 8})
+    directory.begin_checkpoint_high_watermarks({("tide", 0): 8})()
     directory.close()
     directory = opened(disk)
     assert directory.open_log("tide", 0, CONFIG, 0, TOPIC_ID).log_start_offset == 4

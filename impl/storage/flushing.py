@@ -1,0 +1,118 @@
+"""Bringing a log to stable storage while it goes on growing.
+
+Theory of operation
+-------------------
+A flush has three parts. What is to be synced is collected at one moment, in the thread that uses the log: the segments
+beyond the recovery point, the indexes of those that are closed, the producers' snapshots, the leader epochs, and the
+names in the log's directory. Then all of it is synced (`PendingFlush.work`, in any thread). Only after that the
+recovery point moves up to where the log ended when the flush began, in the log's thread again; what was appended in
+between waits for the next one. Whoever needs the log on stable storage before going on does the three in a row; a timer
+lets other tasks run during the second.
+
+Whoever flushes at once, cuts the log or starts it anew first does the work of the flushes that are still waiting for
+their turn, or waits for the one that is at work: both write the leader epoch checkpoint, and what a flush has collected
+nobody else will sync. After that these flushes are void: they do not move the recovery point, for the log is another.
+
+After a sync that failed nobody knows what is on the disk: the flush raises, and the log refuses every later change.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+import attrs
+
+from impl.ports.disk import Disk, PendingSync
+from impl.storage import checkpoints
+
+
+@attrs.define(eq=False)
+class PendingFlush:
+    """One flush of one log."""
+
+    end_offset: int
+    """Up to where the log is on stable storage afterwards."""
+    disk: Disk
+    directory: str
+    syncs: Sequence[PendingSync]
+    epochs: str | None
+    """The leader epochs' checkpoint, if it has to be written."""
+    names: Sequence[str]
+    """Directories whose names have to be synced."""
+    versions: tuple[int, int]
+    """Of the names and of the leader epochs that are on stable storage afterwards."""
+    lock: threading.Lock
+    is_void: bool = False
+    """Whether the recovery point is no longer this flush's to move."""
+    error: OSError | None = None
+    _is_done: bool = False
+
+    def work(self) -> None:
+        """Do what takes long, unless it is done. Whether it failed is for `LogState.finish_flush` to say."""
+        with self.lock:
+            if not self._is_done:
+                self._is_done = True
+                try:
+                    self._sync()
+                except OSError as error:
+                    self.error = error
+
+    def drop(self) -> None:
+        """Leave it; wait for it if it is being done."""
+        with self.lock:
+            if not self._is_done:
+                self._is_done = self.is_void = True
+                _drop(self.syncs)
+
+    def _sync(self) -> None:
+        for number, sync in enumerate(self.syncs):
+            try:
+                sync.run()
+            except OSError:
+                _drop(self.syncs[number + 1 :])
+                raise
+        if self.epochs is not None:
+            name = checkpoints.LEADER_EPOCH_CHECKPOINT
+            checkpoints.write_atomically(self.disk, self.directory, name, self.epochs)
+        for directory in self.names:
+            if self.epochs is None or directory != self.directory:
+                self.disk.sync_directory(directory)
+
+
+def _drop(syncs: Sequence[PendingSync]) -> None:
+    for sync in syncs:
+        sync.drop()
+
+
+@attrs.define(eq=False)
+class Flushes:
+    """The flushes of one log that are under way."""
+
+    lock: threading.Lock = attrs.field(factory=threading.Lock)
+    pending: list[PendingFlush] = attrs.field(factory=list)
+
+    def finish(self, flush: PendingFlush) -> OSError | None:
+        """It is over, and so is the work of those that began before it; what the disk said if it failed."""
+        if flush in self.pending:
+            for earlier in self.pending[: self.pending.index(flush)]:
+                earlier.work()
+                flush.error = flush.error or earlier.error
+            self.pending.remove(flush)
+        return flush.error
+
+    def do_all(self) -> OSError | None:
+        """Do their work, here and now, and make them void; what the disk said if it failed."""
+        error = None
+        for flush in self.pending:
+            flush.work()
+            flush.is_void = True
+            error = error or flush.error
+        self.pending.clear()
+        return error
+
+    def drop_all(self) -> None:
+        """The log is let go of as it is."""
+        for flush in self.pending:
+            flush.drop()
+        self.pending.clear()

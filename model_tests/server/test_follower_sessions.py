@@ -1,0 +1,209 @@
+"""Followers in fetch sessions (KIP-227): what they name, what silence means to them, and how they begin again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import trio
+from kio.schema.errors import ErrorCode
+
+from impl.cluster import Cluster
+from impl.partition.messages import FetchAnswer, FollowerFetch
+from impl.server.fetch_messages import AnsweredPartition, response
+from impl.server.follower_sessions import FollowerSession
+from impl.server.replica_fetchers import Lane
+from impl.wire.fetch_messages import INITIAL_EPOCH, NO_SESSION, FetchRequest, FetchResponse
+from impl.wire.records_payload import Record, build_batch
+from model_tests.simulated import simulated
+
+TOPIC = "00000000-0000-0000-0000-00000000000a"
+A, B = (TOPIC, 0), (TOPIC, 1)
+LIMITS = {"max_wait_ms": 500, "min_bytes": 1, "max_bytes": 1 << 20, "partition_max_bytes": 1 << 20}
+RECORDS = build_batch([Record(0, 0, None, b"v")])
+
+
+def at(offset: int, epoch: int = 3) -> FollowerFetch:
+    return FollowerFetch(2, 7, epoch, offset, epoch)
+
+
+def asked(request: FetchRequest) -> list[tuple[int, int]]:
+    return [(one.index, one.fetch_offset) for topic in request.topics for one in topic.partitions]
+
+
+def answered(session_id: int, **answers: FetchAnswer) -> FetchResponse:
+    """The answers to a (partition 0) and b (partition 1)."""
+    indexes = {"a": 0, "b": 1}
+    message = response([AnsweredPartition(TOPIC, indexes[name], answer) for name, answer in answers.items()])
+    message.session_id = session_id
+    return message
+
+
+def begun() -> FollowerSession:
+    """A session in which the replicas of both partitions have taken a high watermark of 5."""
+    session = FollowerSession()
+    request = session.request([(A, at(5)), (B, at(5))], **LIMITS)
+    assert (request.session_id, request.session_epoch, asked(request)) == (NO_SESSION, INITIAL_EPOCH, [(0, 5), (1, 5)])
+    told = FetchAnswer(high_watermark=5, log_start_offset=0)
+    assert session.answers(answered(99, a=told, b=told)) is not None
+    for key in (A, B):
+        session.settled(key)
+    return session
+
+
+def test_only_what_has_changed_is_named() -> None:
+    session = begun()
+    request = session.request([(A, at(6)), (B, at(5))], **LIMITS)
+    assert (request.session_id, request.session_epoch, asked(request)) == (99, 1, [(0, 6)])
+    assert (request.replica_id, request.replica_epoch, request.forgotten) == (2, 7, [])
+    session.answers(answered(99))
+    request = session.request([(A, at(6)), (B, at(5))], **LIMITS)
+    assert (request.session_epoch, asked(request), request.replica_id) == (2, [], 2)
+
+
+def test_a_partition_that_is_not_wanted_any_more_is_forgotten_and_named_again_when_it_is_back() -> None:
+    session = begun()
+    request = session.request([(B, at(5))], **LIMITS)
+    assert [(topic.topic_id, topic.partitions) for topic in request.forgotten] == [(TOPIC, [0])]
+    session.answers(answered(99))
+    assert asked(session.request([(A, at(5)), (B, at(5))], **LIMITS)) == [(0, 5)]
+
+
+def test_silence_is_the_answer_given_last_and_nothing_to_do_for_who_has_taken_it() -> None:
+    session = begun()
+    session.request([(A, at(5)), (B, at(5, epoch=4))], **LIMITS)
+    told = FetchAnswer(leader=-1, high_watermark=5, log_start_offset=0)
+    assert session.answers(answered(99)) == {B: told}, "B asks in another epoch, and has to hear it again"
+    assert (session.is_settled(A), session.is_settled(B)) == (True, False)
+    session.settled(B)
+    session.request([(A, at(5)), (B, at(5, epoch=4))], **LIMITS)
+    assert session.answers(answered(99)) == {}
+    session.request([(A, at(5)), (B, at(5, epoch=4))], **LIMITS)
+    assert session.answers(answered(99), all_of_them=True) == {A: told, B: told}
+
+
+def test_records_are_told_once_and_the_high_watermark_that_came_with_them_holds() -> None:
+    session = begun()
+    session.request([(A, at(5)), (B, at(5))], **LIMITS)
+    got = session.answers(answered(99, a=FetchAnswer(high_watermark=6, log_start_offset=0, records=RECORDS)))
+    assert got is not None
+    assert got[A].records == RECORDS
+    session.request([(A, at(6)), (B, at(5))], **LIMITS)
+    assert session.answers(answered(99)) == {A: FetchAnswer(high_watermark=6, log_start_offset=0)}
+
+
+def test_an_error_is_not_repeated_by_silence() -> None:
+    session = begun()
+    session.request([(A, at(5)), (B, at(5))], **LIMITS)
+    session.answers(answered(99, a=FetchAnswer(ErrorCode.not_leader_or_follower)))
+    session.settled(A)
+    session.request([(A, at(5)), (B, at(5))], **LIMITS)
+    assert session.answers(answered(99)) == {}
+    assert not session.is_settled(A)
+
+
+@pytest.mark.parametrize(
+    ("error", "named"),
+    [
+        (ErrorCode.fetch_session_id_not_found, NO_SESSION),
+        (ErrorCode.invalid_fetch_session_epoch, 99),
+        (ErrorCode.fetch_session_topic_id_error, 99),
+    ],
+)
+def test_a_refused_session_begins_with_a_full_fetch_again(error: ErrorCode, named: int) -> None:
+    session = begun()
+    session.request([(A, at(5)), (B, at(5))], **LIMITS)
+    assert session.answers(FetchResponse([], error_code=error)) is None
+    request = session.request([(A, at(5)), (B, at(5))], **LIMITS)
+    assert (request.session_id, request.session_epoch, len(asked(request))) == (named, INITIAL_EPOCH, 2)
+
+
+def test_a_leader_without_room_for_a_session_is_asked_for_everything_each_time() -> None:
+    session = FollowerSession()
+    for _ in range(3):
+        request = session.request([(A, at(5))], **LIMITS)
+        assert (request.session_id, request.session_epoch, asked(request)) == (NO_SESSION, INITIAL_EPOCH, [(0, 5)])
+        session.answers(answered(NO_SESSION, a=FetchAnswer(high_watermark=5, log_start_offset=0)))
+
+
+def test_epochs_wrap_to_1() -> None:
+    session = begun()
+    session.epoch = (1 << 31) - 1
+    session.request([(A, at(5))], **LIMITS)
+    session.answers(answered(99))
+    assert session.epoch == 1
+
+
+# --- between brokers ------------------------------------------------------------------------------------------------
+
+
+class Recorded:
+    """The fetches that reach a broker from followers, as (session epoch, partitions named)."""
+
+    def __init__(self, cluster: Cluster, broker: int) -> None:
+        self.fetches: list[tuple[int, int]] = []
+        sessions = cluster.broker(broker).fetch_sessions
+        begin = sessions.begin
+
+        def record(request: FetchRequest, **how: Any) -> Any:
+            if request.replica_id >= 0:
+                self.fetches.append((request.session_epoch, len(asked(request))))
+            return begin(request, **how)
+
+        sessions.begin = record  # type: ignore[method-assign]
+
+
+@simulated
+async def test_quiet_partitions_are_named_once() -> None:
+    async with Cluster(brokers=2, seed=1) as cluster, cluster.client() as client:
+        await cluster.create_topic("t", assignments=[[0, 1]] * 50)
+        for index in range(50):
+            await client.produce("t", b"x", partition=index)
+        await trio.sleep(5)
+        recorded = Recorded(cluster, 0)
+        await trio.sleep(20)
+        assert len(recorded.fetches) > 30
+        assert all(epoch > 0 for epoch, _ in recorded.fetches)
+        assert sum(named for _, named in recorded.fetches) == 0
+        await client.produce("t", b"y", partition=7)
+        await trio.sleep(5)
+        assert cluster.replica(1, "t", 7).log_end_offset == cluster.replica(1, "t", 7).high_watermark == 2
+
+
+@simulated
+async def test_followers_go_on_when_their_leader_has_lost_their_sessions() -> None:
+    async with Cluster(brokers=3, seed=2, trace=True) as cluster, cluster.client() as client:
+        await cluster.create_topic("t", assignments=[[0, 1, 2]] * 4)
+        for number in range(3):
+            for index in range(4):
+                await client.produce("t", b"x", partition=index)
+            await trio.sleep(2)
+            sessions = cluster.broker(0).fetch_sessions
+            assert len(sessions) > 0
+            sessions._sessions.clear()
+            recorded = Recorded(cluster, 0)
+            await trio.sleep(2)
+            assert INITIAL_EPOCH in [epoch for epoch, _ in recorded.fetches]
+            for index in range(4):
+                assert cluster.isr("t", index) == (0, 1, 2)
+                assert cluster.replica(1, "t", index).high_watermark == number + 1
+
+
+@simulated
+async def test_followers_begin_again_with_a_leader_that_counts_differently_or_has_restarted() -> None:
+    async with Cluster(brokers=2, seed=3) as cluster, cluster.client() as client:
+        await cluster.create_topic("t", assignments=[[0, 1]] * 3)
+        await client.produce("t", b"x", partition=1)
+        await trio.sleep(2)
+        fetcher = cluster.broker(1).fetchers._sessions[0, Lane.QUIET]
+        before = fetcher.id
+        fetcher.epoch += 5
+        await trio.sleep(3)
+        assert fetcher.id not in (before, NO_SESSION)
+        await cluster.crash(0, lose_unsynced=False)
+        await cluster.restart(0)
+        await trio.sleep(10)
+        await client.produce("t", b"y", partition=1)
+        await trio.sleep(2)
+        assert cluster.replica(1, "t", 1).high_watermark == 2
+        assert cluster.isr("t", 1) == (0, 1)
