@@ -64,12 +64,15 @@ class _Place:
 class Sources:
     """What all places say of the settings of one broker and its topics."""
 
-    def __init__(self, image: ClusterImage, config: ServerConfig, broker_id: int) -> None:
+    def __init__(
+        self, image: ClusterImage, config: ServerConfig, broker_id: int, listening: Mapping[str, str] | None = None
+    ) -> None:
+        """`listening` says where the broker listens, in the settings that say so, as far as its file does not."""
         self._image = image
         self._layers: tuple[tuple[ConfigSource, Mapping[str, str]], ...] = (
             (ConfigSource.BROKER, image.broker_configs.get(str(broker_id), {})),
             (ConfigSource.ALL_BROKERS, image.broker_configs.get(ALL_BROKERS, {})),
-            (ConfigSource.STATIC, config.properties),
+            (ConfigSource.STATIC, {**(listening or {}), **config.properties}),
         )
 
     def of_broker(self, setting: Setting) -> Iterator[_Place]:
@@ -115,7 +118,7 @@ def _described(
     entries: list[DescribeConfigsResourceResult] = []
     if error is ErrorCode.none:
         wanted = set(resource.configuration_keys or ())
-        sources = Sources(broker.metadata.image, broker.config, broker.id)
+        sources = Sources(broker.metadata.image, broker.config, broker.id, _listening(broker))
         for setting, places in _listed(sources, kind, name, broker.metadata.image):
             if not wanted or setting.name in wanted:
                 entries.append(_entry(setting, list(places), kind, request))
@@ -126,6 +129,17 @@ def _described(
         resource_name=name,
         configs=tuple(entries),
     )
+
+
+def _listening(broker: Broker) -> dict[str, str]:
+    """Where the broker listens and what clients are told, in the form of the settings that would say so."""
+    told = broker.endpoints
+    bound = {name: address for name, address in broker.bound.items() if name in told}
+    settings = {"listeners": bound, "advertised.listeners": told}
+    return {
+        setting: ",".join(f"{name}://{address}" for name, address in addresses.items())
+        for setting, addresses in settings.items()
+    }
 
 
 def _describe_error(broker: Broker, kind: int, name: str, context: RequestContext) -> tuple[ErrorCode, str]:

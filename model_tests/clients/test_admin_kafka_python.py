@@ -76,6 +76,12 @@ def test_settings_are_reset_to_what_they_were(admin: KafkaAdminClient, fresh_top
     assert eventually(lambda: "5000" not in str(admin.describe_configs([resource])))
 
 
+def test_a_broker_tells_where_it_listens(admin: KafkaAdminClient, bootstrap: str) -> None:
+    described = admin.describe_configs([ConfigResource(ConfigResourceType.BROKER, "0")], config_filter="all")
+    told = described["broker"]["0"]["advertised.listeners"]
+    assert (told["value"], told["config_source"]) == (f"PLAINTEXT://{bootstrap.split(',')[0]}", "STATIC_BROKER_CONFIG")
+
+
 def test_a_topic_has_a_directory_at_every_broker_that_has_a_replica(
     admin: KafkaAdminClient, cluster: Any, bootstrap: str, fresh_topic: FreshTopic
 ) -> None:

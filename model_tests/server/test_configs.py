@@ -98,6 +98,14 @@ async def test_every_setting_of_a_broker_is_described() -> None:
 
 
 @simulated
+async def test_a_broker_tells_where_it_listens_though_nobody_has_set_it() -> None:
+    async with asking() as (cluster, peer):
+        where = f"PLAINTEXT://{cluster.broker(0).address}"
+        for name in ("listeners", "advertised.listeners"):
+            assert places(await entry(peer, BROKER, "0", name))[0] == (name, where, ConfigSource.STATIC)
+
+
+@simulated
 async def test_tools_that_move_partitions_may_set_throttles_and_take_them_away_again() -> None:
     """`kafka-reassign-partitions --throttle` moves nothing where a broker refuses them."""
     async with asking() as (cluster, peer):
