@@ -65,7 +65,7 @@ class Follower(HighWatermark):
         if NO_EPOCH in (diverging.epoch, own_epoch) and answer.log_start_offset >= 0:
             self.start_over(answer.log_start_offset, answer.log_start_epoch)
         else:
-            self.truncate(self.truncation_offset(diverging))
+            self.truncate(self.truncation_offset(diverging), epoch=diverging.epoch)
 
     def start_over(self, log_start_offset: int, log_start_epoch: int) -> None:
         """No records, from the leader's log start on: what is below is gone there, and counts as committed here."""
@@ -85,8 +85,11 @@ class Follower(HighWatermark):
             return min(own_end_offset, diverging.end_offset)
         return own_end_offset
 
-    def truncate(self, offset: int) -> None:
-        """Cut the log at `offset`; a high watermark above it can no longer be vouched for."""
+    def truncate(self, offset: int, *, epoch: int = NO_EPOCH) -> None:
+        """Cut the log at `offset`; a high watermark above it can no longer be vouched for.
+
+        Where that is below the log start, `epoch` is what the last record before it has in both logs.
+        """
         if offset < self.log_end_offset:
-            self.log.truncate_to(offset)
+            self.log.truncate_to(offset, epoch=epoch)
         self.high_watermark = min(self.high_watermark, self.log_end_offset)

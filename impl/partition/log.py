@@ -58,8 +58,8 @@ class ReplicaLog(Protocol):
     def fetch(self, offset: int, max_bytes: int, end_offset: int) -> Records:
         """Whole batches from the one that holds `offset`, below `end_offset`; the first however large it is."""
 
-    def truncate_to(self, offset: int) -> object:
-        """Remove every record at or above `offset`."""
+    def truncate_to(self, offset: int, *, epoch: int = -1) -> object:
+        """Remove every record at or above `offset`; below the log start all of them, `epoch` being the last one's."""
 
     def truncate_fully_and_start_at(self, offset: int, *, epoch: int = -1) -> object:
         """Remove every record; the log starts and ends at `offset`, after a record of this epoch."""

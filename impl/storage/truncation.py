@@ -14,17 +14,17 @@ from impl.storage.segment import Segment
 class Truncation(LogState):
     """A log that can be cut."""
 
-    def truncate_to(self, offset: int) -> int:
+    def truncate_to(self, offset: int, *, epoch: int = UNDEFINED_EPOCH) -> int:
         """Cut every batch that reaches to `offset` or beyond, durably; returns the new log end offset.
 
         That is below `offset` when it lay inside a batch. An offset below the log start empties the log and starts it
-        there.
+        there; `epoch` is then that of the record before, as far as it is known.
         """
         self._check_not_failed()
         if offset >= self.log_end_offset:
             return self.log_end_offset
         if offset < self._log_start_offset:
-            self.truncate_fully_and_start_at(offset)
+            self.truncate_fully_and_start_at(offset, epoch=epoch)
             return offset
         number = self._segment_number(offset)
         offset = self._segments[number].start_of(offset)
@@ -36,7 +36,7 @@ class Truncation(LogState):
         self._log_start_offset = min(self._log_start_offset, self.log_end_offset)
         self._durable_log_start = min(self._durable_log_start, self.log_end_offset)
         self._trim_epochs()
-        self._sync()
+        self._sync_from(self._flushed_end_offset)
         self.observer.truncated(self.log_end_offset)
         return self.log_end_offset
 
@@ -51,16 +51,16 @@ class Truncation(LogState):
         self._log_start_offset = self._durable_log_start = offset
         self._active = Segment(self._disk, self.directory, offset, self.config.index_interval_bytes, now_ms)
         self._segments, self._bases = [self._active], [offset]
-        self._names_version += 1
-        self._epochs_version += self.epochs.clear()
+        self._names_unsynced = True
+        self._epochs_unwritten |= self.epochs.clear()
         if epoch >= 0 and offset:
-            self._epochs_version += self.epochs.assign(epoch, offset - 1)
-        self._sync()
+            self._epochs_unwritten |= self.epochs.assign(epoch, offset - 1)
+        self._sync_from(offset)
         self.observer.started_anew(offset)
 
     def _drop_from(self, number: int) -> None:
         """Remove the segments from there on, from the end backwards, so that a crash half-way leaves no hole."""
         for segment in reversed(self._segments[number:]):
             segment.remove()
-            self._names_version += 1
+            self._names_unsynced = True
         del self._segments[number:], self._bases[number:]

@@ -54,8 +54,8 @@ class DiskLog:
     def append_as_follower(self, batches: Buffer) -> None:
         self._log.append_as_follower(batches)
 
-    def truncate_to(self, offset: int) -> None:
-        self._log.truncate_to(offset)
+    def truncate_to(self, offset: int, *, epoch: int = -1) -> None:
+        self._log.truncate_to(offset, epoch=epoch)
 
     def truncate_fully_and_start_at(self, offset: int, *, epoch: int = -1) -> None:
         self._log.truncate_fully_and_start_at(offset, epoch=epoch)

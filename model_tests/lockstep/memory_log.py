@@ -100,7 +100,7 @@ class MemoryLog:
         chosen = self.records[offset : min(end_offset, offset + count)]
         return b"".join(_RECORD.pack(record.epoch, record.value) for record in chosen)
 
-    def truncate_to(self, offset: int) -> None:
+    def truncate_to(self, offset: int, *, epoch: int = -1) -> None:
         self.records = self.records[:offset]
         self.flushed_end_offset = min(self.flushed_end_offset, offset)
         self.log_start_offset = min(self.log_start_offset, offset)

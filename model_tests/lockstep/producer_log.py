@@ -113,8 +113,8 @@ class ProducerLog(DiskLog):
     def fetch(self, offset: int, max_bytes: int, end_offset: int) -> bytes:
         return self._log.read(offset, max_bytes, end_offset)
 
-    def truncate_to(self, offset: int) -> None:
-        super().truncate_to(offset)
+    def truncate_to(self, offset: int, *, epoch: int = -1) -> None:
+        super().truncate_to(offset, epoch=epoch)
         self.segment_full = False
 
     def truncate_fully_and_start_at(self, offset: int, *, epoch: int = -1) -> None:

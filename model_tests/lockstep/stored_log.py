@@ -57,8 +57,8 @@ class StoredLog(DiskLog):
             parts.append(self._log.read(offset, room, end_offset))
         return b"".join(parts)
 
-    def truncate_to(self, offset: int) -> None:
-        super().truncate_to(offset)
+    def truncate_to(self, offset: int, *, epoch: int = -1) -> None:
+        super().truncate_to(offset, epoch=epoch)
         self._flushed_end_offset = min(self._flushed_end_offset, offset)
         self._ghosts = self._ghosts[:offset]
         self.log_start_checkpoint = min(self.log_start_checkpoint, offset)

@@ -73,6 +73,11 @@ def test_the_cluster_is_in_every_state_as_the_machine_says(machine: type[AnyMach
     assert taken - set(Replication.action_types), "what is the machine's own was tried"
 
 
+def test_a_follower_that_is_cut_below_its_log_start_goes_on_from_there() -> None:
+    """It forgot the epoch of its last record, and started over from the beginning of its leader's log."""
+    assert_holds(walk(Retention, 77, 84), 77)
+
+
 @pytest.mark.deep
 @every_machine
 def test_many_walks_find_no_difference(machine: type[AnyMachine]) -> None:

@@ -140,3 +140,18 @@ def test_a_log_that_starts_anew_knows_the_epoch_that_it_was_told() -> None:
         disk.crash()
         disk.power_on()
         log = opened(disk)[1]
+
+
+def test_a_log_that_is_cut_below_its_start_keeps_the_epoch_that_it_is_told() -> None:
+    """Both logs have that record, as a diverging epoch says, though this one has deleted it."""
+    disk = SimulatedDisk(random.Random(0))
+    _, log = opened(disk)
+    log.truncate_fully_and_start_at(7, epoch=5)
+    append(log, 2)
+    log.truncate_to(6, epoch=4)
+    for _ in range(2):
+        assert (log.log_start_offset, log.log_end_offset) == (6, 6)
+        assert (log.latest_epoch, log.log_start_epoch) == (4, 4)
+        disk.crash()
+        disk.power_on()
+        log = opened(disk)[1]
