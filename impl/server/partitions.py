@@ -323,6 +323,8 @@ class Partitions:
         now_ms = self._clock.now_ms()
         by_delay: dict[int, list[TopicPartition]] = {}
         for partition in departed:
+            if partition.is_offline:  # its directory has failed at this very work: there is nothing left to delete
+                continue
             del self._hosted[partition.key]
             self._flushed.pop(partition.key, None)
             partition.is_removed = True

@@ -153,6 +153,19 @@ async def test_a_replica_that_was_taken_away_comes_back_to_a_directory_that_work
 
 
 @simulated
+async def test_a_directory_that_fails_while_its_replicas_are_deleted_ends_no_broker() -> None:
+    async with cluster_of(1) as cluster:
+        await cluster.create_topic("t", partitions=2)
+        cluster.fail_disk(0, "writes", directory="one")
+        await cluster.delete_topic("t")
+        await cluster.create_topic("u", partitions=2)
+        assert list(cluster.broker(0).partitions.directories.offline) == ["data/one"]
+        assert cluster.is_alive(0)
+        async with cluster.client() as client:
+            assert await client.produce("u", b"a", partition=1) == 0
+
+
+@simulated
 async def test_a_replica_that_comes_back_says_again_in_which_directory_it_is() -> None:
     async with cluster_of(3) as cluster:
         await cluster.create_topic("t", assignments=[[0, 1]])
