@@ -36,7 +36,7 @@ async def produced(cluster: Cluster, topic: str, value: bytes) -> int | None:
 
 @contextmanager
 def nothing_left() -> Iterator[None]:
-    """The block leaves no thread, no descriptor and no temporary directory behind."""
+    """The block leaves no thread, no descriptor and no temporary directory behind, whatever other processes do."""
 
     def belongings() -> tuple[set[str], set[str], set[str]]:
         gc.collect()
@@ -47,13 +47,14 @@ def nothing_left() -> Iterator[None]:
                 descriptors.add(f"{name} {os.readlink(f'/proc/self/fd/{name}')}")
             except FileNotFoundError:  # the descriptor of the listing itself
                 continue
-        files = {name for name in os.listdir(tempfile.gettempdir()) if name.startswith("tidegauge-")}
-        return threads, descriptors, files
+        return threads, descriptors, set(os.listdir(tempfile.gettempdir()))
 
-    before = belongings()
-    yield
-    for left, had in zip(belongings(), before, strict=True):
-        assert left - had == set()
+    with tempfile.TemporaryDirectory() as own, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", own)
+        before = belongings()
+        yield
+        for left, had in zip(belongings(), before, strict=True):
+            assert left - had == set()
 
 
 def test_real_clients_produce_and_read_while_the_leader_crashes() -> None:

@@ -348,7 +348,7 @@ def test_a_job_that_was_killed_is_resumed_without_double_rows(spark: SparkSessio
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     victim = subprocess.Popen([sys.executable, "-c", said, str(file), str(out)], env=environment)
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 600
     while not len(list((out / UNITS).glob("*.json"))) > 3:
         assert victim.poll() is None, "the job ended before it could be killed"
         assert time.monotonic() < deadline
