@@ -36,7 +36,7 @@ class Truncation(LogState):
         self._log_start_offset = min(self._log_start_offset, self.log_end_offset)
         self._durable_log_start = min(self._durable_log_start, self.log_end_offset)
         self._trim_epochs()
-        self._sync_from(self._flushed_end_offset)
+        self._sync()
         self.observer.truncated(self.log_end_offset)
         return self.log_end_offset
 
@@ -51,16 +51,16 @@ class Truncation(LogState):
         self._log_start_offset = self._durable_log_start = offset
         self._active = Segment(self._disk, self.directory, offset, self.config.index_interval_bytes, now_ms)
         self._segments, self._bases = [self._active], [offset]
-        self._names_unsynced = True
-        self._epochs_unwritten |= self.epochs.clear()
+        self._names_version += 1
+        self._epochs_version += self.epochs.clear()
         if epoch >= 0 and offset:
-            self._epochs_unwritten |= self.epochs.assign(epoch, offset - 1)
-        self._sync_from(offset)
+            self._epochs_version += self.epochs.assign(epoch, offset - 1)
+        self._sync()
         self.observer.started_anew(offset)
 
     def _drop_from(self, number: int) -> None:
         """Remove the segments from there on, from the end backwards, so that a crash half-way leaves no hole."""
         for segment in reversed(self._segments[number:]):
             segment.remove()
-            self._names_unsynced = True
+            self._names_version += 1
         del self._segments[number:], self._bases[number:]
