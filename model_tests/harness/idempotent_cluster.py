@@ -37,7 +37,7 @@ from impl.ports.simulated_network import Frame
 from impl.server.broker import Broker
 from impl.server.partitions import Partition
 from impl.storage.log import Log
-from impl.storage.producer_snapshot import ProducerSnapshots
+from impl.storage.producer_snapshot import ProducerSnapshots, snapshot_name
 from impl.wire.apis import ApiKey
 from impl.wire.primitives import NO_WAIT
 from model_tests.harness.cluster_changes import ask_at
@@ -213,6 +213,14 @@ class IdempotentCluster(ProducerClients):
         found = (one.base_offset for one in reversed(log) if one.batch == delivery.request.batch)
         delivery.base_offset = next(found, spec.NONE)
 
+    def sync_snapshots(self, number: int) -> None:
+        """A crash may tear a snapshot that is not synced yet; the specification's keeps all of them."""
+        disk, directory = self.broker(number).disk, self.hosted(number).log.directory
+        for offset in snapshot_files(disk, directory):
+            file = disk.open(f"{directory}/{snapshot_name(offset)}")
+            file.sync()
+            file.close()
+
     def fill(self, number: int, size: int) -> None:
         """Leave a full segment one byte too little room for the next batch, which begins another."""
         if number in self.segment_full:
@@ -343,6 +351,7 @@ async def crash(binding: IdempotentCluster, action: partition.Crash, before: spe
     dead, cluster = action.broker, binding.cluster
     binding.disconnect(dead)
     forgot = binding.hosted(dead).log.producers.forgot
+    binding.sync_snapshots(dead)
     await cluster.crash(dead, keep={(TOPIC, PARTITION): kept_end(action, before)})
     cluster.lapse_session(dead)
     await binding.settle(but=dead)
