@@ -16,11 +16,10 @@ is cancelled: a crash is the host's doing (it cuts disk and network, then cancel
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import attrs
@@ -40,6 +39,7 @@ from impl.server.context import Handler, RequestContext
 from impl.server.controller_link import ControllerLink
 from impl.server.directory_failures import DirectoryFailures
 from impl.server.directory_moves import DirectoryMoves
+from impl.server.failed_requests import FailedRequests
 from impl.server.fetch_sessions import LARGEST_SESSION_ID, FetchSessions
 from impl.server.handlers import HANDLERS
 from impl.server.idle_connections import IdleConnections
@@ -58,13 +58,9 @@ from impl.server.security.listeners import plan_listeners
 from impl.server.trace import Tracer
 from impl.storage.log_directories import LogDirectories
 from impl.wire.apis import BROKER_APIS, ApiKey
-from impl.wire.codecs import api_name
 
 if TYPE_CHECKING:
     from impl.server.interference import Interference, ServerInterference
-
-
-LOGGER: Final = logging.getLogger(__name__)
 
 
 @attrs.frozen
@@ -112,6 +108,7 @@ class Broker:
         self.clock = node.clock
         self.disk = node.disk
         self.tracer = node.tracer
+        self.failed_requests = FailedRequests(f"broker {node.id}", node.tracer)
         self.cluster_id = node.cluster_id
         self.rack = node.rack
         self.timers = node.timers
@@ -167,8 +164,6 @@ class Broker:
         """The first is for other brokers."""
         self.closed_connections: list[str] = []
         """Why connections were closed that broke the rules or were lost; the latest ones."""
-        self.failed_requests: list[str] = []
-        """Requests that failed in a way that nobody foresaw, each with its error; the latest ones."""
 
     def _service(self, node: Node) -> Service:
         """What the listeners have in common."""
@@ -182,7 +177,7 @@ class Broker:
             self.clock,
             self.config.socket_request_max_bytes,
             interference=self._interference(node.interference),
-            on_failure=self._note_failure,
+            on_failure=self.failed_requests.note,
             turns=trio.Semaphore(self.config.queued_max_requests),
             idle=self.idle_connections,
         )
@@ -278,12 +273,6 @@ class Broker:
         if not names_its_software(request, context.api_version):
             return invalid_request()
         return api_versions_response(self._versions, self.metadata.image.offset, context.api_version)
-
-    def _note_failure(self, context: RequestContext, error: Exception) -> None:
-        """A handler failed in a way that nobody foresaw: its client gets UNKNOWN_SERVER_ERROR, and we the trace."""
-        name = api_name(context.api_key)
-        self.failed_requests = [*self.failed_requests[-99:], f"{name}: {error!r}"]
-        LOGGER.error("broker %s failed at %s of version %s", self.id, name, context.api_version, exc_info=error)
 
     def halt(self, reason: str) -> None:
         """Stop serving at once, as after a crash: there is nothing that this broker could still do."""

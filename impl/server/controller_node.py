@@ -25,6 +25,7 @@ from impl.server.connection import Connection, Service
 from impl.server.context import Handler, RequestContext
 from impl.server.controller_requests import CONTROLLER_HANDLERS
 from impl.server.elections import rebalance_leaders
+from impl.server.failed_requests import FailedRequests
 from impl.server.metadata_log import StoredMetadataLog
 from impl.server.observers import ObserverState
 from impl.server.purgatory import Purgatory
@@ -50,6 +51,7 @@ class ControllerNode:
         self.clock = node.clock
         self.disk = node.disk
         self.tracer = node.tracer
+        self.failed_requests = FailedRequests("the controller", node.tracer)
         self.address = node.listen
         self.actions = ControllerActions(self)
         self.halted: str | None = None
@@ -88,6 +90,7 @@ class ControllerNode:
             self.clock,
             self.config.socket_request_max_bytes,
             interference=None if node.interference is None else node.interference.at("controller", lambda _: None),
+            on_failure=self.failed_requests.note,
         )
 
     def _install_users(self) -> None:
@@ -134,14 +137,20 @@ class ControllerNode:
         """Around each call of the core that may decide something: afterwards brokers that wait are told.
 
         Yields a function that says, once the core was called, which partitions it has changed. A decision that its log
-        does not take ends the controller, whose image is ahead of the log then: the next one never knew of it.
+        does not take ends the controller, whose image is ahead of the log then: the next one never knew of it. So does
+        one that fails once the log has taken some of it; one that fails before has changed nothing.
         """
         if self.halted is not None:
             raise OSError(self.halted)
+        end_offset = self.log.end_offset
         try:
             yield self._changed
         except OSError as error:
             self.halt(f"the metadata log cannot be written: {error}")
+            raise
+        except Exception as error:
+            if self.log.end_offset != end_offset:
+                self.halt(f"a decision failed halfway: {error!r}")
             raise
         if self.controller.take_effects():
             self.waiting.wake(METADATA_DIRECTORY)

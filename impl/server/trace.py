@@ -30,6 +30,7 @@ node's replica right after it, so that a run can be held against the specificati
 | ControllerFailover | controller | controller_epoch, metadata_offset, changed |
 | Crash, Stop | broker | kept: what its disk has, ((topic, partition, log end), …); starts: likewise, log starts |
 | Restart, Pause, Resume | broker | |
+| RequestFailed | both | api, error: a handler failed in a way that nobody foresaw |
 
 `fetch` is (replica id, broker epoch, leader epoch, fetch offset, last fetched epoch, log start); `request` is (broker
 id, broker epoch, leader epoch, partition epoch, ((member, broker epoch), …)). `changed` is what the controller's

@@ -478,6 +478,12 @@ def of_broker(action: Callable[[int], ReplicationAction]) -> Callable[[Event, Fo
     return translate
 
 
+def request_failed(event: Event, follower: Follower) -> Iterator[Choice]:
+    raise Untranslatable(
+        f"a request failed in a way that nobody foresaw: {event.fields['api']}: {event.fields['error']}"
+    )
+
+
 def nothing(event: Event, follower: Follower) -> Iterator[Choice]:
     yield []
 
@@ -529,6 +535,7 @@ TRANSLATIONS: dict[str, Callable[[Event, Follower], Iterator[Choice]]] = {
     "Flush": of_broker(faults.Flush),
     "CheckpointHighWatermark": of_broker(faults.CheckpointHighWatermark),
     "Crash": crash,
+    "RequestFailed": request_failed,
     "Restart": restart,
     "Pause": pause,
     "Resume": resume,

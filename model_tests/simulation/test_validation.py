@@ -388,3 +388,14 @@ def test_what_survives_ends_where_the_new_leaders_log_parts(
     new: tuple[Record, ...], committed: tuple[Record, ...], zombie: tuple[Record, ...] | None, kept: int
 ) -> None:
     assert elected(new, committed, zombie) == kept
+
+
+@pytest.mark.parametrize("node", [0, 3000])
+def test_a_request_that_failed_in_a_way_that_nobody_foresaw_is_a_finding(node: int) -> None:
+    """Clients try again and see nothing of it, so that the trace has to tell."""
+    place = nth("Append", 3)
+    failed = TraceEvent(real()[place].time, node, "RequestFailed", {"api": "PRODUCE", "error": "KeyError(0)"})
+    done = validate((*real()[:place], failed, *real()[place:]), *partitions(real())[0], settings())
+    assert done.mismatch is not None
+    assert done.mismatch.position == place
+    assert done.mismatch.reason == "a request failed in a way that nobody foresaw: PRODUCE: KeyError(0)"

@@ -1,0 +1,68 @@
+"""A handler that fails in a way that nobody foresaw: its request is told so, and nothing else is harmed."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kio.schema.errors import ErrorCode as E
+
+from impl.controller.controller import Controller
+from impl.ports.clock import SystemClock
+from impl.server.failed_requests import MOST, FailedRequests
+from impl.server.trace import Tracer
+from impl.wire.apis import ApiKey
+from model_tests.server.asking import asking
+from model_tests.server.test_topics import create, new
+from model_tests.simulated import simulated
+
+FAILED = "CREATE_TOPICS: KeyError('nobody foresaw this')"
+
+
+async def created(peer: Any, name: str) -> E:
+    (answer,) = (await peer.ask(create(new(name, 1)))).topics
+    error: E = answer.error_code
+    return error
+
+
+@simulated
+async def test_a_controller_whose_handler_fails_lives_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise KeyError("nobody foresaw this")
+
+    async with asking(1) as (cluster, peer):
+        with monkeypatch.context() as patched:
+            patched.setattr(Controller, "create_topic", fail)
+            assert await created(peer, "a") is E.unknown_server_error
+        assert cluster.controller.failed_requests.last == [FAILED]
+        assert [event.fields["api"] for event in cluster.trace if event.name == "RequestFailed"] == ["CREATE_TOPICS"]
+        assert await created(peer, "a") is E.none
+
+
+@simulated
+async def test_a_controller_that_fails_halfway_through_a_decision_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it holds and what its log says may differ now: the next one goes by the log."""
+    create_topic = Controller.create_topic
+
+    def fail_late(*arguments: Any, **named: Any) -> None:
+        create_topic(*arguments, **named)
+        raise KeyError("nobody foresaw this")
+
+    async with asking(1) as (cluster, peer):
+        with monkeypatch.context() as patched:
+            patched.setattr(Controller, "create_topic", fail_late)
+            assert await created(peer, "a") in (E.unknown_server_error, E.request_timed_out)
+        assert cluster.controller.halted == "a decision failed halfway: KeyError('nobody foresaw this')"
+        await cluster.restart_controller()
+        assert "a" in cluster.controller.controller.image.topics
+        assert await created(peer, "b") is E.none
+
+
+def test_the_last_hundred_are_kept(caplog: pytest.LogCaptureFixture) -> None:
+    context: Any = SimpleNamespace(api_key=ApiKey.CREATE_TOPICS, api_version=7)
+    failed = FailedRequests("broker 0", Tracer(None, 0, SystemClock()))
+    for number in range(MOST + 1):
+        failed.note(context, KeyError(number))
+    assert (len(failed.last), failed.last[-1]) == (MOST, f"CREATE_TOPICS: KeyError({MOST})")
+    assert "broker 0 failed at CREATE_TOPICS of version 7" in caplog.text
