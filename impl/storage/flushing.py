@@ -42,7 +42,8 @@ class PendingFlush:
     """Directories whose names have to be synced."""
     versions: tuple[int, int]
     """Of the names and of the leader epochs that are on stable storage afterwards."""
-    lock: threading.Lock
+    flushes: Flushes
+    """Those of the same log."""
     is_void: bool = False
     """Whether the recovery point is no longer this flush's to move."""
     error: OSError | None = None
@@ -50,7 +51,7 @@ class PendingFlush:
 
     def work(self) -> None:
         """Do what takes long, unless it is done. Whether it failed is for `LogState.finish_flush` to say."""
-        with self.lock:
+        with self.flushes.lock:
             if not self._is_done:
                 self._is_done = True
                 try:
@@ -60,9 +61,10 @@ class PendingFlush:
 
     def drop(self) -> None:
         """Leave it; wait for it if it is being done."""
-        with self.lock:
+        with self.flushes.lock:
+            self.is_void = True
             if not self._is_done:
-                self._is_done = self.is_void = True
+                self._is_done = True
                 _drop(self.syncs)
 
     def _sync(self) -> None:
@@ -72,11 +74,14 @@ class PendingFlush:
             except OSError:
                 _drop(self.syncs[number + 1 :])
                 raise
-        if self.epochs is not None:
+        _, version = self.versions
+        writes_epochs = self.epochs is not None and version > self.flushes.epochs_written
+        if self.epochs is not None and writes_epochs:
             name = checkpoints.LEADER_EPOCH_CHECKPOINT
             checkpoints.write_atomically(self.disk, self.directory, name, self.epochs)
+            self.flushes.epochs_written = version
         for directory in self.names:
-            if self.epochs is None or directory != self.directory:
+            if not writes_epochs or directory != self.directory:
                 self.disk.sync_directory(directory)
 
 
@@ -91,6 +96,8 @@ class Flushes:
 
     lock: threading.Lock = attrs.field(factory=threading.Lock)
     pending: list[PendingFlush] = attrs.field(factory=list)
+    epochs_written: int = 0
+    """The version of the leader epochs that was written last: an older one that comes late is not written over it."""
 
     def finish(self, flush: PendingFlush) -> OSError | None:
         """It is over, and so is the work of those that began before it; what the disk said if it failed."""

@@ -257,7 +257,7 @@ class LogState:
             epochs=epochs,
             names=[*names, self.directory.rpartition("/")[0] or "."] if self._is_new else names,
             versions=(self._names_version, self._epochs_version),
-            lock=self._flushes.lock,
+            flushes=self._flushes,
         )
         self._flushes.pending.append(flush)
         return flush
@@ -274,6 +274,8 @@ class LogState:
 
     def finish_flush(self, flush: PendingFlush) -> bool:
         """Move the recovery point after the flush's work; False when the flush was void. Raises OSError."""
+        if flush.flushes is not self._flushes:
+            return False  # it was of the log whose place this one has taken
         self._raise(self._flushes.finish(flush))
         if flush.is_void:
             return False

@@ -116,8 +116,8 @@ class ProducerSnapshots(LogObserver):
         self._log = log
         self._offsets: list[int] = []
         """Of the snapshots on disk, ascending."""
-        self._unsynced: set[int] = set()
-        """Of those that a crash may tear, though a producer is in them."""
+        self._unsynced: dict[int, bool] = {}
+        """Of those that a crash may tear, though a producer is in them -> whether a flush has begun that syncs it."""
 
     @property
     def offsets(self) -> Sequence[int]:
@@ -172,16 +172,18 @@ class ProducerSnapshots(LogObserver):
 
     def unsynced(self) -> list[PendingSync]:
         syncs = []
-        for offset in sorted(self._unsynced.intersection(self._offsets)):
+        for offset in sorted(self._unsynced.keys() & set(self._offsets)):
             file = self._disk.open_apart(self._path(offset))
             try:
                 syncs.append(file.begin_sync())
             finally:
                 file.close()
+            self._unsynced[offset] = True
         return syncs
 
     def flushed(self, offset: int) -> None:
-        self._unsynced = {found for found in self._unsynced if found > offset}
+        # One that was written since the flush began, where the log ended then, is not among what it has synced.
+        self._unsynced = {found: begun for found, begun in self._unsynced.items() if found > offset or not begun}
 
     # --- memory ------------------------------------------------------------------------------------------------
 
@@ -249,7 +251,7 @@ class ProducerSnapshots(LogObserver):
         finally:
             file.close()
         if entries:
-            self._unsynced.add(offset)
+            self._unsynced[offset] = False
         if offset not in self._offsets:
             self._offsets = sorted((*self._offsets, offset))
 

@@ -15,7 +15,7 @@ from impl.storage.errors import FailedLogError
 from impl.storage.flushing import PendingFlush
 from impl.storage.log import Log
 from impl.storage.log_directory import LogDirectory
-from impl.wire.records_payload import Record, build_batch
+from impl.wire.records_payload import ProducerIdentity, Record, build_batch
 from model_tests.storage.test_log_directory import TOPIC_ID, opened
 
 DIRECTORY = "logs/tide-0"
@@ -88,6 +88,49 @@ def test_an_older_flush_does_not_bring_old_leader_epochs_back() -> None:
     text = checkpoints.read_text(disk, DIRECTORY, checkpoints.LEADER_EPOCH_CHECKPOINT)
     assert text is not None
     assert checkpoints.decode_leader_epochs(text) == [(3, 0), (4, 1)]
+
+
+def test_a_flush_that_is_overtaken_does_not_bring_old_leader_epochs_back() -> None:
+    disk, log = new_log()
+    append(log, 4, epoch=3)
+    slow = log.begin_flush()
+    append(log, 8, epoch=4)
+    quick = log.begin_flush(closed_only=True)
+    quick.work()
+    assert log.finish_flush(quick)
+    found = after_crash(disk, log)
+    assert (slow.is_void, log.is_being_flushed) == (False, True)
+    assert [found.epochs.epoch_for_offset(offset) for offset in (3, 4)] == [3, 4]
+
+
+def test_a_snapshot_that_is_written_while_a_flush_is_under_way_is_synced_by_the_next() -> None:
+    disk, log = new_log(LogConfig())
+    log.append_as_leader(build_batch([Record(0, 7, None, b"x")], producer=ProducerIdentity(9, 0, 0)), 0, 0)
+    flush = log.begin_flush()
+    log.roll(0)
+    flush.work()
+    log.finish_flush(flush)
+    path = f"{DIRECTORY}/{1:020d}.snapshot"
+    assert disk.unsynced(path) > 0
+    append(log)
+    log.flush()
+    assert disk.unsynced(path) == 0
+
+
+def test_a_flush_of_a_log_that_has_been_replaced_says_nothing_of_its_successor() -> None:
+    disk, log = new_log()
+    append(log, 8)
+    flush = log.begin_flush()
+    flush.work()
+    log.abandon()
+    successor = Log.open(disk, "logs/tide-1", ROLLING, 0)
+    append(successor, 8)
+    assert not successor.finish_flush(flush)
+    assert (flush.is_void, successor.flushed_end_offset) == (True, 0)
+    successor.flush()
+    disk.crash(tails=Fate.LOST, names=Fate.LOST)
+    disk.power_on()
+    assert Log.open(disk, "logs/tide-1", ROLLING, 0, recovery_point=8).log_end_offset == 8
 
 
 def test_whoever_flushes_at_once_does_what_was_to_be_done_later() -> None:
