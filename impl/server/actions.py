@@ -95,10 +95,20 @@ class BrokerActions:
             return
         with trio.move_on_after(broker.config.metadata_fetch_wait_max_ms / 1000):
             try:
-                _, end_offset = await broker.controller.metadata_since(broker.metadata.image.offset, 0)
+                end_offset = await broker.controller.metadata_end(broker.metadata.image.offset)
             except (UnreachableError, NoAnswerError):
                 return
             await broker.metadata.until_in_force(end_offset)
+
+    async def learn(self) -> None:
+        """Have the newest metadata in force, as `catch_up` does; without timers by reading it here and now."""
+        if self._broker.timers:
+            await self.catch_up()  # its own reading would begin when the one that the controller holds is over
+            return
+        try:
+            await self.apply_metadata()
+        except (UnreachableError, NoAnswerError):
+            return
 
     # --- replication -----------------------------------------------------------------------------------------------
 

@@ -230,7 +230,7 @@ async def _forward_allowed(broker: Broker, request: Any, context: RequestContext
             (refused[at],) = error_answer(one, error, message).responses
     allowed = tuple(resource for at, resource in enumerate(request.resources) if at not in refused)
     part = dataclasses.replace(request, resources=allowed)
-    answer = await forward(broker, part) if allowed else error_answer(part, ErrorCode.none)
+    answer = await forward(broker, part, context) if allowed else error_answer(part, ErrorCode.none)
     altered = iter(answer.responses)
     responses = tuple(refused[at] if at in refused else next(altered) for at in range(len(request.resources)))
     return dataclasses.replace(answer, responses=responses)

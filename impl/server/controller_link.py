@@ -18,7 +18,7 @@ from kio.schema.broker_registration.v4.request import BrokerRegistrationRequest,
 from kio.schema.errors import ErrorCode
 
 from impl.controller.records import MetadataRecord, decode
-from impl.partition.messages import AlterPartitionRequest, AlterPartitionResponse, FollowerFetch
+from impl.partition.messages import AlterPartitionRequest, AlterPartitionResponse, FetchAnswer, FollowerFetch
 from impl.ports.network import Address
 from impl.server.fetch_messages import answered_partitions, follower_request
 from impl.server.isr_proposals import core_response_of, wire_request_of
@@ -117,6 +117,23 @@ class ControllerLink:
 
         Raises UnreachableError or NoAnswerError.
         """
+        answer = await self._fetch_metadata(self._metadata, offset, max_wait_ms, METADATA_MAX_BYTES)
+        records = [
+            decode(record.value or b"")
+            for record in decode_batches(in_memory(answer.records))
+            if record.offset >= offset
+        ]
+        return records, answer.high_watermark
+
+    async def metadata_end(self, offset: int) -> int:
+        """Where the metadata log ends now, asked by a broker that has it up to `offset`.
+
+        Not by the metadata fetches' connection: the one that the controller holds there would be answered first.
+        Raises UnreachableError or NoAnswerError.
+        """
+        return (await self._fetch_metadata(self._requests, offset, 0, 1)).high_watermark
+
+    async def _fetch_metadata(self, channel: Channel, offset: int, max_wait_ms: int, max_bytes: int) -> FetchAnswer:
         fetch = FollowerFetch(
             replica_id=self._broker.id,
             broker_epoch=self._broker.broker_epoch,
@@ -128,17 +145,10 @@ class ControllerLink:
             [(METADATA_TOPIC_ID, 0, fetch)],
             max_wait_ms=max_wait_ms,
             min_bytes=1,
-            max_bytes=METADATA_MAX_BYTES,
-            partition_max_bytes=METADATA_MAX_BYTES,
+            max_bytes=max_bytes,
+            partition_max_bytes=max_bytes,
         )
-        answers = answered_partitions(await self._metadata.request(request))
-        answer = answers[METADATA_TOPIC_ID, 0]
-        records = [
-            decode(record.value or b"")
-            for record in decode_batches(in_memory(answer.records))
-            if record.offset >= offset
-        ]
-        return records, answer.high_watermark
+        return answered_partitions(await channel.request(request))[METADATA_TOPIC_ID, 0]
 
     async def alter_partition(self, partition: Partition, request: AlterPartitionRequest) -> AlterPartitionResponse:
         """Ask for a new ISR. Raises UnreachableError or NoAnswerError."""

@@ -10,6 +10,7 @@ is answered as Kafka answers it: every item that it names, with the error.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kio.schema.errors import ErrorCode
@@ -39,7 +40,7 @@ def forwarding(check: Check | None = None) -> BrokerHandler:
         error = ErrorCode.none if check is None else check(request, context)
         if error is not ErrorCode.none:
             return error_answer(request, error)
-        return await forward(broker, request)
+        return await forward(broker, request, context)
 
     return handle
 
@@ -54,12 +55,16 @@ def on_cluster(operation: Operation) -> Check:
     return check
 
 
-async def forward(broker: Broker, request: Any) -> Any:
+async def forward(broker: Broker, request: Any, context: RequestContext) -> Any:
     """The controller's answer to a canonical request, once this broker has learned what came of it.
 
     An answer of errors when it cannot be had: NOT_CONTROLLER when the controller was not reached, REQUEST_TIMED_OUT
-    when nobody knows whether it has acted.
+    when nobody knows whether it has acted. Meanwhile others are served: a controller that is away is not their fault.
     """
+    return await context.while_connected(partial(_ask_controller, broker, request), watched=False)
+
+
+async def _ask_controller(broker: Broker, request: Any) -> Any:
     try:
         answer = await broker.controller.forward(request)
     except UnreachableError as error:

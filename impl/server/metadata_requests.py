@@ -24,7 +24,6 @@ from impl.partition.registration import NO_LEADER, PartitionRegistration
 from impl.server.authorization import Operation, ResourceType
 from impl.server.error_answers import error_answer
 from impl.server.forwarding import forward
-from impl.wire.channel import NoAnswerError, UnreachableError
 from impl.wire.primitives import NO_WAIT, BrokerId, TopicName, i16, i32, millis, topic_uuid
 from impl.wire.unions import UNASKED, AnyMetadataRequest, AnyMetadataResponse
 
@@ -247,9 +246,6 @@ async def _create_missing(broker: Broker, asked: Sequence[MetadataRequestTopic],
         for name in missing
     )
     timeout = millis(broker.config.controller_quorum_request_timeout_ms)
-    answer = await forward(broker, CreateTopicsRequest(topics=topics, timeout=timeout))
+    answer = await forward(broker, CreateTopicsRequest(topics=topics, timeout=timeout), context)
     if any(topic.error_code is ErrorCode.none for topic in answer.topics):
-        try:
-            await broker.actions.apply_metadata()
-        except (UnreachableError, NoAnswerError):
-            return
+        await context.while_connected(broker.actions.learn, watched=False)

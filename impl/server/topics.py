@@ -21,7 +21,6 @@ from impl.controller.topics import METADATA_TOPIC
 from impl.server.authorization import Operation, ResourceType
 from impl.server.error_answers import error_answer
 from impl.server.forwarding import forward
-from impl.wire.channel import NoAnswerError, UnreachableError
 from impl.wire.primitives import NO_WAIT, TopicName, i16, i32
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ async def handle_create_topics(
     refusals, allowed = _sorted_out(asked, refusal)
     results = {topic.name: _not_created(topic.name, *why) for topic, why in refusals}
     if allowed:
-        answer = await forward(broker, dataclasses.replace(request, topics=tuple(allowed)))
+        answer = await forward(broker, dataclasses.replace(request, topics=tuple(allowed)), context)
         results |= {result.name: _as_visible(result, context) for result in answer.topics}
     return CreateTopicsResponse(throttle_time=NO_WAIT, topics=tuple(results[topic.name] for topic in asked))
 
@@ -110,7 +109,7 @@ async def handle_delete_topics(
         error = ErrorCode.topic_deletion_disabled if known else ErrorCode.invalid_request
         disabled: DeleteTopicsResponse = error_answer(request, error, "delete.topic.enable is false")
         return disabled
-    await _learn_ids(broker, request)
+    await _learn_ids(broker, request, context)
     counts = Counter(map(_identity, request.topics))
     delete_all = context.allowed(Operation.DELETE, ResourceType.CLUSTER)
     by_id = {_name_of(broker, topic) for topic in request.topics if topic.name is None}
@@ -139,7 +138,7 @@ async def handle_delete_topics(
     results = {_identity(topic): _not_deleted(broker, topic, *why) for topic, why in refusals}
     allowed = [topic for topic in allowed if _name_of(broker, topic) not in both_ways]
     if allowed:
-        answer = await forward(broker, dataclasses.replace(request, topics=tuple(allowed)))
+        answer = await forward(broker, dataclasses.replace(request, topics=tuple(allowed)), context)
         results |= {_identity(topic): result for topic, result in zip(allowed, answer.responses, strict=True)}
     responses = tuple(
         _hidden(results[_identity(topic)], topic, context) for topic in asked if _identity(topic) in results
@@ -167,14 +166,11 @@ def _not_deleted(broker: Broker, topic: DeleteTopicState, error: ErrorCode, mess
     )
 
 
-async def _learn_ids(broker: Broker, request: DeleteTopicsRequest) -> None:
+async def _learn_ids(broker: Broker, request: DeleteTopicsRequest, context: RequestContext) -> None:
     """Read the newest metadata if there is an id that this broker does not know: the topic may be that new."""
     if all(topic.topic_id is None or broker.metadata.topic_name(str(topic.topic_id)) for topic in request.topics):
         return
-    try:
-        await broker.actions.apply_metadata()
-    except (UnreachableError, NoAnswerError):
-        return
+    await context.while_connected(broker.actions.learn, watched=False)
 
 
 def _hidden(result: DeletableTopicResult, asked: DeleteTopicState, context: RequestContext) -> DeletableTopicResult:
@@ -205,6 +201,6 @@ async def handle_create_partitions(
         for topic, (error, message) in refusals
     }
     if allowed:
-        answer = await forward(broker, dataclasses.replace(request, topics=tuple(allowed)))
+        answer = await forward(broker, dataclasses.replace(request, topics=tuple(allowed)), context)
         results |= {result.name: result for result in answer.results}
     return CreatePartitionsResponse(throttle_time=NO_WAIT, results=tuple(results[topic.name] for topic in asked))

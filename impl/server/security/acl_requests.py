@@ -84,7 +84,7 @@ async def handle_alter_acls(
         return error_answer(request, ErrorCode.cluster_authorization_failed)
     if not broker.config.authorizer_class_name:
         return error_answer(request, ErrorCode.security_disabled, NO_AUTHORIZER)
-    return await forward(broker, request)
+    return await forward(broker, request, context)
 
 
 # --- at the controller ---------------------------------------------------------------------------------------------
