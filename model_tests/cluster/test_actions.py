@@ -171,7 +171,7 @@ async def test_metadata_reach_a_broker_when_it_pulls(cluster: Cluster) -> None:
 async def test_who_gives_up_reading_metadata_leaves_no_partition_without_a_host(cluster: Cluster) -> None:
     """A client that has a topic made and goes away cancels what its broker does for it."""
     async with cluster.client() as client:
-        await client.create_topic("many", partitions=40, replication_factor=2)
+        await client.create_topic("many", partitions=100, replication_factor=2)
     broker = cluster.broker(0)
     hosted = len(broker.partitions)
     async with trio.open_nursery() as nursery:
@@ -179,9 +179,9 @@ async def test_who_gives_up_reading_metadata_leaves_no_partition_without_a_host(
         while len(broker.partitions) == hosted:
             await trio.lowlevel.checkpoint()
         nursery.cancel_scope.cancel()
-    assert len(broker.partitions) < hosted + 40
+    assert len(broker.partitions) < hosted + 100
     await broker.trigger.apply_metadata()
-    assert len(broker.partitions) == hosted + 40
+    assert len(broker.partitions) == hosted + 100
 
 
 @driven

@@ -289,9 +289,17 @@ def test_a_handle_that_is_lost_ends_its_cluster() -> None:
         gc.collect()
 
 
+INTERRUPTIBLE = "signal.signal(signal.SIGINT, signal.default_int_handler)"
+"""A job in the background inherits that SIGINT is ignored."""
+
+
 @pytest.mark.parametrize("ending", ["", "raise KeyboardInterrupt", "signal.raise_signal(signal.SIGINT)"])
 def test_a_program_that_forgets_to_stop_it_ends_and_leaves_no_files(ending: str, tmp_path: Path) -> None:
-    program = f"import signal, tidegauge\ncluster = tidegauge.running_cluster().start()\nprint('up')\n{ending}\n"
+    program = (
+        "import signal, tidegauge\n"
+        f"{INTERRUPTIBLE}\n"
+        f"cluster = tidegauge.running_cluster().start()\nprint('up')\n{ending}\n"
+    )
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     ended = subprocess.run(
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60, check=False
@@ -304,6 +312,7 @@ def test_a_program_that_forgets_to_stop_it_ends_and_leaves_no_files(ending: str,
 def test_an_interrupted_call_is_cancelled_and_the_cluster_ends_cleanly(tmp_path: Path) -> None:
     program = (
         "import signal, threading, tidegauge, trio\n"
+        f"{INTERRUPTIBLE}\n"
         "ended = threading.Event()\n"
         "async def wait(cluster):\n"
         "    try:\n"

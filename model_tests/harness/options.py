@@ -133,7 +133,7 @@ class Options:
 
 
 def draw(seed: int, *, bug: str | None = None, duration: float | None = None) -> Options:
-    """The options of a seed."""
+    """The options of a seed. With a bug, which is one of replication, nobody administers the cluster meanwhile."""
     rng = Random(f"options/{seed}")  # a string is hashed the same way in every process
     weights = {fault: rng.choice(OFTEN) for fault in Fault if fault not in (*DISK_FAULTS, *CHANGES)}
     shape = Random(f"options/{seed}/shape")
@@ -145,7 +145,7 @@ def draw(seed: int, *, bug: str | None = None, duration: float | None = None) ->
     unclean = rng.random() < 0.3
     if not unclean:
         weights[Fault.UNCLEAN] = 0
-    return Options(
+    options = Options(
         seed=seed,
         brokers=shape.choice((3, 3, 4)),
         replication_factor=shape.choice((2, 3, 3)),
@@ -169,4 +169,19 @@ def draw(seed: int, *, bug: str | None = None, duration: float | None = None) ->
         faults={fault: weight for fault, weight in weights.items() if weight},
         fault_interval=rng.choice((0.3, 0.6, 1.2)),
         bug=bug,
+    )
+    return options if bug is None else plain(options)
+
+
+def plain(options: Options) -> Options:
+    """The same on three brokers with every replica on one disk each, and without changes: replication gets the room."""
+    faults = {fault: weight for fault, weight in options.faults.items() if fault not in (*DISK_FAULTS, *CHANGES)}
+    return attrs.evolve(
+        options,
+        brokers=3,
+        replication_factor=3,
+        log_directories=1,
+        retention_bytes=None,
+        changes_unclean=False,
+        faults=faults,
     )

@@ -155,17 +155,27 @@ async def _run(options: Options) -> _Ran:
     recorder = Recorder(options.seed)
     injector = Injector(cluster, options)
     problems: list[str] = []
-    async with cluster:
-        await cluster.create_topic(
-            TOPIC,
-            options.partitions,
-            options.replication_factor,
-            config=options.topic_config(),
-        )
-        await _safety(cluster, options, recorder, injector)
-        await injector.heal()
-        problems += await _liveness(cluster, options, recorder)
+    try:
+        async with cluster:
+            await cluster.create_topic(
+                TOPIC,
+                options.partitions,
+                options.replication_factor,
+                config=options.topic_config(),
+            )
+            await _safety(cluster, options, recorder, injector)
+            await injector.heal()
+            problems += await _liveness(cluster, options, recorder)
+    except Exception as error:
+        problems.append(f"the run ended by {first_of(error)!r}")
     return _Ran(trace, recorder, dict(injector.injected), tuple(problems))
+
+
+def first_of(error: BaseException) -> BaseException:
+    """The first error of a group of groups."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 async def _safety(cluster: Cluster, options: Options, recorder: Recorder, injector: Injector) -> None:

@@ -42,7 +42,8 @@ def explore(
         replication, kip320 (the published model), or one of the models that verify explores: isr, elections, shrink,
         preferred, lapse, crash, crash-and-shrink, unclean, unclean-by-hand, network, controller, delayed-metadata,
         acks, reassignment, reassignment-crash, reassignment-back, controlled-shutdown, retention, retention-shrink,
-        retention-crash, retention-unclean, idempotence and what begins with idempotence-.
+        retention-crash, retention-unclean, directories, settings, settings-unclean, moving-and-deleting,
+        moving-and-failing, idempotence and what begins with idempotence-.
     constants
         Constants and bounds as NAME=VALUE, for example brokers=2 max_records=2 crashes=1.
     bug
