@@ -148,7 +148,7 @@ class DirectoryMoves:
         log.on_roll = partition.log.on_roll
         delay_ms = partition.log.config.file_delete_delay_ms
         partition.log = partition.replica.log = log
-        directories.moved(*partition.key, move.target)
+        broker.partitions.moved(partition, move.target)
         try:
             source.delete_log(*partition.key, now_ms, delay_ms)
         except OSError as error:

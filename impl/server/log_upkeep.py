@@ -81,6 +81,7 @@ class LogUpkeep:
                     begun.append((partition, flush))
             await disk.in_background(partial(disk.all_at_once, [flush.work for _, flush in begun]))
             flushed += sum([hosted.finish_flush(partition, flush) for partition, flush in begun])
+            await trio.lowlevel.checkpoint_if_cancelled()  # a broker that has stopped has closed its logs
         return flushed
 
     async def checkpoint(self) -> None:

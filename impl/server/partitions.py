@@ -272,10 +272,10 @@ class Partitions:
                 yield settle
         finally:
             settle()  # whoever gives up in the middle leaves nothing half done
-        for place in places:
-            if place.error is not None:
-                self._offline.add(place.key)
-                self.directories.fail(place.directory, place.error)
+            for place in places:
+                if place.error is not None:
+                    self._offline.add(place.key)
+                    self.directories.fail(place.directory, place.error)
 
     def _host_all(self, told: list[tuple[TopicImage, int]], image: ClusterImage) -> None:
         """Give each of these partitions its log, if it has none, and the newest word on it."""
@@ -511,6 +511,12 @@ class Partitions:
             return None
         writes = self.directories.begin_checkpoint_high_watermarks(current)
         return HighWatermarkCheckpoint(self._checkpointed, current, writes)
+
+    def moved(self, partition: Partition, target: LogDirectory) -> None:
+        """The partition's log is in another directory now: what is written down of its high watermark goes with it."""
+        self.directories.moved(*partition.key, target)
+        self._checkpointed = dict(self._checkpointed)  # a checkpoint that is under way is not what is on the disk
+        self.directories.checkpoint_high_watermarks(self._checkpointed)
 
     def finish_checkpoint_high_watermarks(self, checkpoint: HighWatermarkCheckpoint) -> None:
         """It is written, or a disk has failed."""

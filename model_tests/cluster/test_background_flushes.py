@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import trio
 from impl.client.errors import KafkaError
 from impl.cluster import Cluster, broker_name
 from impl.ports.failing_disk import SYNCS
+from impl.server import log_upkeep
 from impl.storage.log import Log
 from model_tests.simulated import simulated
 
@@ -96,3 +98,29 @@ async def test_a_topic_is_made_with_one_sync_a_partition_and_one_for_all() -> No
             await client.produce("t", b"x", partition=partition)
         disk.watched_by(None)
         assert syncs == 31
+
+
+def test_a_broker_that_has_stopped_while_it_flushed_flushes_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def stop_meanwhile() -> None:
+        async with Cluster(1, 1, host="tcp", directory=tmp_path) as cluster, cluster.client() as client:
+            await cluster.create_topic("t", partitions=2)
+            for partition in range(2):
+                await client.produce("t", b"x", partition=partition)
+            broker = cluster.broker(0)
+            monkeypatch.setattr(log_upkeep, "FLUSHES_AT_ONCE", 1)
+            with trio.CancelScope() as scope:
+
+                async def in_background(work: Callable[[], object]) -> object:
+                    result = work()
+                    broker.stop()
+                    scope.cancel()
+                    return result
+
+                monkeypatch.setattr(broker.disk, "in_background", in_background)
+                await broker.upkeep._flush(list(broker.partitions))
+            assert scope.cancelled_caught
+            monkeypatch.undo()
+
+    trio.run(stop_meanwhile)

@@ -12,14 +12,15 @@ import pytest
 import trio
 from kio.schema.alter_replica_log_dirs.v2 import request as alter_request
 from kio.schema.alter_replica_log_dirs.v2.request import AlterReplicaLogDirsRequest
+from kio.schema.create_topics.v7.request import CreatableTopic, CreateTopicsRequest
 from kio.schema.describe_log_dirs.v5.request import DescribeLogDirsRequest
 from kio.schema.errors import ErrorCode
 
 from impl.client.client import Client
 from impl.client.errors import KafkaError
 from impl.cluster import Cluster, broker_name
-from impl.ports.failing_disk import Operation
-from impl.wire.primitives import TopicName, i32
+from impl.ports.failing_disk import SYNCS, Operation
+from impl.wire.primitives import TopicName, i16, i32, millis
 from impl.wire.records_payload import decode_batches
 from model_tests.simulated import simulated
 
@@ -50,6 +51,13 @@ def values(cluster: Cluster, broker: int, partition: int) -> list[bytes | None]:
 
 def fail_directory(cluster: Cluster, broker: int, name: str) -> None:
     cluster.fail_disk(broker, directory=name)
+
+
+def creating(name: str, partitions: int) -> CreateTopicsRequest:
+    topic = CreatableTopic(
+        name=TopicName(name), num_partitions=i32(partitions), replication_factor=i16(1), assignments=(), configs=()
+    )
+    return CreateTopicsRequest(topics=(topic,), timeout=millis(1_000))
 
 
 async def until(condition: Any) -> None:
@@ -163,6 +171,20 @@ async def test_a_directory_that_fails_while_its_replicas_are_deleted_ends_no_bro
         assert cluster.is_alive(0)
         async with cluster.client() as client:
             assert await client.produce("u", b"a", partition=1) == 0
+
+
+@simulated
+async def test_a_directory_that_fails_under_new_replicas_is_noticed_though_nobody_waits_for_them_any_more() -> None:
+    async with Cluster(1, seed=5, config=CONFIG, timers=False) as cluster:
+        broker = cluster.broker(0)
+        await broker.controller.forward(creating("t", partitions=20))
+        records, _ = await broker.controller.metadata_since(broker.metadata.image.offset, 0)
+        broker.metadata.replay(records)
+        works = broker.partitions.apply_metadata(broker.metadata.image)
+        next(works)
+        cluster.host.disk(broker_name(0)).fail(under="data/one", operations=SYNCS)
+        del works
+        assert list(broker.partitions.directories.offline) == ["data/one"]
 
 
 @simulated
@@ -296,6 +318,20 @@ async def test_a_replica_moves_while_it_is_written_to_and_is_the_same_there() ->
             await cluster.restart(0)
             await cluster.wait_for_isr("t", {0, 1})
             assert directory_of(cluster, 0, 0) == target
+
+
+@simulated
+async def test_a_replica_that_moves_takes_its_checkpointed_high_watermark_along() -> None:
+    async with cluster_of(1) as cluster, cluster.client() as client:
+        await cluster.create_topic("t")
+        for number in range(5):
+            await client.produce("t", b"%d" % number)
+        partitions = cluster.broker(0).partitions
+        partitions.checkpoint_high_watermarks()
+        target = {"one": "two", "two": "one"}[directory_of(cluster, 0, 0)]
+        assert error_of(await ask(client, cluster, 0, move("t", 0, f"data/{target}"))) is ErrorCode.none
+        await until(lambda: directory_of(cluster, 0, 0) == target)
+        assert partitions.directories.high_watermarks() == {("t", 0): 5}
 
 
 @simulated
