@@ -18,6 +18,7 @@ import trio
 from impl.client.client import ALL, EARLIEST, Client
 from impl.client.errors import KafkaError
 from impl.cluster import Cluster
+from impl.server.broker import Broker
 from impl.storage.log import Log
 from impl.wire.records_payload import decode_batches
 from linearizability.history import Kind, Operations, Outcome
@@ -230,8 +231,11 @@ def unsettled(cluster: Cluster, options: Options) -> list[str]:
     for partition in range(options.partitions):
         name, replicas = f"{TOPIC}-{partition}", cluster.replicas(TOPIC, partition)
         leader, isr = cluster.leader(TOPIC, partition), cluster.isr(TOPIC, partition)
+        believers = [broker.id for broker in cluster.brokers if thinks_it_leads(broker, partition)]
         if leader == -1:
             found.append(f"{name} has no leader")
+        elif believers != [leader]:
+            found.append(f"{name} is led by broker {leader}, and brokers {believers} think that they lead it")
         elif cluster.is_reassigned(TOPIC, partition):
             found.append(f"{name} is still on its way to {replicas}")
         elif isr != tuple(sorted(replicas)):
@@ -249,6 +253,12 @@ def unsettled(cluster: Cluster, options: Options) -> list[str]:
             elif any(high_watermark != end for high_watermark, end, _ in contents):
                 found.append(f"the high watermark of {name} is behind its end")
     return found
+
+
+def thinks_it_leads(broker: Broker, partition: int) -> bool:
+    """Whether a broker leads, or has not heard that it leads no more."""
+    hosted = broker.partitions.get(TOPIC, partition)
+    return hosted is not None and hosted.replica.is_leader
 
 
 def read_from(log: Log, offset: int) -> tuple[tuple[int, bytes | None], ...]:
