@@ -176,6 +176,7 @@ class Channel:
                 if waiting is not None and not waiting.done.is_set():
                     waiting.answer = decode_response(frame, waiting.api_key, waiting.api_version).message
                     waiting.done.set()
+                del frame, waiting  # its memory is free for others, however long the next one takes
         except (trio.BrokenResourceError, trio.ClosedResourceError, ConnectionLostError) as error:
             reason = f"the connection to {self.address} broke: {error}"
         except (FrameTooLargeError, MalformedMessageError) as error:

@@ -12,11 +12,11 @@ from kio.schema.errors import ErrorCode
 from kio.schema.metadata.v13.request import MetadataRequest, MetadataRequestTopic
 from kio.schema.metadata.v13.response import MetadataResponse
 
-from impl.ports.network import Address
+from impl.ports.network import Address, TcpNetwork
 from impl.ports.simulated_network import SimulatedNetwork
 from impl.wire.channel import Channel, NoAnswerError, UnreachableError
 from impl.wire.codecs import Request, decode_request, encode_response
-from impl.wire.frames import FrameReader
+from impl.wire.frames import KEPT_SIZE, READ_SIZE, FrameMemory, FrameReader
 from impl.wire.primitives import TopicName, millis
 from model_tests.simulated import simulated
 
@@ -166,3 +166,28 @@ async def test_a_handshake_runs_on_each_new_connection() -> None:
         await channel.aclose()
         with pytest.raises(UnreachableError, match="is closed"):
             await channel.request(question("d"))
+
+
+def test_a_channel_that_waits_keeps_no_memory_of_its_last_answer() -> None:
+    async def serve(stream: trio.SocketStream) -> None:
+        reader = FrameReader(stream, 1 << 20)
+        with suppress(trio.BrokenResourceError):
+            while (frame := await reader.read_frame()) is not None:
+                await answer(stream, decode_request(frame))
+
+    async def ask() -> None:
+        memory = FrameMemory(buffers=1)
+        listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        port = listeners[0].socket.getsockname()[1]
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.serve_listeners, serve, listeners)
+            channel = Channel(TcpNetwork(), Address("127.0.0.1", port), "me", nursery, memory=memory)
+            for letter in "ab":
+                answered = await channel.request(question(letter * READ_SIZE))
+                assert answered.cluster_id == letter * READ_SIZE
+                views = memory.take(READ_SIZE), memory.take(READ_SIZE)
+                assert [memoryview(view.obj).nbytes for view in views] == [KEPT_SIZE, READ_SIZE], "the kept one is free"
+                del views
+            nursery.cancel_scope.cancel()
+
+    trio.run(ask)
