@@ -231,13 +231,13 @@ class RealFile:
 
     def sync(self) -> None:
         descriptor = self._disk.descriptor_of(self)
-        self._raise_late_error()
+        self.raise_late_error()
         _sync_data(descriptor)
         self.synced_changes = self.changes
 
     def begin_sync(self) -> "RealSync":
         descriptor = self._disk.descriptor_of(self)
-        self._raise_late_error()
+        self.raise_late_error()
         return RealSync(self, os.dup(descriptor), self.changes)
 
     def close(self) -> None:
@@ -246,7 +246,7 @@ class RealFile:
 
     def reopen(self) -> int:
         """A descriptor again, after `suspend`. Raises what the sync at that time had to report."""
-        self._raise_late_error()
+        self.raise_late_error()
         if self._closed:
             raise ValueError(f"{self.path} is closed")
         self._descriptor = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
@@ -263,10 +263,11 @@ class RealFile:
             os.close(descriptor)
 
     def failed_late(self, error: OSError) -> None:
-        """A sync that nobody waited for has failed: whoever syncs next is told."""
+        """A sync in the background has failed: whoever syncs next is told, and whoever has yet to sync as well."""
         self._error = error
 
-    def _raise_late_error(self) -> None:
+    def raise_late_error(self) -> None:
+        """Raise what a sync in the background had to report, if anything."""
         if self._error is not None:
             raise self._error
 
@@ -282,8 +283,12 @@ class RealSync:
     def run(self) -> None:
         try:
             _sync_data(self._descriptor)
+        except OSError as error:
+            self.file.failed_late(error)
+            raise
         finally:
             os.close(self._descriptor)
+        self.file.raise_late_error()  # the system tells of a failure once, to the first of several syncs
         self.file.synced_changes = max(self.file.synced_changes, self._changes)
 
     def drop(self) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from impl.ports import disk as disks
 from impl.ports.disk import Disk, RealDisk
 from impl.ports.simulated_disk import Fate, SimulatedDisk
 
@@ -113,6 +114,29 @@ def test_a_file_that_is_renamed_while_it_is_open_stays_the_same_file(tmp_path: P
     assert old.read(0, 9) == b"old"
     with pytest.raises(FileNotFoundError):
         new.read(0, 9)
+
+
+def test_a_failure_that_the_system_tells_once_is_told_to_every_sync_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[int] = []
+
+    def fail_once(descriptor: int) -> None:
+        told.append(descriptor)
+        if len(told) == 1:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(disks, "_sync_data", fail_once)
+    file = RealDisk().open(f"{tmp_path}/a", create=True)
+    file.append(b"x")
+    slow, quick = file.begin_sync(), file.begin_sync()
+    for sync in (quick, slow):
+        with pytest.raises(OSError, match="Input/output"):
+            sync.run()
+    with pytest.raises(OSError, match="Input/output"):
+        file.begin_sync()
+    assert (len(told), file.synced_changes) == (2, 0)
+    file.close()
 
 
 def crashed(disk: SimulatedDisk, tails: Fate = Fate.SEEDED) -> SimulatedDisk:
