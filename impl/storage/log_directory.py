@@ -252,12 +252,11 @@ class LogDirectory:
         start, end, config = future.log_start_offset, future.flush(), future.config
         future.close()
         path = f"{self.path}/{key[0]}-{key[1]}"
+        self._recovery_points[key], self._log_start_offsets[key] = end, start
+        self.checkpoint()  # a crash from here on finds no record that was deleted on the way
         self._disk.rename(future.directory, path)
         self._disk.sync_directory(self.path)  # it is durable before the other log is gone
-        self._recovery_points[key], self._log_start_offsets[key] = end, start
-        log = self.open_log(*key, config, now_ms, was_closed=True)
-        self.checkpoint()
-        return log
+        return self.open_log(*key, config, now_ms, was_closed=True)
 
     def drop_future(self, key: TopicPartition) -> None:
         """Give a move up."""
