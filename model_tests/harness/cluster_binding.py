@@ -27,7 +27,7 @@ Five things that the specification allows a cluster never does, so it is not ask
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable
-from contextlib import AsyncExitStack
+from functools import partial
 from typing import Any, Final
 
 import attrs
@@ -48,7 +48,7 @@ from impl.server.partitions import Partition
 from impl.storage.checkpoints import LOG_START_OFFSET_CHECKPOINT, read_offsets
 from impl.storage.log import Log
 from impl.wire.channel import Channel, NoAnswerError, UnreachableError
-from model_tests.harness.deterministic import GuestRun
+from model_tests.harness.guest_cluster import GuestCluster
 from model_tests.harness.held_frames import HeldFrames, is_held, records_of
 from model_tests.lockstep import abstraction
 from model_tests.lockstep.cores import CORRECT, Roles
@@ -103,28 +103,22 @@ class ClusterBinding:
         """Value -> (leader epoch in which it was appended, whether it was acknowledged)."""
         self.surprises: list[str] = []
         """Answers to operators that no action of the specification explains."""
-        self._stack = AsyncExitStack()
-        self.guest = GuestRun(SEED)
-        self.guest.__enter__()
-        try:
-            self.cluster = self.guest.call(self._start, roles)
-        except BaseException:
-            self.close()
-            raise
+        self._hosted = GuestCluster(SEED, partial(self._make, roles), self._prepare)
+        self.guest, self.cluster, self._nursery = self._hosted.run, self._hosted.cluster, self._hosted.nursery
         self.frames = HeldFrames(self.cluster.network, self.epochs)
 
-    async def _start(self, roles: Roles) -> Cluster:
-        machine = self.machine
-        cluster = Cluster(
-            machine.brokers,
+    def _make(self, roles: Roles) -> Cluster:
+        return Cluster(
+            self.machine.brokers,
             SEED,
             timers=False,
             trace=False,
             replica_class=roles.replica,
             controller_class=founding(roles.controller, self._initial),
         )
-        await self._stack.enter_async_context(cluster)
-        self._nursery = await self._stack.enter_async_context(trio.open_nursery())
+
+    async def _prepare(self, cluster: Cluster) -> None:
+        machine = self.machine
         await cluster.create_topic(
             TOPIC,
             config={
@@ -136,20 +130,10 @@ class ClusterBinding:
         for broker in cluster.brokers:
             self.epochs.register(broker.id, broker.broker_epoch)
         cluster.network.hold(is_held)
-        return cluster
 
     def close(self) -> None:
         """Stop the cluster."""
-
-        async def stop() -> None:
-            if hasattr(self, "_nursery"):
-                self._nursery.cancel_scope.cancel()
-            await self._stack.aclose()
-
-        try:
-            self.guest.call(stop)
-        finally:
-            self.guest.__exit__(None, None, None)
+        self._hosted.close()
 
     def can_perform(self, action: Action, before: spec.State) -> bool:
         if isinstance(action, PullMetadata):

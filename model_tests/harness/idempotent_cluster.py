@@ -19,11 +19,10 @@ the deleted batches were, and who was taken on trust.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack
+from functools import partial
 from typing import Any, Final
 
 import attrs
-import trio
 from kio.schema.errors import ErrorCode
 from kio.schema.init_producer_id.v5.request import InitProducerIdRequest
 from trio.testing import wait_all_tasks_blocked
@@ -41,7 +40,7 @@ from impl.storage.producer_snapshot import ProducerSnapshots, snapshot_name
 from impl.wire.apis import ApiKey
 from impl.wire.primitives import NO_WAIT
 from model_tests.harness.cluster_changes import ask_at
-from model_tests.harness.deterministic import GuestRun
+from model_tests.harness.guest_cluster import GuestCluster
 from model_tests.harness.held_frames import is_held, limited
 from model_tests.lockstep.cores import CORRECT, PARTITION, TOPIC, Roles
 from model_tests.lockstep.idempotence import ACKS_ALL, with_lent
@@ -84,40 +83,24 @@ class IdempotentCluster(ProducerClients):
         self.segment_full: set[int] = set()
         self._surprises: list[str] = []
         """Answers that no specification has."""
-        self._stack = AsyncExitStack()
-        self.guest = GuestRun(SEED)
-        self.guest.__enter__()
-        try:
-            self.cluster = self.guest.call(self._start, roles)
-        except BaseException:
-            self.close()
-            raise
+        self._hosted = GuestCluster(SEED, partial(self._make, roles), self._prepare)
+        self.guest, self.cluster, self.nursery = self._hosted.run, self._hosted.cluster, self._hosted.nursery
 
-    async def _start(self, roles: Roles) -> Cluster:
+    def _make(self, roles: Roles) -> Cluster:
         replica = remembering(roles.replica, self.states)
-        cluster = Cluster(self.machine.brokers, SEED, timers=False, trace=False, replica_class=replica)
-        await self._stack.enter_async_context(cluster)
-        self.nursery = await self._stack.enter_async_context(trio.open_nursery())
+        return Cluster(self.machine.brokers, SEED, timers=False, trace=False, replica_class=replica)
+
+    async def _prepare(self, cluster: Cluster) -> None:
         await cluster.create_topic(TOPIC, assignments=[list(range(self.machine.brokers))])
         if self.machine.idempotent:
             for number in range(self.machine.producers):
                 identity = await ask_at(cluster, cluster.broker(0).address, INIT_PRODUCER_ID)
                 assert (identity.producer_id, identity.producer_epoch) == (number, 0), "ids count from 0"
         cluster.network.hold(is_held)
-        return cluster
 
     def close(self) -> None:
         """Stop the cluster."""
-
-        async def stop() -> None:
-            if hasattr(self, "nursery"):
-                self.nursery.cancel_scope.cancel()
-            await self._stack.aclose()
-
-        try:
-            self.guest.call(stop)
-        finally:
-            self.guest.__exit__(None, None, None)
+        self._hosted.close()
 
     def perform(self, action: Action, before: spec.State) -> None:
         """Make it happen, and let everything come to rest. Raises whatever a broker raises."""
