@@ -157,6 +157,19 @@ def test_a_flush_that_overtakes_another_does_its_work_first() -> None:
     assert log.flushed_end_offset == 8
 
 
+def test_a_flush_that_overtakes_one_that_fails_fails_too() -> None:
+    disk, log = new_log()
+    append(log, 8)
+    log.begin_flush()
+    append(log, 4)
+    quick = log.begin_flush()
+    quick.work()
+    disk.fail_next_sync(under=DIRECTORY)
+    with pytest.raises(OSError, match="Input/output"):
+        log.finish_flush(quick)
+    assert log.flushed_end_offset == 0
+
+
 def test_a_flush_that_fails_is_the_end_of_the_log_and_moves_nothing() -> None:
     disk, log = new_log()
     append(log, 8)
