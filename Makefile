@@ -31,7 +31,7 @@ deep: $(READY) ## run the long searches too, in two processes
 
 fuzz: $(READY) ## a million damaged inputs, guided by coverage (ARGS="--inputs N --target NAME"); part of the nightly run
 	@$(BIN)/python -m pip install -q -e '.[fuzz]'
-	@$(BIN)/python -m model_tests.fuzzing $(ARGS)
+	@$(BIN)/python -m tidegauge.model_tests.fuzzing $(ARGS)
 
 clients: $(READY) ## the tests with real clients, those of JavaScript included (needs npm)
 	@npm install --no-audit --no-fund --silent --prefix model_tests/clients/javascript

@@ -32,7 +32,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 from rich.table import Table
 
-from impl.cluster import Cluster
+from tidegauge.impl.cluster.cluster import Cluster
 
 TOPIC = "tidegauge-bench"
 MOCK_WINDOW = 4 << 20

@@ -17,11 +17,11 @@ import attrs
 from rich.console import Console
 from rich.table import Table
 
-from linearizability import files
-from linearizability.check import check
-from linearizability.generator import generate
-from linearizability.history import Operations
-from linearizability.log import Level, screen
+from tidegauge.linearizability import files
+from tidegauge.linearizability.check import check
+from tidegauge.linearizability.generator import generate
+from tidegauge.linearizability.history import Operations
+from tidegauge.linearizability.log import Level, screen
 
 SEED = 20_260_101
 SMALL = 50

@@ -11,14 +11,14 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from impl.ports.disk import RealDisk
-from impl.server.log_cleaner import BYTES_A_TURN, PIECES_A_TURN
-from impl.storage.cleaner import CleanedLog, Round
-from impl.storage.config import LogConfig
-from impl.storage.log import Log
-from impl.storage.offset_map import SLOT_SIZE, OffsetMap
-from impl.wire.records import Compression
-from impl.wire.records_payload import Record, build_batch
+from tidegauge.impl.ports.disk import RealDisk
+from tidegauge.impl.records.batches import Compression
+from tidegauge.impl.records.payload import Record, build_batch
+from tidegauge.impl.server.broker.log_cleaner import BYTES_A_TURN, PIECES_A_TURN
+from tidegauge.impl.storage.cleaner import CleanedLog, Round
+from tidegauge.impl.storage.config import LogConfig
+from tidegauge.impl.storage.log import Log
+from tidegauge.impl.storage.offset_map import SLOT_SIZE, OffsetMap
 
 BATCH = 100
 

@@ -18,9 +18,9 @@ import trio
 from rich.console import Console
 from rich.table import Table
 
-from impl.cluster import Cluster
-from impl.hosts import Host, SimulatedHost, TcpHost
-from impl.wire.frames import LENGTH, FrameReader
+from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.cluster.hosts import Host, SimulatedHost, TcpHost
+from tidegauge.impl.wire.frames import LENGTH, FrameReader
 
 HostKind = Literal["simulated", "tcp"]
 

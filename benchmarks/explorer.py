@@ -13,11 +13,18 @@ import resource
 import sys
 import time
 
-from model_tests.spec.published import LARGE_SPACES, ONE_EPOCH_CHANGE, SMALL_SPACES, TWO_EPOCH_CHANGES, Falls, Space
-from spec.explorer import explore
-from spec.kip320 import Kip320
-from spec.kip320_variants import CountedAsByTlc
-from spec.progress import Stop
+from tidegauge.model_tests.spec.published import (
+    LARGE_SPACES,
+    ONE_EPOCH_CHANGE,
+    SMALL_SPACES,
+    TWO_EPOCH_CHANGES,
+    Falls,
+    Space,
+)
+from tidegauge.spec.kernel.explorer import explore
+from tidegauge.spec.kernel.progress import Stop
+from tidegauge.spec.published.kip320.machine import Kip320
+from tidegauge.spec.published.kip320.variants import CountedAsByTlc
 
 QUICK_DISTINCT = 200_000
 """With --quick, spaces of up to so many states."""

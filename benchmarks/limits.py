@@ -26,12 +26,12 @@ from kio.schema.api_versions.v0.request import ApiVersionsRequest
 from rich.console import Console
 from rich.table import Table
 
-from impl.client.client import Client
-from impl.cluster import Cluster
-from impl.hosts import TcpHost
-from impl.ports.network import Address
-from impl.wire.codecs import encode_request
-from impl.wire.fetch_messages import FetchPartition, FetchRequest, FetchTopic
+from tidegauge.impl.client.client import Client
+from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.cluster.hosts import TcpHost
+from tidegauge.impl.ports.network import Address
+from tidegauge.impl.wire.codecs import encode_request
+from tidegauge.impl.wire.fetch_messages import FetchPartition, FetchRequest, FetchTopic
 
 CONNECTIONS = 1_000
 PARTITIONS = 10_000

@@ -19,10 +19,10 @@ import trio
 from rich.console import Console
 from rich.table import Table
 
-from impl.client.client import Client
-from impl.cluster import Cluster
-from impl.hosts import BROKER
-from impl.ports.failing_disk import SYNCS, FailingDisk, Operation
+from tidegauge.impl.client.client import Client
+from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.cluster.hosts import BROKER
+from tidegauge.impl.ports.failing_disk import SYNCS, FailingDisk, Operation
 
 IDLE_SECONDS = 10.0
 CLIENTS_AT_ONCE = 100

@@ -17,20 +17,13 @@ from confluent_kafka import Producer
 from rich.console import Console
 from rich.table import Table
 
-from impl.controller.access import (
-    AccessControlLists,
-    Acl,
-    Operation,
-    PatternType,
-    Permission,
-    ResourceType,
-)
-from impl.controller.credentials import MIN_ITERATIONS, credential, salted_password
-from impl.server.authorization import Principal
-from impl.server.security.acl_authorizer import AclAuthorizer, is_about
-from impl.server.security.exchanges import AuthenticationFailedError
-from impl.server.security.scram import ScramExchange
 from tidegauge import Security, running_cluster
+from tidegauge.impl.metadata.access import AccessControlLists, Acl, Operation, PatternType, Permission, ResourceType
+from tidegauge.impl.metadata.credentials import MIN_ITERATIONS, credential, salted_password
+from tidegauge.impl.server.transport.authorization import Principal
+from tidegauge.impl.server.transport.security.acl_authorizer import AclAuthorizer, is_about
+from tidegauge.impl.server.transport.security.exchanges import AuthenticationFailedError
+from tidegauge.impl.server.transport.security.scram import ScramExchange
 
 ACLS = 10_000
 RECORD = bytes(1_024)

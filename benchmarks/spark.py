@@ -23,13 +23,13 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
-from linearizability.check import Verdict
-from linearizability.files import ROW_GROUP, HistoryWriter
-from linearizability.generator import BLOCK_OPERATIONS, INJECTED, generate
-from linearizability.history import Ints, Operations, blocks
-from spark_check.job import open_job
-from spark_check.session import local_session
-from spark_check.summary import Summary
+from tidegauge.linearizability.check import Verdict
+from tidegauge.linearizability.files import ROW_GROUP, HistoryWriter
+from tidegauge.linearizability.generator import BLOCK_OPERATIONS, INJECTED, generate
+from tidegauge.linearizability.history import Ints, Operations, blocks
+from tidegauge.spark_check.job import open_job
+from tidegauge.spark_check.session import local_session
+from tidegauge.spark_check.summary import Summary
 
 RESULTS = Path(__file__).parent / "results" / "spark"
 SEED = 20_260_101

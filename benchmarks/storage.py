@@ -14,10 +14,10 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 
-from impl.ports.disk import RealDisk
-from impl.storage.config import LogConfig
-from impl.storage.log import Log
-from impl.wire.records_payload import Record, build_batch
+from tidegauge.impl.ports.disk import RealDisk
+from tidegauge.impl.records.payload import Record, build_batch
+from tidegauge.impl.storage.config import LogConfig
+from tidegauge.impl.storage.log import Log
 
 ROUNDS = 3
 LARGE_VALUE_BYTES = 1024

@@ -11,11 +11,11 @@ import random
 import time
 from collections.abc import Callable
 
-from impl.storage.config import LogConfig
-from impl.storage.validation import validated
-from impl.wire.records import HEADER_SIZE, Compression, checked_header
-from impl.wire.records_compression import decompress
-from impl.wire.records_payload import Record, build_batch, decode_records
+from tidegauge.impl.records.batches import HEADER_SIZE, Compression, checked_header
+from tidegauge.impl.records.compression import decompress
+from tidegauge.impl.records.payload import Record, build_batch, decode_records
+from tidegauge.impl.storage.config import LogConfig
+from tidegauge.impl.storage.validation import validated
 
 ROUNDS = 5
 SECONDS = 0.05

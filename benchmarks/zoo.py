@@ -24,14 +24,14 @@ from typing import Any
 
 import attrs
 
-from model_tests.bugs import BUGS, CoreBug
-from model_tests.bugs.idempotence import IDEMPOTENCE_BUGS, IdempotenceCoreBug
-from model_tests.lockstep import idempotence_walks
-from model_tests.lockstep.cores import CORRECT
-from model_tests.lockstep.walks import first_failure, walks
-from spec.explorer import explore
-from spec.machine import Machine
-from spec.replication import Replication
+from tidegauge.model_tests.bugs import BUGS, CoreBug
+from tidegauge.model_tests.bugs.idempotence import IDEMPOTENCE_BUGS, IdempotenceCoreBug
+from tidegauge.model_tests.harness.cores import idempotence_walks
+from tidegauge.model_tests.harness.cores.replication import CORRECT
+from tidegauge.model_tests.harness.lockstep.walks import first_failure, walks
+from tidegauge.spec.kernel.explorer import explore
+from tidegauge.spec.kernel.machine import Machine
+from tidegauge.spec.replication.machine import Replication
 
 ZOO: Mapping[str, CoreBug | IdempotenceCoreBug] = {**BUGS, **IDEMPOTENCE_BUGS}
 SEEDS = 20

@@ -1,5 +1,5 @@
 """The cluster. Nothing of kio is imported before this."""
 
-from impl.kio_import import import_kio
+from tidegauge.impl.wire.kio_import import import_kio
 
 import_kio()

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from linearizability.history import NEVER, UNKNOWN, Ints, Operations
+from tidegauge.linearizability.history import NEVER, UNKNOWN, Ints, Operations
 
 TOPICS = b"tidegauge.topics"
 

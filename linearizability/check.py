@@ -9,10 +9,10 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from linearizability.anomaly import Anomaly
-from linearizability.history import Codes, Ints, Operations
-from linearizability.judge import HOLE_STEPS, judge
-from linearizability.log import Level, screen
+from tidegauge.linearizability.anomaly import Anomaly
+from tidegauge.linearizability.history import Codes, Ints, Operations
+from tidegauge.linearizability.judge import HOLE_STEPS, judge
+from tidegauge.linearizability.log import Level, screen
 
 
 class Verdict(IntEnum):

@@ -15,8 +15,8 @@ from typing import Any
 
 import attrs
 
-from linearizability.arrow import HistoryError
-from linearizability.history import UNKNOWN, Kind, Operation, Operations, Outcome
+from tidegauge.linearizability.arrow import HistoryError
+from tidegauge.linearizability.history import UNKNOWN, Kind, Operation, Operations, Outcome
 
 TOPIC = "jepsen"
 _TOKEN = re.compile(r'[\s,]*(#\{|#_|#[\w.]+|[()\[\]{}]|"(?:\\.|[^"\\])*"|;[^\n]*|[^\s,()\[\]{}";]+)')

@@ -8,8 +8,8 @@ from functools import cached_property
 
 import attrs
 
-from linearizability.history import NEVER, UNKNOWN, Kind, Operation, Outcome
-from linearizability.log import Level
+from tidegauge.linearizability.history import NEVER, UNKNOWN, Kind, Operation, Outcome
+from tidegauge.linearizability.log import Level
 
 
 @attrs.frozen

@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from linearizability.arrow import SCHEMA, TOPICS, HistoryError, from_arrow, known_columns, to_arrow
-from linearizability.history import Ints, Operations, blocks, concatenate
-from linearizability.malformed import MalformedRow, sieve, split
+from tidegauge.linearizability.arrow import SCHEMA, TOPICS, HistoryError, from_arrow, known_columns, to_arrow
+from tidegauge.linearizability.history import Ints, Operations, blocks, concatenate
+from tidegauge.linearizability.malformed import MalformedRow, sieve, split
 
 ROW_GROUP = 1 << 19
 """Operations in a row group, but a history is never cut."""

@@ -13,8 +13,8 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from linearizability.anomaly import Name
-from linearizability.history import NEVER, UNKNOWN, Flags, Ints, Kind, Operations, Outcome
+from tidegauge.linearizability.anomaly import Name
+from tidegauge.linearizability.history import NEVER, UNKNOWN, Flags, Ints, Kind, Operations, Outcome
 
 STEP = 1_000
 """Nanoseconds between two effects."""

@@ -14,8 +14,8 @@ from enum import Enum
 
 import attrs
 
-from linearizability.evidence import Claim, Evidence, is_strong, is_weak
-from linearizability.history import NEVER, Operation, Outcome
+from tidegauge.linearizability.evidence import Claim, Evidence, is_strong, is_weak
+from tidegauge.linearizability.history import NEVER, Operation, Outcome
 
 
 class Filling(Enum):

@@ -16,9 +16,9 @@ from typing import Any, TypeVar
 import attrs
 import numpy as np
 
-from linearizability.arrow import SCHEMA, HistoryError, unknown_name
-from linearizability.history import UNKNOWN, History, Isolation, Kind, Operation, Operations, Outcome
-from linearizability.malformed import find
+from tidegauge.linearizability.arrow import SCHEMA, HistoryError, unknown_name
+from tidegauge.linearizability.history import UNKNOWN, History, Isolation, Kind, Operation, Operations, Outcome
+from tidegauge.linearizability.malformed import find
 
 E = TypeVar("E", bound=IntEnum)
 EVENTS = ("invoke", "ok", "fail", "info")

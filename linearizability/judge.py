@@ -10,13 +10,13 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
-from linearizability.anomaly import Anomaly, Name
-from linearizability.evidence import Claim, Evidence, is_strong, until
-from linearizability.history import NEVER, UNKNOWN, Kind, Operation, Outcome
-from linearizability.holes import Filling, fill, judged_claims
-from linearizability.log import Level
-from linearizability.polls import find_poll_anomalies
-from linearizability.witness import Finding, finding
+from tidegauge.linearizability.anomaly import Anomaly, Name
+from tidegauge.linearizability.evidence import Claim, Evidence, is_strong, until
+from tidegauge.linearizability.history import NEVER, UNKNOWN, Kind, Operation, Outcome
+from tidegauge.linearizability.holes import Filling, fill, judged_claims
+from tidegauge.linearizability.log import Level
+from tidegauge.linearizability.polls import find_poll_anomalies
+from tidegauge.linearizability.witness import Finding, finding
 
 HOLE_STEPS = 100_000
 """How far the search for a filling of the holes goes before it answers that it does not know."""

@@ -28,7 +28,7 @@ from enum import Enum
 import attrs
 import numpy as np
 
-from linearizability.history import NEVER, UNKNOWN, Flags, Ints, Kind, Operations, Outcome, blocks
+from tidegauge.linearizability.history import NEVER, UNKNOWN, Flags, Ints, Kind, Operations, Outcome, blocks
 
 BLOCK = 1 << 17
 """Operations screened at a time: their tables stay in a core's cache."""

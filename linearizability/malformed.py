@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from linearizability.arrow import NULLABLE, REQUIRED, require_columns
-from linearizability.history import NEVER, UNKNOWN, Flags, Ints, Isolation, Kind, Operations, Outcome
+from tidegauge.linearizability.arrow import NULLABLE, REQUIRED, require_columns
+from tidegauge.linearizability.history import NEVER, UNKNOWN, Flags, Ints, Isolation, Kind, Operations, Outcome
 
 REASON = "_malformed"
 """A column in which whoever made the table says why a row is no operation; null for rows that are."""

@@ -7,9 +7,9 @@ from bisect import bisect_left
 import attrs
 import numpy as np
 
-from linearizability.evidence import Evidence, is_strong, until
-from linearizability.history import NEVER, Kind, Operations, Outcome
-from linearizability.log import Level, partitions
+from tidegauge.linearizability.evidence import Evidence, is_strong, until
+from tidegauge.linearizability.history import NEVER, Kind, Operations, Outcome
+from tidegauge.linearizability.log import Level, partitions
 
 
 @attrs.frozen

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 
 import attrs
 
-from linearizability.evidence import is_strong
-from linearizability.history import NEVER, UNKNOWN, Kind, Operation, Outcome
-from linearizability.log import Level
-from linearizability.search import Call
+from tidegauge.linearizability.evidence import is_strong
+from tidegauge.linearizability.history import NEVER, UNKNOWN, Kind, Operation, Outcome
+from tidegauge.linearizability.log import Level
+from tidegauge.linearizability.search import Call
 
 
 @attrs.frozen

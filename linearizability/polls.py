@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from linearizability.anomaly import Name
-from linearizability.evidence import Evidence
-from linearizability.history import UNKNOWN, Operation
-from linearizability.witness import Finding, finding
+from tidegauge.linearizability.anomaly import Name
+from tidegauge.linearizability.evidence import Evidence
+from tidegauge.linearizability.history import UNKNOWN, Operation
+from tidegauge.linearizability.witness import Finding, finding
 
 
 def find_poll_anomalies(evidence: Evidence) -> Iterator[Finding]:

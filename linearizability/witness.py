@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import attrs
 
-from linearizability.anomaly import Name
-from linearizability.history import Operation
+from tidegauge.linearizability.anomaly import Name
+from tidegauge.linearizability.history import Operation
 
 
 @attrs.frozen

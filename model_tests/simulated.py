@@ -8,7 +8,7 @@ from typing import ParamSpec
 
 import trio
 
-from model_tests.harness.deterministic import run_deterministically
+from tidegauge.model_tests.harness.deterministic import run_deterministically
 
 P = ParamSpec("P")
 

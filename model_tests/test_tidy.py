@@ -6,8 +6,8 @@ import ast
 
 import pytest
 
-from model_tests import tidy
-from model_tests.tidy import Module, Rule
+from tidegauge.model_tests import tidy
+from tidegauge.model_tests.tidy import Module, Rule
 
 MODULES = tuple(tidy.tree())
 
@@ -17,7 +17,7 @@ BREAKS: tuple[tuple[Rule, str, str], ...] = (
     (tidy.imports_go_one_way, "spec/bugs/x.py", "from ...impl import cluster"),
     (tidy.imports_go_one_way, "impl/x.py", "import spec"),
     (tidy.imports_go_one_way, "impl/x.py", "from model_tests.bugs import kafka_1211"),
-    (tidy.imports_go_one_way, "linearizability/x.py", "from spec.machine import Machine"),
+    (tidy.imports_go_one_way, "linearizability/x.py", "from spec.kernel.machine import Machine"),
     (tidy.imports_go_one_way, "spark_check/x.py", "from model_tests.harness import campaign"),
     (tidy.imports_go_one_way, "model_tests/harness/x.py", "import tidegauge"),
     (tidy.imports_go_one_way, "tidegauge/x.py", "from model_tests.lockstep import test_cores"),
@@ -95,7 +95,7 @@ def test_the_rules_see_every_room() -> None:
 
 
 def test_every_bug_of_the_specs_has_its_twin_in_the_cluster() -> None:
-    twins = {path.stem for path in (tidy.ROOT / "model_tests" / "bugs").glob("*.py")}
+    twins = {path.stem for path in (tidy.ROOT / "model_tests" / "bugs").rglob("*.py")}
     assert tidy.zoo(), "the zoo is empty"
     assert tidy.zoo() <= twins, f"without a twin in model_tests/bugs: {sorted(tidy.zoo() - twins)}"
 

@@ -71,7 +71,10 @@ def is_within(name: str, package: str) -> bool:
 def tree() -> Iterator[Module]:
     """Every module of the repository."""
     for room in ROOMS:
+        links = [path for path in (ROOT / room).iterdir() if path.is_symlink()]  # rooms are linked into tidegauge/
         for path in sorted((ROOT / room).rglob("*.py")):
+            if any(link in path.parents for link in links):
+                continue
             yield Module(path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8"))
 
 
@@ -80,11 +83,17 @@ def imports(module: Module) -> Iterator[tuple[int, str]]:
     package = module.name if module.path.endswith("__init__.py") else module.name.rpartition(".")[0]
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name) for alias in node.names)
+            yield from ((node.lineno, as_room(alias.name)) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             parents = package.split(".")[: len(package.split(".")) - (node.level - 1)] if node.level else []
             base = ".".join([*parents, *([node.module] if node.module else [])])
-            yield from ((node.lineno, f"{base}.{alias.name}") for alias in node.names)
+            yield from ((node.lineno, as_room(f"{base}.{alias.name}")) for alias in node.names)
+
+
+def as_room(name: str) -> str:
+    """A dotted name without the package in which the rooms are installed: `tidegauge.impl.wire` is `impl.wire`."""
+    inner = name.removeprefix("tidegauge.")
+    return inner if inner.split(".")[0] in ROOMS else name
 
 
 def imports_go_one_way(module: Module) -> Iterator[str]:
@@ -169,7 +178,7 @@ def words_of_code(module: Module) -> Iterator[tuple[int, str]]:
 def zoo() -> frozenset[str]:
     """The names of the historical bugs: the modules of spec/bugs that define one."""
     return frozenset(
-        path.stem for path in (ROOT / "spec" / "bugs").glob("*.py") if "\nBUG = " in path.read_text("utf-8")
+        path.stem for path in (ROOT / "spec" / "bugs").rglob("*.py") if "\nBUG = " in path.read_text("utf-8")
     )
 
 

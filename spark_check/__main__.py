@@ -1,4 +1,4 @@
-"""`python -m spark_check HISTORIES… --out DIR`: judge files of histories, by the million."""
+"""`python -m tidegauge.spark_check HISTORIES… --out DIR`: judge files of histories, by the million."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import json
 import sys
 from collections.abc import Sequence
 
-from linearizability.log import Level
-from spark_check.errors import CannotRun
-from spark_check.job import open_job
-from spark_check.session import CORES, JVM_MEMORY, BadMemory, heap, local_session
+from tidegauge.linearizability.log import Level
+from tidegauge.spark_check.errors import CannotRun
+from tidegauge.spark_check.job import open_job
+from tidegauge.spark_check.session import CORES, JVM_MEMORY, BadMemory, heap, local_session
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -60,7 +60,9 @@ def _show_progress(done: int, units: int) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m spark_check", description="Judge files of histories with Spark.")
+    parser = argparse.ArgumentParser(
+        prog="python -m tidegauge.spark_check", description="Judge files of histories with Spark."
+    )
     parser.add_argument("histories", nargs="+", metavar="HISTORIES", help="Parquet or JSON lines files, or folders")
     parser.add_argument("--out", required=True, metavar="DIR", help="where the tables go: a new or empty folder")
     levels = [level.value for level in Level]

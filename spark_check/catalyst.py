@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from linearizability.log import Level
+from tidegauge.linearizability.log import Level
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

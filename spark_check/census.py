@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from linearizability.history import Ints
-from spark_check.errors import NotReconciled
-from spark_check.footers import KEY
+from tidegauge.linearizability.history import Ints
+from tidegauge.spark_check.errors import NotReconciled
+from tidegauge.spark_check.footers import KEY
 
 _MERGE_AT = 4_000_000
 """Counts that may pile up before they are added together."""

@@ -16,12 +16,12 @@ import attrs
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from linearizability import files, jsonl
-from linearizability.arrow import HistoryError, to_arrow
-from linearizability.jsonl import MalformedLine
-from linearizability.malformed import REASON
-from spark_check.footers import PARQUET
-from spark_check.output import write_atomically
+from tidegauge.linearizability import files, jsonl
+from tidegauge.linearizability.arrow import HistoryError, to_arrow
+from tidegauge.linearizability.jsonl import MalformedLine
+from tidegauge.linearizability.malformed import REASON
+from tidegauge.spark_check.footers import PARQUET
+from tidegauge.spark_check.output import write_atomically
 
 FOLDER = "_converted"
 

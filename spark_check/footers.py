@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from linearizability.arrow import HistoryError, known_columns
-from spark_check.errors import BadInput
-from spark_check.planner import Piece
+from tidegauge.linearizability.arrow import HistoryError, known_columns
+from tidegauge.spark_check.errors import BadInput
+from tidegauge.spark_check.planner import Piece
 
 PARQUET = ".parquet"
 LINES = (".jsonl", ".ndjson")

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from linearizability.log import Level
-from spark_check.job import open_job
+from tidegauge.linearizability.log import Level
+from tidegauge.spark_check.job import open_job
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

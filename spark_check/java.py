@@ -4,7 +4,7 @@ Spark starts its JVM with `--add-modules=jdk.incubator.vector`, and a runtime th
 module and refuses to start. For such a runtime `java_home` makes a mirror: symbolic links to everything it has, and in
 place of `bin/java` a script that drops this one flag. Spark does without the module.
 
-`python -m spark_check.java` prints the folder, or says what is missing and exits with 2.
+`python -m tidegauge.spark_check.java` prints the folder, or says what is missing and exits with 2.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 
 import attrs
 
-from spark_check.errors import CannotRun
+from tidegauge.spark_check.errors import CannotRun
 
 OLDEST = 17
 """The first Java that Spark 4 runs on."""

@@ -20,13 +20,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from linearizability.log import Level
-from spark_check.census import census, reconcile
-from spark_check.converting import Failed, convert, converted
-from spark_check.errors import BadInput, CannotRun, NotReconciled
-from spark_check.footers import PARQUET, find_files, pieces_of
-from spark_check.judging import judge
-from spark_check.output import (
+from tidegauge.linearizability.log import Level
+from tidegauge.spark_check.census import census, reconcile
+from tidegauge.spark_check.converting import Failed, convert, converted
+from tidegauge.spark_check.errors import BadInput, CannotRun, NotReconciled
+from tidegauge.spark_check.footers import PARQUET, find_files, pieces_of
+from tidegauge.spark_check.judging import judge
+from tidegauge.spark_check.output import (
     SUMMARY,
     TABLES,
     Commit,
@@ -38,9 +38,9 @@ from spark_check.output import (
     examine,
     write_atomically,
 )
-from spark_check.planner import LARGEST, TARGET, Piece, Plan, Unit, plan
-from spark_check.reading import Part, join_bucket, read_unit, split_by_bucket
-from spark_check.summary import Summary, summarize
+from tidegauge.spark_check.planner import LARGEST, TARGET, Piece, Plan, Unit, plan
+from tidegauge.spark_check.reading import Part, join_bucket, read_unit, split_by_bucket
+from tidegauge.spark_check.summary import Summary, summarize
 
 if TYPE_CHECKING:
     from pyspark import RDD

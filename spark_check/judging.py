@@ -11,16 +11,16 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from linearizability.anomaly import Anomaly
-from linearizability.arrow import HistoryError, from_arrow
-from linearizability.check import Verdict, Verdicts, check
-from linearizability.history import Flags, Ints, Operations, concatenate
-from linearizability.log import Level
-from linearizability.malformed import MalformedRow, find, sieve
-from spark_check.census import Census, add, count
-from spark_check.errors import BadInput
-from spark_check.footers import KEY
-from spark_check.reading import Part
+from tidegauge.linearizability.anomaly import Anomaly
+from tidegauge.linearizability.arrow import HistoryError, from_arrow
+from tidegauge.linearizability.check import Verdict, Verdicts, check
+from tidegauge.linearizability.history import Flags, Ints, Operations, concatenate
+from tidegauge.linearizability.log import Level
+from tidegauge.linearizability.malformed import MalformedRow, find, sieve
+from tidegauge.spark_check.census import Census, add, count
+from tidegauge.spark_check.errors import BadInput
+from tidegauge.spark_check.footers import KEY
+from tidegauge.spark_check.reading import Part
 
 MALFORMED = "malformed"
 """The verdict of a history that has malformed rows: it is not judged, since without them a verdict means nothing."""

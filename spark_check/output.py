@@ -27,10 +27,10 @@ import attrs
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from linearizability.check import ANOMALY_SCHEMA
-from spark_check.errors import BadOutput
-from spark_check.judging import MALFORMED_SCHEMA, VERDICT_SCHEMA, Judged
-from spark_check.planner import Unit
+from tidegauge.linearizability.check import ANOMALY_SCHEMA
+from tidegauge.spark_check.errors import BadOutput
+from tidegauge.spark_check.judging import MALFORMED_SCHEMA, VERDICT_SCHEMA, Judged
+from tidegauge.spark_check.planner import Unit
 
 TABLES = {"verdicts": VERDICT_SCHEMA, "anomalies": ANOMALY_SCHEMA, "malformed": MALFORMED_SCHEMA}
 MANIFEST = "_manifest.json"

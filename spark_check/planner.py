@@ -26,7 +26,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import attrs
 import numpy as np
 
-from linearizability.history import Flags, Ints
+from tidegauge.linearizability.history import Flags, Ints
 
 TARGET = 500_000
 """Operations that a unit should have: enough to pay for a task, few enough for a worker's memory."""

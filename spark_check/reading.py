@@ -12,13 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from linearizability.arrow import SCHEMA, HistoryError
-from linearizability.files import topic_names
-from linearizability.history import Flags, Ints
-from linearizability.malformed import REASON
-from spark_check.errors import BadInput
-from spark_check.footers import KEY
-from spark_check.planner import Piece, Unit, bucket_of
+from tidegauge.linearizability.arrow import SCHEMA, HistoryError
+from tidegauge.linearizability.files import topic_names
+from tidegauge.linearizability.history import Flags, Ints
+from tidegauge.linearizability.malformed import REASON
+from tidegauge.spark_check.errors import BadInput
+from tidegauge.spark_check.footers import KEY
+from tidegauge.spark_check.planner import Piece, Unit, bucket_of
 
 COLUMNS = tuple(name for name in SCHEMA.names if name != "meta")
 """What the checker reads: `meta` is for people."""

@@ -15,8 +15,8 @@ import tempfile
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from spark_check.errors import CannotRun
-from spark_check.java import java_home
+from tidegauge.spark_check.errors import CannotRun
+from tidegauge.spark_check.java import java_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -101,7 +101,7 @@ def local_session(cores: int = CORES, memory: str = JVM_MEMORY, name: str = "tid
             raise NoSpark(
                 f"Spark did not start on the Java in {os.environ['JAVA_HOME']}: {error}\n"
                 + "".join(f"  | {line}\n" for line in tail)
-                + "Way out: `python -m spark_check.java` says which Java is taken; JAVA_HOME chooses another"
+                + "Way out: `python -m tidegauge.spark_check.java` says which Java is taken; JAVA_HOME chooses another"
             ) from error
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import attrs
 
-from linearizability.check import Verdict
-from spark_check.judging import MALFORMED
-from spark_check.output import Commit, Example, by_kind
+from tidegauge.linearizability.check import Verdict
+from tidegauge.spark_check.judging import MALFORMED
+from tidegauge.spark_check.output import Commit, Example, by_kind
 
 EXAMPLES = 3
 """Examples of each anomaly that a summary holds."""

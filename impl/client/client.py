@@ -19,15 +19,15 @@ import attrs
 import trio
 from kio.schema.errors import ErrorCode
 
-from impl.background import Background, require_trio
-from impl.client import requests
-from impl.client.errors import KafkaError
-from impl.client.observer import Observer, Operation
-from impl.client.requests import Fetched, ListedOffset
-from impl.client.routes import Routes
-from impl.ports.clock import Clock
-from impl.ports.network import Address, Network
-from impl.wire.channel import Channel, NoAnswerError, UnreachableError
+from tidegauge.impl.client import requests
+from tidegauge.impl.client.errors import KafkaError
+from tidegauge.impl.client.observer import Observer, Operation
+from tidegauge.impl.client.requests import Fetched, ListedOffset
+from tidegauge.impl.client.routes import Routes
+from tidegauge.impl.cluster.background import Background, require_trio
+from tidegauge.impl.ports.clock import Clock
+from tidegauge.impl.ports.network import Address, Network
+from tidegauge.impl.wire.channel import Channel, NoAnswerError, UnreachableError
 
 T = TypeVar("T")
 

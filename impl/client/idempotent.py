@@ -21,18 +21,18 @@ import trio
 from kio.schema.errors import ErrorCode
 from kio.schema.init_producer_id.v5.request import InitProducerIdRequest
 
-from impl.client import requests
-from impl.client.client import ALL, RETRIABLE
-from impl.client.errors import KafkaError
-from impl.client.observer import Operation
-from impl.client.sequencing import MAX_IN_FLIGHT, DesynchronisedError, InFlightBatch, Sequencing
-from impl.wire.channel import NoAnswerError, UnreachableError
-from impl.wire.primitives import NO_WAIT
-from impl.wire.records_payload import ProducerIdentity, Record, build_batch
+from tidegauge.impl.client import requests
+from tidegauge.impl.client.client import ALL, RETRIABLE
+from tidegauge.impl.client.errors import KafkaError
+from tidegauge.impl.client.observer import Operation
+from tidegauge.impl.client.sequencing import MAX_IN_FLIGHT, DesynchronisedError, InFlightBatch, Sequencing
+from tidegauge.impl.records.payload import ProducerIdentity, Record, build_batch
+from tidegauge.impl.wire.channel import NoAnswerError, UnreachableError
+from tidegauge.impl.wire.primitives import NO_WAIT
 
 if TYPE_CHECKING:
-    from impl.client.client import Client
-    from impl.client.routes import Route
+    from tidegauge.impl.client.client import Client
+    from tidegauge.impl.client.routes import Route
 
 LAST_EPOCH: Final = 32_767
 _AGAIN: Final = RETRIABLE | {

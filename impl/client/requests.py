@@ -17,19 +17,19 @@ from kio.schema.errors import ErrorCode
 from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kio.schema.metadata.v13.request import MetadataRequest, MetadataRequestTopic
 
-from impl.client.errors import KafkaError
-from impl.wire.fetch_messages import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from impl.wire.lazy import in_memory
-from impl.wire.primitives import NO_WAIT, BrokerId, TopicName, i8, i16, i32, i64
-from impl.wire.produce_messages import ProducePartition, ProduceRequest, ProduceResponse, ProduceTopic
-from impl.wire.records_payload import Record, build_batch, decode_batches
+from tidegauge.impl.client.errors import KafkaError
+from tidegauge.impl.records.payload import Record, build_batch, decode_batches
+from tidegauge.impl.wire.fetch_messages import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from tidegauge.impl.wire.lazy import in_memory
+from tidegauge.impl.wire.primitives import NO_WAIT, BrokerId, TopicName, i8, i16, i32, i64
+from tidegauge.impl.wire.produce_messages import ProducePartition, ProduceRequest, ProduceResponse, ProduceTopic
 
 if TYPE_CHECKING:
     from kio.schema.create_topics.v7.response import CreateTopicsResponse
     from kio.schema.elect_leaders.v2.response import ElectLeadersResponse
     from kio.schema.list_offsets.v11.response import ListOffsetsResponse
 
-    from impl.client.routes import Route
+    from tidegauge.impl.client.routes import Route
 
 _CONSUMER = BrokerId(-1)
 _COMMITTED_OR_NOT = i8(0)

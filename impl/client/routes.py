@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import attrs
 from kio.schema.errors import ErrorCode
 
-from impl.client import requests
-from impl.client.errors import KafkaError
-from impl.ports.network import Address
+from tidegauge.impl.client import requests
+from tidegauge.impl.client.errors import KafkaError
+from tidegauge.impl.ports.network import Address
 
 if TYPE_CHECKING:
-    from impl.client.client import Client
+    from tidegauge.impl.client.client import Client
 
 
 @attrs.frozen

@@ -18,9 +18,9 @@ from kio.schema.create_partitions.v3.request import (
 from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopicState
 from kio.schema.errors import ErrorCode
 
-from impl.client.errors import KafkaError
-from impl.client.requests import brokers_of
-from impl.wire.primitives import TopicName, i32, millis
+from tidegauge.impl.client.errors import KafkaError
+from tidegauge.impl.client.requests import brokers_of
+from tidegauge.impl.wire.primitives import TopicName, i32, millis
 
 TIMEOUT = millis(30_000)
 

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from impl.controller.access import CLUSTER_NAME, Acl, AclFilter, Operation, PatternType, Permission, ResourceType
-from impl.controller.records import AccessControlEntryRecord, RemoveAccessControlEntryRecord
-from impl.controller.state import ControllerState
+from tidegauge.impl.controller.state import ControllerState
+from tidegauge.impl.metadata.access import (
+    CLUSTER_NAME,
+    Acl,
+    AclFilter,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+)
+from tidegauge.impl.metadata.records import AccessControlEntryRecord, RemoveAccessControlEntryRecord
 
 
 class Acls(ControllerState):

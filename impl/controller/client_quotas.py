@@ -13,9 +13,9 @@ from typing import Final
 import attrs
 from kio.schema.errors import ErrorCode
 
-from impl.controller.image import QuotaEntity
-from impl.controller.records import ClientQuotaRecord
-from impl.controller.state import ControllerState
+from tidegauge.impl.controller.state import ControllerState
+from tidegauge.impl.metadata.image import QuotaEntity
+from tidegauge.impl.metadata.records import ClientQuotaRecord
 
 USER: Final = "user"
 CLIENT_ID: Final = "client-id"

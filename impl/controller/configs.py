@@ -9,7 +9,7 @@ Two settings reach into what the controller itself decides, so that a change of 
 - `min.insync.replicas` says which replicas stay eligible to lead. When it falls, a leader may commit without replicas
   that were eligible, so they are looked at anew. When it rises, a leader that does not know yet may go on committing by
   the old one; every partition's epoch is raised with it, so that no ISR is changed by a leader that has not seen it
-  (spec/min_insync.py).
+  (spec/replication/extensions/min_insync.py).
 - With `unclean.leader.election.enable` a partition that waits for a leader gets one at once.
 """
 
@@ -22,17 +22,17 @@ from typing import Final
 import attrs
 from kio.schema.errors import ErrorCode
 
-from impl.controller.config_types import Setting, as_text
-from impl.controller.elections import Elections
-from impl.controller.records import BrokerConfigRecord, ConfigRecord, MetadataRecord, PartitionChangeRecord
-from impl.controller.topic_config import (
+from tidegauge.impl.controller.elections import Elections
+from tidegauge.impl.controller.topics import is_topic_name
+from tidegauge.impl.metadata.config_types import Setting, as_text
+from tidegauge.impl.metadata.records import BrokerConfigRecord, ConfigRecord, MetadataRecord, PartitionChangeRecord
+from tidegauge.impl.metadata.topic_configs import (
     MIN_INSYNC_REPLICAS,
     TOPIC_CONFIGS,
     UNCLEAN_LEADER_ELECTION_ENABLE,
     config_error,
 )
-from impl.controller.topics import is_topic_name
-from impl.partition.registration import NO_LEADER
+from tidegauge.impl.partition.registration import NO_LEADER
 
 ALL_BROKERS: Final = ""
 """The broker resource that stands for all of them."""

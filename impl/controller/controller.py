@@ -26,15 +26,15 @@ to its log. `take_effects` says whom to tell what.
 
 from __future__ import annotations
 
-from impl.controller.acls import Acls
-from impl.controller.client_quotas import ClientQuotas
-from impl.controller.configs import Configs
-from impl.controller.metadata_log import MetadataLog
-from impl.controller.producer_ids import ProducerIds
-from impl.controller.records import ControllerEpochRecord
-from impl.controller.scram import ScramCredentials
-from impl.controller.state import DEFAULT_CONTROLLER_ID, ControllerConfig
-from impl.controller.topics import Topics
+from tidegauge.impl.controller.acls import Acls
+from tidegauge.impl.controller.client_quotas import ClientQuotas
+from tidegauge.impl.controller.configs import Configs
+from tidegauge.impl.controller.producer_ids import ProducerIds
+from tidegauge.impl.controller.scram import ScramCredentials
+from tidegauge.impl.controller.state import DEFAULT_CONTROLLER_ID, ControllerConfig
+from tidegauge.impl.controller.topics import Topics
+from tidegauge.impl.metadata.log import MetadataLog
+from tidegauge.impl.metadata.records import ControllerEpochRecord
 
 
 class Controller(Topics, Configs, ClientQuotas, Acls, ScramCredentials, ProducerIds):

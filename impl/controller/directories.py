@@ -17,8 +17,8 @@ from typing import Final
 import attrs
 from kio.schema.errors import ErrorCode
 
-from impl.controller.records import BrokerRegistrationChangeRecord, ReplicaDirectoryRecord
-from impl.controller.replica_lists import ReplicaLists
+from tidegauge.impl.controller.replica_lists import ReplicaLists
+from tidegauge.impl.metadata.records import BrokerRegistrationChangeRecord, ReplicaDirectoryRecord
 
 LOST: Final = "00000000-0000-0000-0000-000000000001"
 """The directory of a replica that was lost before its broker had said where it is."""

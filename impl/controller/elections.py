@@ -15,8 +15,8 @@ from typing import NamedTuple
 import attrs
 from kio.schema.errors import ErrorCode
 
-from impl.controller.state import ControllerState, LeaderElected, change_record
-from impl.partition.registration import NO_LEADER, PartitionRegistration
+from tidegauge.impl.controller.state import ControllerState, LeaderElected, change_record
+from tidegauge.impl.partition.registration import NO_LEADER, PartitionRegistration
 
 
 class Elected(NamedTuple):

@@ -12,10 +12,10 @@ from __future__ import annotations
 import attrs
 from kio.schema.errors import ErrorCode
 
-from impl.controller.elections import Governed
-from impl.controller.membership import Membership
-from impl.partition.messages import UNKNOWN_BROKER_EPOCH, AlterPartitionRequest, AlterPartitionResponse
-from impl.partition.registration import PartitionRegistration
+from tidegauge.impl.controller.elections import Governed
+from tidegauge.impl.controller.membership import Membership
+from tidegauge.impl.partition.messages import UNKNOWN_BROKER_EPOCH, AlterPartitionRequest, AlterPartitionResponse
+from tidegauge.impl.partition.registration import PartitionRegistration
 
 
 class IsrChanges(Membership):

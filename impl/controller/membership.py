@@ -24,14 +24,14 @@ from collections.abc import Callable
 import attrs
 from kio.schema.errors import ErrorCode
 
-from impl.controller.directories import Directories
-from impl.controller.records import (
+from tidegauge.impl.controller.directories import Directories
+from tidegauge.impl.metadata.records import (
     BrokerRegistrationChangeRecord,
     RegisterBrokerRecord,
     UnregisterBrokerRecord,
 )
-from impl.partition.messages import UNKNOWN_BROKER_EPOCH
-from impl.partition.registration import PartitionRegistration
+from tidegauge.impl.partition.messages import UNKNOWN_BROKER_EPOCH
+from tidegauge.impl.partition.registration import PartitionRegistration
 
 
 @attrs.frozen

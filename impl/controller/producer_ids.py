@@ -11,8 +11,8 @@ from typing import Final
 import attrs
 from kio.schema.errors import ErrorCode
 
-from impl.controller.records import ProducerIdsRecord
-from impl.controller.state import ControllerState
+from tidegauge.impl.controller.state import ControllerState
+from tidegauge.impl.metadata.records import ProducerIdsRecord
 
 BLOCK_SIZE: Final = 1_000
 LAST_PRODUCER_ID: Final = (1 << 63) - 1

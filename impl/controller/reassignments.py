@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterator, Sequence
 import attrs
 from kio.schema.errors import ErrorCode
 
-from impl.controller.isr_changes import IsrChanges
-from impl.partition.registration import PartitionRegistration
+from tidegauge.impl.controller.isr_changes import IsrChanges
+from tidegauge.impl.partition.registration import PartitionRegistration
 
 
 @attrs.frozen

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import attrs
 
-from impl.controller.elections import Elections, Governed
-from impl.partition.registration import NO_LEADER, PartitionRegistration
+from tidegauge.impl.controller.elections import Elections, Governed
+from tidegauge.impl.partition.registration import NO_LEADER, PartitionRegistration
 
 
 class ReplicaLists(Elections):

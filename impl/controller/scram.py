@@ -1,6 +1,6 @@
 """The controller's part in SCRAM credentials: the rules for changing them (KIP-554).
 
-Clients send salted passwords; what is kept is derived from them here (`impl.controller.credentials`).
+Clients send salted passwords; what is kept is derived from them here (`impl.metadata.credentials`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from collections.abc import Sequence
 import attrs
 from kio.schema.errors import ErrorCode
 
-from impl.controller.credentials import (
+from tidegauge.impl.controller.state import ControllerState
+from tidegauge.impl.metadata.credentials import (
     MAX_ITERATIONS,
     MIN_ITERATIONS,
     ScramCredential,
@@ -19,8 +20,7 @@ from impl.controller.credentials import (
     credential,
     hashed,
 )
-from impl.controller.records import RemoveUserScramCredentialRecord, UserScramCredentialRecord
-from impl.controller.state import ControllerState
+from tidegauge.impl.metadata.records import RemoveUserScramCredentialRecord, UserScramCredentialRecord
 
 
 @attrs.frozen

@@ -13,17 +13,17 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from impl.controller.config_types import Setting
-from impl.controller.image import ClusterImage
-from impl.controller.metadata_log import MetadataLog
-from impl.controller.records import MetadataRecord, PartitionChangeRecord
-from impl.controller.topic_config import (
+from tidegauge.impl.metadata.config_types import Setting
+from tidegauge.impl.metadata.image import ClusterImage
+from tidegauge.impl.metadata.log import MetadataLog
+from tidegauge.impl.metadata.records import MetadataRecord, PartitionChangeRecord
+from tidegauge.impl.metadata.topic_configs import (
     MIN_INSYNC_REPLICAS,
     UNCLEAN_LEADER_ELECTION_ENABLE,
     config_value,
     defaults_with,
 )
-from impl.partition.registration import PartitionRegistration
+from tidegauge.impl.partition.registration import PartitionRegistration
 
 DEFAULT_CONTROLLER_ID: Final = 3000
 

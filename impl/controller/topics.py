@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 import attrs
 from kio.schema.errors import ErrorCode
 
-from impl.controller.placement import PlacementError, growth_start, place
-from impl.controller.reassignments import AGREED, Reassignments, Refusal
-from impl.controller.records import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
-from impl.controller.topic_config import config_error
+from tidegauge.impl.controller.placement import PlacementError, growth_start, place
+from tidegauge.impl.controller.reassignments import AGREED, Reassignments, Refusal
+from tidegauge.impl.metadata.records import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
+from tidegauge.impl.metadata.topic_configs import config_error
 
 METADATA_TOPIC = "__cluster_metadata"
 

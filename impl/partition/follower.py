@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from kio.schema.errors import ErrorCode
 
-from impl.partition.high_watermark import HighWatermark
-from impl.partition.messages import NO_EPOCH, EpochEndOffset, FetchAnswer, FollowerFetch
-from impl.partition.registration import NO_LEADER
-from impl.wire.lazy import in_memory
+from tidegauge.impl.partition.high_watermark import HighWatermark
+from tidegauge.impl.partition.messages import NO_EPOCH, EpochEndOffset, FetchAnswer, FollowerFetch
+from tidegauge.impl.partition.registration import NO_LEADER
+from tidegauge.impl.wire.lazy import in_memory
 
 
 class Follower(HighWatermark):

@@ -13,8 +13,8 @@ A follower takes the smaller of the leader's high watermark and its own log end 
 
 from __future__ import annotations
 
-from impl.partition.messages import HighWatermarkAdvanced
-from impl.partition.state import ReplicaState
+from tidegauge.impl.partition.messages import HighWatermarkAdvanced
+from tidegauge.impl.partition.state import ReplicaState
 
 
 class HighWatermark(ReplicaState):

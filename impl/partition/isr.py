@@ -16,9 +16,14 @@ from __future__ import annotations
 
 from kio.schema.errors import ErrorCode
 
-from impl.partition.high_watermark import HighWatermark
-from impl.partition.messages import AlterPartitionRequest, AlterPartitionResponse, IsrChanged, SendAlterPartition
-from impl.partition.registration import PartitionRegistration
+from tidegauge.impl.partition.high_watermark import HighWatermark
+from tidegauge.impl.partition.messages import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    IsrChanged,
+    SendAlterPartition,
+)
+from tidegauge.impl.partition.registration import PartitionRegistration
 
 
 class InSyncReplicas(HighWatermark):

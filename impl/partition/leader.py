@@ -19,9 +19,9 @@ from typing import Final
 import attrs
 from kio.schema.errors import ErrorCode
 
-from impl.partition.isr import InSyncReplicas
-from impl.partition.log import Buffer, Records
-from impl.partition.messages import (
+from tidegauge.impl.partition.isr import InSyncReplicas
+from tidegauge.impl.partition.log import Buffer, Records
+from tidegauge.impl.partition.messages import (
     UNKNOWN_BROKER_EPOCH,
     Appended,
     EpochEndOffset,
@@ -30,7 +30,7 @@ from impl.partition.messages import (
     FollowerLogStartMoved,
     LogEndAdvanced,
 )
-from impl.partition.producer_state import RepeatedBatchError
+from tidegauge.impl.partition.producer_state import RepeatedBatchError
 
 ACKS_ALL: Final = -1
 TO_HIGH_WATERMARK: Final = -1

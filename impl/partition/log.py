@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
 
-from impl.partition.producer_state import ProducerStates
-from impl.wire.lazy import LazyRecords
-from impl.wire.records import BatchHeader
+from tidegauge.impl.partition.producer_state import ProducerStates
+from tidegauge.impl.records.batches import BatchHeader
+from tidegauge.impl.wire.lazy import LazyRecords
 
 Admit: TypeAlias = Callable[[Sequence[BatchHeader]], None]
 """Objects to an append by raising; it sees the headers of batches that are otherwise in order."""

@@ -7,8 +7,8 @@ from typing import Final, TypeAlias
 import attrs
 from kio.schema.errors import ErrorCode
 
-from impl.partition.log import Records
-from impl.partition.registration import PartitionRegistration
+from tidegauge.impl.partition.log import Records
+from tidegauge.impl.partition.registration import PartitionRegistration
 
 UNKNOWN_BROKER_EPOCH: Final = -1
 UNKNOWN_OFFSET: Final = -1

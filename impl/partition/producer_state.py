@@ -31,7 +31,7 @@ from typing import ClassVar, Final, NamedTuple
 import attrs
 from kio.schema.errors import ErrorCode
 
-from impl.wire.records import NO_TIMESTAMP, BatchHeader, RecordError
+from tidegauge.impl.records.batches import NO_TIMESTAMP, BatchHeader, RecordError
 
 BATCHES_RETAINED: Final = 5
 """Kafka's number, and the most that `max.in.flight.requests.per.connection` may be for an idempotent producer."""

@@ -22,11 +22,11 @@ state is in `state`, what goes in and out is in `messages`. The rules (`may_join
 
 from __future__ import annotations
 
-from impl.partition.follower import Follower
-from impl.partition.leader import Leader
-from impl.partition.messages import UNKNOWN_OFFSET, IsrChanged, LeadershipChanged
-from impl.partition.registration import NO_LEADER, PartitionRegistration
-from impl.partition.state import RemoteReplica
+from tidegauge.impl.partition.follower import Follower
+from tidegauge.impl.partition.leader import Leader
+from tidegauge.impl.partition.messages import UNKNOWN_OFFSET, IsrChanged, LeadershipChanged
+from tidegauge.impl.partition.registration import NO_LEADER, PartitionRegistration
+from tidegauge.impl.partition.state import RemoteReplica
 
 
 class PartitionReplica(Leader, Follower):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import attrs
 
-from impl.partition.log import ReplicaLog
-from impl.partition.messages import UNKNOWN_BROKER_EPOCH, UNKNOWN_OFFSET, Effect, PartitionConfig
-from impl.partition.producer_state import ProducerStates
-from impl.partition.registration import NO_LEADER
+from tidegauge.impl.partition.log import ReplicaLog
+from tidegauge.impl.partition.messages import UNKNOWN_BROKER_EPOCH, UNKNOWN_OFFSET, Effect, PartitionConfig
+from tidegauge.impl.partition.producer_state import ProducerStates
+from tidegauge.impl.partition.registration import NO_LEADER
 
 
 @attrs.define

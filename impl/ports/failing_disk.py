@@ -21,7 +21,7 @@ from typing import Final, TypeVar
 
 import attrs
 
-from impl.ports.disk import Buffer, Disk, DiskLock, File, PendingSync
+from tidegauge.impl.ports.disk import Buffer, Disk, DiskLock, File, PendingSync
 
 T = TypeVar("T")
 

@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import TypeVar
 
-from impl.ports.disk import Buffer, DiskLockedError
+from tidegauge.impl.ports.disk import Buffer, DiskLockedError
 
 T = TypeVar("T")
 

@@ -31,9 +31,9 @@ from typing import TypeAlias
 import attrs
 import trio
 
-from impl.ports.link_faults import NO_FAULTS, LinkFaults
-from impl.ports.network import Address, Listener, Network, StreamHandler
-from impl.ports.simulated_stream import Connection, Frame, SimulatedStream
+from tidegauge.impl.ports.link_faults import NO_FAULTS, LinkFaults
+from tidegauge.impl.ports.network import Address, Listener, Network, StreamHandler
+from tidegauge.impl.ports.simulated_stream import Connection, Frame, SimulatedStream
 
 __all__ = ["NO_FAULTS", "Frame", "FrameFilter", "LinkFaults", "SimulatedNetwork"]
 

@@ -65,7 +65,7 @@ class Frame:
     @cached_property
     def message(self) -> Any:
         """The decoded body, one of kio's classes. Raises MalformedMessageError when it cannot be decoded."""
-        from impl.wire.codecs import decode_request, decode_response
+        from tidegauge.impl.wire.codecs import decode_request, decode_response
 
         body = memoryview(self.data)[4:]
         if self.is_request:

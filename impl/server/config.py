@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import attrs
 
-from impl.controller.config_types import ConfigType, Setting, as_text
-from impl.controller.topic_config import (
+from tidegauge.impl.metadata.config_types import ConfigType, Setting, as_text
+from tidegauge.impl.metadata.topic_configs import (
     BROKER_SYNONYMS,
     DYNAMIC_DEFAULTS,
     TOPIC_CONFIGS,
@@ -22,10 +22,10 @@ from impl.controller.topic_config import (
     config_error,
     defaults_with,
 )
-from impl.server import settings
-from impl.server.replica_selection import LEADER_SELECTOR, RACK_AWARE_SELECTOR
-from impl.server.security.settings import PLAIN_JAAS, SecuritySettings, setting_for_listener
-from impl.server.settings import flag, property_name, setting_of, update_of, whole
+from tidegauge.impl.server import settings
+from tidegauge.impl.server.broker.replica_selection import LEADER_SELECTOR, RACK_AWARE_SELECTOR
+from tidegauge.impl.server.settings import flag, property_name, setting_of, update_of, whole
+from tidegauge.impl.server.transport.security.settings import PLAIN_JAAS, SecuritySettings, setting_for_listener
 
 LONG: Final = ConfigType.LONG
 

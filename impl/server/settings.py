@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import attrs
 
-from impl.controller.config_types import ConfigType, Rule, Setting, anything, at_least, between, one_of
+from tidegauge.impl.metadata.config_types import ConfigType, Rule, Setting, anything, at_least, between, one_of
 
 INT_MAX: Final = (1 << 31) - 1
 

@@ -46,14 +46,14 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from impl.wire.lazy import in_memory
-from impl.wire.records import extents
+from tidegauge.impl.records.batches import extents
+from tidegauge.impl.wire.lazy import in_memory
 
 if TYPE_CHECKING:
-    from impl.partition.messages import AlterPartitionRequest, FetchAnswer, FollowerFetch
-    from impl.partition.registration import PartitionRegistration
-    from impl.partition.replica import PartitionReplica
-    from impl.ports.clock import Clock
+    from tidegauge.impl.partition.messages import AlterPartitionRequest, FetchAnswer, FollowerFetch
+    from tidegauge.impl.partition.registration import PartitionRegistration
+    from tidegauge.impl.partition.replica import PartitionReplica
+    from tidegauge.impl.ports.clock import Clock
 
 
 @attrs.frozen

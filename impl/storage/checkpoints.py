@@ -22,8 +22,8 @@ from uuid import UUID
 
 import attrs
 
-from impl.ports.disk import Disk
-from impl.storage.leader_epoch_cache import EpochEntry
+from tidegauge.impl.ports.disk import Disk
+from tidegauge.impl.storage.leader_epoch_cache import EpochEntry
 
 LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
 HIGH_WATERMARK_CHECKPOINT = "replication-offset-checkpoint"

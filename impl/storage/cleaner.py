@@ -24,14 +24,21 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 
 import attrs
 
-from impl.ports.disk import Disk, File
-from impl.storage.cleaner_batches import keyed_records, payload_of
-from impl.storage.cleaner_filter import RECORDS_A_SLICE, CleaningCounts, LastRecord, RetentionRules, marker_type
-from impl.storage.cleaner_transactions import AbortedTransaction, CleanedTransactions
-from impl.storage.errors import CorruptLogError
-from impl.storage.log import Log
-from impl.storage.offset_map import OffsetMap
-from impl.storage.segment import (
+from tidegauge.impl.ports.disk import Disk, File
+from tidegauge.impl.records.batches import HEADER_SIZE, BatchHeader, RecordError, checked_header, empty_batch
+from tidegauge.impl.storage.cleaner_batches import keyed_records, payload_of
+from tidegauge.impl.storage.cleaner_filter import (
+    RECORDS_A_SLICE,
+    CleaningCounts,
+    LastRecord,
+    RetentionRules,
+    marker_type,
+)
+from tidegauge.impl.storage.cleaner_transactions import AbortedTransaction, CleanedTransactions
+from tidegauge.impl.storage.errors import CorruptLogError
+from tidegauge.impl.storage.log import Log
+from tidegauge.impl.storage.offset_map import OffsetMap
+from tidegauge.impl.storage.segment import (
     CLEANED_SUFFIX,
     INDEX_SUFFIX,
     LOG_SUFFIX,
@@ -40,7 +47,6 @@ from impl.storage.segment import (
     AppendedBatch,
     Segment,
 )
-from impl.wire.records import HEADER_SIZE, BatchHeader, RecordError, checked_header, empty_batch
 
 SLICE_BYTES = 64 << 10
 """Bytes read or written between two pauses, as far as batches allow."""

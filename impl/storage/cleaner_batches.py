@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from impl.wire.records import (
+from tidegauge.impl.records.batches import (
     CHECKSUM_START,
     COMPRESSION_MASK,
     CONTROL_FLAG,
@@ -29,8 +29,8 @@ from impl.wire.records import (
     Compression,
     CorruptRecordError,
 )
-from impl.wire.records_compression import compress, decompress
-from impl.wire.records_payload import decode_varint, encode_varint
+from tidegauge.impl.records.compression import compress, decompress
+from tidegauge.impl.records.payload import decode_varint, encode_varint
 
 DELETE_HORIZON_FLAG = 0x40
 _CRC_AT = 17

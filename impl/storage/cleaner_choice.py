@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 import attrs
 
-from impl.storage.config import NEVER
-from impl.storage.log import Log
-from impl.storage.segment import Segment
-from impl.wire.records import NO_TIMESTAMP
+from tidegauge.impl.records.batches import NO_TIMESTAMP
+from tidegauge.impl.storage.config import NEVER
+from tidegauge.impl.storage.log import Log
+from tidegauge.impl.storage.segment import Segment
 
 
 @attrs.frozen

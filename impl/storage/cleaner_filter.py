@@ -19,7 +19,8 @@ from typing import NamedTuple
 
 import attrs
 
-from impl.storage.cleaner_batches import (
+from tidegauge.impl.records.batches import NO_PRODUCER_ID, BatchHeader
+from tidegauge.impl.storage.cleaner_batches import (
     KeyedRecord,
     delete_horizon,
     emptied,
@@ -27,9 +28,8 @@ from impl.storage.cleaner_batches import (
     payload_of,
     with_records,
 )
-from impl.storage.cleaner_transactions import CleanedTransactions
-from impl.storage.offset_map import OffsetMap
-from impl.wire.records import NO_PRODUCER_ID, BatchHeader
+from tidegauge.impl.storage.cleaner_transactions import CleanedTransactions
+from tidegauge.impl.storage.offset_map import OffsetMap
 
 RECORDS_A_SLICE = 250
 """Records between two pauses."""

@@ -12,8 +12,8 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable
 
-from impl.storage.transaction_index import ABORT_MARKER, COMMIT_MARKER, AbortedTransaction
-from impl.wire.records import BatchHeader
+from tidegauge.impl.records.batches import BatchHeader
+from tidegauge.impl.storage.transaction_index import ABORT_MARKER, COMMIT_MARKER, AbortedTransaction
 
 __all__ = ["ABORT_MARKER", "COMMIT_MARKER", "AbortedTransaction", "CleanedTransactions"]
 

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from kio.schema.errors import ErrorCode
 
-from impl.wire.records import RecordError
+from tidegauge.impl.records.batches import RecordError
 
 
 class OffsetOutOfRangeError(Exception):

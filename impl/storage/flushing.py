@@ -23,8 +23,8 @@ from collections.abc import Sequence
 
 import attrs
 
-from impl.ports.disk import Disk, PendingSync
-from impl.storage import checkpoints
+from tidegauge.impl.ports.disk import Disk, PendingSync
+from tidegauge.impl.storage import checkpoints
 
 
 @attrs.define(eq=False)

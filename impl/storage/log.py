@@ -29,22 +29,9 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from impl.partition.producer_state import ProducerStates
-from impl.ports.disk import Buffer, Disk
-from impl.storage import checkpoints
-from impl.storage.config import LOG_APPEND_TIME, NEVER, LogConfig
-from impl.storage.errors import BatchListTooLargeError, OffsetOutOfRangeError
-from impl.storage.flushing import PendingFlush
-from impl.storage.leader_epoch_cache import LeaderEpochCache
-from impl.storage.producer_snapshot import ProducerSnapshots
-from impl.storage.reading import FileRegion
-from impl.storage.recovery import recover_segments
-from impl.storage.replacement import Replacement
-from impl.storage.segment import MAX_RELATIVE_OFFSET, AppendedBatch, Segment
-from impl.storage.transaction_index import AbortedTransaction
-from impl.storage.truncation import Truncation
-from impl.storage.validation import validated
-from impl.wire.records import (
+from tidegauge.impl.partition.producer_state import ProducerStates
+from tidegauge.impl.ports.disk import Buffer, Disk
+from tidegauge.impl.records.batches import (
     NO_TIMESTAMP,
     PREFIX_SIZE,
     BatchHeader,
@@ -53,7 +40,20 @@ from impl.wire.records import (
     checked_headers,
     leader_prefix,
 )
-from impl.wire.records_payload import decode_records
+from tidegauge.impl.records.payload import decode_records
+from tidegauge.impl.storage import checkpoints
+from tidegauge.impl.storage.config import LOG_APPEND_TIME, NEVER, LogConfig
+from tidegauge.impl.storage.errors import BatchListTooLargeError, OffsetOutOfRangeError
+from tidegauge.impl.storage.flushing import PendingFlush
+from tidegauge.impl.storage.leader_epoch_cache import LeaderEpochCache
+from tidegauge.impl.storage.producer_snapshot import ProducerSnapshots
+from tidegauge.impl.storage.reading import FileRegion
+from tidegauge.impl.storage.recovery import recover_segments
+from tidegauge.impl.storage.replacement import Replacement
+from tidegauge.impl.storage.segment import MAX_RELATIVE_OFFSET, AppendedBatch, Segment
+from tidegauge.impl.storage.transaction_index import AbortedTransaction
+from tidegauge.impl.storage.truncation import Truncation
+from tidegauge.impl.storage.validation import validated
 
 DELETED_SUFFIX = "-delete"
 SMALL_BYTES = 4096

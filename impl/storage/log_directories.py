@@ -24,11 +24,11 @@ from uuid import UUID
 
 import attrs
 
-from impl.ports.disk import Disk, DiskLock, DiskLockedError, PendingSync
-from impl.storage.checkpoints import TopicPartition
-from impl.storage.config import LogConfig
-from impl.storage.log import Log
-from impl.storage.log_directory import LogDirectory
+from tidegauge.impl.ports.disk import Disk, DiskLock, DiskLockedError, PendingSync
+from tidegauge.impl.storage.checkpoints import TopicPartition
+from tidegauge.impl.storage.config import LogConfig
+from tidegauge.impl.storage.log import Log
+from tidegauge.impl.storage.log_directory import LogDirectory
 
 LOCK = ".lock"
 

@@ -25,12 +25,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from uuid import UUID
 
-from impl.ports.disk import Disk, PendingSync
-from impl.storage import checkpoints
-from impl.storage.checkpoints import Checkpoint, TopicPartition
-from impl.storage.config import LogConfig
-from impl.storage.flushing import PendingFlush
-from impl.storage.log import DELETED_SUFFIX, Log, remove_directory
+from tidegauge.impl.ports.disk import Disk, PendingSync
+from tidegauge.impl.storage import checkpoints
+from tidegauge.impl.storage.checkpoints import Checkpoint, TopicPartition
+from tidegauge.impl.storage.config import LogConfig
+from tidegauge.impl.storage.flushing import PendingFlush
+from tidegauge.impl.storage.log import DELETED_SUFFIX, Log, remove_directory
 
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 FUTURE_SUFFIX = "-future"

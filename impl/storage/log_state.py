@@ -10,16 +10,16 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 
-from impl.partition.producer_state import ProducerStates
-from impl.ports.disk import Disk, PendingSync
-from impl.storage import checkpoints
-from impl.storage.config import LogConfig
-from impl.storage.errors import FailedLogError
-from impl.storage.flushing import Flushes, PendingFlush
-from impl.storage.leader_epoch_cache import UNDEFINED_EPOCH, EpochEndOffset, LeaderEpochCache
-from impl.storage.recovery import Recovery
-from impl.storage.segment import Segment
-from impl.wire.records import BatchHeader
+from tidegauge.impl.partition.producer_state import ProducerStates
+from tidegauge.impl.ports.disk import Disk, PendingSync
+from tidegauge.impl.records.batches import BatchHeader
+from tidegauge.impl.storage import checkpoints
+from tidegauge.impl.storage.config import LogConfig
+from tidegauge.impl.storage.errors import FailedLogError
+from tidegauge.impl.storage.flushing import Flushes, PendingFlush
+from tidegauge.impl.storage.leader_epoch_cache import UNDEFINED_EPOCH, EpochEndOffset, LeaderEpochCache
+from tidegauge.impl.storage.recovery import Recovery
+from tidegauge.impl.storage.segment import Segment
 
 
 class LogObserver:

@@ -35,12 +35,18 @@ from typing import Final, Protocol
 
 from crc32c import crc32c
 
-from impl.partition.producer_state import NO_OFFSET, NO_SEQUENCE, BatchMetadata, ProducerEntry, ProducerStates
-from impl.ports.disk import Disk, PendingSync
-from impl.storage.errors import CorruptLogError
-from impl.storage.log_state import LogObserver
-from impl.storage.segment import Segment
-from impl.wire.records import BatchHeader
+from tidegauge.impl.partition.producer_state import (
+    NO_OFFSET,
+    NO_SEQUENCE,
+    BatchMetadata,
+    ProducerEntry,
+    ProducerStates,
+)
+from tidegauge.impl.ports.disk import Disk, PendingSync
+from tidegauge.impl.records.batches import BatchHeader
+from tidegauge.impl.storage.errors import CorruptLogError
+from tidegauge.impl.storage.log_state import LogObserver
+from tidegauge.impl.storage.segment import Segment
 
 SNAPSHOT_SUFFIX: Final = ".snapshot"
 LOOK_BACK: Final = 1 << 18

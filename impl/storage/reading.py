@@ -13,8 +13,8 @@ from typing import Protocol, runtime_checkable
 
 import attrs
 
-from impl.ports.disk import Buffer, File
-from impl.wire.lazy import LazyRecords
+from tidegauge.impl.ports.disk import Buffer, File
+from tidegauge.impl.wire.lazy import LazyRecords
 
 LAZY_BYTES = 64 << 10
 """From here on handing out a place is cheaper than reading."""

@@ -25,10 +25,11 @@ from itertools import zip_longest
 
 import attrs
 
-from impl.ports.disk import Disk
-from impl.storage.config import LogConfig
-from impl.storage.leader_epoch_cache import LeaderEpochCache
-from impl.storage.segment import (
+from tidegauge.impl.ports.disk import Disk
+from tidegauge.impl.records.batches import BatchHeader, RecordError
+from tidegauge.impl.storage.config import LogConfig
+from tidegauge.impl.storage.leader_epoch_cache import LeaderEpochCache
+from tidegauge.impl.storage.segment import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
     LOG_SUFFIX,
@@ -37,8 +38,7 @@ from impl.storage.segment import (
     Segment,
     base_offset_of,
 )
-from impl.storage.transaction_index import OpenTransactions, marker_type
-from impl.wire.records import BatchHeader, RecordError
+from tidegauge.impl.storage.transaction_index import OpenTransactions, marker_type
 
 _LEFT_OVER = (CLEANED_SUFFIX, DELETED_SUFFIX, SWAP_SUFFIX, ".tmp")
 

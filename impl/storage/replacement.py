@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from impl.storage.retention import Retention
-from impl.storage.segment import SWAP_SUFFIX, Segment
+from tidegauge.impl.storage.retention import Retention
+from tidegauge.impl.storage.segment import SWAP_SUFFIX, Segment
 
 
 class Replacement(Retention):

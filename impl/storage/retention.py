@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from impl.storage.errors import OffsetOutOfRangeError
-from impl.storage.log_state import LogState
-from impl.storage.segment import DELETED_SUFFIX, Segment
+from tidegauge.impl.storage.errors import OffsetOutOfRangeError
+from tidegauge.impl.storage.log_state import LogState
+from tidegauge.impl.storage.segment import DELETED_SUFFIX, Segment
 
 
 class Retention(LogState):

@@ -16,13 +16,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from impl.ports.disk import Buffer, Disk, File, PendingSync
-from impl.storage.errors import CorruptLogError
-from impl.storage.index import OffsetIndex, TimeIndex
-from impl.storage.leader_epoch_cache import UNDEFINED_EPOCH, LeaderEpochCache
-from impl.storage.reading import FileRegion, region
-from impl.storage.transaction_index import TRANSACTION_INDEX_SUFFIX, TransactionIndex
-from impl.wire.records import (
+from tidegauge.impl.ports.disk import Buffer, Disk, File, PendingSync
+from tidegauge.impl.records.batches import (
     CONTROL_FLAG,
     HEADER_SIZE,
     LENGTH_OVERHEAD,
@@ -34,6 +29,11 @@ from impl.wire.records import (
     checked_header,
     empty_batch,
 )
+from tidegauge.impl.storage.errors import CorruptLogError
+from tidegauge.impl.storage.index import OffsetIndex, TimeIndex
+from tidegauge.impl.storage.leader_epoch_cache import UNDEFINED_EPOCH, LeaderEpochCache
+from tidegauge.impl.storage.reading import FileRegion, region
+from tidegauge.impl.storage.transaction_index import TRANSACTION_INDEX_SUFFIX, TransactionIndex
 
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"

@@ -27,9 +27,9 @@ import struct
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
-from impl.ports.disk import Disk, File, PendingSync
-from impl.wire.records import BatchHeader, Buffer
-from impl.wire.records_payload import decode_records
+from tidegauge.impl.ports.disk import Disk, File, PendingSync
+from tidegauge.impl.records.batches import BatchHeader, Buffer
+from tidegauge.impl.records.payload import decode_records
 
 TRANSACTION_INDEX_SUFFIX: Final = ".txnindex"
 ABORT_MARKER: Final = 0

@@ -6,9 +6,9 @@ been gone.
 
 from __future__ import annotations
 
-from impl.storage.leader_epoch_cache import UNDEFINED_EPOCH
-from impl.storage.log_state import LogState
-from impl.storage.segment import Segment
+from tidegauge.impl.storage.leader_epoch_cache import UNDEFINED_EPOCH
+from tidegauge.impl.storage.log_state import LogState
+from tidegauge.impl.storage.segment import Segment
 
 
 class Truncation(LogState):

@@ -30,9 +30,7 @@ from typing import Final, NamedTuple
 from crc32c import crc32c
 from kio.schema.errors import ErrorCode
 
-from impl.storage.config import LOG_APPEND_TIME, NEVER, PRODUCER, UNCOMPRESSED, LogConfig
-from impl.storage.errors import BatchTooLargeError
-from impl.wire.records import (
+from tidegauge.impl.records.batches import (
     CHECKSUM_START,
     COMPRESSION_MASK,
     HEADER_SIZE,
@@ -47,8 +45,10 @@ from impl.wire.records import (
     check_produced,
     checked_header,
 )
-from impl.wire.records_compression import compress, decompress
-from impl.wire.records_walk import Walked, is_framed, walk
+from tidegauge.impl.records.compression import compress, decompress
+from tidegauge.impl.records.walk import Walked, is_framed, walk
+from tidegauge.impl.storage.config import LOG_APPEND_TIME, NEVER, PRODUCER, UNCOMPRESSED, LogConfig
+from tidegauge.impl.storage.errors import BatchTooLargeError
 
 _SHOWN = 3
 

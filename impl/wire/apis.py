@@ -318,7 +318,7 @@ def _union(api_key: int, place: int) -> type[Payload] | None:
     if api_key not in _UNITED:
         return None
     module, *names = _UNITED[api_key]
-    united: type[Payload] = getattr(import_module(f"impl.wire.{module}"), names[place])
+    united: type[Payload] = getattr(import_module(f"tidegauge.impl.wire.{module}"), names[place])
     return united
 
 

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import trio
 
-from impl.ports.network import Address, Network, abort, send_all
-from impl.wire.codecs import MalformedMessageError, decode_response, encode_request, response_correlation_id
-from impl.wire.frames import ConnectionLostError, FrameMemory, FrameReader, FrameTooLargeError
+from tidegauge.impl.ports.network import Address, Network, abort, send_all
+from tidegauge.impl.wire.codecs import MalformedMessageError, decode_response, encode_request, response_correlation_id
+from tidegauge.impl.wire.frames import ConnectionLostError, FrameMemory, FrameReader, FrameTooLargeError
 
 if TYPE_CHECKING:
     from kio.static.protocol import Payload

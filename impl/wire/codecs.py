@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from impl.wire import fetch_codec, produce_codec
-from impl.wire.apis import (
+from tidegauge.impl.wire import fetch_codec, produce_codec
+from tidegauge.impl.wire.apis import (
     BROKER_APIS,
     PRODUCE_SERVED_FROM,
     ApiKey,
@@ -34,13 +34,13 @@ from impl.wire.apis import (
     request_class,
     response_class,
 )
-from impl.wire.entity_reader import Read, entity_reader
-from impl.wire.fetch_messages import FetchRequest, FetchResponse
-from impl.wire.fields import DAMAGE, Part, read_nullable_string, skip_tags
-from impl.wire.frames import Payload as Bytes
-from impl.wire.lazy import LazyRecords, in_memory
-from impl.wire.produce_messages import ProduceRequest, ProduceResponse
-from impl.wire.versions import convert
+from tidegauge.impl.wire.entity_reader import Read, entity_reader
+from tidegauge.impl.wire.fetch_messages import FetchRequest, FetchResponse
+from tidegauge.impl.wire.fields import DAMAGE, Part, read_nullable_string, skip_tags
+from tidegauge.impl.wire.frames import Payload as Bytes
+from tidegauge.impl.wire.lazy import LazyRecords, in_memory
+from tidegauge.impl.wire.produce_messages import ProduceRequest, ProduceResponse
+from tidegauge.impl.wire.versions import convert
 
 if TYPE_CHECKING:
     from kio.serial.writers import Writer

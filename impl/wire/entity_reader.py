@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from kio.serial import readers
 from kio.serial.errors import BufferUnderflow, DecodeError, UnexpectedNull
 
-from impl.wire.frames import Payload as Bytes
-from impl.wire.versions import default, is_array, is_optional, nested_class
+from tidegauge.impl.wire.frames import Payload as Bytes
+from tidegauge.impl.wire.versions import default, is_array, is_optional, nested_class
 
 if TYPE_CHECKING:
     from kio.static.protocol import Payload

@@ -23,7 +23,7 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from impl.wire.fetch_messages import (
+from tidegauge.impl.wire.fetch_messages import (
     CONSUMER,
     NO_SESSION,
     SESSIONLESS_EPOCH,
@@ -37,7 +37,7 @@ from impl.wire.fetch_messages import (
     PartitionFetched,
     TopicFetched,
 )
-from impl.wire.fields import (
+from tidegauge.impl.wire.fields import (
     NO_ID,
     Buffer,
     Part,
@@ -56,7 +56,7 @@ from impl.wire.fields import (
     string,
     tags,
 )
-from impl.wire.produce_codec import check_end, decode_endpoints, decode_leader, encode_endpoints
+from tidegauge.impl.wire.produce_codec import check_end, decode_endpoints, decode_leader, encode_endpoints
 
 FLEXIBLE_FROM: Final = 12
 TOPIC_IDS_FROM: Final = 13

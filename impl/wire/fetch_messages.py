@@ -12,8 +12,8 @@ from typing import ClassVar, Final
 import attrs
 from kio.schema.errors import ErrorCode
 
-from impl.wire.fields import NO_ID, Part
-from impl.wire.produce_messages import NodeEndpoint
+from tidegauge.impl.wire.fields import NO_ID, Part
+from tidegauge.impl.wire.produce_messages import NodeEndpoint
 
 CONSUMER: Final = -1
 NO_SESSION: Final = 0

@@ -18,7 +18,7 @@ from functools import cached_property
 
 import trio
 
-from impl.ports.network import plain_socket, receive_at_once
+from tidegauge.impl.ports.network import plain_socket, receive_at_once
 
 READ_SIZE = 64 << 10
 UNTOUCHED_SIZE = 256 << 10

@@ -22,7 +22,7 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from impl.wire.fields import (
+from tidegauge.impl.wire.fields import (
     NO_ID,
     Buffer,
     count,
@@ -40,7 +40,7 @@ from impl.wire.fields import (
     string,
     tags,
 )
-from impl.wire.produce_messages import (
+from tidegauge.impl.wire.produce_messages import (
     NodeEndpoint,
     PartitionProduced,
     ProducePartition,

@@ -11,7 +11,7 @@ from typing import ClassVar
 import attrs
 from kio.schema.errors import ErrorCode
 
-from impl.wire.fields import NO_ID, Buffer
+from tidegauge.impl.wire.fields import NO_ID, Buffer
 
 
 @attrs.define

@@ -13,14 +13,14 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, Final
 
-from impl.wire.apis import ApiKey
+from tidegauge.impl.wire.apis import ApiKey
 
 Make = Callable[..., Any]
 """(source message, item=class of the target's items, convert=`impl.wire.versions.convert`) -> the field's value."""
 
 
 def _blank(item: type, **values: Any) -> Any:
-    from impl.wire.versions import blank
+    from tidegauge.impl.wire.versions import blank
 
     return dataclasses.replace(blank(item), **values)
 
@@ -87,7 +87,7 @@ def _members_error(message: Any, item: type, convert: Any) -> Any:
 
 
 def _item_class_of(message_class: type, field: str) -> type:
-    from impl.wire.versions import item_class
+    from tidegauge.impl.wire.versions import item_class
 
     return item_class(message_class, field)
 

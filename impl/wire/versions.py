@@ -83,7 +83,7 @@ def converter(source: type, target: type) -> Convert:
 
 def reshaped(target: type, field: str, given: Collection[str]) -> Callable[[Any], Any] | None:
     """What makes a field that stands in another place in the source, which has the fields `given`; else None."""
-    from impl.wire.reshaping import MADE
+    from tidegauge.impl.wire.reshaping import MADE
 
     source_field, make = MADE.get((getattr(target, "__api_key__", -1), field), ("", None))
     hints = typing.get_type_hints(target)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from model_tests.bugs import (
+from tidegauge.model_tests.bugs.bug import CoreBug
+from tidegauge.model_tests.bugs.replication import (
     high_watermark_by_majority,
     isr_write_without_epoch_fence,
     kafka_1211,
@@ -20,7 +21,6 @@ from model_tests.bugs import (
     last_replica_standing,
     minimal_isr,
 )
-from model_tests.bugs.bug import CoreBug
 
 BUGS: Mapping[str, CoreBug] = {
     module.BUG.name: module.BUG

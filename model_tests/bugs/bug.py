@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import attrs
 
-from model_tests.lockstep.cores import Roles
-from spec.bugs import BUGS as SPEC_BUGS
-from spec.bugs import Bug as SpecBug
+from tidegauge.model_tests.harness.cores.replication import Roles
+from tidegauge.spec.bugs import BUGS as SPEC_BUGS
+from tidegauge.spec.bugs import Bug as SpecBug
 
 
 @attrs.frozen

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import attrs
 
-from model_tests.lockstep.cores import Roles
-from spec.bugs.idempotence import IDEMPOTENCE_BUGS as SPEC_BUGS
-from spec.bugs.idempotence import IdempotenceBug
+from tidegauge.model_tests.harness.cores.replication import Roles
+from tidegauge.spec.bugs.idempotence import IDEMPOTENCE_BUGS as SPEC_BUGS
+from tidegauge.spec.bugs.idempotence import IdempotenceBug
 
 
 @attrs.frozen

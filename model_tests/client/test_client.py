@@ -8,14 +8,14 @@ import pytest
 import trio
 from kio.schema.errors import ErrorCode
 
-from impl.client.client import Client, ClientConfig
-from impl.client.errors import KafkaError
-from impl.client.observer import Operation
-from impl.client.requests import Fetched, ListedOffset
-from impl.cluster import Cluster
-from impl.ports.clock import SimulatedClock
-from impl.ports.network import Address
-from model_tests.simulated import simulated
+from tidegauge.impl.client.client import Client, ClientConfig
+from tidegauge.impl.client.errors import KafkaError
+from tidegauge.impl.client.observer import Operation
+from tidegauge.impl.client.requests import Fetched, ListedOffset
+from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.ports.clock import SimulatedClock
+from tidegauge.impl.ports.network import Address
+from tidegauge.model_tests.simulated import simulated
 
 IMPATIENT = ClientConfig(request_timeout_ms=500, default_api_timeout_ms=900)
 

@@ -19,7 +19,7 @@ from confluent_kafka.admin import (
 from kafka import KafkaAdminClient, KafkaConsumer
 from kafka.errors import UnsupportedVersionError
 
-from model_tests.clients.conftest import FreshTopic
+from tidegauge.model_tests.clients.conftest import FreshTopic
 
 SECONDS = 20.0
 

@@ -24,8 +24,8 @@ from kafka.admin import (
 )
 from kafka.errors import ElectionNotNeededError, NoError, OffsetOutOfRangeError
 
-from model_tests.clients.conftest import FreshTopic, eventually
 from tidegauge import running_cluster
+from tidegauge.model_tests.clients.conftest import FreshTopic, eventually
 
 SECONDS = 20.0
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"

@@ -10,7 +10,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import MessageSizeTooLargeError, OffsetOutOfRangeError
 
-from model_tests.clients.conftest import FreshTopic
+from tidegauge.model_tests.clients.conftest import FreshTopic
 
 SECONDS = 20.0
 

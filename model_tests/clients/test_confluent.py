@@ -10,7 +10,7 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, 
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
-from model_tests.clients.conftest import FreshTopic, eventually
+from tidegauge.model_tests.clients.conftest import FreshTopic, eventually
 
 SECONDS = 20.0
 

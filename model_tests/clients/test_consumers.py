@@ -15,9 +15,9 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaError, TopicPartition
 from kafka import KafkaConsumer
 from kafka import TopicPartition as PythonPartition
 
-from model_tests.clients.conftest import FreshTopic, eventually
-from model_tests.clients.test_confluent import SECONDS, consumed, consumer, produced, producer
 from tidegauge import running_cluster
+from tidegauge.model_tests.clients.conftest import FreshTopic, eventually
+from tidegauge.model_tests.clients.test_confluent import SECONDS, consumed, consumer, produced, producer
 
 ISOLATION = ["read_uncommitted", "read_committed"]
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from linearizability.check import check
-from linearizability.history import Kind, Outcome
-from model_tests.harness.recording.clients import LIBRARIES, library
-from model_tests.harness.recording.workload import Recording, Workload
 from tidegauge import running_cluster
+from tidegauge.linearizability.check import check
+from tidegauge.linearizability.history import Kind, Outcome
+from tidegauge.model_tests.harness.recording.clients import LIBRARIES, library
+from tidegauge.model_tests.harness.recording.workload import Recording, Workload
 
 QUICK = {"broker.session.timeout.ms": 600, "broker.heartbeat.interval.ms": 100, "replica.lag.time.max.ms": 1_000}
 

@@ -10,9 +10,9 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from model_tests.clients.conftest import FreshTopic
-from model_tests.clients.test_confluent import SECONDS, consumed, consumer
 from tidegauge import running_cluster
+from tidegauge.model_tests.clients.conftest import FreshTopic
+from tidegauge.model_tests.clients.test_confluent import SECONDS, consumed, consumer
 
 QUICK = {"broker.session.timeout.ms": 600, "broker.heartbeat.interval.ms": 100, "replica.lag.time.max.ms": 1_000}
 

@@ -11,7 +11,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, NewPartitions, NewTopic
 from kafka.errors import MessageSizeTooLargeError, OffsetOutOfRangeError, TopicAlreadyExistsError
 
-from model_tests.clients.conftest import FreshTopic, eventually
+from tidegauge.model_tests.clients.conftest import FreshTopic, eventually
 
 SECONDS = 20.0
 

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from model_tests.clients.conftest import FreshTopic
+from tidegauge.model_tests.clients.conftest import FreshTopic
 
 pytestmark = pytest.mark.skipif(
     shutil.which("kcat") is None, reason="kcat is not installed (Debian: apt-get install kcat)"

@@ -13,9 +13,9 @@ from confluent_kafka import TopicPartition as LibrdkafkaPartition
 from kafka import KafkaProducer
 from kafka.errors import MessageSizeTooLargeError, NotEnoughReplicasError
 
-from model_tests.clients.conftest import FreshTopic, eventually
-from model_tests.clients.test_confluent import SECONDS, consumed, consumer, produced, producer
 from tidegauge import running_cluster
+from tidegauge.model_tests.clients.conftest import FreshTopic, eventually
+from tidegauge.model_tests.clients.test_confluent import SECONDS, consumed, consumer, produced, producer
 
 KEYS = [b"key-%d" % number for number in range(40)]
 

@@ -8,11 +8,11 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from impl.cluster import Cluster
-from impl.ports.simulated_network import Frame
-from impl.wire.apis import ApiKey
-from model_tests.cluster.test_replication import log_values
-from model_tests.simulated import simulated
+from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.ports.simulated_network import Frame
+from tidegauge.impl.wire.apis import ApiKey
+from tidegauge.model_tests.cluster.test_replication import log_values
+from tidegauge.model_tests.simulated import simulated
 
 REPLICATION = (ApiKey.FETCH, ApiKey.ALTER_PARTITION)
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 import trio
 
-from impl.client.errors import KafkaError
-from impl.cluster import Cluster, broker_name
-from impl.ports.failing_disk import SYNCS
-from impl.server import log_upkeep
-from impl.storage.log import Log
-from model_tests.simulated import simulated
+from tidegauge.impl.client.errors import KafkaError
+from tidegauge.impl.cluster.cluster import Cluster, broker_name
+from tidegauge.impl.ports.failing_disk import SYNCS
+from tidegauge.impl.server.broker import log_upkeep
+from tidegauge.impl.storage.log import Log
+from tidegauge.model_tests.simulated import simulated
 
 
 def log_of(cluster: Cluster, partition: int = 0) -> Log:

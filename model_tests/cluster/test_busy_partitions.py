@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import trio
 
-from impl.cluster import Cluster
-from impl.server.replica_fetchers import FEW, MOST_BUSY
-from model_tests.simulated import simulated
+from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.server.broker.replica_fetchers import FEW, MOST_BUSY
+from tidegauge.model_tests.simulated import simulated
 
 
 def busy(cluster: Cluster, follower: int, leader: int = 0) -> list[int]:

@@ -8,13 +8,13 @@ from random import Random
 import trio
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
-from impl.cluster import Cluster
-from impl.partition.leader import ACKS_ALL
-from impl.storage.cleaner import CleanedLog
-from impl.wire.records_payload import Record, build_batch
-from model_tests.simulated import simulated
-from model_tests.storage.compacted import newest, records_of
 from tidegauge import running_cluster
+from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.partition.leader import ACKS_ALL
+from tidegauge.impl.records.payload import Record, build_batch
+from tidegauge.impl.storage.cleaner import CleanedLog
+from tidegauge.model_tests.simulated import simulated
+from tidegauge.model_tests.storage.compacted import newest, records_of
 
 CONFIG = {
     "log.cleaner.backoff.ms": 100,

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import trio
 
-from impl.client.client import ClientConfig
-from impl.client.errors import KafkaError
-from impl.cluster import Cluster
-from impl.hosts import SimulatedHost
-from model_tests.harness.deterministic import run_deterministically
+from tidegauge.impl.client.client import ClientConfig
+from tidegauge.impl.client.errors import KafkaError
+from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.cluster.hosts import SimulatedHost
+from tidegauge.model_tests.harness.deterministic import run_deterministically
 
 ROOT = Path(__file__).resolve().parents[2]
 

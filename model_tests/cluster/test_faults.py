@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import trio
 
-from impl.client.client import ClientConfig
-from impl.client.errors import KafkaError
-from impl.cluster import Cluster
-from impl.hosts import SimulatedHost
-from impl.ports.failing_disk import SYNCS
-from model_tests.cluster.test_replication import log_values
-from model_tests.simulated import simulated
+from tidegauge.impl.client.client import ClientConfig
+from tidegauge.impl.client.errors import KafkaError
+from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.cluster.hosts import SimulatedHost
+from tidegauge.impl.ports.failing_disk import SYNCS
+from tidegauge.model_tests.cluster.test_replication import log_values
+from tidegauge.model_tests.simulated import simulated
 
 IMPATIENT = ClientConfig(request_timeout_ms=500, default_api_timeout_ms=800)
 

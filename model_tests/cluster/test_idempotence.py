@@ -11,21 +11,21 @@ import pytest
 import trio
 from kio.schema.errors import ErrorCode
 
-from impl.client.client import ClientConfig
-from impl.client.errors import KafkaError
-from impl.client.idempotent import IdempotentProducer
-from impl.cluster import Cluster
-from impl.partition.log import Buffer
-from impl.partition.messages import Appended
-from impl.partition.replica import PartitionReplica
-from linearizability.check import Verdict, check
-from model_tests.harness.deterministic import run_deterministically
-from model_tests.harness.faults import Injector
-from model_tests.harness.options import Fault, Options
-from model_tests.harness.recorder import Recorder
-from model_tests.harness.simulation import CONVERGES_WITHIN, unsettled
-from model_tests.harness.workload import TOPIC
-from model_tests.simulated import simulated
+from tidegauge.impl.client.client import ClientConfig
+from tidegauge.impl.client.errors import KafkaError
+from tidegauge.impl.client.idempotent import IdempotentProducer
+from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.partition.log import Buffer
+from tidegauge.impl.partition.messages import Appended
+from tidegauge.impl.partition.replica import PartitionReplica
+from tidegauge.linearizability.check import Verdict, check
+from tidegauge.model_tests.harness.deterministic import run_deterministically
+from tidegauge.model_tests.harness.simulation.faults import Injector
+from tidegauge.model_tests.harness.simulation.options import Fault, Options
+from tidegauge.model_tests.harness.simulation.recorder import Recorder
+from tidegauge.model_tests.harness.simulation.simulation import CONVERGES_WITHIN, unsettled
+from tidegauge.model_tests.harness.simulation.workload import TOPIC
+from tidegauge.model_tests.simulated import simulated
 
 CLIENT = ClientConfig(request_timeout_ms=600, default_api_timeout_ms=8_000, retry_backoff_ms=50)
 FAULTS = {Fault.CRASH: 2, Fault.RESET: 3, Fault.PREFERRED: 2, Fault.ISOLATE: 1, Fault.PAUSE: 1, Fault.CONTROLLER: 1}

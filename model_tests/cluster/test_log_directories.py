@@ -16,13 +16,13 @@ from kio.schema.create_topics.v7.request import CreatableTopic, CreateTopicsRequ
 from kio.schema.describe_log_dirs.v5.request import DescribeLogDirsRequest
 from kio.schema.errors import ErrorCode
 
-from impl.client.client import Client
-from impl.client.errors import KafkaError
-from impl.cluster import Cluster, broker_name
-from impl.ports.failing_disk import SYNCS, Operation
-from impl.wire.primitives import TopicName, i16, i32, millis
-from impl.wire.records_payload import decode_batches
-from model_tests.simulated import simulated
+from tidegauge.impl.client.client import Client
+from tidegauge.impl.client.errors import KafkaError
+from tidegauge.impl.cluster.cluster import Cluster, broker_name
+from tidegauge.impl.ports.failing_disk import SYNCS, Operation
+from tidegauge.impl.records.payload import decode_batches
+from tidegauge.impl.wire.primitives import TopicName, i16, i32, millis
+from tidegauge.model_tests.simulated import simulated
 
 CONFIG = {
     "log.dirs": "one,two",

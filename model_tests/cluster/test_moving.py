@@ -12,11 +12,11 @@ import pytest
 import trio
 from kio.schema.errors import ErrorCode
 
-from impl.client.errors import KafkaError
-from impl.cluster import Cluster
-from linearizability.check import check
-from model_tests.harness.recorder import Recorder
-from model_tests.simulated import simulated
+from tidegauge.impl.client.errors import KafkaError
+from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.linearizability.check import check
+from tidegauge.model_tests.harness.simulation.recorder import Recorder
+from tidegauge.model_tests.simulated import simulated
 
 QUICK = {
     "broker.session.timeout.ms": 1_500,

@@ -13,13 +13,13 @@ from random import Random
 import pytest
 import trio
 
-from impl.client.client import ClientConfig
-from impl.client.errors import KafkaError
-from impl.cluster import Cluster
-from linearizability.check import check
-from model_tests.cluster.test_moving import QUICK
-from model_tests.harness.recorder import Recorder
-from model_tests.simulated import simulated
+from tidegauge.impl.client.client import ClientConfig
+from tidegauge.impl.client.errors import KafkaError
+from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.linearizability.check import check
+from tidegauge.model_tests.cluster.test_moving import QUICK
+from tidegauge.model_tests.harness.simulation.recorder import Recorder
+from tidegauge.model_tests.simulated import simulated
 
 BROKERS = 4
 ACTIONS = 14

@@ -6,12 +6,12 @@ import pytest
 import trio
 from kio.schema.errors import ErrorCode
 
-from impl.client.client import EARLIEST, LATEST, ClientConfig
-from impl.client.errors import KafkaError
-from impl.cluster import Cluster
-from impl.wire.lazy import in_memory
-from impl.wire.records_payload import decode_batches
-from model_tests.simulated import simulated
+from tidegauge.impl.client.client import EARLIEST, LATEST, ClientConfig
+from tidegauge.impl.client.errors import KafkaError
+from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.records.payload import decode_batches
+from tidegauge.impl.wire.lazy import in_memory
+from tidegauge.model_tests.simulated import simulated
 
 SMALL_LAG = {"replica.lag.time.max.ms": 2_000}
 IMPATIENT = ClientConfig(request_timeout_ms=1_000, default_api_timeout_ms=1_500)

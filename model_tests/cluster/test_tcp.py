@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import trio
 
-from impl.cluster import Cluster
-from impl.hosts import UnsupportedFaultError
-from model_tests.cluster.test_replication import log_values
+from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.cluster.hosts import UnsupportedFaultError
+from tidegauge.model_tests.cluster.test_replication import log_values
 
 
 def test_three_brokers_over_tcp_survive_the_crash_of_a_leader(tmp_path: Path) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from impl.controller.controller import Controller
-from impl.controller.metadata_log import InMemoryMetadataLog
-from impl.controller.state import ControllerConfig
-from impl.partition.messages import AlterPartitionRequest
-from impl.partition.registration import PartitionRegistration
+from tidegauge.impl.controller.controller import Controller
+from tidegauge.impl.controller.state import ControllerConfig
+from tidegauge.impl.metadata.log import InMemoryMetadataLog
+from tidegauge.impl.partition.messages import AlterPartitionRequest
+from tidegauge.impl.partition.registration import PartitionRegistration
 
 SESSION = 1_000
 CONFIG = ControllerConfig(broker_session_timeout_ms=SESSION)

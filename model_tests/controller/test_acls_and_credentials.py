@@ -6,11 +6,11 @@ import attrs
 import pytest
 from kio.schema.errors import ErrorCode
 
-from impl.controller.access import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
-from impl.controller.controller import Controller
-from impl.controller.credentials import ScramMechanism, credential, hashed, salted_password
-from impl.controller.scram import AlteredUser, Deletion, Upsertion
-from model_tests.controller.governed import Governed
+from tidegauge.impl.controller.controller import Controller
+from tidegauge.impl.controller.scram import AlteredUser, Deletion, Upsertion
+from tidegauge.impl.metadata.access import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
+from tidegauge.impl.metadata.credentials import ScramMechanism, credential, hashed, salted_password
+from tidegauge.model_tests.controller.governed import Governed
 
 READ = Acl(ResourceType.TOPIC, "orders", PatternType.LITERAL, "User:alice", "*", Operation.READ, Permission.ALLOW)
 SHA_256, SHA_512 = ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512

@@ -6,11 +6,11 @@ import attrs
 import pytest
 from kio.schema.errors import ErrorCode
 
-from impl.controller.client_quotas import QuotaChange
-from impl.controller.configs import Altered, AlterOperation, ConfigChange, ConfigResourceType
-from impl.controller.image import QuotaEntity
-from impl.controller.topic_config import DYNAMIC_DEFAULTS
-from model_tests.controller.governed import TOPIC, Governed
+from tidegauge.impl.controller.client_quotas import QuotaChange
+from tidegauge.impl.controller.configs import Altered, AlterOperation, ConfigChange, ConfigResourceType
+from tidegauge.impl.metadata.image import QuotaEntity
+from tidegauge.impl.metadata.topic_configs import DYNAMIC_DEFAULTS
+from tidegauge.model_tests.controller.governed import TOPIC, Governed
 
 SET, DELETE, APPEND, SUBTRACT = AlterOperation
 MIN_INSYNC = "min.insync.replicas"

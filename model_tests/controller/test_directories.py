@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from kio.schema.errors import ErrorCode
 
-from impl.controller.directories import LOST
-from impl.controller.records import decode, encode
-from impl.partition.messages import AlterPartitionRequest
-from model_tests.controller.governed import Governed
+from tidegauge.impl.controller.directories import LOST
+from tidegauge.impl.metadata.records import decode, encode
+from tidegauge.impl.partition.messages import AlterPartitionRequest
+from tidegauge.model_tests.controller.governed import Governed
 
 ONE, TWO = "directory-one", "directory-two"
 

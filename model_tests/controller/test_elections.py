@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from kio.schema.errors import ErrorCode
 
-from impl.controller.state import LeaderElected
-from model_tests.controller.governed import TOPIC, Governed
+from tidegauge.impl.controller.state import LeaderElected
+from tidegauge.model_tests.controller.governed import TOPIC, Governed
 
 
 def governed(*replicas: int, **configs: str) -> Governed:

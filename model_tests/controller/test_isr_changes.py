@@ -6,7 +6,7 @@ import attrs
 import pytest
 from kio.schema.errors import ErrorCode
 
-from model_tests.controller.governed import TOPIC, Governed
+from tidegauge.model_tests.controller.governed import TOPIC, Governed
 
 
 def governed(**configs: str) -> Governed:

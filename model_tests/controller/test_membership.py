@@ -9,11 +9,11 @@ from __future__ import annotations
 import pytest
 from kio.schema.errors import ErrorCode
 
-from impl.controller.controller import Controller
-from impl.controller.image import ClusterImage
-from impl.controller.membership import HeartbeatAnswer
-from impl.controller.state import MetadataAppended
-from model_tests.controller.governed import CONFIG, SESSION, TOPIC, Governed
+from tidegauge.impl.controller.controller import Controller
+from tidegauge.impl.controller.membership import HeartbeatAnswer
+from tidegauge.impl.controller.state import MetadataAppended
+from tidegauge.impl.metadata.image import ClusterImage
+from tidegauge.model_tests.controller.governed import CONFIG, SESSION, TOPIC, Governed
 
 
 def test_ephemeral_membership() -> None:

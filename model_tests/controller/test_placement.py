@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 
-from impl.controller.placement import PlacementError, alternating, place
+from tidegauge.impl.controller.placement import PlacementError, alternating, place
 
 NUMBERS = st.integers(0, 1_000)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from kio.schema.errors import ErrorCode
 
-from impl.controller.controller import Controller
-from impl.controller.placement import growth_start, place
-from impl.controller.records import PartitionChangeRecord
-from model_tests.controller.governed import CONFIG, TOPIC, Governed
+from tidegauge.impl.controller.controller import Controller
+from tidegauge.impl.controller.placement import growth_start, place
+from tidegauge.impl.metadata.records import PartitionChangeRecord
+from tidegauge.model_tests.controller.governed import CONFIG, TOPIC, Governed
 
 E = ErrorCode
 

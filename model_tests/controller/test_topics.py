@@ -7,8 +7,8 @@ import json
 import pytest
 from kio.schema.errors import ErrorCode
 
-from impl.controller import records
-from impl.controller.records import (
+from tidegauge.impl.metadata import records
+from tidegauge.impl.metadata.records import (
     AccessControlEntryRecord,
     BrokerConfigRecord,
     BrokerRegistrationChangeRecord,
@@ -31,7 +31,7 @@ from impl.controller.records import (
     decode,
     encode,
 )
-from model_tests.controller.governed import Governed
+from tidegauge.model_tests.controller.governed import Governed
 
 
 def test_a_topic_is_placed_on_the_live_brokers() -> None:

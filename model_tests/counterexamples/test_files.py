@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 import pytest
 
-from model_tests.harness.counterexamples import (
+from tidegauge.model_tests.harness.counterexamples.files import (
     FOLDER,
     Counterexample,
     CounterexampleError,
@@ -20,16 +20,16 @@ from model_tests.harness.counterexamples import (
     load,
     save,
 )
-from spec.codec import encode
-from spec.idempotence import Idempotence, IdempotenceBounds
-from spec.idempotence_partition import Fetch
-from spec.idempotence_producer import Send
-from spec.reassignment import Reassignment
-from spec.reassignment_actions import StartReassignment
-from spec.replication import Bounds, Replication
-from spec.replication_actions import Append, ReceiveFetchResponse, SendFetch
-from spec.replication_control import ReceiveAlterPartition
-from spec.replication_state import Acks, AlterPartitionRequest, FetchRequest, FetchResponse
+from tidegauge.spec.idempotence.machine import Idempotence, IdempotenceBounds
+from tidegauge.spec.idempotence.partition import Fetch
+from tidegauge.spec.idempotence.producer import Send
+from tidegauge.spec.kernel.codec import encode
+from tidegauge.spec.replication.actions import Append, ReceiveFetchResponse, SendFetch
+from tidegauge.spec.replication.control import ReceiveAlterPartition
+from tidegauge.spec.replication.extensions.reassignment import Reassignment
+from tidegauge.spec.replication.extensions.reassignment_actions import StartReassignment
+from tidegauge.spec.replication.machine import Bounds, Replication
+from tidegauge.spec.replication.state import Acks, AlterPartitionRequest, FetchRequest, FetchResponse
 
 SAMPLE = Counterexample(
     machine=Replication(brokers=2, initial_isr=(0,), acks=(Acks.LEADER,), bounds=Bounds(crashes=3)),

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from model_tests.harness.counterexample_machines import ALL_BUGS
-from model_tests.harness.counterexamples import FOLDER, load, replay_line
-from model_tests.harness.replay import Level, replay, replay_file
-from model_tests.harness.report.replayed import figure_of
-from spec.changes import narrate
+from tidegauge.model_tests.harness.counterexamples.files import FOLDER, load, replay_line
+from tidegauge.model_tests.harness.counterexamples.machines import ALL_BUGS
+from tidegauge.model_tests.harness.counterexamples.replay import Level, replay, replay_file
+from tidegauge.model_tests.harness.report.replayed import figure_of
+from tidegauge.spec.kernel.changes import narrate
 
 FILES = sorted(FOLDER.glob("*.json"))
 

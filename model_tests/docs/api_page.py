@@ -1,4 +1,4 @@
-"""docs/apis.md, made from the code: `python -m model_tests.docs.api_page` writes it, a test says when it is stale."""
+"""docs/apis.md, made from the code: `python -m tidegauge.model_tests.docs.api_page` writes it, a test checks it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from impl.server.absent_apis import ABSENT
-from impl.server.api_versions import FEATURES
-from impl.server.controller_requests import CONTROLLER_HANDLERS
-from impl.server.deferred import Deferred
-from impl.server.handlers import HANDLERS
-from impl.wire.apis import (
+from tidegauge.impl.server.apis.absent_apis import ABSENT
+from tidegauge.impl.server.apis.api_versions import FEATURES
+from tidegauge.impl.server.broker.handlers import HANDLERS
+from tidegauge.impl.server.controller.requests import CONTROLLER_HANDLERS
+from tidegauge.impl.server.transport.deferred import Deferred
+from tidegauge.impl.wire.apis import (
     BROKER_APIS,
     CONTROLLER_APIS,
     INTER_BROKER_APIS,
@@ -28,7 +28,7 @@ PAGE: Final = Path(__file__).resolve().parent.parent.parent / "docs" / "apis.md"
 HEAD: Final = """\
 # APIs and versions
 
-Made from the code by `python -m model_tests.docs.api_page`; a test fails when it is stale. Another one sends every
+Made from the code by `python -m tidegauge.model_tests.docs.api_page`; a test fails when it is stale. Another sends every
 version of every API to a broker over TCP. What is not as in Apache Kafka is in [differences.md](differences.md).
 
 A broker advertises the table of one real release, Kafka 4.3, and nothing else, so that clients know what they talk to.

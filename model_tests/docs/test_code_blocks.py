@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from model_tests.docs.code_blocks import (
+from tidegauge.model_tests.docs.code_blocks import (
     ROOT,
     Block,
     blocks,

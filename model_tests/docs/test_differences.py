@@ -12,12 +12,12 @@ from typing import Any
 import attrs
 import pytest
 
-from impl.cluster import DEFAULTS
-from impl.controller.topic_config import MIN_INSYNC_REPLICAS, TOPIC_CONFIGS, UNCLEAN_LEADER_ELECTION_ENABLE
-from impl.server.config import SERVER_CONFIGS, ServerConfig
-from impl.storage.config import LogConfig
-from model_tests.docs import api_page
 from tidegauge.embedding import IMPATIENT
+from tidegauge.impl.cluster.cluster import DEFAULTS
+from tidegauge.impl.metadata.topic_configs import MIN_INSYNC_REPLICAS, TOPIC_CONFIGS, UNCLEAN_LEADER_ELECTION_ENABLE
+from tidegauge.impl.server.config import SERVER_CONFIGS, ServerConfig
+from tidegauge.impl.storage.config import LogConfig
+from tidegauge.model_tests.docs import api_page
 
 TESTS = Path(__file__).resolve().parent.parent
 PAGE = TESTS.parent / "docs" / "differences.md"
@@ -30,7 +30,9 @@ NO_TEST = "—"
 
 
 def test_the_page_of_apis_is_up_to_date() -> None:
-    assert api_page.PAGE.read_text(encoding="utf-8") == api_page.page(), "run python -m model_tests.docs.api_page"
+    assert api_page.PAGE.read_text(encoding="utf-8") == api_page.page(), (
+        "run python -m tidegauge.model_tests.docs.api_page"
+    )
 
 
 @cache

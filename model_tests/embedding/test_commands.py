@@ -16,12 +16,12 @@ from typing import Any
 
 import pytest
 
-from impl.cluster import Cluster
-from model_tests.embedding.real_clients import produce, producer, read
 from tidegauge import ProcessCluster
 from tidegauge import __main__ as command_line
 from tidegauge.commands import serving
 from tidegauge.commands.serving import warn_of_halts
+from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.model_tests.embedding.real_clients import produce, producer, read
 from tidegauge.screen import Screen
 
 
@@ -212,8 +212,8 @@ def test_fewer_brokers_than_the_directory_has_are_refused(capsys: pytest.Capture
 def test_a_broker_says_what_it_waits_for(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("impl.node_process.JOIN_TIMEOUT", 0.3)
-    monkeypatch.setattr("impl.node_process.BETWEEN_WORDS", 0.1)
+    monkeypatch.setattr("tidegauge.impl.cluster.node_process.JOIN_TIMEOUT", 0.3)
+    monkeypatch.setattr("tidegauge.impl.cluster.node_process.BETWEEN_WORDS", 0.1)
     told = refusal(capsys, "broker", "--id", 3, "--controller", "127.0.0.1:1", "--port", 0, "--data", tmp_path / "b")
     first, *_, last = told.splitlines()
     assert first == "tidegauge: broker 3 waits for the controller at 127.0.0.1:1, 0 s at most: is it up?"

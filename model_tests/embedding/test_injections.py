@@ -13,9 +13,9 @@ from kafka import KafkaProducer
 from kafka.errors import KafkaError as PythonKafkaError
 from kio.schema.errors import ErrorCode
 
-from impl.wire.apis import ApiKey
-from model_tests.embedding.real_clients import WAIT_S, produce, producer, read
 from tidegauge import RunningCluster, running_cluster
+from tidegauge.impl.wire.apis import ApiKey
+from tidegauge.model_tests.embedding.real_clients import WAIT_S, produce, producer, read
 
 
 @pytest.fixture(scope="module")

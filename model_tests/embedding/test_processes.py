@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from model_tests.embedding.real_clients import WAIT_S, produce, producer, read
 from tidegauge import ProcessCluster
+from tidegauge.model_tests.embedding.real_clients import WAIT_S, produce, producer, read
 from tidegauge.processes import ProcessEndedError
 
 QUICK = {

@@ -20,11 +20,11 @@ from typing import Literal
 import pytest
 import trio
 
-from impl.cluster import Cluster
-from impl.hosts import UnsupportedFaultError
-from model_tests.embedding.real_clients import produce, producer, read
 from tidegauge import RunningCluster, deny, running_cluster
 from tidegauge.background_loop import BackgroundLoop, LoopEndedError
+from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.cluster.hosts import UnsupportedFaultError
+from tidegauge.model_tests.embedding.real_clients import produce, producer, read
 
 QUICK = {"broker.session.timeout.ms": 400, "broker.heartbeat.interval.ms": 100, "replica.lag.time.max.ms": 400}
 

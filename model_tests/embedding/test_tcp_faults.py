@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import KafkaException
 
-from model_tests.embedding.real_clients import WAIT_S, produce, producer, read
 from tidegauge import RunningCluster, running_cluster
+from tidegauge.model_tests.embedding.real_clients import WAIT_S, produce, producer, read
 
 QUICK = {
     "broker.session.timeout.ms": 400,

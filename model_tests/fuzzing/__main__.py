@@ -1,4 +1,4 @@
-"""Coverage-guided fuzzing of every target: `python -m model_tests.fuzzing [--inputs N] [--target NAME]`.
+"""Coverage-guided fuzzing of every target: `python -m tidegauge.model_tests.fuzzing [--inputs N] [--target NAME]`.
 
 atheris (libFuzzer for Python) chooses the inputs by what code they reach; a finding is written to a file and printed
 with the line that repeats it. Each target runs in a process of its own, for libFuzzer ends its process.
@@ -18,7 +18,9 @@ SHARES = {"frame": 50, "connection": 8, "records": 40, "segment": 2}
 
 
 def main(words: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m model_tests.fuzzing", description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m tidegauge.model_tests.fuzzing", description=(__doc__ or "").splitlines()[0]
+    )
     parser.add_argument("--inputs", type=int, default=1_000_000, help="inputs over all targets (default: %(default)s)")
     parser.add_argument("--target", choices=list(SHARES), help="only this target, with all of the inputs")
     parser.add_argument("--replay", type=Path, metavar="FILE", help="run --target once, on the bytes of a finding")
@@ -46,7 +48,7 @@ def main(words: Sequence[str]) -> int:
 
 def replay(parser: argparse.ArgumentParser, target: str | None, file: Path) -> int:
     """Run one input, so that its exception shows."""
-    from model_tests.fuzzing.targets import TARGETS
+    from tidegauge.model_tests.fuzzing.targets import TARGETS
 
     if target is None:
         parser.error("--replay needs --target: which of them does the file belong to?")
@@ -60,11 +62,11 @@ def replay(parser: argparse.ArgumentParser, target: str | None, file: Path) -> i
 def search(target: str, runs: int, seed: int, out: Path) -> int:
     """One target in a process of its own; returns libFuzzer's exit status."""
     with tempfile.TemporaryDirectory() as corpus:
-        command = [sys.executable, "-m", "model_tests.fuzzing.search", target, corpus]
+        command = [sys.executable, "-m", "tidegauge.model_tests.fuzzing.search", target, corpus]
         limits = [f"-runs={runs}", f"-seed={seed}", f"-artifact_prefix={out}/{target}-", "-max_len=4096"]
         ended = subprocess.run([*command, *limits, "-rss_limit_mb=2048", "-timeout=20", "-verbosity=0"], check=False)
     if ended.returncode:
-        print(f"again: python -m model_tests.fuzzing --target {target} --replay {out}/{target}-…", flush=True)
+        print(f"again: python -m tidegauge.model_tests.fuzzing --target {target} --replay {out}/{target}-…", flush=True)
     return ended.returncode
 
 

@@ -1,4 +1,4 @@
-"""One target under atheris: `python -m model_tests.fuzzing.search TARGET CORPUS [libFuzzer's options]`."""
+"""One target under atheris: `python -m tidegauge.model_tests.fuzzing.search TARGET CORPUS [libFuzzer's options]`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def main() -> None:
     import atheris
 
     with atheris.instrument_imports(include=["impl"]):
-        from model_tests.fuzzing.targets import TARGETS
+        from tidegauge.model_tests.fuzzing.targets import TARGETS
     target = TARGETS[sys.argv[1]]
     corpus = Path(sys.argv[2])
     for number, seed in enumerate(target.seeds()):

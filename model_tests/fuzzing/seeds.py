@@ -5,11 +5,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from impl.wire.apis import BROKER_APIS, INTER_BROKER_APIS, PRODUCE_SERVED_FROM, ApiKey, request_class
-from impl.wire.codecs import encode_request
-from impl.wire.records import Compression
-from impl.wire.records_payload import Record, RecordHeader, build_batch
-from impl.wire.versions import blank
+from tidegauge.impl.records.batches import Compression
+from tidegauge.impl.records.payload import Record, RecordHeader, build_batch
+from tidegauge.impl.wire.apis import BROKER_APIS, INTER_BROKER_APIS, PRODUCE_SERVED_FROM, ApiKey, request_class
+from tidegauge.impl.wire.codecs import encode_request
+from tidegauge.impl.wire.versions import blank
 
 
 def request_frames() -> Iterator[bytes]:

@@ -18,18 +18,18 @@ import trio.testing
 from crc32c import crc32c
 from kio.schema.errors import ErrorCode
 
-from impl.ports.clock import SimulatedClock
-from impl.ports.simulated_disk import SimulatedDisk
-from impl.server.connection import Connection, Service
-from impl.server.context import Handler, RequestContext
-from impl.server.error_answers import error_answer
-from impl.storage.config import LogConfig
-from impl.storage.log import Log
-from impl.wire.apis import BROKER_APIS
-from impl.wire.codecs import MalformedMessageError, decode_canonical_request
-from impl.wire.records import CHECKSUM_START, RecordError, check_produced, checked_headers, extents
-from impl.wire.records_payload import decode_batches
-from model_tests.fuzzing import seeds
+from tidegauge.impl.ports.clock import SimulatedClock
+from tidegauge.impl.ports.simulated_disk import SimulatedDisk
+from tidegauge.impl.records.batches import CHECKSUM_START, RecordError, check_produced, checked_headers, extents
+from tidegauge.impl.records.payload import decode_batches
+from tidegauge.impl.server.apis.error_answers import error_answer
+from tidegauge.impl.server.transport.connection import Connection, Service
+from tidegauge.impl.server.transport.context import Handler, RequestContext
+from tidegauge.impl.storage.config import LogConfig
+from tidegauge.impl.storage.log import Log
+from tidegauge.impl.wire.apis import BROKER_APIS
+from tidegauge.impl.wire.codecs import MalformedMessageError, decode_canonical_request
+from tidegauge.model_tests.fuzzing import seeds
 
 LARGEST_FRAME = 64 << 10
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model_tests.fuzzing.mutation import damaged
-from model_tests.fuzzing.targets import TARGETS
+from tidegauge.model_tests.fuzzing.mutation import damaged
+from tidegauge.model_tests.fuzzing.targets import TARGETS
 
 EXAMPLES = {"frame": 600, "connection": 100, "records": 400, "segment": 100}
 SEEDS = {name: list(target.seeds()) for name, target in TARGETS.items()}

@@ -7,7 +7,7 @@ from random import Random
 
 import attrs
 
-from linearizability.history import UNKNOWN, Kind, Operation, Outcome
+from tidegauge.linearizability.history import UNKNOWN, Kind, Operation, Outcome
 
 START = Operation(
     index=0, process=0, kind=Kind.LIST_OFFSETS, outcome=Outcome.OK, topic="t", partition=0, call=0, returned=0, offset=0

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import attrs
 
-from linearizability.history import UNKNOWN, Kind, Operation, Operations, Outcome
+from tidegauge.linearizability.history import UNKNOWN, Kind, Operation, Operations, Outcome
 
 _BLANK = Operation(
     index=0, process=0, kind=Kind.PRODUCE, outcome=Outcome.OK, topic="t", partition=0, call=0, returned=0

@@ -5,12 +5,12 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from linearizability.anomaly import Name
-from linearizability.check import Verdict, check
-from linearizability.generator import generate
-from linearizability.history import Operation, concatenate
-from linearizability.log import Level, screen
-from model_tests.linearizability.rows import end, failed, fetch, history, produce, settled, unknown
+from tidegauge.linearizability.anomaly import Name
+from tidegauge.linearizability.check import Verdict, check
+from tidegauge.linearizability.generator import generate
+from tidegauge.linearizability.history import Operation, concatenate
+from tidegauge.linearizability.log import Level, screen
+from tidegauge.model_tests.linearizability.rows import end, failed, fetch, history, produce, settled, unknown
 
 KAFKA, STRICT = Level.KAFKA, Level.STRICT
 Rows = list[Operation]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from linearizability import edn
-from linearizability.anomaly import Name
-from linearizability.arrow import HistoryError
-from linearizability.check import check
-from linearizability.history import Kind, Outcome
+from tidegauge.linearizability import edn
+from tidegauge.linearizability.anomaly import Name
+from tidegauge.linearizability.arrow import HistoryError
+from tidegauge.linearizability.check import check
+from tidegauge.linearizability.history import Kind, Outcome
 
 SENT = """
 {:type :invoke, :f :assign, :value [0], :process 1, :time 1, :index 0}

@@ -7,14 +7,23 @@ from random import Random
 import attrs
 import pytest
 
-from linearizability.anomaly import Name
-from linearizability.check import check
-from linearizability.evidence import Evidence, until
-from linearizability.history import NEVER, Kind, Operation
-from linearizability.judge import contradictions, find_disagreements
-from linearizability.log import Level
-from model_tests.linearizability.random_histories import spoiled, valid
-from model_tests.linearizability.rows import election, end, failed, fetch, history, produce, settled, unknown
+from tidegauge.linearizability.anomaly import Name
+from tidegauge.linearizability.check import check
+from tidegauge.linearizability.evidence import Evidence, until
+from tidegauge.linearizability.history import NEVER, Kind, Operation
+from tidegauge.linearizability.judge import contradictions, find_disagreements
+from tidegauge.linearizability.log import Level
+from tidegauge.model_tests.linearizability.random_histories import spoiled, valid
+from tidegauge.model_tests.linearizability.rows import (
+    election,
+    end,
+    failed,
+    fetch,
+    history,
+    produce,
+    settled,
+    unknown,
+)
 
 Rows = list[Operation]
 

@@ -14,12 +14,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from linearizability import files, jsonl
-from linearizability.arrow import HistoryError, from_arrow, to_arrow
-from linearizability.check import check
-from linearizability.history import History, Operation, Operations, Outcome
-from linearizability.malformed import BEYOND, find, sieve
-from model_tests.linearizability.rows import election, end, fetch, history, produce, settled
+from tidegauge.linearizability import files, jsonl
+from tidegauge.linearizability.arrow import HistoryError, from_arrow, to_arrow
+from tidegauge.linearizability.check import check
+from tidegauge.linearizability.history import History, Operation, Operations, Outcome
+from tidegauge.linearizability.malformed import BEYOND, find, sieve
+from tidegauge.model_tests.linearizability.rows import election, end, fetch, history, produce, settled
 
 INT64 = np.iinfo(np.int64)
 

@@ -14,11 +14,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from linearizability import files, jsonl, malformed
-from linearizability.arrow import SCHEMA, HistoryError, from_arrow, to_arrow
-from linearizability.generator import generate
-from linearizability.history import History, Isolation, Kind, Operation, Operations, blocks, concatenate
-from model_tests.linearizability.rows import election, end, failed, fetch, history, produce, settled, unknown
+from tidegauge.linearizability import files, jsonl, malformed
+from tidegauge.linearizability.arrow import SCHEMA, HistoryError, from_arrow, to_arrow
+from tidegauge.linearizability.generator import generate
+from tidegauge.linearizability.history import History, Isolation, Kind, Operation, Operations, blocks, concatenate
+from tidegauge.model_tests.linearizability.rows import (
+    election,
+    end,
+    failed,
+    fetch,
+    history,
+    produce,
+    settled,
+    unknown,
+)
 
 ROWS = [
     produce(0, 1, 0, 7, 8, 9),

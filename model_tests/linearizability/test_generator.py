@@ -7,12 +7,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from linearizability import malformed
-from linearizability.anomaly import Name
-from linearizability.check import check
-from linearizability.generator import INJECTED, generate
-from linearizability.history import Kind, Outcome
-from linearizability.log import Level
+from tidegauge.linearizability import malformed
+from tidegauge.linearizability.anomaly import Name
+from tidegauge.linearizability.check import check
+from tidegauge.linearizability.generator import INJECTED, generate
+from tidegauge.linearizability.history import Kind, Outcome
+from tidegauge.linearizability.log import Level
 
 
 @pytest.mark.parametrize("level", list(Level))

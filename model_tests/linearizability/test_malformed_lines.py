@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from linearizability.arrow import HistoryError
-from linearizability.history import History, Kind
-from linearizability.jsonl import SHOWN, read, sift, write
+from tidegauge.linearizability.arrow import HistoryError
+from tidegauge.linearizability.history import History, Kind
+from tidegauge.linearizability.jsonl import SHOWN, read, sift, write
 
 
 @pytest.fixture

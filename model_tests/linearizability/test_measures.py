@@ -5,10 +5,10 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from linearizability.check import ANOMALY_SCHEMA, VERDICT_SCHEMA, Verdict, check
-from linearizability.history import Operations, concatenate
-from linearizability.measures import measure
-from model_tests.linearizability.rows import fetch, history, produce, unknown
+from tidegauge.linearizability.check import ANOMALY_SCHEMA, VERDICT_SCHEMA, Verdict, check
+from tidegauge.linearizability.history import Operations, concatenate
+from tidegauge.linearizability.measures import measure
+from tidegauge.model_tests.linearizability.rows import fetch, history, produce, unknown
 
 
 def test_unseen_values_are_those_acknowledged_and_never_read() -> None:

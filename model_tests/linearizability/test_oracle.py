@@ -8,13 +8,13 @@ from random import Random
 import attrs
 import pytest
 
-from linearizability.check import Verdict, check
-from linearizability.history import NEVER, Kind, Operation, Operations
-from linearizability.judge import judge
-from linearizability.log import Level, screen
-from linearizability.model import LogModel, calls
-from linearizability.search import Answer, search
-from model_tests.linearizability.random_histories import spoiled, valid
+from tidegauge.linearizability.check import Verdict, check
+from tidegauge.linearizability.history import NEVER, Kind, Operation, Operations
+from tidegauge.linearizability.judge import judge
+from tidegauge.linearizability.log import Level, screen
+from tidegauge.linearizability.model import LogModel, calls
+from tidegauge.linearizability.search import Answer, search
+from tidegauge.model_tests.linearizability.random_histories import spoiled, valid
 
 BATCH = 500
 

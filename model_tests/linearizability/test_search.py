@@ -7,7 +7,7 @@ from itertools import count
 import attrs
 import pytest
 
-from linearizability.search import Answer, Call, Limits, search, search_partitions
+from tidegauge.linearizability.search import Answer, Call, Limits, search, search_partitions
 
 
 @attrs.frozen

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from model_tests.bugs import BUGS
-from model_tests.harness.cluster_steps import bind_cluster
-from model_tests.harness.counterexamples import replay_line, save
-from model_tests.harness.lockstep_machine import LockstepRun, drive
-from spec.replication import Replication
+from tidegauge.model_tests.bugs import BUGS
+from tidegauge.model_tests.harness.cluster.steps import bind_cluster
+from tidegauge.model_tests.harness.counterexamples.files import replay_line, save
+from tidegauge.model_tests.harness.lockstep.hypothesis_machine import LockstepRun, drive
+from tidegauge.spec.replication.machine import Replication
 
 NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
 EXAMPLES = 5_000 if NIGHTLY else 200

@@ -7,30 +7,35 @@ from typing import Any
 
 import pytest
 
-from model_tests.bugs.idempotence import IDEMPOTENCE_BUGS
-from model_tests.harness.cluster_steps import bind_cluster, driven_cluster
-from model_tests.harness.counterexample_machines import AnyMachine
-from model_tests.harness.counterexamples import Failure, Found, load, replay_line, save
-from model_tests.harness.replay import Level, replay
-from model_tests.harness.shrinking import counterexample_of, difference_of
-from model_tests.lockstep import idempotence_walks, walks
-from model_tests.lockstep.cores import CORRECT, Roles
-from model_tests.lockstep.test_moving import (
+from tidegauge.model_tests.bugs.idempotence import IDEMPOTENCE_BUGS
+from tidegauge.model_tests.harness.cluster.steps import bind_cluster, driven_cluster
+from tidegauge.model_tests.harness.cores import idempotence_walks
+from tidegauge.model_tests.harness.cores.replication import CORRECT, Roles
+from tidegauge.model_tests.harness.counterexamples.files import Failure, Found, load, replay_line, save
+from tidegauge.model_tests.harness.counterexamples.machines import AnyMachine
+from tidegauge.model_tests.harness.counterexamples.replay import Level, replay
+from tidegauge.model_tests.harness.lockstep import walks
+from tidegauge.model_tests.harness.lockstep.shrinking import counterexample_of, difference_of
+from tidegauge.model_tests.lockstep.test_moving import (
     CompletesTooSoon,
     ForgetsToFenceTheFormerLife,
     MayBeLeftEmpty,
     TrustsEveryProcess,
 )
-from model_tests.lockstep.test_retention import DeletesWhatIsNotCommitted, FallsBelowItsLogStart, NeverMovesItsLogStart
-from model_tests.lockstep.test_settings import KeepsTheEligible, RaisesNoEpoch
-from spec.controlled_shutdown import ControlledShutdown
-from spec.idempotence import Idempotence
-from spec.machine import Action
-from spec.reassignment import Reassignment
-from spec.replication import Replication
-from spec.replication_control import PullMetadata
-from spec.retention import Retention
-from spec.settings import Settings
+from tidegauge.model_tests.lockstep.test_retention import (
+    DeletesWhatIsNotCommitted,
+    FallsBelowItsLogStart,
+    NeverMovesItsLogStart,
+)
+from tidegauge.model_tests.lockstep.test_settings import KeepsTheEligible, RaisesNoEpoch
+from tidegauge.spec.idempotence.machine import Idempotence
+from tidegauge.spec.kernel.machine import Action
+from tidegauge.spec.replication.control import PullMetadata
+from tidegauge.spec.replication.extensions.reassignment import Reassignment
+from tidegauge.spec.replication.extensions.retention import Retention
+from tidegauge.spec.replication.extensions.settings import Settings
+from tidegauge.spec.replication.extensions.shutdown import ControlledShutdown
+from tidegauge.spec.replication.machine import Replication
 
 WALKS = 15
 ENOUGH_TO_FIND = 20

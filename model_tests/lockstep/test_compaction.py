@@ -6,16 +6,27 @@ from random import Random
 
 import pytest
 
-from impl.ports.simulated_disk import Fate, SimulatedDisk
-from impl.storage.cleaner import Round
-from impl.storage.cleaner_batches import delete_horizon
-from impl.storage.config import LogConfig
-from impl.storage.log import Log
-from impl.storage.offset_map import SLOT_SIZE, OffsetMap
-from impl.wire.records import headers
-from impl.wire.records_payload import Record, build_batch, decode_records
-from spec.compaction import DELETED, NEVER, Append, BeginRound, CleanGroup, Compaction, EndRound, RemoveOld, Roll, State
-from spec.machine import Action
+from tidegauge.impl.ports.simulated_disk import Fate, SimulatedDisk
+from tidegauge.impl.records.batches import headers
+from tidegauge.impl.records.payload import Record, build_batch, decode_records
+from tidegauge.impl.storage.cleaner import Round
+from tidegauge.impl.storage.cleaner_batches import delete_horizon
+from tidegauge.impl.storage.config import LogConfig
+from tidegauge.impl.storage.log import Log
+from tidegauge.impl.storage.offset_map import SLOT_SIZE, OffsetMap
+from tidegauge.spec.compaction.machine import (
+    DELETED,
+    NEVER,
+    Append,
+    BeginRound,
+    CleanGroup,
+    Compaction,
+    EndRound,
+    RemoveOld,
+    Roll,
+    State,
+)
+from tidegauge.spec.kernel.machine import Action
 
 DIRECTORY = "logs/tide-0"
 MACHINE = Compaction(max_records=16, keys=3, retention=2, max_time=8, max_crashes=0, reads=False)

@@ -9,24 +9,23 @@ import attrs
 import pytest
 from kio.schema.errors import ErrorCode
 
-from impl.partition.replica import PartitionReplica
-from model_tests.bugs import BUGS
-from model_tests.harness.cores_binding import bind_cores
-from model_tests.harness.counterexamples import Failure, load, save
-from model_tests.harness.lockstep import Difference, large_machine
-from model_tests.harness.lockstep_machine import drive
-from model_tests.lockstep.cores import CORRECT, Roles
-from model_tests.lockstep.lockstep import CoresLockstep, InvariantFell, failure_of
-from model_tests.lockstep.steps import PERFORM, DrivenCores
-from model_tests.lockstep.stored_log import StoredLog
-from model_tests.lockstep.walks import first_failure, walk, walks
-from spec import replication_actions as protocol
-from spec import replication_control as control
-from spec import replication_faults as faults
-from spec.machine import Action, Invariant
-from spec.replication import Bounds, Replication
-from spec.replication_state import Acks, Error, Replica, State
-from spec.traces import replay
+from tidegauge.impl.partition.replica import PartitionReplica
+from tidegauge.model_tests.bugs import BUGS
+from tidegauge.model_tests.harness.cores.binding import bind_cores
+from tidegauge.model_tests.harness.cores.replication import CORRECT, Roles
+from tidegauge.model_tests.harness.cores.steps import PERFORM, DrivenCores
+from tidegauge.model_tests.harness.cores.stored_log import StoredLog
+from tidegauge.model_tests.harness.counterexamples.files import Failure, load, save
+from tidegauge.model_tests.harness.lockstep.hypothesis_machine import drive
+from tidegauge.model_tests.harness.lockstep.judged import CoresLockstep, InvariantFell, failure_of
+from tidegauge.model_tests.harness.lockstep.lockstep import Difference, large_machine
+from tidegauge.model_tests.harness.lockstep.walks import first_failure, walk, walks
+from tidegauge.spec.kernel.machine import Action, Invariant
+from tidegauge.spec.kernel.traces import replay
+from tidegauge.spec.replication import actions as protocol
+from tidegauge.spec.replication import control, faults
+from tidegauge.spec.replication.machine import Bounds, Replication
+from tidegauge.spec.replication.state import Acks, Error, Replica, State
 
 WALKS = 300
 SEED_OF_BUG = 3

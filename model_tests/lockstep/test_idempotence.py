@@ -7,22 +7,22 @@ from typing import cast
 
 import pytest
 
-from impl.partition.producer_state import ProducerStates
-from impl.wire.records import BatchHeader
-from model_tests.harness.counterexamples import Failure
-from model_tests.harness.lockstep import Difference
-from model_tests.lockstep.cores import Roles
-from model_tests.lockstep.idempotence import PERFORM, IdempotentCores
-from model_tests.lockstep.idempotence_walks import walk
-from model_tests.lockstep.lockstep import CoresLockstep, InvariantFell, failure_of
-from spec.explorer import explore
-from spec.idempotence import Idempotence
-from spec.idempotence_models import IDEMPOTENCE_MODELS, QUICK_IDEMPOTENCE
-from spec.idempotence_partition import Fetch, FillSegment, ReceiveProduce
-from spec.idempotence_producer import Send
-from spec.idempotence_state import State
-from spec.machine import Action, Invariant
-from spec.traces import replay
+from tidegauge.impl.partition.producer_state import ProducerStates
+from tidegauge.impl.records.batches import BatchHeader
+from tidegauge.model_tests.harness.cores.idempotence import PERFORM, IdempotentCores
+from tidegauge.model_tests.harness.cores.idempotence_walks import walk
+from tidegauge.model_tests.harness.cores.replication import Roles
+from tidegauge.model_tests.harness.counterexamples.files import Failure
+from tidegauge.model_tests.harness.lockstep.judged import CoresLockstep, InvariantFell, failure_of
+from tidegauge.model_tests.harness.lockstep.lockstep import Difference
+from tidegauge.spec.idempotence.machine import Idempotence
+from tidegauge.spec.idempotence.models import IDEMPOTENCE_MODELS, QUICK_IDEMPOTENCE
+from tidegauge.spec.idempotence.partition import Fetch, FillSegment, ReceiveProduce
+from tidegauge.spec.idempotence.producer import Send
+from tidegauge.spec.idempotence.state import State
+from tidegauge.spec.kernel.explorer import explore
+from tidegauge.spec.kernel.machine import Action, Invariant
+from tidegauge.spec.kernel.traces import replay
 
 WALKS = 150
 

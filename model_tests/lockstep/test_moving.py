@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from impl.controller.controller import Controller
-from impl.partition.registration import PartitionRegistration
-from impl.partition.replica import PartitionReplica
-from model_tests.harness.counterexamples import Failure
-from model_tests.lockstep.cores import Roles
-from model_tests.lockstep.leaving import LeavingCores
-from model_tests.lockstep.lockstep import BindRoles
-from model_tests.lockstep.reassigned import ReassignedCores
-from model_tests.lockstep.walks import first_failure, walks
-from spec.controlled_shutdown import ControlledShutdown, EmptiesTheIsr, TrustsEveryRestart
-from spec.machine import Action
-from spec.reassignment import Reassignment
-from spec.reassignment_bugs import CountsItsFormerLife, SwapsAtOnce
-from spec.replication import Replication
+from tidegauge.impl.controller.controller import Controller
+from tidegauge.impl.partition.registration import PartitionRegistration
+from tidegauge.impl.partition.replica import PartitionReplica
+from tidegauge.model_tests.harness.cores.leaving import LeavingCores
+from tidegauge.model_tests.harness.cores.reassigned import ReassignedCores
+from tidegauge.model_tests.harness.cores.replication import Roles
+from tidegauge.model_tests.harness.counterexamples.files import Failure
+from tidegauge.model_tests.harness.lockstep.judged import BindRoles
+from tidegauge.model_tests.harness.lockstep.walks import first_failure, walks
+from tidegauge.spec.kernel.machine import Action
+from tidegauge.spec.replication.extensions.reassignment import Reassignment
+from tidegauge.spec.replication.extensions.reassignment_bugs import CountsItsFormerLife, SwapsAtOnce
+from tidegauge.spec.replication.extensions.shutdown import ControlledShutdown, EmptiesTheIsr, TrustsEveryRestart
+from tidegauge.spec.replication.machine import Replication
 
 WALKS = 250
 SEED = 5

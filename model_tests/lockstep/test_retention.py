@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from impl.partition.messages import EpochEndOffset, FetchAnswer, FollowerFetch
-from impl.partition.replica import PartitionReplica
-from model_tests.harness.counterexamples import Failure
-from model_tests.lockstep.cores import Roles
-from model_tests.lockstep.retained import RetainedCores
-from model_tests.lockstep.stored_log import StoredLog
-from model_tests.lockstep.walks import first_failure, walks
-from spec.machine import Action
-from spec.replication_state import Error
-from spec.retention import Retention
-from spec.retention_bugs import KeepsRecordsBelowGap, TruncatesToItsOwnStart, TrustsEmptyLogs
-from spec.traces import replay
+from tidegauge.impl.partition.messages import EpochEndOffset, FetchAnswer, FollowerFetch
+from tidegauge.impl.partition.replica import PartitionReplica
+from tidegauge.model_tests.harness.cores.replication import Roles
+from tidegauge.model_tests.harness.cores.retained import RetainedCores
+from tidegauge.model_tests.harness.cores.stored_log import StoredLog
+from tidegauge.model_tests.harness.counterexamples.files import Failure
+from tidegauge.model_tests.harness.lockstep.walks import first_failure, walks
+from tidegauge.spec.kernel.machine import Action
+from tidegauge.spec.kernel.traces import replay
+from tidegauge.spec.replication.extensions.retention import Retention
+from tidegauge.spec.replication.extensions.retention_bugs import (
+    KeepsRecordsBelowGap,
+    TruncatesToItsOwnStart,
+    TrustsEmptyLogs,
+)
+from tidegauge.spec.replication.state import Error
 
 WALKS = 250
 SEED = 7

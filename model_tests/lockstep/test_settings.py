@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from impl.controller.controller import Controller
-from impl.controller.records import PartitionChangeRecord
-from model_tests.harness.counterexamples import Failure
-from model_tests.lockstep.cores import Roles
-from model_tests.lockstep.walks import first_failure, walks
-from spec import settings
-from spec.machine import Action
-from spec.settings import Settings
+from tidegauge.impl.controller.controller import Controller
+from tidegauge.impl.metadata.records import PartitionChangeRecord
+from tidegauge.model_tests.harness.cores.replication import Roles
+from tidegauge.model_tests.harness.counterexamples.files import Failure
+from tidegauge.model_tests.harness.lockstep.walks import first_failure, walks
+from tidegauge.spec.kernel.machine import Action
+from tidegauge.spec.replication.extensions import settings
+from tidegauge.spec.replication.extensions.settings import Settings
 
 WALKS = 200
 SEED = 5

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import attrs
 
-from impl.partition.messages import FetchAnswer, FollowerFetch, PartitionConfig
-from impl.partition.registration import PartitionRegistration
-from impl.partition.replica import PartitionReplica
-from model_tests.lockstep.memory_log import MemoryLog
+from tidegauge.impl.partition.messages import FetchAnswer, FollowerFetch, PartitionConfig
+from tidegauge.impl.partition.registration import PartitionRegistration
+from tidegauge.impl.partition.replica import PartitionReplica
+from tidegauge.model_tests.harness.cores.memory_log import MemoryLog
 
 EVERYTHING = MemoryLog.bytes_of(1_000)
 BROKER_EPOCHS = {0: 100, 1: 101, 2: 102}

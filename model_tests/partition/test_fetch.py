@@ -6,11 +6,11 @@ import attrs
 import pytest
 from kio.schema.errors import ErrorCode
 
-from impl.partition.messages import EpochEndOffset, FollowerFetch, PartitionConfig
-from impl.partition.replica import PartitionReplica
-from model_tests.lockstep.memory_log import MemoryLog
-from model_tests.partition.replicas import EVERYTHING, Partition, registration
-from spec.replication_state import Record
+from tidegauge.impl.partition.messages import EpochEndOffset, FollowerFetch, PartitionConfig
+from tidegauge.impl.partition.replica import PartitionReplica
+from tidegauge.model_tests.harness.cores.memory_log import MemoryLog
+from tidegauge.model_tests.partition.replicas import EVERYTHING, Partition, registration
+from tidegauge.spec.replication.state import Record
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from kio.schema.errors import ErrorCode
 
-from impl.partition.messages import Appended, HighWatermarkAdvanced, LogEndAdvanced, PartitionConfig
-from impl.partition.replica import PartitionReplica
-from model_tests.lockstep.memory_log import MemoryLog
-from model_tests.partition.replicas import Partition, registration
-from spec.replication_state import Record
+from tidegauge.impl.partition.messages import Appended, HighWatermarkAdvanced, LogEndAdvanced, PartitionConfig
+from tidegauge.impl.partition.replica import PartitionReplica
+from tidegauge.model_tests.harness.cores.memory_log import MemoryLog
+from tidegauge.model_tests.partition.replicas import Partition, registration
+from tidegauge.spec.replication.state import Record
 
 
 def test_a_record_is_committed_once_the_whole_isr_has_shown_that_it_holds_it() -> None:

@@ -6,10 +6,15 @@ import attrs
 import pytest
 from kio.schema.errors import ErrorCode
 
-from impl.partition.messages import AlterPartitionRequest, AlterPartitionResponse, IsrChanged, SendAlterPartition
-from impl.partition.registration import PartitionRegistration
-from model_tests.lockstep.memory_log import MemoryLog
-from model_tests.partition.replicas import EVERYTHING, Partition, registration
+from tidegauge.impl.partition.messages import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    IsrChanged,
+    SendAlterPartition,
+)
+from tidegauge.impl.partition.registration import PartitionRegistration
+from tidegauge.model_tests.harness.cores.memory_log import MemoryLog
+from tidegauge.model_tests.partition.replicas import EVERYTHING, Partition, registration
 
 LAG = 1_000
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from kio.schema.errors import ErrorCode
 
-from impl.partition.messages import Appended
-from model_tests.partition.replicas import Partition, registration
+from tidegauge.impl.partition.messages import Appended
+from tidegauge.model_tests.partition.replicas import Partition, registration
 
 
 def appended(partition: Partition, *values: int) -> Appended:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from impl.partition.producer_state import (
+from tidegauge.impl.partition.producer_state import (
     BatchMetadata,
     InvalidProducerEpochError,
     OutOfOrderSequenceError,
@@ -12,8 +12,8 @@ from impl.partition.producer_state import (
     ProducerStates,
     RepeatedBatchError,
 )
-from impl.wire.records import BatchHeader, checked_headers
-from impl.wire.records_payload import NO_PRODUCER, ProducerIdentity, Record, build_batch
+from tidegauge.impl.records.batches import BatchHeader, checked_headers
+from tidegauge.impl.records.payload import NO_PRODUCER, ProducerIdentity, Record, build_batch
 
 LAST_SEQUENCE = (1 << 31) - 1
 DAY_MS = 24 * 60 * 60 * 1000

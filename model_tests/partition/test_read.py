@@ -7,11 +7,11 @@ from collections.abc import Callable
 import pytest
 from kio.schema.errors import ErrorCode
 
-from impl.partition.messages import EpochEndOffset
-from impl.partition.replica import PartitionReplica
-from impl.wire.lazy import in_memory
-from model_tests.lockstep.memory_log import MemoryLog
-from model_tests.partition.replicas import EVERYTHING, Partition, registration
+from tidegauge.impl.partition.messages import EpochEndOffset
+from tidegauge.impl.partition.replica import PartitionReplica
+from tidegauge.impl.wire.lazy import in_memory
+from tidegauge.model_tests.harness.cores.memory_log import MemoryLog
+from tidegauge.model_tests.partition.replicas import EVERYTHING, Partition, registration
 
 
 def committed(count: int, more: int = 0) -> Partition:

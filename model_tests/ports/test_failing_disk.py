@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from impl.ports.disk import RealDisk
-from impl.ports.failing_disk import SYNCS, WRITES, FailingDisk, Operation
-from impl.ports.simulated_disk import SimulatedDisk
+from tidegauge.impl.ports.disk import RealDisk
+from tidegauge.impl.ports.failing_disk import SYNCS, WRITES, FailingDisk, Operation
+from tidegauge.impl.ports.simulated_disk import SimulatedDisk
 
 
 @pytest.fixture(params=["real", "simulated"])

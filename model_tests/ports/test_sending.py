@@ -10,10 +10,10 @@ import pytest
 import trio
 import trio.testing
 
-from impl.ports.disk import RealDisk, RealFile
-from impl.ports.network import Address, TcpNetwork, send_all, send_at_once, send_file, sends_files
-from impl.server.sending import send_parts
-from impl.storage.reading import LAZY_BYTES, FileRegion, region
+from tidegauge.impl.ports.disk import RealDisk, RealFile
+from tidegauge.impl.ports.network import Address, TcpNetwork, send_all, send_at_once, send_file, sends_files
+from tidegauge.impl.server.transport.sending import send_parts
+from tidegauge.impl.storage.reading import LAZY_BYTES, FileRegion, region
 
 CONTENT = bytes(range(256)) * 4096
 """1 MiB."""

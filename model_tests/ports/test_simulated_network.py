@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
-from impl.ports.network import Address, abort
-from impl.ports.simulated_network import LinkFaults, SimulatedNetwork
-from impl.wire.frames import LENGTH, FrameReader
-from model_tests.simulated import simulated
+from tidegauge.impl.ports.network import Address, abort
+from tidegauge.impl.ports.simulated_network import LinkFaults, SimulatedNetwork
+from tidegauge.impl.wire.frames import LENGTH, FrameReader
+from tidegauge.model_tests.simulated import simulated
 
 HERE = Address("server", 9092)
 

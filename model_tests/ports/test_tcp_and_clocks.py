@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import trio
 
-from impl.ports.clock import SIMULATED_EPOCH_MS, SimulatedClock, SystemClock
-from impl.ports.network import Address, TcpNetwork, abort
-from model_tests.simulated import simulated
+from tidegauge.impl.ports.clock import SIMULATED_EPOCH_MS, SimulatedClock, SystemClock
+from tidegauge.impl.ports.network import Address, TcpNetwork, abort
+from tidegauge.model_tests.simulated import simulated
 
 LOOPBACK = Address("127.0.0.1", 0)
 

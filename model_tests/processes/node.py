@@ -1,6 +1,6 @@
 """One node in a process of its own, to be killed.
 
-    python -m model_tests.processes.node ROLE DIRECTORY PORT [PORT OF THE CONTROLLER]
+    python -m tidegauge.model_tests.processes.node ROLE DIRECTORY PORT [PORT OF THE CONTROLLER]
 
 ROLE is `controller` or a broker's id. Settings come as JSON in the environment variable NODE_CONFIG. The node prints
 the port on which it listens, and serves until it is killed, or until it is sent SIGTERM: then it stops cleanly.
@@ -15,13 +15,13 @@ import sys
 
 import trio
 
-from impl.ports.clock import SystemClock
-from impl.ports.disk import RealDisk
-from impl.ports.network import Address, TcpNetwork
-from impl.server.broker import Broker, Node
-from impl.server.config import ServerConfig
-from impl.server.controller_node import ControllerNode
-from impl.server.trace import Tracer
+from tidegauge.impl.ports.clock import SystemClock
+from tidegauge.impl.ports.disk import RealDisk
+from tidegauge.impl.ports.network import Address, TcpNetwork
+from tidegauge.impl.server.broker.broker import Broker, Node
+from tidegauge.impl.server.config import ServerConfig
+from tidegauge.impl.server.controller.node import ControllerNode
+from tidegauge.impl.server.trace import Tracer
 
 CONFIG_VARIABLE = "NODE_CONFIG"
 CONTROLLER = "controller"

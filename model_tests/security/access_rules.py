@@ -15,8 +15,8 @@ import attrs
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i32Timedelta
 
-from impl.controller.access import CLUSTER_NAME, Operation, ResourceType
-from impl.wire.apis import ApiKey
+from tidegauge.impl.metadata.access import CLUSTER_NAME, Operation, ResourceType
+from tidegauge.impl.wire.apis import ApiKey
 
 TOPIC: Final = "orders"
 GROUP: Final = "billing"

@@ -11,12 +11,12 @@ from kio.schema.errors import ErrorCode
 from kio.schema.sasl_authenticate.v2.request import SaslAuthenticateRequest
 from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
 
-from impl.cluster import Cluster
-from impl.security import Security
-from impl.wire.apis import ApiKey, request_class
-from impl.wire.codecs import decode_response, encode_request
-from impl.wire.frames import LENGTH, ConnectionLostError, FrameReader
-from impl.wire.versions import blank, convert
+from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.cluster.security import Security
+from tidegauge.impl.wire.apis import ApiKey, request_class
+from tidegauge.impl.wire.codecs import decode_response, encode_request
+from tidegauge.impl.wire.frames import LENGTH, ConnectionLostError, FrameReader
+from tidegauge.impl.wire.versions import blank, convert
 
 USERS = {"alice": "alice-secret", "bob": "bob-secret"}
 

@@ -13,18 +13,29 @@ import attrs
 import pytest
 from kio.schema.errors import ErrorCode
 
-from impl.client import requests
-from impl.cluster import Cluster
-from impl.controller.access import Acl, PatternType, Permission
-from impl.security import Security, allow
-from impl.server.handlers import HANDLERS
-from impl.wire.apis import BROKER_APIS, ApiKey, request_class
-from impl.wire.records_payload import ProducerIdentity, build_batch, decode_batches
-from impl.wire.versions import blank, nested_class
-from model_tests.security.access_rules import CASES, GROUP, OPEN, TOPIC, TRANSACTION, Case, Fields, Right, World, table
-from model_tests.security.peers import USERS, Peer, door
-from model_tests.simulated import simulated
-from model_tests.tidy import ROOT
+from tidegauge.impl.client import requests
+from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.cluster.security import Security, allow
+from tidegauge.impl.metadata.access import Acl, PatternType, Permission
+from tidegauge.impl.records.payload import ProducerIdentity, build_batch, decode_batches
+from tidegauge.impl.server.broker.handlers import HANDLERS
+from tidegauge.impl.wire.apis import BROKER_APIS, ApiKey, request_class
+from tidegauge.impl.wire.versions import blank, nested_class
+from tidegauge.model_tests.security.access_rules import (
+    CASES,
+    GROUP,
+    OPEN,
+    TOPIC,
+    TRANSACTION,
+    Case,
+    Fields,
+    Right,
+    World,
+    table,
+)
+from tidegauge.model_tests.security.peers import USERS, Peer, door
+from tidegauge.model_tests.simulated import simulated
+from tidegauge.model_tests.tidy import ROOT
 
 SECURITY = Security("SASL_PLAINTEXT", users=USERS, acls=())
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from impl.controller.access import (
+from tidegauge.impl.metadata.access import (
     WILDCARD,
     AccessControlLists,
     Acl,
@@ -17,9 +17,9 @@ from impl.controller.access import (
     Permission,
     ResourceType,
 )
-from impl.server.authorization import Principal
-from impl.server.security import acl_authorizer
-from impl.server.security.acl_authorizer import AclAuthorizer, parse_super_users
+from tidegauge.impl.server.transport.authorization import Principal
+from tidegauge.impl.server.transport.security import acl_authorizer
+from tidegauge.impl.server.transport.security.acl_authorizer import AclAuthorizer, parse_super_users
 
 ALICE, BOB, ADMIN = (Principal("User", name) for name in ("alice", "bob", "admin"))
 HOST = "10.0.0.1"

@@ -16,14 +16,14 @@ from kio.schema.describe_acls.v3.request import DescribeAclsRequest
 from kio.schema.describe_user_scram_credentials.v0.request import DescribeUserScramCredentialsRequest, UserName
 from kio.schema.errors import ErrorCode
 
-from impl.cluster import Cluster
-from impl.controller.access import Operation, ResourceType
-from impl.security import Security, allow, deny
-from impl.server.authorization import Principal
-from impl.wire.apis import ApiKey
-from impl.wire.primitives import i8, i32
-from model_tests.security.peers import USERS, Peer, door, empty
-from model_tests.simulated import simulated
+from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.cluster.security import Security, allow, deny
+from tidegauge.impl.metadata.access import Operation, ResourceType
+from tidegauge.impl.server.transport.authorization import Principal
+from tidegauge.impl.wire.apis import ApiKey
+from tidegauge.impl.wire.primitives import i8, i32
+from tidegauge.model_tests.security.peers import USERS, Peer, door, empty
+from tidegauge.model_tests.simulated import simulated
 
 ROOT = Security("SASL_PLAINTEXT", users=USERS, super_users=["User:alice"])
 

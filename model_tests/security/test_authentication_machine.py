@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from kio.schema.sasl_authenticate.v2.request import SaslAuthenticateRequest
 from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
 
-from impl.ports.clock import SimulatedClock
-from impl.server.connection import RefusedError
-from impl.server.security.plain import PlainExchange
-from impl.server.security.sasl_gate import GateState, SaslGate, SaslServer
-from impl.wire.apis import ApiKey
-from impl.wire.codecs import encode_request
-from impl.wire.frames import LENGTH
-from model_tests.harness.deterministic import run_deterministically
-from spec.authentication import (
+from tidegauge.impl.ports.clock import SimulatedClock
+from tidegauge.impl.server.transport.connection import RefusedError
+from tidegauge.impl.server.transport.security.plain import PlainExchange
+from tidegauge.impl.server.transport.security.sasl_gate import GateState, SaslGate, SaslServer
+from tidegauge.impl.wire.apis import ApiKey
+from tidegauge.impl.wire.codecs import encode_request
+from tidegauge.impl.wire.frames import LENGTH
+from tidegauge.model_tests.harness.deterministic import run_deterministically
+from tidegauge.spec.authentication.machine import (
     Ask,
     AskVersions,
     Authentication,
@@ -32,8 +32,8 @@ from spec.authentication import (
     Shake,
     TimePasses,
 )
-from spec.explorer import Stop, explore
-from spec.machine import Action
+from tidegauge.spec.kernel.explorer import Stop, explore
+from tidegauge.spec.kernel.machine import Action
 
 MACHINES = [Authentication(), Authentication(lifetime=1), Authentication(lifetime=0), Authentication(users=1)]
 PHASES = {GateState.HANDSHAKE: Phase.HANDSHAKE, GateState.AUTHENTICATE: Phase.PROOF, GateState.OPEN: Phase.REQUESTS}

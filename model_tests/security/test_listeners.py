@@ -11,18 +11,23 @@ import pytest
 import trio
 from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
 
-from impl.cluster import Cluster
-from impl.ports.network import Address
-from impl.security import Security, allow, deny
-from impl.server.config import ServerConfig
-from impl.server.security.listeners import ListenerSpec, SecurityProtocol, listener_config, plan_listeners
-from impl.server.security.settings import STANDARD_AUTHORIZER
-from impl.server.security.users import format_users, parse_jaas_users, parse_users
-from impl.wire.apis import ApiKey
-from impl.wire.primitives import i8
-from model_tests.security.certificates import Authority
-from model_tests.security.peers import USERS, Peer, door, empty
-from model_tests.simulated import simulated
+from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.cluster.security import Security, allow, deny
+from tidegauge.impl.ports.network import Address
+from tidegauge.impl.server.config import ServerConfig
+from tidegauge.impl.server.transport.security.listeners import (
+    ListenerSpec,
+    SecurityProtocol,
+    listener_config,
+    plan_listeners,
+)
+from tidegauge.impl.server.transport.security.settings import STANDARD_AUTHORIZER
+from tidegauge.impl.server.transport.security.users import format_users, parse_jaas_users, parse_users
+from tidegauge.impl.wire.apis import ApiKey
+from tidegauge.impl.wire.primitives import i8
+from tidegauge.model_tests.security.certificates import Authority
+from tidegauge.model_tests.security.peers import USERS, Peer, door, empty
+from tidegauge.model_tests.simulated import simulated
 
 NODE = Address("node", 9092)
 CUSTOM = "PLAINTEXT:PLAINTEXT,CLIENT:SASL_SSL,BROKER:PLAINTEXT"

@@ -14,18 +14,18 @@ from kio.schema.api_versions.v4.request import ApiVersionsRequest
 from kio.schema.errors import ErrorCode
 from kio.schema.sasl_authenticate.v2.request import SaslAuthenticateRequest
 
-from impl.controller.credentials import salted_password
-from impl.controller.scram import Upsertion
-from impl.ports.clock import SimulatedClock
-from impl.security import Security
-from impl.server.connection import RefusedError
-from impl.server.security.plain import PlainExchange
-from impl.server.security.sasl_gate import SaslGate, SaslServer
-from impl.wire.apis import BROKER_APIS, ApiKey
-from impl.wire.codecs import MalformedMessageError, peek_request
-from model_tests.harness.deterministic import run_deterministically
-from model_tests.security.peers import USERS, Door, Peer, door, empty
-from model_tests.simulated import simulated
+from tidegauge.impl.cluster.security import Security
+from tidegauge.impl.controller.scram import Upsertion
+from tidegauge.impl.metadata.credentials import salted_password
+from tidegauge.impl.ports.clock import SimulatedClock
+from tidegauge.impl.server.transport.connection import RefusedError
+from tidegauge.impl.server.transport.security.plain import PlainExchange
+from tidegauge.impl.server.transport.security.sasl_gate import SaslGate, SaslServer
+from tidegauge.impl.wire.apis import BROKER_APIS, ApiKey
+from tidegauge.impl.wire.codecs import MalformedMessageError, peek_request
+from tidegauge.model_tests.harness.deterministic import run_deterministically
+from tidegauge.model_tests.security.peers import USERS, Door, Peer, door, empty
+from tidegauge.model_tests.simulated import simulated
 
 METADATA = empty(ApiKey.METADATA, 12)
 API_VERSIONS = ApiVersionsRequest(client_software_name="peer", client_software_version="1")

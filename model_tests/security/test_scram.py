@@ -9,11 +9,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.net.sasl.scram import ScramClient  # kafka-python's own half of the exchange
 
-from impl.controller.credentials import MIN_ITERATIONS, ScramCredential, credential, hashed, keyed, salted_password
-from impl.ports.randomness import SeededRandomness, SystemRandomness
-from impl.server.security.exchanges import AuthenticationFailedError
-from impl.server.security.plain import PlainExchange
-from impl.server.security.scram import ScramExchange
+from tidegauge.impl.metadata.credentials import (
+    MIN_ITERATIONS,
+    ScramCredential,
+    credential,
+    hashed,
+    keyed,
+    salted_password,
+)
+from tidegauge.impl.ports.randomness import SeededRandomness, SystemRandomness
+from tidegauge.impl.server.transport.security.exchanges import AuthenticationFailedError
+from tidegauge.impl.server.transport.security.plain import PlainExchange
+from tidegauge.impl.server.transport.security.scram import ScramExchange
 
 SALT = b"salt of alice"
 DECOY_KEY = b"a secret of this server"

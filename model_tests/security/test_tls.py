@@ -15,10 +15,17 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from impl.ports import tls
-from impl.ports.tls import TlsHandshakeError, TlsSettings, accept, distinguished_name, peer_name, server_context
-from impl.server.security.principals import NoPrincipalError, PrincipalMapping
-from model_tests.security.certificates import Authority
+from tidegauge.impl.ports import tls
+from tidegauge.impl.ports.tls import (
+    TlsHandshakeError,
+    TlsSettings,
+    accept,
+    distinguished_name,
+    peer_name,
+    server_context,
+)
+from tidegauge.impl.server.transport.security.principals import NoPrincipalError, PrincipalMapping
+from tidegauge.model_tests.security.certificates import Authority
 
 AUTHORITY, STRANGERS = Authority(), Authority()
 CHAIN, KEY = AUTHORITY.server

@@ -9,10 +9,10 @@ from typing import Any
 import attrs
 import trio
 
-from impl.cluster import Cluster
-from impl.server.authorization import Operation, Principal, ResourceType
-from impl.wire.codecs import decode_response, encode_request
-from impl.wire.frames import FrameReader
+from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.server.transport.authorization import Operation, Principal, ResourceType
+from tidegauge.impl.wire.codecs import decode_response, encode_request
+from tidegauge.impl.wire.frames import FrameReader
 
 
 class Asker:

@@ -21,15 +21,15 @@ from kio.schema.offset_fetch.v9 import request as fetch_9
 from kio.schema.offset_fetch.v10 import request as fetch_10
 from kio.schema.types import GroupId, ProducerId, TransactionalId
 
-from impl.server.absent_apis import ABSENT
-from impl.server.authorization import CLUSTER_NAME, Operation, ResourceType
-from impl.wire.apis import ApiKey, canonical_version, request_class
-from impl.wire.primitives import TopicName, i8, i16, i32, i64, topic_uuid
-from impl.wire.unions import UNASKED
-from model_tests.server.asking import asker, asking, forbid
-from model_tests.server.test_error_answers import errors
-from model_tests.simulated import simulated
-from model_tests.wire.sample_messages import sample
+from tidegauge.impl.server.apis.absent_apis import ABSENT
+from tidegauge.impl.server.transport.authorization import CLUSTER_NAME, Operation, ResourceType
+from tidegauge.impl.wire.apis import ApiKey, canonical_version, request_class
+from tidegauge.impl.wire.primitives import TopicName, i8, i16, i32, i64, topic_uuid
+from tidegauge.impl.wire.unions import UNASKED
+from tidegauge.model_tests.server.asking import asker, asking, forbid
+from tidegauge.model_tests.server.test_error_answers import errors
+from tidegauge.model_tests.simulated import simulated
+from tidegauge.model_tests.wire.sample_messages import sample
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 NO_SUCH = ErrorCode.invalid_producer_id_mapping

@@ -14,21 +14,21 @@ from kio.schema.errors import ErrorCode
 from kio.schema.metadata.v13.request import MetadataRequest
 from kio.schema.metadata.v13.response import MetadataResponse
 
-from impl.cluster import Cluster
-from impl.ports.clock import SimulatedClock
-from impl.server.connection import MOST_UNSENT, Connection, Service
-from impl.server.context import RequestContext
-from impl.server.sending import PIECE, SMALL_PART, joined, send_parts
-from impl.wire.apis import BROKER_APIS, ApiKey
-from impl.wire.codecs import encode_request
-from impl.wire.fetch_messages import FetchPartition, FetchRequest, FetchTopic
-from impl.wire.fields import Part
-from impl.wire.frames import LENGTH, FrameReader
-from impl.wire.lazy import LazyRecords
-from impl.wire.primitives import NO_WAIT
-from impl.wire.produce_messages import ProducePartition, ProduceRequest, ProduceTopic
-from impl.wire.records_payload import Record, build_batch
-from model_tests.simulated import simulated
+from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.ports.clock import SimulatedClock
+from tidegauge.impl.records.payload import Record, build_batch
+from tidegauge.impl.server.transport.connection import MOST_UNSENT, Connection, Service
+from tidegauge.impl.server.transport.context import RequestContext
+from tidegauge.impl.server.transport.sending import PIECE, SMALL_PART, joined, send_parts
+from tidegauge.impl.wire.apis import BROKER_APIS, ApiKey
+from tidegauge.impl.wire.codecs import encode_request
+from tidegauge.impl.wire.fetch_messages import FetchPartition, FetchRequest, FetchTopic
+from tidegauge.impl.wire.fields import Part
+from tidegauge.impl.wire.frames import LENGTH, FrameReader
+from tidegauge.impl.wire.lazy import LazyRecords
+from tidegauge.impl.wire.primitives import NO_WAIT
+from tidegauge.impl.wire.produce_messages import ProducePartition, ProduceRequest, ProduceTopic
+from tidegauge.model_tests.simulated import simulated
 
 METADATA = MetadataRequest(topics=(), include_topic_authorized_operations=False)
 NOTHING = MetadataResponse(throttle_time=NO_WAIT, brokers=(), topics=(), error_code=ErrorCode.none)

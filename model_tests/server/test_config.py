@@ -7,11 +7,17 @@ from typing import Any
 import attrs
 import pytest
 
-from impl.controller.config_types import ConfigType, Setting
-from impl.controller.topic_config import BROKER_SYNONYMS, TOPIC_CONFIGS, broker_default, config_error, config_value
-from impl.server.config import SERVER_CONFIGS, ServerConfig
-from impl.server.settings import flag, names, password, ratio, text, whole
-from impl.storage.config import LogConfig
+from tidegauge.impl.metadata.config_types import ConfigType, Setting
+from tidegauge.impl.metadata.topic_configs import (
+    BROKER_SYNONYMS,
+    TOPIC_CONFIGS,
+    broker_default,
+    config_error,
+    config_value,
+)
+from tidegauge.impl.server.config import SERVER_CONFIGS, ServerConfig
+from tidegauge.impl.server.settings import flag, names, password, ratio, text, whole
+from tidegauge.impl.storage.config import LogConfig
 
 HOUR_MS = 3_600_000
 

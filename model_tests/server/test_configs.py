@@ -15,18 +15,18 @@ from kio.schema.errors import ErrorCode
 from kio.schema.incremental_alter_configs.v1 import request as incremental
 from kio.schema.update_features.v2.request import FeatureUpdateKey, UpdateFeaturesRequest
 
-from impl.client.errors import KafkaError
-from impl.controller.config_types import ConfigType
-from impl.controller.configs import AlterOperation
-from impl.controller.topic_config import TOPIC_CONFIGS
-from impl.server.authorization import CLUSTER_NAME, Operation, ResourceType
-from impl.server.config import BROKER_CONFIGS, DYNAMIC_CONFIGS
-from impl.server.configs import ConfigSource
-from impl.wire.apis import request_class
-from impl.wire.primitives import TopicName, f64, i8, i16, i32, millis
-from impl.wire.versions import convert
-from model_tests.server.asking import Asker, asker, asking, forbid
-from model_tests.simulated import simulated
+from tidegauge.impl.client.errors import KafkaError
+from tidegauge.impl.controller.configs import AlterOperation
+from tidegauge.impl.metadata.config_types import ConfigType
+from tidegauge.impl.metadata.topic_configs import TOPIC_CONFIGS
+from tidegauge.impl.server.apis.configs import ConfigSource
+from tidegauge.impl.server.config import BROKER_CONFIGS, DYNAMIC_CONFIGS
+from tidegauge.impl.server.transport.authorization import CLUSTER_NAME, Operation, ResourceType
+from tidegauge.impl.wire.apis import request_class
+from tidegauge.impl.wire.primitives import TopicName, f64, i8, i16, i32, millis
+from tidegauge.impl.wire.versions import convert
+from tidegauge.model_tests.server.asking import Asker, asker, asking, forbid
+from tidegauge.model_tests.simulated import simulated
 
 TOPIC, BROKER, GROUP = 2, 4, 32
 

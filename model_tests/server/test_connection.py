@@ -14,19 +14,19 @@ from kio.schema.errors import ErrorCode
 from kio.schema.metadata.v13.request import MetadataRequest, MetadataRequestTopic
 from kio.schema.metadata.v13.response import MetadataResponse
 
-from impl.client import requests
-from impl.cluster import Cluster
-from impl.ports.clock import SimulatedClock
-from impl.ports.network import Address
-from impl.server.connection import Connection, Service
-from impl.server.context import RequestContext
-from impl.server.fetch_messages import consumer_request
-from impl.server.handlers import HANDLERS
-from impl.wire.apis import BROKER_APIS, SPOKEN, ApiKey
-from impl.wire.codecs import decode_response, encode_request
-from impl.wire.frames import LENGTH, FrameReader
-from impl.wire.primitives import NO_WAIT, TopicName
-from model_tests.simulated import simulated
+from tidegauge.impl.client import requests
+from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.ports.clock import SimulatedClock
+from tidegauge.impl.ports.network import Address
+from tidegauge.impl.server.apis.fetch_messages import consumer_request
+from tidegauge.impl.server.broker.handlers import HANDLERS
+from tidegauge.impl.server.transport.connection import Connection, Service
+from tidegauge.impl.server.transport.context import RequestContext
+from tidegauge.impl.wire.apis import BROKER_APIS, SPOKEN, ApiKey
+from tidegauge.impl.wire.codecs import decode_response, encode_request
+from tidegauge.impl.wire.frames import LENGTH, FrameReader
+from tidegauge.impl.wire.primitives import NO_WAIT, TopicName
+from tidegauge.model_tests.simulated import simulated
 
 SMALL = {"socket.request.max.bytes": 10_000, "max.connections": 6}
 

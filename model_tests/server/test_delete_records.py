@@ -9,10 +9,10 @@ import trio
 from kio.schema.delete_records import v0, v1, v2
 from kio.schema.errors import ErrorCode
 
-from impl.server.partitions import Partition
-from impl.wire.primitives import TopicName, i32, i64
-from model_tests.server.test_produce_and_fetch import Asker, asking, batch, values
-from model_tests.simulated import simulated
+from tidegauge.impl.server.broker.partitions import Partition
+from tidegauge.impl.wire.primitives import TopicName, i32, i64
+from tidegauge.model_tests.server.test_produce_and_fetch import Asker, asking, batch, values
+from tidegauge.model_tests.simulated import simulated
 
 DAY_MS = 24 * 60 * 60 * 1000
 

@@ -14,18 +14,12 @@ from kio.schema.errors import ErrorCode
 from kio.schema.metadata.v13.request import MetadataRequest
 from kio.static.protocol import Payload
 
-from impl.server.error_answers import error_answer
-from impl.wire.apis import (
-    BROKER_APIS,
-    INTER_BROKER_APIS,
-    PRODUCE_SERVED_FROM,
-    ApiKey,
-    request_class,
-)
-from impl.wire.codecs import decode_canonical_request, decode_response, encode_answer, encode_request
-from impl.wire.frames import LENGTH
-from impl.wire.primitives import TopicName, i16, i32, millis
-from model_tests.wire.sample_messages import sample
+from tidegauge.impl.server.apis.error_answers import error_answer
+from tidegauge.impl.wire.apis import BROKER_APIS, INTER_BROKER_APIS, PRODUCE_SERVED_FROM, ApiKey, request_class
+from tidegauge.impl.wire.codecs import decode_canonical_request, decode_response, encode_answer, encode_request
+from tidegauge.impl.wire.frames import LENGTH
+from tidegauge.impl.wire.primitives import TopicName, i16, i32, millis
+from tidegauge.model_tests.wire.sample_messages import sample
 
 ERROR = ErrorCode.not_controller
 VERSIONS = [

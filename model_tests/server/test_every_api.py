@@ -12,13 +12,13 @@ from kio.schema.api_versions.v4.request import ApiVersionsRequest
 from kio.schema.errors import ErrorCode
 from kio.schema.list_groups.v5.response import ListGroupsResponse
 
-from impl.cluster import Cluster
-from impl.server.handlers import HANDLERS
-from impl.wire.apis import BROKER_APIS, PRODUCE_SERVED_FROM, ApiKey, request_class
-from impl.wire.primitives import NO_WAIT
-from model_tests.server.asking import Asker
-from model_tests.server.test_error_answers import errors
-from model_tests.wire.sample_messages import sample
+from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.server.broker.handlers import HANDLERS
+from tidegauge.impl.wire.apis import BROKER_APIS, PRODUCE_SERVED_FROM, ApiKey, request_class
+from tidegauge.impl.wire.primitives import NO_WAIT
+from tidegauge.model_tests.server.asking import Asker
+from tidegauge.model_tests.server.test_error_answers import errors
+from tidegauge.model_tests.wire.sample_messages import sample
 
 NEVER = {
     ErrorCode.unknown_server_error,

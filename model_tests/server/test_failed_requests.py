@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode as E
 
-from impl.controller.controller import Controller
-from impl.ports.clock import SystemClock
-from impl.server.failed_requests import MOST, FailedRequests
-from impl.server.trace import Tracer
-from impl.wire.apis import ApiKey
-from model_tests.server.asking import asking
-from model_tests.server.test_topics import create, new
-from model_tests.simulated import simulated
+from tidegauge.impl.controller.controller import Controller
+from tidegauge.impl.ports.clock import SystemClock
+from tidegauge.impl.server.trace import Tracer
+from tidegauge.impl.server.transport.failed_requests import MOST, FailedRequests
+from tidegauge.impl.wire.apis import ApiKey
+from tidegauge.model_tests.server.asking import asking
+from tidegauge.model_tests.server.test_topics import create, new
+from tidegauge.model_tests.simulated import simulated
 
 FAILED = "CREATE_TOPICS: KeyError('nobody foresaw this')"
 

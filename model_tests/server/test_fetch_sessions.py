@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from impl.cluster import Cluster
-from impl.partition.messages import EpochEndOffset, FetchAnswer
-from impl.server.fetch_messages import AnsweredPartition
-from impl.server.fetch_sessions import EVICTION_MS, FetchSessions, SessionFetch
-from impl.wire.channel import Channel
-from impl.wire.fetch_messages import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
-from model_tests.simulated import simulated
+from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.partition.messages import EpochEndOffset, FetchAnswer
+from tidegauge.impl.server.apis.fetch_messages import AnsweredPartition
+from tidegauge.impl.server.broker.fetch_sessions import EVICTION_MS, FetchSessions, SessionFetch
+from tidegauge.impl.wire.channel import Channel
+from tidegauge.impl.wire.fetch_messages import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
+from tidegauge.model_tests.simulated import simulated
 
 BY_NAME = 12
 

@@ -8,14 +8,14 @@ import pytest
 import trio
 from kio.schema.errors import ErrorCode
 
-from impl.cluster import Cluster
-from impl.partition.messages import FetchAnswer, FollowerFetch
-from impl.server.fetch_messages import AnsweredPartition, response
-from impl.server.follower_sessions import FollowerSession
-from impl.server.replica_fetchers import Lane
-from impl.wire.fetch_messages import INITIAL_EPOCH, NO_SESSION, FetchRequest, FetchResponse
-from impl.wire.records_payload import Record, build_batch
-from model_tests.simulated import simulated
+from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.partition.messages import FetchAnswer, FollowerFetch
+from tidegauge.impl.records.payload import Record, build_batch
+from tidegauge.impl.server.apis.fetch_messages import AnsweredPartition, response
+from tidegauge.impl.server.broker.follower_sessions import FollowerSession
+from tidegauge.impl.server.broker.replica_fetchers import Lane
+from tidegauge.impl.wire.fetch_messages import INITIAL_EPOCH, NO_SESSION, FetchRequest, FetchResponse
+from tidegauge.model_tests.simulated import simulated
 
 TOPIC = "00000000-0000-0000-0000-00000000000a"
 A, B = (TOPIC, 0), (TOPIC, 1)

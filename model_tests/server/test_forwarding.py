@@ -14,9 +14,9 @@ from kio.schema.describe_quorum.v2.request import DescribeQuorumRequest, Partiti
 from kio.schema.errors import ErrorCode
 from kio.schema.metadata.v13.request import MetadataRequest, MetadataRequestTopic
 
-from impl.wire.primitives import TopicName, i16, i32, millis
-from model_tests.server.asking import asker, asking
-from model_tests.simulated import simulated
+from tidegauge.impl.wire.primitives import TopicName, i16, i32, millis
+from tidegauge.model_tests.server.asking import asker, asking
+from tidegauge.model_tests.simulated import simulated
 
 
 def creating(name: str) -> CreateTopicsRequest:

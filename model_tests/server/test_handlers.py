@@ -6,10 +6,10 @@ import inspect
 
 import pytest
 
-from impl.server.controller_requests import CONTROLLER_HANDLERS
-from impl.server.deferred import Deferred
-from impl.server.handlers import HANDLERS
-from impl.wire.apis import BROKER_APIS, CONTROLLER_APIS, ApiKey
+from tidegauge.impl.server.broker.handlers import HANDLERS
+from tidegauge.impl.server.controller.requests import CONTROLLER_HANDLERS
+from tidegauge.impl.server.transport.deferred import Deferred
+from tidegauge.impl.wire.apis import BROKER_APIS, CONTROLLER_APIS, ApiKey
 
 BY_THE_SERVER = {ApiKey.API_VERSIONS}
 """Answered by broker and controller themselves."""

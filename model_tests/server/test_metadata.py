@@ -28,13 +28,13 @@ from kio.schema.metadata.v9.request import MetadataRequest as MetadataRequestV9
 from kio.schema.metadata.v9.request import MetadataRequestTopic as TopicV9
 from kio.schema.metadata.v13.request import MetadataRequest, MetadataRequestTopic
 
-from impl.server.authorization import CLUSTER_NAME, Operation, ResourceType
-from impl.wire.apis import request_class
-from impl.wire.primitives import TopicName, i8, i32, topic_uuid
-from impl.wire.unions import UNASKED
-from impl.wire.versions import convert
-from model_tests.server.asking import asker, asking, forbid
-from model_tests.simulated import simulated
+from tidegauge.impl.server.transport.authorization import CLUSTER_NAME, Operation, ResourceType
+from tidegauge.impl.wire.apis import request_class
+from tidegauge.impl.wire.primitives import TopicName, i8, i32, topic_uuid
+from tidegauge.impl.wire.unions import UNASKED
+from tidegauge.impl.wire.versions import convert
+from tidegauge.model_tests.server.asking import asker, asking, forbid
+from tidegauge.model_tests.simulated import simulated
 
 TOPIC, CLUSTER = ResourceType.TOPIC, ResourceType.CLUSTER
 

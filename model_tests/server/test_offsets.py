@@ -15,16 +15,16 @@ from kio.schema.offset_for_leader_epoch.v4.request import (
     OffsetForLeaderTopic,
 )
 
-from impl.client import requests
-from impl.cluster import Cluster
-from impl.server import offsets
-from impl.wire.apis import BROKER_APIS, ApiKey, request_class
-from impl.wire.channel import Channel
-from impl.wire.primitives import NO_WAIT, BrokerId, TopicName, i8, i32, i64
-from impl.wire.produce_messages import ProducePartition, ProduceRequest, ProduceTopic
-from impl.wire.records_payload import Record, build_batch
-from impl.wire.versions import convert
-from model_tests.simulated import simulated
+from tidegauge.impl.client import requests
+from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.records.payload import Record, build_batch
+from tidegauge.impl.server.apis import offsets
+from tidegauge.impl.wire.apis import BROKER_APIS, ApiKey, request_class
+from tidegauge.impl.wire.channel import Channel
+from tidegauge.impl.wire.primitives import NO_WAIT, BrokerId, TopicName, i8, i32, i64
+from tidegauge.impl.wire.produce_messages import ProducePartition, ProduceRequest, ProduceTopic
+from tidegauge.impl.wire.versions import convert
+from tidegauge.model_tests.simulated import simulated
 
 LIST_OFFSETS = range(BROKER_APIS[ApiKey.LIST_OFFSETS].lowest, BROKER_APIS[ApiKey.LIST_OFFSETS].highest + 1)
 EPOCHS = range(

@@ -10,25 +10,31 @@ import pytest
 import trio
 from kio.schema.errors import ErrorCode
 
-from impl.cluster import Cluster
-from impl.server.authorization import Operation, ResourceType
-from impl.server.fetch import LEADER_MOVED
-from impl.server.replica_selection import RACK_AWARE_SELECTOR
-from impl.wire.apis import BROKER_APIS, PRODUCE_SERVED_FROM, ApiKey
-from impl.wire.channel import Channel, NoAnswerError
-from impl.wire.fetch_messages import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionFetched
-from impl.wire.lazy import in_memory
-from impl.wire.produce_messages import (
+from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.records.batches import Compression
+from tidegauge.impl.records.payload import ProducerIdentity, Record, build_batch, decode_batches
+from tidegauge.impl.server.apis.fetch import LEADER_MOVED
+from tidegauge.impl.server.broker.replica_selection import RACK_AWARE_SELECTOR
+from tidegauge.impl.server.transport.authorization import Operation, ResourceType
+from tidegauge.impl.wire.apis import BROKER_APIS, PRODUCE_SERVED_FROM, ApiKey
+from tidegauge.impl.wire.channel import Channel, NoAnswerError
+from tidegauge.impl.wire.fetch_messages import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionFetched,
+)
+from tidegauge.impl.wire.lazy import in_memory
+from tidegauge.impl.wire.produce_messages import (
     PartitionProduced,
     ProducePartition,
     ProduceRequest,
     ProduceResponse,
     ProduceTopic,
 )
-from impl.wire.records import Compression
-from impl.wire.records_payload import ProducerIdentity, Record, build_batch, decode_batches
-from model_tests.server.asking import forbid
-from model_tests.simulated import simulated
+from tidegauge.model_tests.server.asking import forbid
+from tidegauge.model_tests.simulated import simulated
 
 PRODUCE = range(PRODUCE_SERVED_FROM, BROKER_APIS[ApiKey.PRODUCE].highest + 1)
 FETCH = range(BROKER_APIS[ApiKey.FETCH].lowest, BROKER_APIS[ApiKey.FETCH].highest + 1)

@@ -11,18 +11,18 @@ from kio.schema.errors import ErrorCode
 from kio.schema.init_producer_id.v5.request import InitProducerIdRequest
 from kio.schema.types import ProducerId, TransactionalId
 
-from impl.controller.producer_ids import BLOCK_SIZE, LAST_PRODUCER_ID, ProducerIdsBlock
-from impl.controller.records import ProducerIdsRecord
-from impl.server.authorization import Operation, ResourceType
-from impl.wire.apis import BROKER_APIS, ApiKey, request_class
-from impl.wire.codecs import encode_request
-from impl.wire.primitives import NO_WAIT, TopicName, i16, i32
-from impl.wire.produce_messages import ProducePartition, ProduceRequest, ProduceTopic
-from impl.wire.records_payload import ProducerIdentity, Record, build_batch
-from impl.wire.versions import convert
-from model_tests.controller.governed import Governed
-from model_tests.server.asking import Asker, asker, asking, forbid
-from model_tests.simulated import simulated
+from tidegauge.impl.controller.producer_ids import BLOCK_SIZE, LAST_PRODUCER_ID, ProducerIdsBlock
+from tidegauge.impl.metadata.records import ProducerIdsRecord
+from tidegauge.impl.records.payload import ProducerIdentity, Record, build_batch
+from tidegauge.impl.server.transport.authorization import Operation, ResourceType
+from tidegauge.impl.wire.apis import BROKER_APIS, ApiKey, request_class
+from tidegauge.impl.wire.codecs import encode_request
+from tidegauge.impl.wire.primitives import NO_WAIT, TopicName, i16, i32
+from tidegauge.impl.wire.produce_messages import ProducePartition, ProduceRequest, ProduceTopic
+from tidegauge.impl.wire.versions import convert
+from tidegauge.model_tests.controller.governed import Governed
+from tidegauge.model_tests.server.asking import Asker, asker, asking, forbid
+from tidegauge.model_tests.simulated import simulated
 
 VERSIONS = range(BROKER_APIS[ApiKey.INIT_PRODUCER_ID].lowest, BROKER_APIS[ApiKey.INIT_PRODUCER_ID].highest + 1)
 

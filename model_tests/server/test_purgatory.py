@@ -8,9 +8,9 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from impl.ports.clock import SimulatedClock
-from impl.server.purgatory import Purgatory
-from model_tests.simulated import simulated
+from tidegauge.impl.ports.clock import SimulatedClock
+from tidegauge.impl.server.transport.purgatory import Purgatory
+from tidegauge.model_tests.simulated import simulated
 
 
 def never() -> str | None:

@@ -14,20 +14,20 @@ from kio.schema.delete_topics.v6 import request as deleting
 from kio.schema.errors import ErrorCode
 from kio.schema.list_groups.v5.request import ListGroupsRequest
 
-from impl.cluster import Cluster
-from impl.controller.client_quotas import QuotaChange
-from impl.controller.image import QuotaEntity
-from impl.ports.clock import SIMULATED_EPOCH_MS
-from impl.server.authorization import ANONYMOUS, AllowAll, Operation, ResourceType
-from impl.server.context import RequestContext
-from impl.server.quotas import _candidates
-from impl.server.rates import Rate, TokenBucket, Windows
-from impl.wire.fetch_messages import FetchPartition, FetchRequest, FetchTopic
-from impl.wire.primitives import TopicName, i16, i32, millis
-from impl.wire.produce_messages import ProducePartition, ProduceRequest, ProduceTopic
-from impl.wire.records_payload import Record, build_batch
-from model_tests.server.asking import Asker, asker, asking, forbid
-from model_tests.simulated import simulated
+from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.controller.client_quotas import QuotaChange
+from tidegauge.impl.metadata.image import QuotaEntity
+from tidegauge.impl.ports.clock import SIMULATED_EPOCH_MS
+from tidegauge.impl.records.payload import Record, build_batch
+from tidegauge.impl.server.broker.quotas import _candidates
+from tidegauge.impl.server.broker.rates import Rate, TokenBucket, Windows
+from tidegauge.impl.server.transport.authorization import ANONYMOUS, AllowAll, Operation, ResourceType
+from tidegauge.impl.server.transport.context import RequestContext
+from tidegauge.impl.wire.fetch_messages import FetchPartition, FetchRequest, FetchTopic
+from tidegauge.impl.wire.primitives import TopicName, i16, i32, millis
+from tidegauge.impl.wire.produce_messages import ProducePartition, ProduceRequest, ProduceTopic
+from tidegauge.model_tests.server.asking import Asker, asker, asking, forbid
+from tidegauge.model_tests.simulated import simulated
 
 WINDOWS = Windows(11, 1_000)
 PRODUCE, FETCH = 12, 12

@@ -13,12 +13,12 @@ from kio.schema.errors import ErrorCode
 from kio.schema.list_partition_reassignments.v0 import request as listing
 from kio.schema.unregister_broker.v0.request import UnregisterBrokerRequest
 
-from impl.cluster import Cluster
-from impl.server.authorization import Operation, ResourceType
-from impl.wire.primitives import BrokerId, TopicName, i8, i32, millis
-from impl.wire.versions import convert
-from model_tests.server.asking import asker, asking, forbid
-from model_tests.simulated import simulated
+from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.server.transport.authorization import Operation, ResourceType
+from tidegauge.impl.wire.primitives import BrokerId, TopicName, i8, i32, millis
+from tidegauge.impl.wire.versions import convert
+from tidegauge.model_tests.server.asking import asker, asking, forbid
+from tidegauge.model_tests.simulated import simulated
 
 E = ErrorCode
 

@@ -18,15 +18,15 @@ from kio.schema.offset_for_leader_epoch.v4.request import (
     OffsetForLeaderTopic,
 )
 
-from impl.client import requests
-from impl.client.client import Client
-from impl.client.errors import KafkaError
-from impl.cluster import Cluster
-from impl.server.fetch_messages import consumer_request
-from impl.wire.channel import Channel
-from impl.wire.primitives import BrokerId, TopicName, i8, i16, i32, topic_uuid
-from impl.wire.produce_messages import ProducePartition, ProduceRequest, ProduceTopic
-from model_tests.simulated import simulated
+from tidegauge.impl.client import requests
+from tidegauge.impl.client.client import Client
+from tidegauge.impl.client.errors import KafkaError
+from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.server.apis.fetch_messages import consumer_request
+from tidegauge.impl.wire.channel import Channel
+from tidegauge.impl.wire.primitives import BrokerId, TopicName, i8, i16, i32, topic_uuid
+from tidegauge.impl.wire.produce_messages import ProducePartition, ProduceRequest, ProduceTopic
+from tidegauge.model_tests.simulated import simulated
 
 
 @asynccontextmanager

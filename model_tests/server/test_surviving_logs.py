@@ -6,11 +6,11 @@ import random
 
 import pytest
 
-from impl.ports.simulated_disk import SimulatedDisk
-from impl.server.surviving_logs import surviving_end_offsets, unsynced_bytes_below
-from impl.storage.config import LogConfig
-from impl.storage.log import Log
-from impl.wire.records_payload import Record, build_batch
+from tidegauge.impl.ports.simulated_disk import SimulatedDisk
+from tidegauge.impl.records.payload import Record, build_batch
+from tidegauge.impl.storage.config import LogConfig
+from tidegauge.impl.storage.log import Log
+from tidegauge.impl.storage.surviving_logs import surviving_end_offsets, unsynced_bytes_below
 
 KEY = ("t", 0)
 

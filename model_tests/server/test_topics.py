@@ -14,12 +14,12 @@ from kio.schema.delete_topics.v2.request import DeleteTopicsRequest as DeleteTop
 from kio.schema.delete_topics.v6 import request as deleting
 from kio.schema.errors import ErrorCode
 
-from impl.server.authorization import Operation, ResourceType
-from impl.wire.apis import request_class
-from impl.wire.primitives import BrokerId, TopicName, i16, i32, millis
-from impl.wire.versions import convert
-from model_tests.server.asking import asker, asking, forbid
-from model_tests.simulated import simulated
+from tidegauge.impl.server.transport.authorization import Operation, ResourceType
+from tidegauge.impl.wire.apis import request_class
+from tidegauge.impl.wire.primitives import BrokerId, TopicName, i16, i32, millis
+from tidegauge.impl.wire.versions import convert
+from tidegauge.model_tests.server.asking import asker, asking, forbid
+from tidegauge.model_tests.simulated import simulated
 
 E = ErrorCode
 

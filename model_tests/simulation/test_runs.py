@@ -8,11 +8,11 @@ import sys
 
 import pytest
 
-from linearizability.check import Verdict, check
-from linearizability.history import Kind
-from model_tests.harness.options import Fault, Options, draw
-from model_tests.harness.simulation import reproduce, simulate
-from model_tests.harness.sometimes import GOALS
+from tidegauge.linearizability.check import Verdict, check
+from tidegauge.linearizability.history import Kind
+from tidegauge.model_tests.harness.simulation.options import Fault, Options, draw
+from tidegauge.model_tests.harness.simulation.simulation import reproduce, simulate
+from tidegauge.model_tests.harness.simulation.sometimes import GOALS
 
 SEEDS = range(24)
 
@@ -50,8 +50,8 @@ def test_a_late_fetch_of_a_followers_former_process_is_refused_as_the_specificat
 
 def test_two_processes_with_different_hash_seeds_give_one_run() -> None:
     program = (
-        "from model_tests.harness.options import draw\n"
-        "from model_tests.harness.simulation import simulate\n"
+        "from model_tests.harness.simulation.options import draw\n"
+        "from model_tests.harness.simulation.simulation import simulate\n"
         "run = simulate(draw(4), validated=False)\n"
         "print(run.digest, hash(tuple(run.operations.call.tolist())), run.faults)\n"
     )

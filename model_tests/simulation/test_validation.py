@@ -10,12 +10,12 @@ from typing import Any
 import attrs
 import pytest
 
-from impl.server.trace import TraceEvent
-from model_tests.harness.options import Fault, Options, draw
-from model_tests.harness.simulation import traced
-from model_tests.harness.validation import Settings, Validated, partitions, surviving, validate
-from spec.replication import Replication
-from spec.replication_state import History, Record, State
+from tidegauge.impl.server.trace import TraceEvent
+from tidegauge.model_tests.harness.simulation.options import Fault, Options, draw
+from tidegauge.model_tests.harness.simulation.simulation import traced
+from tidegauge.model_tests.harness.validation.validation import Settings, Validated, partitions, surviving, validate
+from tidegauge.spec.replication.machine import Replication
+from tidegauge.spec.replication.state import History, Record, State
 
 CONTROLLER = 3000
 

@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from linearizability.anomaly import Name
-from linearizability.check import Verdict, check
-from linearizability.generator import generate
-from linearizability.history import Operations, concatenate
-from spark_check.judging import MALFORMED_SCHEMA, NAMES, VERDICT_SCHEMA
+from tidegauge.linearizability.anomaly import Name
+from tidegauge.linearizability.check import Verdict, check
+from tidegauge.linearizability.generator import generate
+from tidegauge.linearizability.history import Operations, concatenate
+from tidegauge.spark_check.judging import MALFORMED_SCHEMA, NAMES, VERDICT_SCHEMA
 
 Change = Callable[[pa.Table], pa.Table]
 LENGTH = 20

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from linearizability import files
-from linearizability.anomaly import Name
-from linearizability.check import check
-from linearizability.generator import generate
-from linearizability.history import History, Kind, Operations, concatenate
-from linearizability.log import Level
-from spark_check.catalyst import RULES, check_rules
+from tidegauge.linearizability import files
+from tidegauge.linearizability.anomaly import Name
+from tidegauge.linearizability.check import check
+from tidegauge.linearizability.generator import generate
+from tidegauge.linearizability.history import History, Kind, Operations, concatenate
+from tidegauge.linearizability.log import Level
+from tidegauge.spark_check.catalyst import RULES, check_rules
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

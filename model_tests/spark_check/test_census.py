@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linearizability.history import Ints
-from spark_check import census as module
-from spark_check.census import Census, add, census, count, reconcile
-from spark_check.errors import NotReconciled
+from tidegauge.linearizability.history import Ints
+from tidegauge.spark_check import census as module
+from tidegauge.spark_check.census import Census, add, census, count, reconcile
+from tidegauge.spark_check.errors import NotReconciled
 
 ids_or_null = st.lists(st.one_of(st.none(), st.integers(-5, 5)), max_size=30)
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_check import java
-from spark_check.java import FLAG, NoJava, java_home, mirror, probe
+from tidegauge.spark_check import java
+from tidegauge.spark_check.java import FLAG, NoJava, java_home, mirror, probe
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = ("bash", "sh", "env", "ps", "nproc", "dirname", "basename", "cat", "ls", "rm", "uname", "id", "expr", "nice")

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 import pytest
 
-from linearizability import jsonl
-from linearizability.arrow import to_arrow
-from model_tests.spark_check.layouts import (
+from tidegauge.linearizability import jsonl
+from tidegauge.linearizability.arrow import to_arrow
+from tidegauge.model_tests.spark_check.layouts import (
     LENGTH,
     expected,
     expected_anomalies,
@@ -28,13 +28,13 @@ from model_tests.spark_check.layouts import (
     written_malformed,
     written_verdicts,
 )
-from spark_check.__main__ import main
-from spark_check.errors import BadInput, BadOutput, CannotRun, NotReconciled
-from spark_check.frames import check_histories
-from spark_check.job import open_job
-from spark_check.judging import NAMES
-from spark_check.output import SUMMARY, UNITS, alone
-from spark_check.session import local_session
+from tidegauge.spark_check.__main__ import main
+from tidegauge.spark_check.errors import BadInput, BadOutput, CannotRun, NotReconciled
+from tidegauge.spark_check.frames import check_histories
+from tidegauge.spark_check.job import open_job
+from tidegauge.spark_check.judging import NAMES
+from tidegauge.spark_check.output import SUMMARY, UNITS, alone
+from tidegauge.spark_check.session import local_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -244,7 +244,7 @@ def test_a_finished_job_is_not_done_again(
 def test_exit_status_2_for_bad_input_and_output_before_spark_is_started(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("spark_check.__main__.local_session", lambda *_: pytest.fail("Spark was started"))
+    monkeypatch.setattr("tidegauge.spark_check.__main__.local_session", lambda *_: pytest.fail("Spark was started"))
     good = write(tmp_path / "good.parquet", to_arrow(histories(3)), 100)
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.txt").write_text("my only copy")
@@ -308,7 +308,7 @@ def test_an_interrupted_job_says_how_to_go_on(
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("spark_check.__main__.local_session", interrupt)
+    monkeypatch.setattr("tidegauge.spark_check.__main__.local_session", interrupt)
     status, _, err = command(
         capsys, write(tmp_path / "a.parquet", to_arrow(histories(3)), 100), "--out", tmp_path / "o"
     )

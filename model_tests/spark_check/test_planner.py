@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_check.planner import Piece, Plan, Unit, bucket_of, plan
+from tidegauge.spark_check.planner import Piece, Plan, Unit, bucket_of, plan
 
 Layout = list[list[list[int]]]
 """Files of row groups of history ids, one a row."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_check.session import BadMemory, heap, local_session
+from tidegauge.spark_check.session import BadMemory, heap, local_session
 
 pytestmark = pytest.mark.spark
 ROOT = Path(__file__).resolve().parents[2]

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linearizability.arrow import to_arrow
-from linearizability.history import concatenate
-from linearizability.log import Level
-from model_tests.spark_check.layouts import (
+from tidegauge.linearizability.arrow import to_arrow
+from tidegauge.linearizability.history import concatenate
+from tidegauge.linearizability.log import Level
+from tidegauge.model_tests.spark_check.layouts import (
     LENGTH,
     Change,
     expected,
@@ -28,14 +28,14 @@ from model_tests.spark_check.layouts import (
     written_malformed,
     written_verdicts,
 )
-from spark_check.census import census
-from spark_check.converting import Failed
-from spark_check.errors import BadInput
-from spark_check.footers import find_files, pieces_of
-from spark_check.job import Work
-from spark_check.output import begin
-from spark_check.planner import plan
-from spark_check.reading import join_bucket, read_unit, split_by_bucket
+from tidegauge.spark_check.census import census
+from tidegauge.spark_check.converting import Failed
+from tidegauge.spark_check.errors import BadInput
+from tidegauge.spark_check.footers import find_files, pieces_of
+from tidegauge.spark_check.job import Work
+from tidegauge.spark_check.output import begin
+from tidegauge.spark_check.planner import plan
+from tidegauge.spark_check.reading import join_bucket, read_unit, split_by_bucket
 
 
 def judge_here(paths: list[Path], out: Path, target: int = 200, largest: int = 1_000_000) -> None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import attrs
 
-from spec import kip320_variants as variants
-from spec.kip320 import Kip320
+from tidegauge.spec.published.kip320 import variants
+from tidegauge.spec.published.kip320.machine import Kip320
 
 LEVELS_2_2_1 = (
     *(1, 6, 30, 48, 180, 390, 720, 1218, 1893, 2634, 3426),

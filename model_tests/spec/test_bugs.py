@@ -7,12 +7,12 @@ from functools import cache
 
 import pytest
 
-from spec.bugs import BUGS, Bug
-from spec.explorer import explore
-from spec.machine import NotEnabled
-from spec.replication import Replication
-from spec.replication_state import State
-from spec.traces import Violation
+from tidegauge.spec.bugs import BUGS, Bug
+from tidegauge.spec.kernel.explorer import explore
+from tidegauge.spec.kernel.machine import NotEnabled
+from tidegauge.spec.kernel.traces import Violation
+from tidegauge.spec.replication.machine import Replication
+from tidegauge.spec.replication.state import State
 
 every_bug = pytest.mark.parametrize("bug", BUGS.values(), ids=BUGS)
 

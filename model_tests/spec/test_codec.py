@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model_tests.spec.toys import Award, Badges, Calm, Ceremony, DieHard, Fill, Mood
-from spec.codec import Codec, TraceFormatError, constants, encode, fits, read_trace, trace_lines
-from spec.explorer import explore
-from spec.kip320 import Kip320
-from spec.kip320_variants import Kip320FirstTry
-from spec.machine import Action
-from spec.simulation import walk
-from spec.traces import replay
+from tidegauge.model_tests.spec.toys import Award, Badges, Calm, Ceremony, DieHard, Fill, Mood
+from tidegauge.spec.kernel.codec import Codec, TraceFormatError, constants, encode, fits, read_trace, trace_lines
+from tidegauge.spec.kernel.explorer import explore
+from tidegauge.spec.kernel.machine import Action
+from tidegauge.spec.kernel.simulation import walk
+from tidegauge.spec.kernel.traces import replay
+from tidegauge.spec.published.kip320.machine import Kip320
+from tidegauge.spec.published.kip320.variants import Kip320FirstTry
 
 BADGES = st.builds(
     Badges,

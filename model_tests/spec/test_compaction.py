@@ -5,8 +5,8 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from spec.compaction import DELETED, Compaction, Record, Round, Segment, State
-from spec.explorer import explore
+from tidegauge.spec.compaction.machine import DELETED, Compaction, Record, Round, Segment, State
+from tidegauge.spec.kernel.explorer import explore
 
 QUICK = (
     Compaction(max_records=2, max_time=1, reads=False),

@@ -5,20 +5,20 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from model_tests.spec.test_replication import Walk
-from spec.composed import ComposedReplication, WriteLogStart
-from spec.controlled_shutdown import BeginShutdown
-from spec.explorer import explore
-from spec.models import MODELS
-from spec.reassignment_actions import StartReassignment
-from spec.replication import Bounds
-from spec.replication_actions import Append
-from spec.replication_control import ApplyMetadata
-from spec.replication_faults import Crash, Restart
-from spec.replication_state import Acks, Error
-from spec.retention import DeleteRecords
-from spec.settings import ChangeSettings
-from spec.simulation import simulate
+from tidegauge.model_tests.spec.test_replication import Walk
+from tidegauge.spec.kernel.explorer import explore
+from tidegauge.spec.kernel.simulation import simulate
+from tidegauge.spec.replication.actions import Append
+from tidegauge.spec.replication.composed import ComposedReplication, WriteLogStart
+from tidegauge.spec.replication.control import ApplyMetadata
+from tidegauge.spec.replication.extensions.reassignment_actions import StartReassignment
+from tidegauge.spec.replication.extensions.retention import DeleteRecords
+from tidegauge.spec.replication.extensions.settings import ChangeSettings
+from tidegauge.spec.replication.extensions.shutdown import BeginShutdown
+from tidegauge.spec.replication.faults import Crash, Restart
+from tidegauge.spec.replication.machine import Bounds
+from tidegauge.spec.replication.models import MODELS
+from tidegauge.spec.replication.state import Acks, Error
 
 PLENTY = Bounds(**{field.name: 9 for field in attrs.fields(Bounds)})
 TWICE = Bounds(**{field.name: 2 for field in attrs.fields(Bounds)})

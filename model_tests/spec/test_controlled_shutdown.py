@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from model_tests.spec.test_replication import Walk
-from spec.controlled_shutdown import (
+from tidegauge.model_tests.spec.test_replication import Walk
+from tidegauge.spec.kernel.explorer import explore
+from tidegauge.spec.replication.actions import Append
+from tidegauge.spec.replication.control import ApplyMetadata
+from tidegauge.spec.replication.extensions.shutdown import (
     BeginShutdown,
     ControlledShutdown,
     EmptiesTheIsr,
@@ -14,13 +17,10 @@ from spec.controlled_shutdown import (
     Stop,
     TrustsEveryRestart,
 )
-from spec.explorer import explore
-from spec.models import MODELS
-from spec.replication import Bounds
-from spec.replication_actions import Append
-from spec.replication_control import ApplyMetadata
-from spec.replication_faults import LapseSession, Register, Restart, Unfence
-from spec.replication_state import NONE, Error
+from tidegauge.spec.replication.faults import LapseSession, Register, Restart, Unfence
+from tidegauge.spec.replication.machine import Bounds
+from tidegauge.spec.replication.models import MODELS
+from tidegauge.spec.replication.state import NONE, Error
 
 BOUNDS = Bounds(shrinks=0, lapses=9, crashes=9, controlled_shutdowns=9)
 

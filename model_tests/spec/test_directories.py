@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from model_tests.spec.test_replication import Walk
-from spec.controlled_shutdown import StopUnasked
-from spec.directories import (
+from tidegauge.model_tests.spec.test_replication import Walk
+from tidegauge.spec.kernel.explorer import explore
+from tidegauge.spec.replication.actions import Append, SendFetch
+from tidegauge.spec.replication.control import ApplyMetadata
+from tidegauge.spec.replication.extensions.directories import (
     Directories,
     ElectsTheOffline,
     FailDirectory,
@@ -15,13 +17,11 @@ from spec.directories import (
     ReplicaOffline,
     ReplicaOnline,
 )
-from spec.explorer import explore
-from spec.models import MODELS
-from spec.replication import Bounds
-from spec.replication_actions import Append, SendFetch
-from spec.replication_control import ApplyMetadata
-from spec.replication_faults import Crash, Register, Restart
-from spec.replication_state import NONE, Error
+from tidegauge.spec.replication.extensions.shutdown import StopUnasked
+from tidegauge.spec.replication.faults import Crash, Register, Restart
+from tidegauge.spec.replication.machine import Bounds
+from tidegauge.spec.replication.models import MODELS
+from tidegauge.spec.replication.state import NONE, Error
 
 BOUNDS = Bounds(lapses=9, crashes=9, controlled_shutdowns=9, directory_failures=9)
 

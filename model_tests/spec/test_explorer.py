@@ -9,12 +9,12 @@ from typing import Any
 import attrs
 import pytest
 
-from model_tests.spec.toys import Award, Badges, Ceremony, DieHard, Empty, Fill, Pour, Table
-from spec.changes import plain
-from spec.explorer import explore
-from spec.machine import Action, Invariant
-from spec.progress import Cut, Limits, Progress, Stop
-from spec.traces import replay
+from tidegauge.model_tests.spec.toys import Award, Badges, Ceremony, DieHard, Empty, Fill, Pour, Table
+from tidegauge.spec.kernel.changes import plain
+from tidegauge.spec.kernel.explorer import explore
+from tidegauge.spec.kernel.machine import Action, Invariant
+from tidegauge.spec.kernel.progress import Cut, Limits, Progress, Stop
+from tidegauge.spec.kernel.traces import replay
 
 
 def ticking() -> Callable[[], float]:

@@ -9,15 +9,15 @@ from functools import cache
 import attrs
 import pytest
 
-from spec.bugs.idempotence import IDEMPOTENCE_BUGS, IdempotenceBug
-from spec.codec import read_trace, trace_lines
-from spec.explorer import Exploration, explore
-from spec.idempotence import Idempotence, IdempotenceBounds
-from spec.idempotence_models import IDEMPOTENCE_MODELS, QUICK_IDEMPOTENCE
-from spec.idempotence_partition import Crash, Expire, Fetch, ReceiveProduce
-from spec.idempotence_producer import LoseConnection, ReceiveProduceResponse, Retry, Send
-from spec.idempotence_state import Error, Perturbation, ProducerEntry, Replica, State
-from spec.machine import Action, NotEnabled
+from tidegauge.spec.bugs.idempotence import IDEMPOTENCE_BUGS, IdempotenceBug
+from tidegauge.spec.idempotence.machine import Idempotence, IdempotenceBounds
+from tidegauge.spec.idempotence.models import IDEMPOTENCE_MODELS, QUICK_IDEMPOTENCE
+from tidegauge.spec.idempotence.partition import Crash, Expire, Fetch, ReceiveProduce
+from tidegauge.spec.idempotence.producer import LoseConnection, ReceiveProduceResponse, Retry, Send
+from tidegauge.spec.idempotence.state import Error, Perturbation, ProducerEntry, Replica, State
+from tidegauge.spec.kernel.codec import read_trace, trace_lines
+from tidegauge.spec.kernel.explorer import Exploration, explore
+from tidegauge.spec.kernel.machine import Action, NotEnabled
 
 every_bug = pytest.mark.parametrize("bug", IDEMPOTENCE_BUGS.values(), ids=IDEMPOTENCE_BUGS)
 

@@ -12,12 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model_tests.spec import published
-from model_tests.spec.published import Falls, Space
-from spec import kip320_variants as variants
-from spec.explorer import Exploration, Stop, explore
-from spec.kip320 import Kip320, leader_in_isr
-from spec.kip320_actions import (
+from tidegauge.model_tests.spec import published
+from tidegauge.model_tests.spec.published import Falls, Space
+from tidegauge.spec.kernel.explorer import Exploration, Stop, explore
+from tidegauge.spec.kernel.machine import Action, Invariant, NotEnabled
+from tidegauge.spec.kernel.simulation import walk
+from tidegauge.spec.kernel.traces import replay
+from tidegauge.spec.published.kip320 import variants
+from tidegauge.spec.published.kip320.actions import (
     BecomeFollower,
     ControllerElectLeader,
     ControllerShrinkIsr,
@@ -25,10 +27,8 @@ from spec.kip320_actions import (
     LeaderExpandIsr,
     LeaderWrite,
 )
-from spec.kip320_state import LeaderAndIsr, Record, Replica, State
-from spec.machine import Action, Invariant, NotEnabled
-from spec.simulation import walk
-from spec.traces import replay
+from tidegauge.spec.published.kip320.machine import Kip320, leader_in_isr
+from tidegauge.spec.published.kip320.state import LeaderAndIsr, Record, Replica, State
 
 QUICK = 12
 """Counterexamples of up to so many states are found at once, whatever the size."""

@@ -8,13 +8,13 @@ import attrs
 import pytest
 from kio.schema.errors import ErrorCode
 
-from impl.controller.configs import ConfigChange, ConfigResourceType
-from impl.controller.topic_config import DYNAMIC_DEFAULTS
-from impl.partition.messages import AlterPartitionRequest
-from model_tests.controller.governed import TOPIC, Governed
-from spec.explorer import explore
-from spec.machine import NotEnabled
-from spec.min_insync import (
+from tidegauge.impl.controller.configs import ConfigChange, ConfigResourceType
+from tidegauge.impl.metadata.topic_configs import DYNAMIC_DEFAULTS
+from tidegauge.impl.partition.messages import AlterPartitionRequest
+from tidegauge.model_tests.controller.governed import TOPIC, Governed
+from tidegauge.spec.kernel.explorer import explore
+from tidegauge.spec.kernel.machine import NotEnabled
+from tidegauge.spec.replication.extensions.min_insync import (
     Append,
     ChangeMinInsync,
     Commit,

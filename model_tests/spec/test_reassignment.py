@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from model_tests.spec.test_replication import Walk
-from spec.explorer import explore
-from spec.models import MODELS
-from spec.reassignment import Reassignment
-from spec.reassignment_actions import CancelReassignment, StartReassignment
-from spec.reassignment_bugs import BUGS, buggy, correct
-from spec.replication import Bounds
-from spec.replication_actions import Append
-from spec.replication_control import ApplyMetadata
-from spec.replication_faults import LapseSession, Unfence
-from spec.replication_state import NONE
+from tidegauge.model_tests.spec.test_replication import Walk
+from tidegauge.spec.kernel.explorer import explore
+from tidegauge.spec.replication.actions import Append
+from tidegauge.spec.replication.control import ApplyMetadata
+from tidegauge.spec.replication.extensions.reassignment import Reassignment
+from tidegauge.spec.replication.extensions.reassignment_actions import CancelReassignment, StartReassignment
+from tidegauge.spec.replication.extensions.reassignment_bugs import BUGS, buggy, correct
+from tidegauge.spec.replication.faults import LapseSession, Unfence
+from tidegauge.spec.replication.machine import Bounds
+from tidegauge.spec.replication.models import MODELS
+from tidegauge.spec.replication.state import NONE
 
 BOUNDS = Bounds(shrinks=1, lapses=9, reassignments=9)
 

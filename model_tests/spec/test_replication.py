@@ -5,12 +5,10 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from spec.explorer import explore
-from spec.machine import Action, NotEnabled
-from spec.models import MODELS, QUICK
-from spec.replication import Bounds, Replication
-from spec.replication_actions import Append, HoldFetch, ReceiveFetch, ReceiveFetchResponse, SendFetch
-from spec.replication_control import (
+from tidegauge.spec.kernel.explorer import explore
+from tidegauge.spec.kernel.machine import Action, NotEnabled
+from tidegauge.spec.replication.actions import Append, HoldFetch, ReceiveFetch, ReceiveFetchResponse, SendFetch
+from tidegauge.spec.replication.control import (
     ApplyMetadata,
     PreferredElection,
     PullMetadata,
@@ -20,7 +18,7 @@ from spec.replication_control import (
     ShrinkIsr,
     UncleanElection,
 )
-from spec.replication_faults import (
+from tidegauge.spec.replication.faults import (
     CheckpointHighWatermark,
     ControllerFailover,
     Crash,
@@ -34,7 +32,9 @@ from spec.replication_faults import (
     Resume,
     Unfence,
 )
-from spec.replication_state import NONE, Acks, Error, FetchRequest, Perturbation, State, sent
+from tidegauge.spec.replication.machine import Bounds, Replication
+from tidegauge.spec.replication.models import MODELS, QUICK
+from tidegauge.spec.replication.state import NONE, Acks, Error, FetchRequest, Perturbation, State, sent
 
 PLENTY = Bounds(*(9,) * len(Perturbation))
 

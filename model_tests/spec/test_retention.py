@@ -7,20 +7,20 @@ from typing import Any
 import attrs
 import pytest
 
-from model_tests.spec.test_replication import PLENTY, Walk
-from spec.explorer import explore
-from spec.models import MODELS
-from spec.replication import Bounds
-from spec.replication_actions import Append, ReceiveFetchResponse
-from spec.replication_control import ApplyMetadata
-from spec.replication_faults import Crash, LapseSession, Restart
-from spec.replication_state import Error
-from spec.retention import DeleteRecords, Retain, Retention, low_watermark_known
-from spec.retention_bugs import (
+from tidegauge.model_tests.spec.test_replication import PLENTY, Walk
+from tidegauge.spec.kernel.explorer import explore
+from tidegauge.spec.replication.actions import Append, ReceiveFetchResponse
+from tidegauge.spec.replication.control import ApplyMetadata
+from tidegauge.spec.replication.extensions.retention import DeleteRecords, Retain, Retention, low_watermark_known
+from tidegauge.spec.replication.extensions.retention_bugs import (
     DeletesBeyondHighWatermark,
     KeepsRecordsBelowGap,
     TellsBeforeItIsWritten,
 )
+from tidegauge.spec.replication.faults import Crash, LapseSession, Restart
+from tidegauge.spec.replication.machine import Bounds
+from tidegauge.spec.replication.models import MODELS
+from tidegauge.spec.replication.state import Error
 
 
 @pytest.fixture

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from model_tests.spec.test_replication import Walk
-from spec.explorer import explore
-from spec.models import MODELS
-from spec.replication import Bounds
-from spec.replication_actions import Append
-from spec.replication_control import ApplyMetadata
-from spec.replication_faults import LapseSession
-from spec.replication_state import NONE, Error
-from spec.settings import ChangeSettings, KeepsTheEligible, RaisesNoEpoch, Settings
+from tidegauge.model_tests.spec.test_replication import Walk
+from tidegauge.spec.kernel.explorer import explore
+from tidegauge.spec.replication.actions import Append
+from tidegauge.spec.replication.control import ApplyMetadata
+from tidegauge.spec.replication.extensions.settings import ChangeSettings, KeepsTheEligible, RaisesNoEpoch, Settings
+from tidegauge.spec.replication.faults import LapseSession
+from tidegauge.spec.replication.machine import Bounds
+from tidegauge.spec.replication.models import MODELS
+from tidegauge.spec.replication.state import NONE, Error
 
 BOUNDS = Bounds(lapses=9, setting_changes=9)
 

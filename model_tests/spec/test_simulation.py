@@ -10,13 +10,13 @@ from itertools import pairwise
 
 import pytest
 
-from model_tests.spec.toys import Award, Ceremony, DieHard
-from spec.codec import trace_lines
-from spec.kip320 import Kip320
-from spec.kip320_state import State
-from spec.kip320_variants import ExpandWithoutHighWatermark
-from spec.simulation import diverse, simulate, walk, walks
-from spec.traces import Trace, replay
+from tidegauge.model_tests.spec.toys import Award, Ceremony, DieHard
+from tidegauge.spec.kernel.codec import trace_lines
+from tidegauge.spec.kernel.simulation import diverse, simulate, walk, walks
+from tidegauge.spec.kernel.traces import Trace, replay
+from tidegauge.spec.published.kip320.machine import Kip320
+from tidegauge.spec.published.kip320.state import State
+from tidegauge.spec.published.kip320.variants import ExpandWithoutHighWatermark
 
 DIGEST = """
 from model_tests.spec.test_simulation import digest

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import attrs
 import pytest
 
-from model_tests.spec.toys import Ceremony, DieHard, Fill, Table
-from spec.explorer import AsymmetryError, check_symmetry, explore
-from spec.kip320 import Kip320
-from spec.kip320_variants import HighWatermarkByMajority
-from spec.machine import Action
-from spec.progress import Limits, Stop
-from spec.traces import replay
+from tidegauge.model_tests.spec.toys import Ceremony, DieHard, Fill, Table
+from tidegauge.spec.kernel.explorer import AsymmetryError, check_symmetry, explore
+from tidegauge.spec.kernel.machine import Action
+from tidegauge.spec.kernel.progress import Limits, Stop
+from tidegauge.spec.kernel.traces import replay
+from tidegauge.spec.published.kip320.machine import Kip320
+from tidegauge.spec.published.kip320.variants import HighWatermarkByMajority
 
 
 def test_orbit_sizes_sum_to_the_unreduced_count() -> None:

@@ -7,14 +7,26 @@ from collections.abc import Mapping
 import attrs
 import pytest
 
-from model_tests.spec.toys import Award, Badges, Calm, Ceremony, DieHard, Empty, Fill, Jug, Mood, Pour, Table
-from spec.changes import ABSENT, Change, changes, narrate, plain
-from spec.explorer import explore
-from spec.kip320 import Kip320
-from spec.kip320_variants import ExpandWithoutHighWatermark
-from spec.machine import Invariant
-from spec.simulation import walks
-from spec.traces import Step, Trace, minimise, replay
+from tidegauge.model_tests.spec.toys import (
+    Award,
+    Badges,
+    Calm,
+    Ceremony,
+    DieHard,
+    Empty,
+    Fill,
+    Jug,
+    Mood,
+    Pour,
+    Table,
+)
+from tidegauge.spec.kernel.changes import ABSENT, Change, changes, narrate, plain
+from tidegauge.spec.kernel.explorer import explore
+from tidegauge.spec.kernel.machine import Invariant
+from tidegauge.spec.kernel.simulation import walks
+from tidegauge.spec.kernel.traces import Step, Trace, minimise, replay
+from tidegauge.spec.published.kip320.machine import Kip320
+from tidegauge.spec.published.kip320.variants import ExpandWithoutHighWatermark
 
 SOLUTION = (Fill(1), Pour(1, 0), Empty(0), Pour(1, 0), Fill(1), Pour(1, 0))
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import attrs
 
-from spec.machine import Action, Invariant, Machine, NotEnabled, StepInvariant
+from tidegauge.spec.kernel.machine import Action, Invariant, Machine, NotEnabled, StepInvariant
 
 
 class Mood(Enum):

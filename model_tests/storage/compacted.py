@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from random import Random
 
-from impl.storage.log import Log
-from impl.storage.offset_map import OffsetMap
-from impl.wire.records import Compression, checked_headers
-from impl.wire.records_payload import Record, build_batch, decode_records
+from tidegauge.impl.records.batches import Compression, checked_headers
+from tidegauge.impl.records.payload import Record, build_batch, decode_records
+from tidegauge.impl.storage.log import Log
+from tidegauge.impl.storage.offset_map import OffsetMap
 
 KEYS = tuple(b"key-%d" % n for n in range(7))
 SMALL_MAP = 24 * 6

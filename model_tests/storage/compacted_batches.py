@@ -6,8 +6,15 @@ from collections.abc import Mapping
 
 from crc32c import crc32c
 
-from impl.wire.records import CHECKSUM_START, HEADER_SIZE, LENGTH_OVERHEAD, MAGIC, BatchHeader, empty_batch
-from impl.wire.records_payload import Record, encode_record
+from tidegauge.impl.records.batches import (
+    CHECKSUM_START,
+    HEADER_SIZE,
+    LENGTH_OVERHEAD,
+    MAGIC,
+    BatchHeader,
+    empty_batch,
+)
+from tidegauge.impl.records.payload import Record, encode_record
 
 BASE_TIMESTAMP = 1000
 

@@ -10,18 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.record.memory_records import MemoryRecords
 
-from impl.ports.simulated_disk import Fate, SimulatedDisk
-from impl.storage.cleaner import CleanedLog, Round, Slices
-from impl.storage.cleaner_batches import delete_horizon
-from impl.storage.cleaner_choice import cleanable, dirtiest
-from impl.storage.cleaner_filter import LastRecord
-from impl.storage.config import LogConfig
-from impl.storage.errors import CorruptLogError
-from impl.storage.log import Log, Origin
-from impl.storage.offset_map import OffsetMap
-from impl.wire.records import BatchHeader, headers
-from impl.wire.records_payload import ProducerIdentity, Record, build_batch
-from model_tests.storage.compacted import SMALL_MAP, fill, newest, records_of
+from tidegauge.impl.ports.simulated_disk import Fate, SimulatedDisk
+from tidegauge.impl.records.batches import BatchHeader, headers
+from tidegauge.impl.records.payload import ProducerIdentity, Record, build_batch
+from tidegauge.impl.storage.cleaner import CleanedLog, Round, Slices
+from tidegauge.impl.storage.cleaner_batches import delete_horizon
+from tidegauge.impl.storage.cleaner_choice import cleanable, dirtiest
+from tidegauge.impl.storage.cleaner_filter import LastRecord
+from tidegauge.impl.storage.config import LogConfig
+from tidegauge.impl.storage.errors import CorruptLogError
+from tidegauge.impl.storage.log import Log, Origin
+from tidegauge.impl.storage.offset_map import OffsetMap
+from tidegauge.model_tests.storage.compacted import SMALL_MAP, fill, newest, records_of
 
 DIRECTORY = "logs/tide-0"
 RETENTION_MS = 1_000

@@ -6,13 +6,13 @@ from random import Random
 
 import pytest
 
-from impl.ports.failing_disk import FailingDisk, Operation
-from impl.ports.simulated_disk import Fate, SimulatedDisk
-from impl.storage.cleaner import Round
-from impl.storage.config import LogConfig
-from impl.storage.log import Log
-from impl.storage.offset_map import OffsetMap
-from model_tests.storage.compacted import fill, newest, records_of
+from tidegauge.impl.ports.failing_disk import FailingDisk, Operation
+from tidegauge.impl.ports.simulated_disk import Fate, SimulatedDisk
+from tidegauge.impl.storage.cleaner import Round
+from tidegauge.impl.storage.config import LogConfig
+from tidegauge.impl.storage.log import Log
+from tidegauge.impl.storage.offset_map import OffsetMap
+from tidegauge.model_tests.storage.compacted import fill, newest, records_of
 
 DIRECTORY = "logs/tide-0"
 CONFIG = LogConfig(segment_bytes=600, index_interval_bytes=100, delete_retention_ms=1_000)

@@ -13,13 +13,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from impl.ports.simulated_disk import Fate, SimulatedDisk
-from impl.storage.config import LogConfig
-from impl.storage.log import Log
-from impl.storage.segment import CLEANED_SUFFIX, AppendedBatch, Segment
-from impl.wire.records import checked_headers
-from impl.wire.records_payload import decode_batches
-from model_tests.storage.compacted_batches import compacted_batch
+from tidegauge.impl.ports.simulated_disk import Fate, SimulatedDisk
+from tidegauge.impl.records.batches import checked_headers
+from tidegauge.impl.records.payload import decode_batches
+from tidegauge.impl.storage.config import LogConfig
+from tidegauge.impl.storage.log import Log
+from tidegauge.impl.storage.segment import CLEANED_SUFFIX, AppendedBatch, Segment
+from tidegauge.model_tests.storage.compacted_batches import compacted_batch
 
 DIRECTORY = "logs/tide-0"
 

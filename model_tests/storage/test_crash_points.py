@@ -6,11 +6,11 @@ import random
 
 import pytest
 
-from impl.ports.simulated_disk import Fate, SimulatedDisk
-from impl.storage.config import LogConfig
-from impl.storage.log import Log
-from impl.wire.records import checked_headers
-from impl.wire.records_payload import Record, build_batch, decode_batches
+from tidegauge.impl.ports.simulated_disk import Fate, SimulatedDisk
+from tidegauge.impl.records.batches import checked_headers
+from tidegauge.impl.records.payload import Record, build_batch, decode_batches
+from tidegauge.impl.storage.config import LogConfig
+from tidegauge.impl.storage.log import Log
 
 DIRECTORY = "logs/tide-0"
 SEGMENT = f"{DIRECTORY}/00000000000000000000.log"

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from impl.ports import disk as disks
-from impl.ports.disk import Disk, RealDisk
-from impl.ports.simulated_disk import Fate, SimulatedDisk
+from tidegauge.impl.ports import disk as disks
+from tidegauge.impl.ports.disk import Disk, RealDisk
+from tidegauge.impl.ports.simulated_disk import Fate, SimulatedDisk
 
 
 @pytest.fixture(params=["real", "simulated"])

@@ -11,14 +11,14 @@ from uuid import UUID
 import pytest
 from kafka.record.memory_records import MemoryRecords
 
-from impl.ports.disk import RealDisk
-from impl.ports.simulated_disk import SimulatedDisk
-from impl.storage import checkpoints
-from impl.storage.config import LogConfig
-from impl.storage.leader_epoch_cache import EpochEntry
-from impl.storage.log import Log
-from impl.wire.records import Compression
-from impl.wire.records_payload import Record, build_batch
+from tidegauge.impl.ports.disk import RealDisk
+from tidegauge.impl.ports.simulated_disk import SimulatedDisk
+from tidegauge.impl.records.batches import Compression
+from tidegauge.impl.records.payload import Record, build_batch
+from tidegauge.impl.storage import checkpoints
+from tidegauge.impl.storage.config import LogConfig
+from tidegauge.impl.storage.leader_epoch_cache import EpochEntry
+from tidegauge.impl.storage.log import Log
 
 CONFIG = LogConfig(segment_bytes=1000, index_interval_bytes=200)
 

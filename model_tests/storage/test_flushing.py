@@ -6,17 +6,17 @@ import random
 
 import pytest
 
-from impl.ports.failing_disk import SYNCS, FailingDisk
-from impl.ports.simulated_disk import Fate, SimulatedDisk
-from impl.storage import checkpoints
-from impl.storage.checkpoints import Checkpoint, read_offsets
-from impl.storage.config import LogConfig
-from impl.storage.errors import FailedLogError
-from impl.storage.flushing import PendingFlush
-from impl.storage.log import Log
-from impl.storage.log_directory import LogDirectory
-from impl.wire.records_payload import ProducerIdentity, Record, build_batch
-from model_tests.storage.test_log_directory import TOPIC_ID, opened
+from tidegauge.impl.ports.failing_disk import SYNCS, FailingDisk
+from tidegauge.impl.ports.simulated_disk import Fate, SimulatedDisk
+from tidegauge.impl.records.payload import ProducerIdentity, Record, build_batch
+from tidegauge.impl.storage import checkpoints
+from tidegauge.impl.storage.checkpoints import Checkpoint, read_offsets
+from tidegauge.impl.storage.config import LogConfig
+from tidegauge.impl.storage.errors import FailedLogError
+from tidegauge.impl.storage.flushing import PendingFlush
+from tidegauge.impl.storage.log import Log
+from tidegauge.impl.storage.log_directory import LogDirectory
+from tidegauge.model_tests.storage.test_log_directory import TOPIC_ID, opened
 
 DIRECTORY = "logs/tide-0"
 ROLLING = LogConfig(segment_bytes=300)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from impl.storage.leader_epoch_cache import UNDEFINED, EpochEndOffset, EpochEntry, LeaderEpochCache
+from tidegauge.impl.storage.leader_epoch_cache import UNDEFINED, EpochEndOffset, EpochEntry, LeaderEpochCache
 
 CACHE = ((2, 0), (3, 10), (6, 15))
 END = 20

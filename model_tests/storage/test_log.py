@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
-from impl.ports.simulated_disk import Fate, SimulatedDisk
-from impl.storage.config import NEVER, LogConfig
-from impl.storage.errors import (
+from tidegauge.impl.ports.simulated_disk import Fate, SimulatedDisk
+from tidegauge.impl.records.batches import CorruptRecordError, InvalidRecordError, checked_headers
+from tidegauge.impl.records.payload import Record, build_batch, decode_batches
+from tidegauge.impl.storage.config import NEVER, LogConfig
+from tidegauge.impl.storage.errors import (
     BatchListTooLargeError,
     BatchTooLargeError,
     CorruptLogError,
     FailedLogError,
     OffsetOutOfRangeError,
 )
-from impl.storage.leader_epoch_cache import EpochEndOffset
-from impl.storage.log import Log, Origin
-from impl.wire.records import CorruptRecordError, InvalidRecordError, checked_headers
-from impl.wire.records_payload import Record, build_batch, decode_batches
+from tidegauge.impl.storage.leader_epoch_cache import EpochEndOffset
+from tidegauge.impl.storage.log import Log, Origin
 
 DIRECTORY = "logs/tide-0"
 DAY_MS = 24 * 60 * 60 * 1000

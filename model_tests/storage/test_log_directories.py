@@ -11,18 +11,14 @@ from uuid import UUID
 
 import pytest
 
-from impl.ports.disk import RealDisk
-from impl.ports.failing_disk import FailingDisk, Operation
-from impl.ports.simulated_disk import Fate, SimulatedDisk
-from impl.storage.config import LogConfig
-from impl.storage.log import Log
-from impl.storage.log_directories import (
-    LogDirectories,
-    LogDirectoryLockedError,
-    NoLogDirectoryError,
-)
-from impl.storage.log_directory import LogDirectory
-from impl.wire.records_payload import Record, build_batch
+from tidegauge.impl.ports.disk import RealDisk
+from tidegauge.impl.ports.failing_disk import FailingDisk, Operation
+from tidegauge.impl.ports.simulated_disk import Fate, SimulatedDisk
+from tidegauge.impl.records.payload import Record, build_batch
+from tidegauge.impl.storage.config import LogConfig
+from tidegauge.impl.storage.log import Log
+from tidegauge.impl.storage.log_directories import LogDirectories, LogDirectoryLockedError, NoLogDirectoryError
+from tidegauge.impl.storage.log_directory import LogDirectory
 
 TOPIC_ID = UUID(int=7)
 UUIDS = map(UUID, (f"{n:032x}" for n in count(100))).__next__
@@ -132,8 +128,8 @@ def test_a_directory_that_is_in_use_is_refused_and_free_again_afterwards() -> No
 
 def test_a_second_process_is_kept_out(tmp_path: Path) -> None:
     program = (
-        "import sys\nfrom uuid import UUID\nfrom impl.ports.disk import RealDisk\n"
-        "from impl.storage.log_directories import LogDirectories\n"
+        "import sys\nfrom uuid import UUID\nfrom tidegauge.impl.ports.disk import RealDisk\n"
+        "from tidegauge.impl.storage.log_directories import LogDirectories\n"
         "LogDirectories.open(RealDisk(), sys.argv[1:], cluster_id='c', node_id=1, new_id=lambda: UUID(int=1))\n"
     )
     command = [sys.executable, "-c", program, f"{tmp_path}/data"]

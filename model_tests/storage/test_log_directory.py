@@ -7,10 +7,10 @@ from uuid import UUID
 
 import pytest
 
-from impl.ports.simulated_disk import Fate, SimulatedDisk
-from impl.storage.config import LogConfig
-from impl.storage.log_directory import ForeignLogDirectoryError, LogDirectory
-from impl.wire.records_payload import Record, build_batch
+from tidegauge.impl.ports.simulated_disk import Fate, SimulatedDisk
+from tidegauge.impl.records.payload import Record, build_batch
+from tidegauge.impl.storage.config import LogConfig
+from tidegauge.impl.storage.log_directory import ForeignLogDirectoryError, LogDirectory
 
 CONFIG = LogConfig(segment_bytes=300)
 TOPIC_ID = UUID(int=7)

@@ -14,13 +14,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from impl.ports.simulated_disk import Fate, SimulatedDisk
-from impl.storage.config import LogConfig
-from impl.storage.errors import OffsetOutOfRangeError
-from impl.storage.leader_epoch_cache import EpochEntry
-from impl.storage.log import Log
-from impl.wire.records import checked_headers
-from impl.wire.records_payload import Record, build_batch, decode_batches
+from tidegauge.impl.ports.simulated_disk import Fate, SimulatedDisk
+from tidegauge.impl.records.batches import checked_headers
+from tidegauge.impl.records.payload import Record, build_batch, decode_batches
+from tidegauge.impl.storage.config import LogConfig
+from tidegauge.impl.storage.errors import OffsetOutOfRangeError
+from tidegauge.impl.storage.leader_epoch_cache import EpochEntry
+from tidegauge.impl.storage.log import Log
 
 DIRECTORY = "logs/tide-0"
 

@@ -7,11 +7,11 @@ from uuid import UUID
 
 import pytest
 
-from impl.ports.simulated_disk import Fate, SimulatedDisk
-from impl.storage.config import LogConfig
-from impl.storage.log import Log
-from impl.storage.log_directory import LogDirectory
-from impl.wire.records_payload import Record, build_batch
+from tidegauge.impl.ports.simulated_disk import Fate, SimulatedDisk
+from tidegauge.impl.records.payload import Record, build_batch
+from tidegauge.impl.storage.config import LogConfig
+from tidegauge.impl.storage.log import Log
+from tidegauge.impl.storage.log_directory import LogDirectory
 
 KEY = ("tide", 0)
 CHECKPOINT = "logs/log-start-offset-checkpoint"

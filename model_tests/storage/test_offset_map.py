@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from impl.storage.offset_map import SLOT_SIZE, OffsetMap
+from tidegauge.impl.storage.offset_map import SLOT_SIZE, OffsetMap
 
 
 @given(keys=st.lists(st.binary(max_size=3), max_size=80), slots=st.integers(2, 60))

@@ -16,12 +16,12 @@ from aiokafka.record.memory_records import MemoryRecords as AiokafkaRecords
 from kafka.record.default_records import DefaultRecordBatchBuilder as KafkaPythonBuilder
 from kafka.record.memory_records import MemoryRecords as KafkaPythonRecords
 
-from impl.ports.disk import RealDisk
-from impl.storage.config import LogConfig
-from impl.storage.log import Log, Origin
-from impl.wire.records import Compression
-from impl.wire.records_payload import ProducerIdentity, Record, RecordHeader, build_batch, decode_batches
-from model_tests.storage.compacted_batches import compacted_batch
+from tidegauge.impl.ports.disk import RealDisk
+from tidegauge.impl.records.batches import Compression
+from tidegauge.impl.records.payload import ProducerIdentity, Record, RecordHeader, build_batch, decode_batches
+from tidegauge.impl.storage.config import LogConfig
+from tidegauge.impl.storage.log import Log, Origin
+from tidegauge.model_tests.storage.compacted_batches import compacted_batch
 
 Batches = Iterator[Any]
 Read = tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from impl.partition.producer_state import BatchMetadata, ProducerEntry, RepeatedBatchError
-from impl.ports.simulated_disk import Fate, SimulatedDisk, SimulatedFile
-from impl.storage import producer_snapshot
-from impl.storage.config import NEVER, LogConfig
-from impl.storage.log import Log
-from impl.storage.producer_snapshot import decode_snapshot, encode_snapshot, snapshot_name, snapshot_offset
-from impl.wire.records import BatchHeader, headers
-from impl.wire.records_payload import ProducerIdentity, Record, build_batch
+from tidegauge.impl.partition.producer_state import BatchMetadata, ProducerEntry, RepeatedBatchError
+from tidegauge.impl.ports.simulated_disk import Fate, SimulatedDisk, SimulatedFile
+from tidegauge.impl.records.batches import BatchHeader, headers
+from tidegauge.impl.records.payload import ProducerIdentity, Record, build_batch
+from tidegauge.impl.storage import producer_snapshot
+from tidegauge.impl.storage.config import NEVER, LogConfig
+from tidegauge.impl.storage.log import Log
+from tidegauge.impl.storage.producer_snapshot import decode_snapshot, encode_snapshot, snapshot_name, snapshot_offset
 
 DIRECTORY = "logs/tide-0"
 CASTAGNOLI = 0x82F63B78

@@ -6,13 +6,13 @@ import random
 
 import pytest
 
-from impl.ports.simulated_disk import Fate, SimulatedDisk
-from impl.storage.config import LogConfig
-from impl.storage.errors import FailedLogError
-from impl.storage.log import Log
-from impl.storage.segment import CLEANED_SUFFIX, AppendedBatch, Segment
-from impl.wire.records_payload import Record, build_batch, decode_batches
-from model_tests.storage.compacted_batches import compacted_batch
+from tidegauge.impl.ports.simulated_disk import Fate, SimulatedDisk
+from tidegauge.impl.records.payload import Record, build_batch, decode_batches
+from tidegauge.impl.storage.config import LogConfig
+from tidegauge.impl.storage.errors import FailedLogError
+from tidegauge.impl.storage.log import Log
+from tidegauge.impl.storage.segment import CLEANED_SUFFIX, AppendedBatch, Segment
+from tidegauge.model_tests.storage.compacted_batches import compacted_batch
 
 DIRECTORY = "logs/tide-0"
 CONFIG = LogConfig(segment_bytes=250, file_delete_delay_ms=10)

@@ -6,11 +6,11 @@ from random import Random
 
 import pytest
 
-from impl.ports.simulated_disk import SimulatedDisk
-from impl.server.surviving_logs import survivors
-from impl.storage.config import LogConfig
-from impl.storage.log import Log
-from impl.wire.records_payload import Record, build_batch
+from tidegauge.impl.ports.simulated_disk import SimulatedDisk
+from tidegauge.impl.records.payload import Record, build_batch
+from tidegauge.impl.storage.config import LogConfig
+from tidegauge.impl.storage.log import Log
+from tidegauge.impl.storage.surviving_logs import survivors
 
 FIRST = "d/t-0/00000000000000000000.log"
 

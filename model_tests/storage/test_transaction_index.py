@@ -7,14 +7,19 @@ import struct
 
 import pytest
 
-from impl.ports.simulated_disk import Fate, SimulatedDisk
-from impl.storage.config import LogConfig
-from impl.storage.log import Log, Origin
-from impl.storage.segment import CLEANED_SUFFIX, AppendedBatch, Segment
-from impl.storage.transaction_index import AbortedTransaction, OpenTransactions, TransactionIndex, decode_entries
-from impl.wire.records import BatchHeader
-from impl.wire.records_payload import ProducerIdentity, Record, build_batch
-from model_tests.storage.compacted_batches import compacted_batch
+from tidegauge.impl.ports.simulated_disk import Fate, SimulatedDisk
+from tidegauge.impl.records.batches import BatchHeader
+from tidegauge.impl.records.payload import ProducerIdentity, Record, build_batch
+from tidegauge.impl.storage.config import LogConfig
+from tidegauge.impl.storage.log import Log, Origin
+from tidegauge.impl.storage.segment import CLEANED_SUFFIX, AppendedBatch, Segment
+from tidegauge.impl.storage.transaction_index import (
+    AbortedTransaction,
+    OpenTransactions,
+    TransactionIndex,
+    decode_entries,
+)
+from tidegauge.model_tests.storage.compacted_batches import compacted_batch
 
 DIRECTORY = "logs/tide-0"
 PATH = f"{DIRECTORY}/{0:020d}.txnindex"

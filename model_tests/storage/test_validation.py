@@ -8,13 +8,9 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from impl.ports.simulated_disk import SimulatedDisk
-from impl.storage.config import LogConfig
-from impl.storage.errors import BatchListTooLargeError, BatchTooLargeError
-from impl.storage.log import Log
-from impl.storage.validation import RecordsRefusedError, validated
-from impl.wire import records_compression
-from impl.wire.records import (
+from tidegauge.impl.ports.simulated_disk import SimulatedDisk
+from tidegauge.impl.records import compression as records_compression
+from tidegauge.impl.records.batches import (
     HEADER_SIZE,
     BatchHeader,
     Compression,
@@ -24,9 +20,13 @@ from impl.wire.records import (
     UnsupportedMagicError,
     checked_header,
 )
-from impl.wire.records_compression import compress, decompress
-from impl.wire.records_payload import ProducerIdentity, Record, build_batch, decode_records
-from model_tests.wire.odd_batches import with_header, with_payload
+from tidegauge.impl.records.compression import compress, decompress
+from tidegauge.impl.records.payload import ProducerIdentity, Record, build_batch, decode_records
+from tidegauge.impl.storage.config import LogConfig
+from tidegauge.impl.storage.errors import BatchListTooLargeError, BatchTooLargeError
+from tidegauge.impl.storage.log import Log
+from tidegauge.impl.storage.validation import RecordsRefusedError, validated
+from tidegauge.model_tests.wire.odd_batches import with_header, with_payload
 
 NOW = 1_000_000
 HOUR_MS = 60 * 60 * 1000

@@ -17,10 +17,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from linearizability import jsonl
-from linearizability.files import write
-from linearizability.history import History, Kind, Operations, concatenate
 from tidegauge import __main__ as command_line
+from tidegauge.linearizability import jsonl
+from tidegauge.linearizability.files import write
+from tidegauge.linearizability.history import History, Kind, Operations, concatenate
 from tidegauge.screen import Screen
 
 SMALL = ("explore", "kip320", "replicas=2", "max_leader_epoch=0")

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from linearizability import files
-from linearizability.check import check
-from linearizability.history import Kind
-from model_tests.harness.recording.clients import LIBRARIES
 from tidegauge import running_cluster
 from tidegauge.__main__ import run
+from tidegauge.linearizability import files
+from tidegauge.linearizability.check import check
+from tidegauge.linearizability.history import Kind
+from tidegauge.model_tests.harness.recording.clients import LIBRARIES
 
 BRIEF = ("--seconds", "1", "--partitions", "2", "--rate", "50")
 

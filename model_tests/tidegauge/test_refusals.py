@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from linearizability import files, jsonl
-from linearizability.history import History
-from model_tests.harness.counterexamples import FOLDER
-from model_tests.tidegauge.test_command_line import document, history, run
+from tidegauge.linearizability import files, jsonl
+from tidegauge.linearizability.history import History
+from tidegauge.model_tests.harness.counterexamples.files import FOLDER
+from tidegauge.model_tests.tidegauge.test_command_line import document, history, run
 
 SMALL = ("explore", "kip320")
 REPLAY = ("replay", FOLDER / "minimal_isr.json")

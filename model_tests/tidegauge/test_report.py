@@ -11,9 +11,9 @@ from typing import Any
 import attrs
 import pytest
 
-from model_tests.harness.report import Report, render, write
-from model_tests.harness.report.markup import Html, element
-from model_tests.harness.report.model import (
+from tidegauge.model_tests.harness.report import Report, render, write
+from tidegauge.model_tests.harness.report.markup import Html, element
+from tidegauge.model_tests.harness.report.model import (
     Anomaly,
     Arrow,
     CampaignRun,
@@ -29,9 +29,9 @@ from model_tests.harness.report.model import (
     Step,
     Verdict,
 )
-from model_tests.harness.report.replication import counterexample
-from spec.bugs import BUGS
-from spec.explorer import explore
+from tidegauge.model_tests.harness.report.replication import counterexample
+from tidegauge.spec.bugs import BUGS
+from tidegauge.spec.kernel.explorer import explore
 
 HOSTILE = "<script>alert('x')</script> & \"quoted\" <img src=http://example.com/x onerror=alert(1)>"
 VOID = {"meta", "br", "hr", "input", "wbr"}

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from linearizability import files
-from model_tests.harness.counterexamples import FOLDER
-from spec.models import MODELS
 from tidegauge import __main__ as command_line
+from tidegauge.linearizability import files
+from tidegauge.model_tests.harness.counterexamples.files import FOLDER
+from tidegauge.spec.replication.models import MODELS
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:

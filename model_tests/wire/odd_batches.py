@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from crc32c import crc32c
 
-from impl.wire.records import CHECKSUM_START, HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader
+from tidegauge.impl.records.batches import CHECKSUM_START, HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader
 
 
 def with_payload(batch: bytes, payload: bytes, **changes: int) -> bytes:

@@ -12,13 +12,13 @@ from kio.schema.errors import ErrorCode
 from kio.schema.metadata.v13.request import MetadataRequest, MetadataRequestTopic
 from kio.schema.metadata.v13.response import MetadataResponse
 
-from impl.ports.network import Address, TcpNetwork
-from impl.ports.simulated_network import SimulatedNetwork
-from impl.wire.channel import Channel, NoAnswerError, UnreachableError
-from impl.wire.codecs import Request, decode_request, encode_response
-from impl.wire.frames import KEPT_SIZE, READ_SIZE, FrameMemory, FrameReader
-from impl.wire.primitives import TopicName, millis
-from model_tests.simulated import simulated
+from tidegauge.impl.ports.network import Address, TcpNetwork
+from tidegauge.impl.ports.simulated_network import SimulatedNetwork
+from tidegauge.impl.wire.channel import Channel, NoAnswerError, UnreachableError
+from tidegauge.impl.wire.codecs import Request, decode_request, encode_response
+from tidegauge.impl.wire.frames import KEPT_SIZE, READ_SIZE, FrameMemory, FrameReader
+from tidegauge.impl.wire.primitives import TopicName, millis
+from tidegauge.model_tests.simulated import simulated
 
 HERE = Address("server", 9092)
 Answerer = Callable[[trio.abc.Stream, Request], Awaitable[None]]

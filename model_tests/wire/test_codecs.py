@@ -12,8 +12,8 @@ from kio.schema.api_versions.v0.response import ApiVersionsResponse as ApiVersio
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import Records
 
-from impl.wire.apis import SPOKEN, ApiKey, UnknownApiError, request_class, response_class
-from impl.wire.codecs import (
+from tidegauge.impl.wire.apis import SPOKEN, ApiKey, UnknownApiError, request_class, response_class
+from tidegauge.impl.wire.codecs import (
     MalformedMessageError,
     decode_request,
     decode_response,
@@ -22,7 +22,7 @@ from impl.wire.codecs import (
     peek_request,
     response_correlation_id,
 )
-from impl.wire.primitives import millis, to_millis, topic_uuid
+from tidegauge.impl.wire.primitives import millis, to_millis, topic_uuid
 
 CORRELATION_IDS = st.integers(0, (1 << 31) - 1)
 CLIENT_IDS = st.none() | st.text(max_size=20)

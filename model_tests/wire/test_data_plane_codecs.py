@@ -13,11 +13,11 @@ from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader
 from kio.static.primitive import Records
 
-from impl.wire import fetch_messages as fetch
-from impl.wire import produce_codec
-from impl.wire import produce_messages as produce
-from impl.wire.apis import BROKER_APIS, PRODUCE_SERVED_FROM, ApiKey, request_class, response_class
-from impl.wire.codecs import (
+from tidegauge.impl.wire import fetch_messages as fetch
+from tidegauge.impl.wire import produce_codec
+from tidegauge.impl.wire import produce_messages as produce
+from tidegauge.impl.wire.apis import BROKER_APIS, PRODUCE_SERVED_FROM, ApiKey, request_class, response_class
+from tidegauge.impl.wire.codecs import (
     MalformedMessageError,
     decode_request,
     decode_response,
@@ -25,8 +25,8 @@ from impl.wire.codecs import (
     encode_request,
     encode_response,
 )
-from impl.wire.lazy import in_memory
-from impl.wire.primitives import to_millis
+from tidegauge.impl.wire.lazy import in_memory
+from tidegauge.impl.wire.primitives import to_millis
 
 st.register_type_strategy(Records, st.binary(max_size=40).map(Records))
 

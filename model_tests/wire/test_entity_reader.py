@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from kio import serial
 from kio.serial.errors import DecodeError
 
-from impl.wire.apis import BROKER_APIS, INTER_BROKER_APIS, ApiKey, request_class, response_class
-from impl.wire.entity_reader import entity_reader
+from tidegauge.impl.wire.apis import BROKER_APIS, INTER_BROKER_APIS, ApiKey, request_class, response_class
+from tidegauge.impl.wire.entity_reader import entity_reader
 
 MESSAGES = [
     message_class

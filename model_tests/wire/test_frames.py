@@ -10,8 +10,8 @@ import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from impl.wire import frames
-from impl.wire.frames import (
+from tidegauge.impl.wire import frames
+from tidegauge.impl.wire.frames import (
     KEPT_SIZE,
     LENGTH,
     READ_SIZE,
@@ -21,7 +21,7 @@ from impl.wire.frames import (
     FrameReader,
     FrameTooLargeError,
 )
-from model_tests.simulated import simulated
+from tidegauge.model_tests.simulated import simulated
 
 LIMIT = 1 << 20
 

@@ -8,7 +8,7 @@ import pytest
 from crc32c import crc32c
 from kio.schema.errors import ErrorCode
 
-from impl.wire.records import (
+from tidegauge.impl.records.batches import (
     HEADER_SIZE,
     BatchHeader,
     Compression,
@@ -25,7 +25,7 @@ from impl.wire.records import (
     headers,
     leader_prefix,
 )
-from impl.wire.records_payload import ProducerIdentity, Record, build_batch, decode_records
+from tidegauge.impl.records.payload import ProducerIdentity, Record, build_batch, decode_records
 
 BATCH = build_batch(
     [Record(7, 1000, b"k", b"v"), Record(8, 1003, None, b"w")],

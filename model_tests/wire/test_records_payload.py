@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
 
-from impl.wire.records import (
+from tidegauge.impl.records.batches import (
     HEADER_SIZE,
     BatchHeader,
     Compression,
@@ -19,8 +19,8 @@ from impl.wire.records import (
     RecordError,
     checked_header,
 )
-from impl.wire.records_compression import compress, decompress
-from impl.wire.records_payload import (
+from tidegauge.impl.records.compression import compress, decompress
+from tidegauge.impl.records.payload import (
     ProducerIdentity,
     Record,
     RecordHeader,

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from impl.wire import records_walk
-from impl.wire.records import HEADER_SIZE, RecordError
-from impl.wire.records_payload import Record, RecordHeader, build_batch
-from impl.wire.records_walk import Walked, is_framed, walk
+from tidegauge.impl.records import walk as records_walk
+from tidegauge.impl.records.batches import HEADER_SIZE, RecordError
+from tidegauge.impl.records.payload import Record, RecordHeader, build_batch
+from tidegauge.impl.records.walk import Walked, is_framed, walk
 
 RECORDS = st.lists(
     st.tuples(

@@ -9,10 +9,10 @@ from kio.schema.errors import ErrorCode
 from kio.schema.leave_group.v2.response import LeaveGroupResponse as LeaveGroupResponseV2
 from kio.schema.leave_group.v5.response import LeaveGroupResponse, MemberResponse
 
-from impl.wire.apis import ApiKey, canonical_request_class, request_class
-from impl.wire.primitives import NO_WAIT
-from impl.wire.versions import convert
-from model_tests.wire.sample_messages import sample
+from tidegauge.impl.wire.apis import ApiKey, canonical_request_class, request_class
+from tidegauge.impl.wire.primitives import NO_WAIT
+from tidegauge.impl.wire.versions import convert
+from tidegauge.model_tests.wire.sample_messages import sample
 
 
 def lifted(key: ApiKey, version: int) -> Any:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from spec.bugs import (
+from tidegauge.spec.bugs.bug import Bug
+from tidegauge.spec.bugs.replication import (
     high_watermark_by_majority,
     isr_write_without_epoch_fence,
     kafka_1211,
@@ -17,7 +18,6 @@ from spec.bugs import (
     last_replica_standing,
     minimal_isr,
 )
-from spec.bugs.bug import Bug
 
 BUGS: Mapping[str, Bug] = {
     module.BUG.name: module.BUG

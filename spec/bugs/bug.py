@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from spec.replication import Replication
+from tidegauge.spec.replication.machine import Replication
 
 
 @attrs.frozen

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from spec.idempotence import Idempotence
+from tidegauge.spec.idempotence.machine import Idempotence
 
 
 @attrs.frozen

@@ -14,16 +14,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from cyclopts import Parameter
 
-from linearizability import files, jsonl
-from linearizability.arrow import HistoryError
-from linearizability.check import Verdict, Verdicts
-from linearizability.check import check as judge
-from linearizability.history import Operations
-from linearizability.log import Level
-from linearizability.malformed import MalformedRow
-from linearizability.measures import OpenEnd, open_ends
 from tidegauge.commands.outputs import check_folder
 from tidegauge.exits import Status, Unusable
+from tidegauge.linearizability import files, jsonl
+from tidegauge.linearizability.arrow import HistoryError
+from tidegauge.linearizability.check import Verdict, Verdicts
+from tidegauge.linearizability.check import check as judge
+from tidegauge.linearizability.history import Operations
+from tidegauge.linearizability.log import Level
+from tidegauge.linearizability.malformed import MalformedRow
+from tidegauge.linearizability.measures import OpenEnd, open_ends
 from tidegauge.screen import Screen
 
 PARQUET = ".parquet"
@@ -59,7 +59,7 @@ def check(
     limit: Annotated[int, Parameter(negative="")] = 20,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> Status:
-    """Judge histories: is what the clients saw a behaviour of a log? Millions at a time: python -m spark_check.
+    """Judge histories: is what the clients saw a behaviour of a log? Millions: python -m tidegauge.spark_check.
 
     A file with rows that can't be judged, or with none at all, ends it with 2: what was seen is not known to hold.
 

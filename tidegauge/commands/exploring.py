@@ -8,16 +8,16 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from spec.changes import narrate, plain
-from spec.codec import trace_lines
-from spec.explorer import Exploration
-from spec.explorer import explore as search
-from spec.progress import Limits, Progress, Stop
-from spec.traces import Violation
 from tidegauge.commands.outputs import check_file, write_text
 from tidegauge.commands.specs import model, settable
 from tidegauge.exits import Status
 from tidegauge.screen import Screen
+from tidegauge.spec.kernel.changes import narrate, plain
+from tidegauge.spec.kernel.codec import trace_lines
+from tidegauge.spec.kernel.explorer import Exploration
+from tidegauge.spec.kernel.explorer import explore as search
+from tidegauge.spec.kernel.progress import Limits, Progress, Stop
+from tidegauge.spec.kernel.traces import Violation
 
 Flag = Annotated[bool, Parameter(negative="")]
 

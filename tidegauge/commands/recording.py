@@ -13,12 +13,12 @@ from uuid import uuid4
 import attrs
 from cyclopts import Parameter
 
-from linearizability import files
-from linearizability.history import Kind, Operations, Outcome
-from model_tests.harness.recording.clients import UnavailableError, library, quiet
-from model_tests.harness.recording.workload import Recorded, Recording, Workload
 from tidegauge.commands.outputs import check_file
 from tidegauge.exits import Status, Unusable
+from tidegauge.linearizability import files
+from tidegauge.linearizability.history import Kind, Operations, Outcome
+from tidegauge.model_tests.harness.recording.clients import UnavailableError, library, quiet
+from tidegauge.model_tests.harness.recording.workload import Recorded, Recording, Workload
 from tidegauge.screen import Advance, Screen
 
 Flag = Annotated[bool, Parameter(negative="")]

@@ -9,15 +9,15 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 import tidegauge
-from model_tests.harness.counterexamples import Counterexample, load, replay_line
-from model_tests.harness.replay import Level, Replayed
-from model_tests.harness.replay import replay as replay_at
-from model_tests.harness.report.page import write
-from model_tests.harness.report.replayed import report_of
-from spec.changes import narrate, plain
 from tidegauge.commands.outputs import check_folder
 from tidegauge.exits import Status
+from tidegauge.model_tests.harness.counterexamples.files import Counterexample, load, replay_line
+from tidegauge.model_tests.harness.counterexamples.replay import Level, Replayed
+from tidegauge.model_tests.harness.counterexamples.replay import replay as replay_at
+from tidegauge.model_tests.harness.report.page import write
+from tidegauge.model_tests.harness.report.replayed import report_of
 from tidegauge.screen import Screen
+from tidegauge.spec.kernel.changes import narrate, plain
 
 Flag = Annotated[bool, Parameter(negative="")]
 

@@ -17,14 +17,14 @@ from typing import Annotated, Any
 import trio
 from cyclopts import Parameter
 
-from impl.cluster import Cluster
-from impl.hosts import LOOPBACK
-from impl.node_process import NodeEndedError, NodeOptions, address_of, run_broker, run_controller
-from impl.ports.network import Address
-from impl.server.controller_link import RegistrationRefusedError
-from impl.storage.log_directories import LogDirectoryLockedError, NoLogDirectoryError
-from impl.storage.log_directory import ForeignLogDirectoryError
 from tidegauge.exits import Status, Unusable, in_one_line
+from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.cluster.hosts import LOOPBACK
+from tidegauge.impl.cluster.node_process import NodeEndedError, NodeOptions, address_of, run_broker, run_controller
+from tidegauge.impl.ports.network import Address
+from tidegauge.impl.server.broker.controller_link import RegistrationRefusedError
+from tidegauge.impl.storage.log_directories import LogDirectoryLockedError, NoLogDirectoryError
+from tidegauge.impl.storage.log_directory import ForeignLogDirectoryError
 from tidegauge.screen import Screen, write_json
 
 Flag = Annotated[bool, Parameter(negative="")]

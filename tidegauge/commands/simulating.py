@@ -10,15 +10,15 @@ from typing import Annotated, Any
 import attrs
 from cyclopts import Parameter
 
-from model_tests.harness.options import draw
-from model_tests.harness.report.model import CampaignRun, Verdict
-from model_tests.harness.verification.campaigning import Campaign, campaign
-from model_tests.harness.verification.plan import check_seeds
-from model_tests.harness.verification.run import judge_twice, with_verdicts
-from spec.bugs import BUGS
 from tidegauge.commands.outputs import check_folder
 from tidegauge.exits import Status, Unusable
+from tidegauge.model_tests.harness.report.model import CampaignRun, Verdict
+from tidegauge.model_tests.harness.simulation.options import draw
+from tidegauge.model_tests.harness.verification.campaigning import Campaign, campaign
+from tidegauge.model_tests.harness.verification.plan import check_seeds
+from tidegauge.model_tests.harness.verification.run import judge_twice, with_verdicts
 from tidegauge.screen import Screen
+from tidegauge.spec.bugs import BUGS
 
 Flag = Annotated[bool, Parameter(negative="")]
 

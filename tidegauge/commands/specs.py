@@ -8,15 +8,15 @@ from typing import Any
 
 import attrs
 
-from spec import kip320_variants
-from spec.bugs import BUGS
-from spec.bugs.idempotence import IDEMPOTENCE_BUGS
-from spec.idempotence import Idempotence
-from spec.idempotence_models import IDEMPOTENCE_MODELS
-from spec.kip320 import Kip320
-from spec.models import MODELS
-from spec.replication import Replication
 from tidegauge.exits import Unusable
+from tidegauge.spec.bugs import BUGS
+from tidegauge.spec.bugs.idempotence import IDEMPOTENCE_BUGS
+from tidegauge.spec.idempotence.machine import Idempotence
+from tidegauge.spec.idempotence.models import IDEMPOTENCE_MODELS
+from tidegauge.spec.published.kip320 import variants as kip320_variants
+from tidegauge.spec.published.kip320.machine import Kip320
+from tidegauge.spec.replication.machine import Replication
+from tidegauge.spec.replication.models import MODELS
 
 Model = Replication | Kip320 | Idempotence
 

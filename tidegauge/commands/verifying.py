@@ -13,17 +13,23 @@ import attrs
 from cyclopts import Parameter
 
 import tidegauge
-from model_tests.harness.report.model import Report
-from model_tests.harness.report.page import write
-from model_tests.harness.verification.campaigning import campaign
-from model_tests.harness.verification.plan import BUG, Plan, plan
-from model_tests.harness.verification.run import JudgeInSpark, check_protocol, judge_twice, stages_of, with_verdicts
-from spark_check.errors import CannotRun
-from spark_check.java import java_home
 from tidegauge.commands.outputs import check_folder
 from tidegauge.commands.simulating import plain_value
 from tidegauge.exits import Status, Unusable
+from tidegauge.model_tests.harness.report.model import Report
+from tidegauge.model_tests.harness.report.page import write
+from tidegauge.model_tests.harness.verification.campaigning import campaign
+from tidegauge.model_tests.harness.verification.plan import BUG, Plan, plan
+from tidegauge.model_tests.harness.verification.run import (
+    JudgeInSpark,
+    check_protocol,
+    judge_twice,
+    stages_of,
+    with_verdicts,
+)
 from tidegauge.screen import Screen
+from tidegauge.spark_check.errors import CannotRun
+from tidegauge.spark_check.java import java_home
 
 Flag = Annotated[bool, Parameter(negative="")]
 
@@ -104,8 +110,8 @@ def need(*packages: str) -> None:
 def spark_judge() -> JudgeInSpark:
     """The Spark job as a function. Raises Unusable now, not in three minutes, where there is no Spark or no Java."""
     try:
-        from spark_check.job import open_job
-        from spark_check.session import local_session
+        from tidegauge.spark_check.job import open_job
+        from tidegauge.spark_check.session import local_session
 
         java_home()
     except (ImportError, CannotRun) as error:

@@ -12,7 +12,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError, for_code
 
-from model_tests.harness.recording.clients import Delivered, Library, Properties, Record, UnavailableError
+from tidegauge.model_tests.harness.recording.clients import Delivered, Library, Properties, Record, UnavailableError
 
 T = TypeVar("T")
 

@@ -90,9 +90,9 @@ class Library:
 
 LIBRARIES: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "confluent-kafka": "model_tests.harness.recording.confluent_clients",
-        "kafka-python": "model_tests.harness.recording.kafka_python_clients",
-        "aiokafka": "model_tests.harness.recording.aiokafka_clients",
+        "confluent-kafka": "tidegauge.model_tests.harness.recording.confluent_clients",
+        "kafka-python": "tidegauge.model_tests.harness.recording.kafka_python_clients",
+        "aiokafka": "tidegauge.model_tests.harness.recording.aiokafka_clients",
     }
 )
 """Library -> the module that speaks to it."""

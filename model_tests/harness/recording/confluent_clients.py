@@ -11,7 +11,7 @@ from confluent_kafka import Producer as ConfluentProducer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from model_tests.harness.recording.clients import (
+from tidegauge.model_tests.harness.recording.clients import (
     Delivered,
     Library,
     NotSentError,

@@ -9,7 +9,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import NewTopic
 from kafka.errors import KafkaError
 
-from model_tests.harness.recording.clients import (
+from tidegauge.model_tests.harness.recording.clients import (
     Delivered,
     Library,
     NotSentError,

@@ -7,8 +7,8 @@ import threading
 import time
 from collections.abc import Sequence
 
-from linearizability.history import History, Kind, Operations
-from model_tests.harness.recording.clients import Record
+from tidegauge.linearizability.history import History, Kind, Operations
+from tidegauge.model_tests.harness.recording.clients import Record
 
 
 class ThreadedRecorder:

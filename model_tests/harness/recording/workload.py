@@ -28,8 +28,8 @@ from typing import Any
 
 import attrs
 
-from linearizability.history import Operations
-from model_tests.harness.recording.clients import (
+from tidegauge.linearizability.history import Operations
+from tidegauge.model_tests.harness.recording.clients import (
     Library,
     NotSentError,
     Producer,
@@ -38,7 +38,7 @@ from model_tests.harness.recording.clients import (
     Record,
     UnavailableError,
 )
-from model_tests.harness.recording.recorder import ThreadedRecorder
+from tidegauge.model_tests.harness.recording.recorder import ThreadedRecorder
 
 POLL_SECONDS = 0.2
 POLLS = 5

@@ -5,7 +5,7 @@
 the few lines of script are in it, and everything that comes from outside is escaped.
 """
 
-from model_tests.harness.report.model import Report
-from model_tests.harness.report.page import render, write
+from tidegauge.model_tests.harness.report.model import Report
+from tidegauge.model_tests.harness.report.page import render, write
 
 __all__ = ["Report", "render", "write"]

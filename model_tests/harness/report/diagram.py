@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
-from model_tests.harness.report.markup import Html, classes, element
-from model_tests.harness.report.model import (
+from tidegauge.model_tests.harness.report.markup import Html, classes, element
+from tidegauge.model_tests.harness.report.model import (
     Arrow,
     ClientView,
     ControllerView,

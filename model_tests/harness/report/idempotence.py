@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from model_tests.harness.report.diagram import CLIENT, broker_lane
-from model_tests.harness.report.model import Arrow, ClientView, ControllerView, Passage, Record, ReplicaView, Step
-from model_tests.harness.report.replication import Numbering, detail
-from spec.idempotence_state import ANSWERED, NONE, Batch, InFlight, ProduceRequest, ProduceResponse, State
-from spec.machine import Action
-from spec.traces import Trace
+from tidegauge.model_tests.harness.report.diagram import CLIENT, broker_lane
+from tidegauge.model_tests.harness.report.model import (
+    Arrow,
+    ClientView,
+    ControllerView,
+    Passage,
+    Record,
+    ReplicaView,
+    Step,
+)
+from tidegauge.model_tests.harness.report.replication import Numbering, detail
+from tidegauge.spec.idempotence.state import ANSWERED, NONE, Batch, InFlight, ProduceRequest, ProduceResponse, State
+from tidegauge.spec.kernel.machine import Action
+from tidegauge.spec.kernel.traces import Trace
 
 Message = ProduceRequest | ProduceResponse
 STANDING = {NONE: "to be sent again", ANSWERED: "answered"}

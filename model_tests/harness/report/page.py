@@ -8,9 +8,9 @@ from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 
-from model_tests.harness.report.diagram import sequence_diagram
-from model_tests.harness.report.markup import Child, Html, classes, element
-from model_tests.harness.report.model import (
+from tidegauge.model_tests.harness.report.diagram import sequence_diagram
+from tidegauge.model_tests.harness.report.markup import Child, Html, classes, element
+from tidegauge.model_tests.harness.report.model import (
     GOOD,
     CampaignRun,
     Catch,

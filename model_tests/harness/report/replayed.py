@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from model_tests.harness.counterexample_machines import ALL_BUGS
-from model_tests.harness.counterexamples import Counterexample
-from model_tests.harness.replay import Replayed
-from model_tests.harness.report import idempotence
-from model_tests.harness.report.model import Catch, Report, Stage, Verdict
-from model_tests.harness.report.model import Counterexample as Figure
-from model_tests.harness.report.replication import steps
-from spec.changes import plain
-from spec.idempotence import Idempotence
+from tidegauge.model_tests.harness.counterexamples.files import Counterexample
+from tidegauge.model_tests.harness.counterexamples.machines import ALL_BUGS
+from tidegauge.model_tests.harness.counterexamples.replay import Replayed
+from tidegauge.model_tests.harness.report import idempotence
+from tidegauge.model_tests.harness.report.model import Catch, Report, Stage, Verdict
+from tidegauge.model_tests.harness.report.model import Counterexample as Figure
+from tidegauge.model_tests.harness.report.replication import steps
+from tidegauge.spec.idempotence.machine import Idempotence
+from tidegauge.spec.kernel.changes import plain
 
 
 def figure_of(counterexample: Counterexample, replayed: Replayed, replay: str) -> Figure:

@@ -12,8 +12,8 @@ from typing import Any, Generic, TypeVar
 
 import attrs
 
-from model_tests.harness.report.diagram import CLIENT, CONTROLLER, broker_lane
-from model_tests.harness.report.model import (
+from tidegauge.model_tests.harness.report.diagram import CLIENT, CONTROLLER, broker_lane
+from tidegauge.model_tests.harness.report.model import (
     Arrow,
     ClientView,
     ControllerView,
@@ -23,10 +23,11 @@ from model_tests.harness.report.model import (
     ReplicaView,
     Step,
 )
-from spec.changes import plain
-from spec.machine import Action
-from spec.replication import Replication
-from spec.replication_state import (
+from tidegauge.spec.kernel.changes import plain
+from tidegauge.spec.kernel.machine import Action
+from tidegauge.spec.kernel.traces import Trace, Violation
+from tidegauge.spec.replication.machine import Replication
+from tidegauge.spec.replication.state import (
     NONE,
     Acks,
     AlterPartitionRequest,
@@ -38,7 +39,6 @@ from spec.replication_state import (
     Replica,
     State,
 )
-from spec.traces import Trace, Violation
 
 Message = FetchRequest | FetchResponse | AlterPartitionRequest | AlterPartitionResponse
 M = TypeVar("M")

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import attrs
 
-from linearizability.check import check
-from linearizability.files import HistoryWriter
-from linearizability.history import Operations, Outcome
-from model_tests.harness.options import Options, draw
-from model_tests.harness.report.model import Anomaly, CampaignRun, Catch, Stage, Verdict
-from model_tests.harness.simulation import Simulated, simulate
-from model_tests.harness.verification.pool import Task, run
+from tidegauge.linearizability.check import check
+from tidegauge.linearizability.files import HistoryWriter
+from tidegauge.linearizability.history import Operations, Outcome
+from tidegauge.model_tests.harness.report.model import Anomaly, CampaignRun, Catch, Stage, Verdict
+from tidegauge.model_tests.harness.simulation.options import Options, draw
+from tidegauge.model_tests.harness.simulation.simulation import Simulated, simulate
+from tidegauge.model_tests.harness.verification.pool import Task, run
 
 SEEDS_A_TASK = 5
 SEEDS_TO_FIND = 30

@@ -10,9 +10,9 @@ import attrs
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from linearizability import files
-from linearizability.check import Verdict, Verdicts, check
-from linearizability.history import concatenate
+from tidegauge.linearizability import files
+from tidegauge.linearizability.check import Verdict, Verdicts, check
+from tidegauge.linearizability.history import concatenate
 
 Row = Mapping[str, Any]
 

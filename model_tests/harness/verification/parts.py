@@ -9,26 +9,26 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from model_tests.bugs import BUGS as CORE_BUGS
-from model_tests.harness.cluster_steps import bind_cluster
-from model_tests.harness.counterexamples import Counterexample, Expected, Failure, Found, save
-from model_tests.harness.replay import Level, replay, roles_of
-from model_tests.harness.report.model import Catch, Coverage, Explored, Verdict
-from model_tests.harness.report.model import Counterexample as Figure
-from model_tests.harness.report.replayed import figure_of
-from model_tests.harness.verification.campaigning import caught_by_simulation
-from model_tests.lockstep.walks import first_failure, walks
-from spec.bugs import BUGS
-from spec.changes import plain
-from spec.explorer import explore
-from spec.idempotence import Idempotence
-from spec.idempotence_models import IDEMPOTENCE_MODELS, IdempotenceModel
-from spec.machine import Machine
-from spec.models import MODELS, Model
-from spec.replication import Replication
+from tidegauge.model_tests.bugs import BUGS as CORE_BUGS
+from tidegauge.model_tests.harness.cluster.steps import bind_cluster
+from tidegauge.model_tests.harness.counterexamples.files import Counterexample, Expected, Failure, Found, save
+from tidegauge.model_tests.harness.counterexamples.replay import Level, replay, roles_of
+from tidegauge.model_tests.harness.lockstep.walks import first_failure, walks
+from tidegauge.model_tests.harness.report.model import Catch, Coverage, Explored, Verdict
+from tidegauge.model_tests.harness.report.model import Counterexample as Figure
+from tidegauge.model_tests.harness.report.replayed import figure_of
+from tidegauge.model_tests.harness.verification.campaigning import caught_by_simulation
+from tidegauge.spec.bugs import BUGS
+from tidegauge.spec.idempotence.machine import Idempotence
+from tidegauge.spec.idempotence.models import IDEMPOTENCE_MODELS, IdempotenceModel
+from tidegauge.spec.kernel.changes import plain
+from tidegauge.spec.kernel.explorer import explore
+from tidegauge.spec.kernel.machine import Machine
+from tidegauge.spec.replication.machine import Replication
+from tidegauge.spec.replication.models import MODELS, Model
 
 if TYPE_CHECKING:
-    from model_tests.harness.lockstep_machine import LockstepRun
+    from tidegauge.model_tests.harness.lockstep.hypothesis_machine import LockstepRun
 
 WALKS_TO_FIND = 400
 """Walks after which a bug counts as missed."""
@@ -72,7 +72,7 @@ class Demonstrated:
 
 
 def explored(name: str) -> ModelExplored:
-    """Explore a model of `spec.models` or `spec.idempotence_models` to its end."""
+    """Explore a model of `spec.replication.models` or `spec.idempotence.models` to its end."""
     model: Model | IdempotenceModel = IDEMPOTENCE_MODELS[name] if name in IDEMPOTENCE_MODELS else MODELS[name]
     machine: Machine[Any] = model.machine
     found = explore(machine, clock=time.process_time)
@@ -126,7 +126,9 @@ def driven(seed: int, examples: int, folder: Path) -> Driven:
 
 
 def drive_cluster(bug: str | None, seed: int, examples: int) -> LockstepRun:
-    from model_tests.harness.lockstep_machine import drive  # needs Hypothesis, which simulating and replaying don't
+    from tidegauge.model_tests.harness.lockstep.hypothesis_machine import (
+        drive,  # needs Hypothesis, which simulating and replaying don't
+    )
 
     return drive(bind_cluster(roles_of(bug)), name="cluster lockstep", examples=examples, seed=seed, bug=bug)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import attrs
 
-from spec.bugs import BUGS
-from spec.idempotence_models import MEDIUM_IDEMPOTENCE, QUICK_IDEMPOTENCE
-from spec.models import MODELS
-from spec.models import QUICK as QUICK_MODELS
+from tidegauge.spec.bugs import BUGS
+from tidegauge.spec.idempotence.models import MEDIUM_IDEMPOTENCE, QUICK_IDEMPOTENCE
+from tidegauge.spec.replication.models import MODELS
+from tidegauge.spec.replication.models import QUICK as QUICK_MODELS
 
 BUG = "kafka_1211"
 """Switched on unless another is named: it shows at every level, in what clients see as well."""

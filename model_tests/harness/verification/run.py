@@ -10,13 +10,13 @@ from typing import Any
 
 import attrs
 
-from linearizability.check import Verdict as HistoryVerdict
-from model_tests.harness.report.model import Anomaly, CampaignRun, Stage, Verdict
-from model_tests.harness.verification import parts
-from model_tests.harness.verification.judging import JudgedTwice, compared, judged_here
-from model_tests.harness.verification.plan import Plan
-from model_tests.harness.verification.pool import Task, run
-from spec.replication import Replication
+from tidegauge.linearizability.check import Verdict as HistoryVerdict
+from tidegauge.model_tests.harness.report.model import Anomaly, CampaignRun, Stage, Verdict
+from tidegauge.model_tests.harness.verification import parts
+from tidegauge.model_tests.harness.verification.judging import JudgedTwice, compared, judged_here
+from tidegauge.model_tests.harness.verification.plan import Plan
+from tidegauge.model_tests.harness.verification.pool import Task, run
+from tidegauge.spec.replication.machine import Replication
 
 Advance = Callable[[str, int, int], None]
 """Called with what is being done, how many tasks are done, and how many there are."""

@@ -1,0 +1,201 @@
+"""What can befall the requests of a cluster's clients: errors, waits, closed connections.
+
+By default an injection strikes any broker and any client, and spares what brokers and controller send each other. All
+methods return the injection: `hits` says how often it has struck, `cancel()` ends it, and so does the end of a `with`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from typing import Any, TypeAlias, TypeVar
+
+from kio.schema.errors import ErrorCode
+
+from tidegauge.impl.cluster.faults import Faults, NodeName
+from tidegauge.impl.cluster.hosts import BROKER
+from tidegauge.impl.faults.fault_log import logged
+from tidegauge.impl.faults.injections import UNLIMITED, Disconnection, Failure, Hold, Slowness, Where
+from tidegauge.impl.server.apis.request_parts import TOPICS
+from tidegauge.impl.wire.apis import BROKER_APIS, ApiKey, canonical_version, request_class
+
+Api: TypeAlias = "ApiKey | int | str"
+"""An API by its key or Kafka's name for it: `ApiKey.LIST_OFFSETS`, 2, "ListOffsets"."""
+
+Error: TypeAlias = "ErrorCode | int | str"
+"""An error by its code or Kafka's name for it: `ErrorCode.not_leader_or_follower`, 6, "NOT_LEADER_OR_FOLLOWER"."""
+
+T = TypeVar("T")
+
+
+class Injections(Faults):
+    """Injections into a cluster; mixed into `Cluster`."""
+
+    @logged
+    def fail_requests(
+        self,
+        api: Api,
+        error: Error,
+        count: int | None = 1,
+        *,
+        topic: str | None = None,
+        partition: int | None = None,
+        broker: int | None = None,
+        client: NodeName | None = None,
+        carried_out: bool = False,
+        message: str = "",
+    ) -> Failure:
+        """Answer the next `count` requests (None: all, until it is cancelled) of an API with an error.
+
+        topic, partition: strike only what names these; the rest of the request is carried out.
+        broker: strike only at this broker.
+        client: strike only this client id; or a broker's id, for what that broker asks of others.
+        carried_out: the request is carried out first, and its answer replaced: the client cannot know.
+        message: the answer's error message, where the API has one.
+
+        Raises ValueError for what is none of these.
+        """
+        where = self._where(api, topic, partition, broker, client)
+        code = error_code(error)
+        if code is ErrorCode.none:
+            raise ValueError(f"error is {error!r}: that is no error; give one, such as 'NOT_LEADER_OR_FOLLOWER'")
+        injection = Failure(where=where, count=_count(count), after=carried_out, error=code, message=message)
+        return self.interference.inject(injection)
+
+    def fail_produces(self, /, error: Error, count: int | None = 1, **where: Any) -> Failure:
+        """Answer the next `count` Produce requests with an error: `fail_requests("Produce", …)`."""
+        return self.fail_requests(ApiKey.PRODUCE, error, count, **where)
+
+    @logged
+    def hold_requests(
+        self,
+        api: Api | None = None,
+        count: int | None = None,
+        *,
+        topic: str | None = None,
+        partition: int | None = None,
+        broker: int | None = None,
+        client: NodeName | None = None,
+        carried_out: bool = False,
+    ) -> Hold:
+        """Keep requests (or, once they are carried out, their answers) until `release()`.
+
+        `waiting` says how many wait; `await hold.wait_for(n)` returns when so many do. The other arguments are those of
+        `fail_requests`.
+        """
+        where = self._where(api, topic, partition, broker, client)
+        return self.interference.inject(Hold(where=where, count=_count(count), after=carried_out))
+
+    def hold_acks(self, /, topic: str | None = None, partition: int | None = None, **where: Any) -> Hold:
+        """Carry Produce requests out, replication included, and keep their answers until `release()`."""
+        return self.hold_requests(ApiKey.PRODUCE, topic=topic, partition=partition, carried_out=True, **where)
+
+    @logged
+    def slow_answers(
+        self,
+        least_ms: float,
+        most_ms: float | None = None,
+        api: Api | None = None,
+        count: int | None = None,
+        *,
+        topic: str | None = None,
+        partition: int | None = None,
+        broker: int | None = None,
+        client: NodeName | None = None,
+    ) -> Slowness:
+        """Answer requests so many milliseconds later than they are ready, drawn from the seed up to `most_ms`."""
+        most = least_ms if most_ms is None else most_ms
+        if not 0 <= least_ms <= most < math.inf:
+            raise ValueError(f"least_ms is {least_ms!r} and most_ms {most!r}: give 0 <= least_ms <= most_ms")
+        where = self._where(api, topic, partition, broker, client)
+        slowness = Slowness(where=where, count=_count(count), after=True, least_ms=least_ms, most_ms=most)
+        return self.interference.inject(slowness)
+
+    @logged
+    def drop_connections(
+        self,
+        api: Api | None = None,
+        count: int | None = 1,
+        *,
+        topic: str | None = None,
+        partition: int | None = None,
+        broker: int | None = None,
+        client: NodeName | None = None,
+        carried_out: bool = False,
+    ) -> Disconnection:
+        """Close the connection on which the next `count` requests come, instead of answering them.
+
+        With `carried_out` that is the lost acknowledgement: the records are in the log. For connections that stand
+        idle there is `reset_connections`.
+        """
+        where = self._where(api, topic, partition, broker, client)
+        return self.interference.inject(Disconnection(where=where, count=_count(count), after=carried_out))
+
+    def _where(
+        self, api: Api | None, topic: str | None, partition: int | None, broker: int | None, client: NodeName | None
+    ) -> Where:
+        keys = None if api is None else (api_key(api),)
+        if topic is not None and not isinstance(topic, str):
+            raise ValueError(f"topic is {topic!r}: give a topic's name, or leave it out for any")
+        if partition is not None and topic is None:
+            raise ValueError(f"partition is {partition!r}: name its topic as well")
+        if partition is not None and (type(partition) is not int or partition < 0):
+            raise ValueError(f"partition is {partition!r}: give a whole number from 0")
+        if topic is not None and keys is not None and not _names_topics(keys[0]):
+            raise ValueError(f"topic is {topic!r}: {keys[0].name} names no topics; leave it out")
+        if broker is not None:
+            self._running(broker)
+        peer = client if client is None or isinstance(client, str) else f"{BROKER}{self._running(client).server.id}"
+        return Where(keys, topic, partition, None if broker is None else f"{BROKER}{broker}", peer)
+
+
+def api_key(api: Api) -> ApiKey:
+    """An API by key or name. Raises ValueError."""
+    names = {_plain(key.name): key for key in BROKER_APIS}
+    if isinstance(api, str):
+        if (found := names.get(_plain(api))) is not None:
+            return found
+        close = difflib.get_close_matches(_plain(api), names, n=1)
+        meant = f"did you mean {names[close[0]].name!r}?" if close else "use Kafka's name, such as 'Produce'"
+        raise ValueError(f"api is {api!r}: {meant}")
+    if isinstance(api, bool) or api not in BROKER_APIS:
+        raise ValueError(f"api is {api!r}: brokers serve no such API; use Kafka's name, such as 'Produce'")
+    return ApiKey(api)
+
+
+def error_code(error: Error) -> ErrorCode:
+    """An error by code or name. Raises ValueError."""
+    names = {_plain(code.name): code for code in ErrorCode}
+    if isinstance(error, str):
+        if (found := names.get(_plain(error))) is not None:
+            return found
+        close = difflib.get_close_matches(_plain(error), names, n=1)
+        meant = (
+            f"did you mean {names[close[0]].name.upper()!r}?" if close else "use Kafka's name, such as 'NOT_CONTROLLER'"
+        )
+        raise ValueError(f"error is {error!r}: {meant}")
+    try:
+        return ErrorCode(error)
+    except ValueError:
+        raise ValueError(f"error is {error!r}: Kafka has no such code; use a name, such as 'NOT_CONTROLLER'") from None
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").replace(" ", "").lower()
+
+
+def _names_topics(key: ApiKey) -> bool:
+    message_class = request_class(key, canonical_version(key))
+    return any(hasattr(message_class, field) or field in _fields(message_class) for field in TOPICS)
+
+
+def _fields(message_class: type) -> frozenset[str]:
+    return frozenset(name for base in message_class.__mro__ for name in getattr(base, "__annotations__", {}))
+
+
+def _count(count: int | None) -> float:
+    if count is None:
+        return UNLIMITED
+    if type(count) is not int or count < 1:
+        raise ValueError(f"count is {count!r}: give at least 1, or None for all")
+    return count

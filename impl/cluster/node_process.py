@@ -1,0 +1,158 @@
+"""One node of a cluster as a process of its own: a broker or the controller, on the real host.
+
+That is what makes a crash real: the process can be killed at any moment, and started again in the same directory. The
+layout is that of a cluster in one process (`impl.cluster.hosts.TcpHost`), node by node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+import trio
+
+from tidegauge.impl.cluster.cluster import CLUSTER_ID, DEFAULTS
+from tidegauge.impl.cluster.hosts import LOOPBACK, lock_of
+from tidegauge.impl.cluster.running import Running
+from tidegauge.impl.controller.state import DEFAULT_CONTROLLER_ID
+from tidegauge.impl.ports.clock import SystemClock
+from tidegauge.impl.ports.disk import RealDisk
+from tidegauge.impl.ports.network import Address, TcpNetwork
+from tidegauge.impl.server.broker.broker import Broker, Node
+from tidegauge.impl.server.broker.departure import leave
+from tidegauge.impl.server.config import ServerConfig
+from tidegauge.impl.server.controller.node import METADATA_DIRECTORY, ControllerNode
+from tidegauge.impl.server.trace import Tracer
+from tidegauge.impl.storage.checkpoints import META_PROPERTIES
+
+LEAVE_TIMEOUT: Final = 60.0
+"""Seconds that a broker tries to hand over what it leads."""
+JOIN_TIMEOUT: Final = 60.0
+"""Seconds that a broker tries to reach its controller."""
+
+
+class NodeEndedError(Exception):
+    """The node has stopped by itself."""
+
+
+@attrs.frozen
+class NodeOptions:
+    """What a node's process is told."""
+
+    directory: Path
+    listen: Address
+    config: Mapping[str, Any] = attrs.field(factory=dict)
+    advertised_host: str | None = None
+    cluster_id: str = CLUSTER_ID
+    rack: str | None = None
+
+    def node(self, node_id: int) -> Node:
+        clock = SystemClock()
+        return Node(
+            id=node_id,
+            network=TcpNetwork(),
+            disk=RealDisk(),
+            clock=clock,
+            tracer=Tracer(None, node_id, clock),
+            directory=str(self.directory),
+            listen=self.listen,
+            cluster_id=self.cluster_id,
+            config=ServerConfig.from_properties({**DEFAULTS, **self.config}),
+            rack=self.rack,
+            advertised_host=self.advertised_host,
+        )
+
+
+BETWEEN_WORDS: Final = 5.0
+"""Seconds after which a broker says again what it waits for."""
+
+Ready = Callable[[Address], None]
+Waiting = Callable[[str], None]
+Ending = Callable[[], Awaitable[object]]
+
+
+async def run_controller(options: NodeOptions, on_ready: Ready, until: Ending, *, seed: int = 0) -> None:
+    """Run the controller until `until` returns. Raises ValueError for a directory that is not its own, OSError."""
+    refuse_other_files(options.directory)
+    lock = lock_of(options.directory)
+    try:
+        server = ControllerNode(options.node(DEFAULT_CONTROLLER_ID), seed=seed)
+        await _run(server, until, lambda: _call(on_ready, server.address))
+    finally:
+        lock.release()
+
+
+async def run_broker(
+    broker_id: int, controller: Address, options: NodeOptions, on_ready: Ready, on_waiting: Waiting, until: Ending
+) -> None:
+    """Run a broker until `until` returns, when it leaves in good order; it is ready once it is part of the cluster.
+
+    on_waiting: hears every few seconds what it waits for until then.
+
+    Raises ValueError for a directory that is not its own, OSError, NodeEndedError when it stops by itself, and
+    TimeoutError when the controller cannot be reached.
+    """
+    refuse_other_files(options.directory)
+    server = Broker(options.node(broker_id), controller)
+
+    async def join() -> None:
+        ends = trio.current_time() + JOIN_TIMEOUT
+        while (left := ends - trio.current_time()) > 0:
+            with trio.move_on_after(min(BETWEEN_WORDS, left)):
+                await server.unfenced.wait()
+                on_ready(server.advertised)
+                return
+            more = max(0.0, ends - trio.current_time())
+            on_waiting(f"broker {broker_id} waits for the controller at {controller}, {more:.0f} s at most: is it up?")
+        raise TimeoutError(
+            f"no controller has let broker {broker_id} in within {JOIN_TIMEOUT:.0f} s: is {controller} one?"
+        )
+
+    await _run(server, until, join)
+
+
+async def _call(on_ready: Ready, address: Address) -> None:
+    on_ready(address)
+
+
+async def _run(server: Broker | ControllerNode, until: Ending, when_up: Ending) -> None:
+    running = Running(server)
+    try:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(running.run)
+            nursery.start_soon(_watch, running)
+            nursery.start_soon(when_up)
+            await until()
+            if isinstance(server, Broker):
+                with trio.move_on_after(LEAVE_TIMEOUT):
+                    await leave(server)
+            running.stop()
+            nursery.cancel_scope.cancel()
+    finally:
+        running.abandon()
+
+
+async def _watch(running: Running) -> None:
+    """Raise when the node ends by itself."""
+    await running.wait_until_ended()
+    reason = getattr(running.server, "halted", None)
+    raise NodeEndedError(f"the node has stopped by itself: {reason or 'nobody knows why'}")
+
+
+def refuse_other_files(directory: Path) -> None:
+    """Raise ValueError for a place that is no directory, or has something in it that no node of ours wrote."""
+    if directory.exists() and not directory.is_dir():
+        raise ValueError(f"{directory} is a file: name a directory")
+    names = sorted(path.name for path in directory.iterdir()) if directory.exists() else []
+    if names and not {META_PROPERTIES, METADATA_DIRECTORY, ".lock"} & set(names):
+        raise ValueError(f"{directory} holds {names[0]!r}, which no node wrote: name an empty or a new directory")
+
+
+def address_of(text: str, *, what: str) -> Address:
+    """An address from `host:port`. Raises ValueError."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise ValueError(f"{what} {text}: write host:port, as in {LOOPBACK}:9093")
+    return Address(host.strip("[]"), int(port))

@@ -1,0 +1,310 @@
+"""What a prefix of the metadata log says: brokers, topics, partitions.
+
+The controller and every broker hold such an image and bring it up to date in the same way, record by record; so the
+controller that takes over after a failure knows exactly what its predecessor had decided. Nothing else changes an
+image.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+
+import attrs
+
+from tidegauge.impl.metadata.access import AccessControlLists, Acl, Operation, PatternType, Permission, ResourceType
+from tidegauge.impl.metadata.credentials import ScramCredential
+from tidegauge.impl.metadata.records import (
+    AccessControlEntryRecord,
+    BrokerConfigRecord,
+    BrokerRegistrationChangeRecord,
+    ClientQuotaRecord,
+    ConfigRecord,
+    ControllerEpochRecord,
+    MetadataRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    RegisterBrokerRecord,
+    RemoveAccessControlEntryRecord,
+    RemoveTopicRecord,
+    RemoveUserScramCredentialRecord,
+    ReplicaDirectoryRecord,
+    TopicRecord,
+    UnregisterBrokerRecord,
+    UserScramCredentialRecord,
+)
+from tidegauge.impl.partition.registration import PartitionRegistration
+
+NO_CONTROLLER: Final = -1
+
+
+@attrs.frozen
+class BrokerRegistration:
+    """One incarnation of a broker; a fenced one neither leads nor joins an ISR."""
+
+    broker_id: int
+    broker_epoch: int
+    host: str
+    port: int
+    rack: str | None
+    fenced: bool
+    in_controlled_shutdown: bool = False
+    """About to stop: it serves, but is neither elected nor given replicas (KIP-841)."""
+    listeners: tuple[tuple[str, str, int, int], ...] = ()
+    """(name, host, port, security protocol) of each listener; `host` and `port` are those for other brokers."""
+    directories: tuple[str, ...] = ()
+    """Ids of the log directories that are online."""
+
+    def endpoint(self, listener: str) -> tuple[str, int] | None:
+        """Where a client that came by a listener reaches this broker; None when it has no such listener."""
+        if not self.listeners:
+            return self.host, self.port
+        return next(((host, port) for name, host, port, _ in self.listeners if name == listener), None)
+
+
+@attrs.frozen
+class QuotaEntity:
+    """Whom a quota is for: None is no part of it, "" is whoever has none of his own."""
+
+    user: str | None = None
+    client_id: str | None = None
+    ip: str | None = None
+
+
+@attrs.define
+class TopicImage:
+    """A topic: its settings, and its partitions by number."""
+
+    name: str
+    topic_id: str
+    configs: dict[str, str] = attrs.field(factory=dict)
+    partitions: dict[int, PartitionRegistration] = attrs.field(factory=dict)
+    directories: dict[tuple[int, int], str] = attrs.field(factory=dict)
+    """(partition, broker) -> id of the log directory, as far as the broker has said."""
+    succeeds: bool = False
+    """Whether there was a topic of this name before, to which producers may still have been sending."""
+
+
+class ClusterImage:
+    """The cluster as of `offset` records of the metadata log."""
+
+    def __init__(self) -> None:
+        self.offset = 0
+        self.controller_id = NO_CONTROLLER
+        self.controller_epoch = -1
+        self.brokers: dict[int, BrokerRegistration] = {}
+        self.topics: dict[str, TopicImage] = {}
+        self.topic_names: dict[str, str] = {}
+        """By topic id."""
+        self._removed_topics: set[str] = set()
+        self.broker_configs: dict[str, dict[str, str]] = {}
+        """By broker id as text; "" is all brokers."""
+        self.client_quotas: dict[QuotaEntity, dict[str, float]] = {}
+        self.next_producer_id = 0
+        """The first that no broker has been given."""
+        self.acls = AccessControlLists()
+        self.scram_credentials: dict[str, dict[int, ScramCredential]] = {}
+        """By user and mechanism."""
+
+    def replay(self, records: Iterable[MetadataRecord]) -> None:
+        """Apply the records that follow `offset`."""
+        for record in records:
+            self.apply(record)
+
+    def apply(self, record: MetadataRecord) -> None:
+        """Apply the record at `offset`."""
+        _APPLY[type(record)](self, record)
+        self.offset += 1
+
+    def partition(self, topic: str, partition: int) -> PartitionRegistration | None:
+        """The partition's registration; None when there is no such partition."""
+        image = self.topics.get(topic)
+        return None if image is None else image.partitions.get(partition)
+
+    def partitions(self) -> Iterator[tuple[str, int, PartitionRegistration]]:
+        """(topic, partition, registration) of every partition, in order of creation."""
+        for topic in self.topics.values():
+            for partition, registration in topic.partitions.items():
+                yield topic.name, partition, registration
+
+    def is_unfenced(self, broker_id: int) -> bool:
+        broker = self.brokers.get(broker_id)
+        return broker is not None and not broker.fenced
+
+    def is_active(self, broker_id: int) -> bool:
+        """Whether the broker may be elected: it is live, and not about to stop."""
+        broker = self.brokers.get(broker_id)
+        return broker is not None and not broker.fenced and not broker.in_controlled_shutdown
+
+    def is_shutting_down(self, broker_id: int) -> bool:
+        """Whether the broker is about to stop."""
+        broker = self.brokers.get(broker_id)
+        return broker is not None and broker.in_controlled_shutdown
+
+    def active_brokers(self) -> list[BrokerRegistration]:
+        """The brokers that may be elected and given replicas, in order of their ids."""
+        return [broker for broker in self.unfenced_brokers() if not broker.in_controlled_shutdown]
+
+    def unfenced_brokers(self) -> list[BrokerRegistration]:
+        """The brokers that can lead, in order of their ids."""
+        return [broker for _, broker in sorted(self.brokers.items()) if not broker.fenced]
+
+    def _controller_epoch(self, record: ControllerEpochRecord) -> None:
+        self.controller_id, self.controller_epoch = record.controller_id, record.controller_epoch
+
+    def _register_broker(self, record: RegisterBrokerRecord) -> None:
+        self.brokers[record.broker_id] = BrokerRegistration(
+            record.broker_id,
+            record.broker_epoch,
+            record.host,
+            record.port,
+            record.rack,
+            record.fenced,
+            listeners=record.listeners,
+            directories=record.directories,
+        )
+
+    def _broker_registration_change(self, record: BrokerRegistrationChangeRecord) -> None:
+        old = self.brokers[record.broker_id]
+        self.brokers[record.broker_id] = attrs.evolve(
+            old,
+            fenced=old.fenced if record.fenced is None else record.fenced,
+            in_controlled_shutdown=(
+                old.in_controlled_shutdown if record.in_controlled_shutdown is None else record.in_controlled_shutdown
+            ),
+            directories=old.directories if record.directories is None else record.directories,
+        )
+
+    def _replica_directory(self, record: ReplicaDirectoryRecord) -> None:
+        self.topics[record.topic].directories[record.partition, record.broker_id] = record.directory
+
+    def _unregister_broker(self, record: UnregisterBrokerRecord) -> None:
+        del self.brokers[record.broker_id]
+
+    def _topic(self, record: TopicRecord) -> None:
+        self.topics[record.name] = TopicImage(
+            record.name, record.topic_id, succeeds=record.name in self._removed_topics
+        )
+        self.topic_names[record.topic_id] = record.name
+
+    def _remove_topic(self, record: RemoveTopicRecord) -> None:
+        name = self.topic_names.pop(record.topic_id)
+        del self.topics[name]
+        self._removed_topics.add(name)
+
+    def _config(self, record: ConfigRecord) -> None:
+        configs = self.topics[record.topic].configs
+        if record.value is None:
+            configs.pop(record.name, None)
+        else:
+            configs[record.name] = record.value
+
+    def _broker_config(self, record: BrokerConfigRecord) -> None:
+        configs = self.broker_configs.setdefault(record.broker, {})
+        if record.value is None:
+            configs.pop(record.name, None)
+        else:
+            configs[record.name] = record.value
+
+    def _client_quota(self, record: ClientQuotaRecord) -> None:
+        entity = QuotaEntity(record.user, record.client_id, record.ip)
+        quotas = self.client_quotas.setdefault(entity, {})
+        if record.value is None:
+            quotas.pop(record.key, None)
+        else:
+            quotas[record.key] = record.value
+        if not quotas:
+            del self.client_quotas[entity]
+
+    def _producer_ids(self, record: ProducerIdsRecord) -> None:
+        self.next_producer_id = record.next_producer_id
+
+    def _partition(self, record: PartitionRecord) -> None:
+        self.topics[record.topic].partitions[record.partition] = PartitionRegistration(
+            replicas=record.replicas,
+            leader=record.leader,
+            leader_epoch=record.leader_epoch,
+            partition_epoch=record.partition_epoch,
+            isr=frozenset(record.isr),
+            elr=frozenset(record.elr),
+            last_known_leader=record.last_known_leader,
+        )
+
+    def _access_control_entry(self, record: AccessControlEntryRecord) -> None:
+        self.acls.add(_acl(record))
+
+    def _remove_access_control_entry(self, record: RemoveAccessControlEntryRecord) -> None:
+        self.acls.remove(_acl(record))
+
+    def _user_scram_credential(self, record: UserScramCredentialRecord) -> None:
+        self.scram_credentials.setdefault(record.user, {})[record.mechanism] = ScramCredential(
+            bytes.fromhex(record.salt),
+            bytes.fromhex(record.stored_key),
+            bytes.fromhex(record.server_key),
+            record.iterations,
+        )
+
+    def _remove_user_scram_credential(self, record: RemoveUserScramCredentialRecord) -> None:
+        del self.scram_credentials[record.user][record.mechanism]
+        if not self.scram_credentials[record.user]:
+            del self.scram_credentials[record.user]
+
+    def _partition_change(self, record: PartitionChangeRecord) -> None:
+        topic = self.topics[record.topic]
+        old, new = topic.partitions[record.partition], changed(topic.partitions[record.partition], record)
+        topic.partitions[record.partition] = new
+        for departed in set(old.replicas).difference(new.replicas):
+            topic.directories.pop((record.partition, departed), None)  # its log goes; where another one is, it will say
+
+
+def _acl(record: AccessControlEntryRecord | RemoveAccessControlEntryRecord) -> Acl:
+    return Acl(
+        ResourceType(record.resource_type),
+        record.resource_name,
+        PatternType(record.pattern_type),
+        record.principal,
+        record.host,
+        Operation(record.operation),
+        Permission(record.permission),
+    )
+
+
+def changed(old: PartitionRegistration, record: PartitionChangeRecord) -> PartitionRegistration:
+    """The registration after the change; its epochs count the changes."""
+    new_leader = record.leader is not None
+    return PartitionRegistration(
+        replicas=old.replicas if record.replicas is None else record.replicas,
+        leader=old.leader if record.leader is None else record.leader,
+        leader_epoch=old.leader_epoch + new_leader,
+        partition_epoch=old.partition_epoch + 1,
+        isr=old.isr if record.isr is None else frozenset(record.isr),
+        elr=old.elr if record.elr is None else frozenset(record.elr),
+        last_known_leader=old.last_known_leader if record.last_known_leader is None else record.last_known_leader,
+        adding_replicas=old.adding_replicas if record.adding_replicas is None else record.adding_replicas,
+        removing_replicas=old.removing_replicas if record.removing_replicas is None else record.removing_replicas,
+        offline_replicas=(
+            old.offline_replicas if record.offline_replicas is None else frozenset(record.offline_replicas)
+        ),
+    )
+
+
+_APPLY: Final[dict[type[Any], Callable[[ClusterImage, Any], None]]] = {
+    ControllerEpochRecord: ClusterImage._controller_epoch,
+    RegisterBrokerRecord: ClusterImage._register_broker,
+    BrokerRegistrationChangeRecord: ClusterImage._broker_registration_change,
+    ReplicaDirectoryRecord: ClusterImage._replica_directory,
+    UnregisterBrokerRecord: ClusterImage._unregister_broker,
+    TopicRecord: ClusterImage._topic,
+    RemoveTopicRecord: ClusterImage._remove_topic,
+    ConfigRecord: ClusterImage._config,
+    BrokerConfigRecord: ClusterImage._broker_config,
+    ClientQuotaRecord: ClusterImage._client_quota,
+    PartitionRecord: ClusterImage._partition,
+    PartitionChangeRecord: ClusterImage._partition_change,
+    ProducerIdsRecord: ClusterImage._producer_ids,
+    AccessControlEntryRecord: ClusterImage._access_control_entry,
+    RemoveAccessControlEntryRecord: ClusterImage._remove_access_control_entry,
+    UserScramCredentialRecord: ClusterImage._user_scram_credential,
+    RemoveUserScramCredentialRecord: ClusterImage._remove_user_scram_credential,
+}

@@ -1,0 +1,117 @@
+"""The five compressions of record batches, as Kafka's clients write and read them.
+
+A few bytes can stand for gigabytes, so nothing is decompressed beyond `MAX_DECOMPRESSED_BYTES`: what is larger is
+refused like damaged bytes, with the memory that had been asked for by then.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+
+import cramjam
+
+from tidegauge.impl.records.batches import Buffer, Compression, CorruptRecordError
+
+_XERIAL_MAGIC = b"\x82SNAPPY\x00"
+_XERIAL_VERSIONS = struct.pack(">ii", 1, 1)
+_XERIAL_BLOCK_BYTES = 32 << 10
+_BLOCK_LENGTH = struct.Struct(">i")
+MAX_DECOMPRESSED_BYTES = 128 << 20
+"""Of one batch's records. Kafka knows no limit here; clients make batches of a few MiB at most."""
+_FIRST_GUESS = 64 << 10
+_TOO_SMALL = "failed to write whole buffer"
+
+
+def compress(compression: Compression, data: Buffer, level: int | None = None) -> bytes:
+    """The records section of a batch, compressed; the level, where the codec has any, is the library's by default."""
+    if level is None or compression not in _LEVELLED:
+        return _COMPRESSORS[compression](data)
+    return bytes(_LEVELLED[compression](data, level))
+
+
+def decompress(compression: Compression, data: Buffer) -> bytes:
+    """The records section of a batch, as it was.
+
+    Raises CorruptRecordError when the bytes are not what they should be, or would take too much memory.
+    """
+    try:
+        return _DECOMPRESSORS[compression](data)
+    except (cramjam.DecompressionError, struct.error) as error:
+        raise CorruptRecordError(
+            f"{len(data)} bytes that {compression.name.lower()} cannot decompress: {error}"
+        ) from None
+
+
+def _bounded(decompress_into: Callable[[Buffer, bytearray], int]) -> Callable[[Buffer], bytes]:
+    """Decompression into a buffer that grows as far as it may."""
+
+    def decompress(data: Buffer) -> bytes:
+        room = min(MAX_DECOMPRESSED_BYTES, max(_FIRST_GUESS, 4 * len(data)))
+        while True:
+            buffer = bytearray(room)
+            try:
+                return bytes(memoryview(buffer)[: decompress_into(data, buffer)])
+            except cramjam.DecompressionError as error:
+                if _TOO_SMALL not in str(error):
+                    raise
+            _check_size(room + 1)
+            room = min(MAX_DECOMPRESSED_BYTES, 4 * room)
+
+    return decompress
+
+
+def _check_size(size: int) -> None:
+    if size > MAX_DECOMPRESSED_BYTES:
+        raise CorruptRecordError(f"records of more than {MAX_DECOMPRESSED_BYTES} bytes in one batch: send smaller ones")
+
+
+def _compress_snappy(data: Buffer) -> bytes:
+    """Snappy blocks in the framing of the xerial library, which Kafka's Java clients expect."""
+    parts = [_XERIAL_MAGIC, _XERIAL_VERSIONS]
+    for start in range(0, len(data), _XERIAL_BLOCK_BYTES):
+        block = bytes(cramjam.snappy.compress_raw(data[start : start + _XERIAL_BLOCK_BYTES]))
+        parts += (_BLOCK_LENGTH.pack(len(block)), block)
+    return b"".join(parts)
+
+
+def _decompress_snappy(data: Buffer) -> bytes:
+    """Framed by xerial, or one bare block, as librdkafka writes it."""
+    if bytes(data[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
+        _check_size(cramjam.snappy.decompress_raw_len(data))
+        return bytes(cramjam.snappy.decompress_raw(data))
+    parts: list[bytes] = []
+    size = 0
+    position = len(_XERIAL_MAGIC) + len(_XERIAL_VERSIONS)
+    while position < len(data):
+        (length,) = _BLOCK_LENGTH.unpack_from(data, position)
+        position += _BLOCK_LENGTH.size
+        if not 0 <= length <= len(data) - position:
+            raise CorruptRecordError(f"a snappy block of {length} bytes where {len(data) - position} are left")
+        block = data[position : position + length]
+        size += cramjam.snappy.decompress_raw_len(block)
+        _check_size(size)
+        parts.append(bytes(cramjam.snappy.decompress_raw(block)))
+        position += length
+    return b"".join(parts)
+
+
+_COMPRESSORS: dict[Compression, Callable[[Buffer], bytes]] = {
+    Compression.NONE: bytes,
+    Compression.GZIP: lambda data: bytes(cramjam.gzip.compress(data)),
+    Compression.SNAPPY: _compress_snappy,
+    Compression.LZ4: lambda data: bytes(cramjam.lz4.compress(data)),
+    Compression.ZSTD: lambda data: bytes(cramjam.zstd.compress(data)),
+}
+_LEVELLED: dict[Compression, Callable[[Buffer, int], bytes]] = {
+    Compression.GZIP: lambda data, level: bytes(cramjam.gzip.compress(data, level if level >= 0 else None)),
+    Compression.LZ4: lambda data, level: bytes(cramjam.lz4.compress(data, level)),
+    Compression.ZSTD: lambda data, level: bytes(cramjam.zstd.compress(data, level)),
+}
+_DECOMPRESSORS: dict[Compression, Callable[[Buffer], bytes]] = {
+    Compression.NONE: bytes,
+    Compression.GZIP: _bounded(cramjam.gzip.decompress_into),
+    Compression.SNAPPY: _decompress_snappy,
+    Compression.LZ4: _bounded(cramjam.lz4.decompress_into),
+    Compression.ZSTD: _bounded(cramjam.zstd.decompress_into),
+}

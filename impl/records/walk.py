@@ -1,0 +1,166 @@
+"""Walking over the records of a batch without making objects of them, to see whether they are what the header says.
+
+`is_framed` looks at the lengths alone: that they lead from record to record and end where the payload ends. Where
+many records in a row have the same length, as those of a busy producer do, a run of them is compared as one slice of
+bytes. `walk` looks into each record, at the numbers that a broker has to hold against its rules; for more than a few
+records it decodes one number of all of them at a time.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tidegauge.impl.records.batches import Buffer, CorruptRecordError, InvalidRecordError
+from tidegauge.impl.records.payload import decode_varint
+
+_STREAK = 16
+"""So many equal lengths in a row make it worth to compare a run of them at once."""
+_RUN = 1024
+_FEW = 48
+"""Up to here one record at a time is faster."""
+
+
+class Walked(NamedTuple):
+    """What a broker looks at in the records of a batch, a list each."""
+
+    timestamp_deltas: list[int]
+    offset_deltas: list[int]
+    key_lengths: list[int]
+    """-1: null."""
+
+
+def is_framed(payload: Buffer, start: int, count: int) -> bool:
+    """Whether `count` records, from a position on, make up the payload to its last byte; their lengths are looked at.
+
+    `payload` may be a batch, `start` the size of its header then.
+    """
+    return _starts(payload, start, count, None)
+
+
+def _starts(payload: Buffer, start: int, count: int, starts: list[int] | None) -> bool:
+    """`is_framed`; `starts` gets the position of each record."""
+    position, end, stride, streak = start, len(payload), 0, 0
+    while count and position < end:
+        byte = payload[position]
+        if byte & 1:
+            return False
+        if byte < 0x80:
+            taken = 1 + (byte >> 1)
+        elif position + 1 < end and payload[position + 1] < 0x80:
+            taken = 2 + ((byte & 0x7F | payload[position + 1] << 7) >> 1)
+        else:
+            try:
+                length, after = decode_varint(payload, position)
+            except CorruptRecordError:
+                return False
+            taken = after - position + length
+        if starts is not None:
+            starts.append(position)
+        position, count = position + taken, count - 1
+        streak = streak + 1 if taken == stride else 0
+        stride = taken
+        if streak == _STREAK and count:
+            run = _equal_lengths(payload, position, stride, min(count, _RUN))
+            if starts is not None:
+                starts.extend(range(position, position + run * stride, stride))
+            position, count, streak = position + run * stride, count - run, 0
+    return not count and position == end
+
+
+def _equal_lengths(payload: Buffer, position: int, stride: int, most: int) -> int:
+    """How many of the next records, at most so many, have the very length of the one before."""
+    before, place, found = position - stride, 0, most
+    while True:
+        column = bytes(payload[position + place : position + place + most * stride : stride])
+        byte = payload[before + place]
+        found = min(found, len(column) - len(column.lstrip(bytes((byte,)))))
+        if byte < 0x80:
+            return found
+        place += 1
+
+
+def walk(payload: bytes, count: int) -> Walked:
+    """What is in the records of a payload.
+
+    Raises InvalidRecordError or CorruptRecordError where the bytes do not hold `count` records, each within the length
+    that it claims, and nothing else.
+    """
+    starts: list[int] = []
+    if not _starts(payload, 0, count, starts):
+        raise InvalidRecordError(f"{len(payload)} bytes that are not {count} records one after the other")
+    return _one_by_one(payload, starts) if count <= _FEW else _all_at_once(payload, starts)
+
+
+def _one_by_one(payload: bytes, starts: list[int]) -> Walked:
+    walked = Walked([], [], [])
+    for number, start in enumerate(starts):
+        end = starts[number + 1] if number + 1 < len(starts) else len(payload)
+        _, position = decode_varint(payload, start)
+        timestamp_delta, position = decode_varint(payload, position + 1)
+        offset_delta, position = decode_varint(payload, position)
+        key_length, position = decode_varint(payload, position)
+        value_length, position = decode_varint(payload, position + max(0, key_length))
+        headers, position = decode_varint(payload, position + max(0, value_length))
+        position = _after_headers(payload, position, end, headers)
+        if min(key_length, value_length) < -1 or position != end:
+            raise _ill_formed(number)
+        walked.timestamp_deltas.append(timestamp_delta)
+        walked.offset_deltas.append(offset_delta)
+        walked.key_lengths.append(key_length)
+    return walked
+
+
+def _ill_formed(number: int) -> InvalidRecordError:
+    return InvalidRecordError(f"the fields of record {number} do not take the bytes that it claims")
+
+
+def _after_headers(payload: bytes, position: int, end: int, count: int) -> int:
+    if not 0 <= count <= end - position:
+        raise InvalidRecordError(f"{count} headers in {end - position} bytes")
+    for _ in range(count):
+        key_length, position = decode_varint(payload, position)
+        if key_length < 0:
+            raise InvalidRecordError("a header's key is null")
+        value_length, position = decode_varint(payload, position + key_length)
+        position += max(0, value_length)
+        if value_length < -1 or position > end:
+            raise InvalidRecordError(f"a header's value of {value_length} bytes")
+    return position
+
+
+def _all_at_once(payload: bytes, starts: list[int]) -> Walked:
+    # numpy takes a while to import, and most brokers never need it.
+    import numpy as np
+
+    size = len(payload)
+    data = np.frombuffer(payload + b"\0", np.uint8)
+
+    def numbers(at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The varints at these positions, and the positions after them."""
+        byte = data[np.clip(at, 0, size)].astype(np.int64)
+        value, at, shift = byte & 0x7F, at + 1, 7
+        more = byte >= 0x80
+        while more.any():
+            if shift > 63:
+                raise CorruptRecordError("a varint of more than ten bytes")
+            byte = np.where(more, data[np.clip(at, 0, size)], 0).astype(np.int64)
+            value |= (byte & 0x7F) << shift
+            at, more, shift = at + more, byte >= 0x80, shift + 7
+        return (value >> 1) & np.int64((1 << 63) - 1) ^ -(value & 1), at
+
+    begins = np.array(starts)
+    ends = np.append(begins[1:], size)
+    _, position = numbers(begins)
+    timestamp_deltas, position = numbers(position + 1)
+    offset_deltas, position = numbers(position)
+    key_lengths, position = numbers(position)
+    value_lengths, position = numbers(position + np.maximum(key_lengths, 0))
+    headers, position = numbers(position + np.maximum(value_lengths, 0))
+    for number in np.flatnonzero(headers).tolist():
+        if not position[number] <= ends[number]:
+            raise _ill_formed(number)
+        position[number] = _after_headers(payload, int(position[number]), int(ends[number]), int(headers[number]))
+    wrong = (np.minimum(key_lengths, value_lengths) < -1) | (position != ends)
+    if wrong.any():
+        raise _ill_formed(int(wrong.argmax()))
+    return Walked(timestamp_deltas.tolist(), offset_deltas.tolist(), key_lengths.tolist())

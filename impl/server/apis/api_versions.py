@@ -1,0 +1,98 @@
+"""ApiVersions: what is served here, and which features are in force (KIP-35, KIP-511, KIP-584).
+
+It is the first request of nearly every client, which does not know yet what is spoken: it is answered in any version,
+an unknown one by version 0 with UNSUPPORTED_VERSION and the list, and its answers always have header version 0.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from kio.schema.errors import ErrorCode
+
+from tidegauge.impl.wire.apis import ApiKey, VersionRange
+from tidegauge.impl.wire.primitives import NO_WAIT, i16, i64
+
+
+class Feature(NamedTuple):
+    """A feature's levels: those that are supported, and the one in force; 0 is a feature that is off."""
+
+    lowest: int
+    highest: int
+    finalized: int
+
+
+FEATURES: Final[Mapping[str, Feature]] = {
+    "metadata.version": Feature(7, 30, 30),
+    "kraft.version": Feature(0, 0, 0),
+    "eligible.leader.replicas.version": Feature(0, 1, 1),
+}
+"""Kafka 4.3's features, as far as they are true here. 30 is 4.3-IV0; kraft.version 0 is a quorum that does not change
+its voters; of groups, transactions, share groups and streams groups there is nothing yet."""
+
+_SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+SOFTWARE_NAMED_FROM: Final = 3
+"""The version from which clients say what software they are."""
+ZERO_LEVELS_FROM: Final = 4
+"""The version from which supported ranges may begin at 0: older clients fail on one (KIP-1022)."""
+
+
+def unsupported_version(served: Mapping[ApiKey, VersionRange]) -> Any:
+    """ApiVersions version 0, with what is served: what a client gets that asks in a version unknown here."""
+    from kio.schema.api_versions.v0.response import ApiVersion, ApiVersionsResponse
+
+    return ApiVersionsResponse(
+        error_code=ErrorCode.unsupported_version,
+        api_keys=tuple(
+            ApiVersion(api_key=i16(key), min_version=i16(versions.lowest), max_version=i16(versions.highest))
+            for key, versions in served.items()
+        ),
+    )
+
+
+def names_its_software(request: Any, version: int) -> bool:
+    """Whether a request's name and version of the client's software are such; older versions have none."""
+    return version < SOFTWARE_NAMED_FROM or all(
+        _SOFTWARE.fullmatch(text) for text in (request.client_software_name, request.client_software_version)
+    )
+
+
+def invalid_request() -> Any:
+    """The answer to a client that names its software in a way that it must not."""
+    from kio.schema.api_versions.v4.response import ApiVersionsResponse
+
+    return ApiVersionsResponse(error_code=ErrorCode.invalid_request, api_keys=(), throttle_time=NO_WAIT)
+
+
+def api_versions_response(served: Mapping[ApiKey, VersionRange], epoch: int, version: int = ZERO_LEVELS_FROM) -> Any:
+    """What is served here, to a peer that asks in `version`; `epoch` is that of the finalized features."""
+    from kio.schema.api_versions.v4.response import (
+        ApiVersion,
+        ApiVersionsResponse,
+        FinalizedFeatureKey,
+        SupportedFeatureKey,
+    )
+
+    return ApiVersionsResponse(
+        error_code=ErrorCode.none,
+        api_keys=tuple(
+            ApiVersion(api_key=i16(key), min_version=i16(versions.lowest), max_version=i16(versions.highest))
+            for key, versions in served.items()
+        ),
+        throttle_time=NO_WAIT,
+        supported_features=tuple(
+            SupportedFeatureKey(name=name, min_version=i16(feature.lowest), max_version=i16(feature.highest))
+            for name, feature in FEATURES.items()
+            if feature.lowest > 0 or version >= ZERO_LEVELS_FROM
+        ),
+        finalized_features_epoch=i64(epoch),
+        finalized_features=tuple(
+            FinalizedFeatureKey(
+                name=name, min_version_level=i16(feature.finalized), max_version_level=i16(feature.finalized)
+            )
+            for name, feature in FEATURES.items()
+            if feature.finalized > 0
+        ),
+    )

@@ -1,0 +1,105 @@
+"""DescribeClientQuotas and AlterClientQuotas at a broker (KIP-546)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from kio.schema.describe_client_quotas.v1.response import (
+    DescribeClientQuotasResponse,
+    EntityData,
+    EntryData,
+    ValueData,
+)
+from kio.schema.errors import ErrorCode
+
+from tidegauge.impl.controller.client_quotas import CLIENT_ID, ENTITY_TYPES, IP, USER
+from tidegauge.impl.metadata.image import QuotaEntity
+from tidegauge.impl.server.apis.error_answers import error_answer
+from tidegauge.impl.server.broker.forwarding import forwarding, on_cluster
+from tidegauge.impl.server.transport.authorization import Operation, ResourceType
+from tidegauge.impl.wire.primitives import NO_WAIT, f64
+
+if TYPE_CHECKING:
+    from kio.schema.describe_client_quotas.v1.request import ComponentData, DescribeClientQuotasRequest
+
+    from tidegauge.impl.server.broker.broker import Broker
+    from tidegauge.impl.server.transport.context import RequestContext
+
+EXACT: Final = 0
+DEFAULT: Final = 1
+ANY: Final = 2
+
+
+async def handle_describe_client_quotas(
+    broker: Broker, request: DescribeClientQuotasRequest, context: RequestContext
+) -> DescribeClientQuotasResponse:
+    """The quotas of the entities that have each part asked for; with `strict` of those that have no other part."""
+    if not context.allowed(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER):
+        refused: DescribeClientQuotasResponse = error_answer(request, ErrorCode.cluster_authorization_failed)
+        return refused
+    if problem := _filter_problem(request.components):
+        wrong: DescribeClientQuotasResponse = error_answer(request, *problem)
+        return wrong
+    return DescribeClientQuotasResponse(
+        throttle_time=NO_WAIT,
+        error_code=ErrorCode.none,
+        error_message=None,
+        entries=tuple(
+            EntryData(
+                entity=tuple(
+                    EntityData(entity_type=kind, entity_name=name or None) for kind, name in _parts(entity).items()
+                ),
+                values=tuple(ValueData(key=key, value=f64(value)) for key, value in sorted(quotas.items())),
+            )
+            for entity, quotas in broker.metadata.image.client_quotas.items()
+            if _matches(_parts(entity), request)
+        ),
+    )
+
+
+def _filter_problem(components: Sequence[ComponentData]) -> tuple[ErrorCode, str] | None:
+    """What is wrong with a filter; a type that is unknown here may be known to newer brokers."""
+    types = [component.entity_type for component in components]
+    if "" in types:
+        return ErrorCode.invalid_request, "an entity type is empty: name it"
+    if unknown := [kind for kind in types if kind not in ENTITY_TYPES]:
+        return (
+            ErrorCode.unsupported_version,
+            f"{unknown[0]!r} is no type of entity; there are {', '.join(ENTITY_TYPES)}",
+        )
+    if len(set(types)) < len(types):
+        return ErrorCode.invalid_request, "the filter names a type twice: name each once"
+    for component in components:
+        if component.match_type not in (EXACT, DEFAULT, ANY):
+            return ErrorCode.invalid_request, f"match type {component.match_type} is none: use 0, 1 or 2"
+        if (component.match_type == EXACT) != (component.match is not None):
+            return ErrorCode.invalid_request, "a name goes with match type 0, and with no other"
+    if IP in types and len(types) > 1:
+        return ErrorCode.invalid_request, "an ip is an entity by itself: ask for it without user and client-id"
+    return None
+
+
+def _parts(entity: QuotaEntity) -> dict[str, str]:
+    """An entity's parts by type; "" is the default."""
+    named = ((USER, entity.user), (CLIENT_ID, entity.client_id), (IP, entity.ip))
+    return {kind: name for kind, name in named if name is not None}
+
+
+def _matches(parts: dict[str, str], request: DescribeClientQuotasRequest) -> bool:
+    asked = {component.entity_type for component in request.components}
+    if request.strict and parts.keys() - asked:
+        return False
+    return all(_part_matches(parts.get(component.entity_type), component) for component in request.components)
+
+
+def _part_matches(name: str | None, component: ComponentData) -> bool:
+    if name is None:
+        return False
+    if component.match_type == ANY:
+        return True
+    return name == ("" if component.match_type == DEFAULT else component.match)
+
+
+handle_alter_client_quotas: Final = forwarding(on_cluster(Operation.ALTER_CONFIGS))
+"""Decided by the controller."""

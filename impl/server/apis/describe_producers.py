@@ -1,0 +1,70 @@
+"""DescribeProducers: what a partition's leader remembers of its producers (KIP-664)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kio.schema.describe_producers.v0.response import (
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+from kio.schema.errors import ErrorCode
+from kio.schema.types import ProducerId
+
+from tidegauge.impl.controller.topics import is_topic_name
+from tidegauge.impl.partition.producer_state import ProducerEntry
+from tidegauge.impl.server.transport.authorization import Operation, ResourceType
+from tidegauge.impl.wire.primitives import NO_WAIT, i32, i64
+
+if TYPE_CHECKING:
+    from kio.schema.describe_producers.v0.request import DescribeProducersRequest
+
+    from tidegauge.impl.server.broker.broker import Broker
+    from tidegauge.impl.server.transport.context import RequestContext
+
+
+async def handle_describe_producers(
+    broker: Broker, request: DescribeProducersRequest, context: RequestContext
+) -> DescribeProducersResponse:
+    """The producers of each partition that is asked for and led here."""
+    topics = []
+    for topic in request.topics:
+        allowed = context.allowed(Operation.READ, ResourceType.TOPIC, topic.name)
+        partitions = tuple(_described(broker, topic.name, index, allowed) for index in topic.partition_indexes)
+        topics.append(TopicResponse(name=topic.name, partitions=partitions))
+    return DescribeProducersResponse(throttle_time=NO_WAIT, topics=tuple(topics))
+
+
+def _described(broker: Broker, topic: str, index: int, allowed: bool) -> PartitionResponse:
+    partition = broker.partitions.get(topic, index)
+    known = broker.metadata.image.partition(topic, index) is not None
+    error, message, entries = ErrorCode.none, None, list[ProducerEntry]()
+    if not is_topic_name(topic):
+        error, message = ErrorCode.invalid_topic_exception, f"{topic!r} is no topic name"
+    elif not allowed:
+        error = ErrorCode.topic_authorization_failed
+    elif partition is None:
+        error = broker.partitions.absence(topic, index, known=known)
+    elif not partition.replica.is_leader:
+        error, message = ErrorCode.not_leader_or_follower, f"broker {partition.replica.leader} leads {topic}-{index}"
+    else:
+        entries = sorted(partition.replica.producers.entries.values(), key=lambda entry: entry.producer_id)
+    return PartitionResponse(
+        partition_index=i32(index),
+        error_code=error,
+        error_message=message,
+        active_producers=tuple(map(_state, entries)),
+    )
+
+
+def _state(entry: ProducerEntry) -> ProducerState:
+    return ProducerState(
+        producer_id=ProducerId(entry.producer_id),
+        producer_epoch=i32(entry.epoch),
+        last_sequence=i32(entry.last_sequence),
+        last_timestamp=i64(entry.last_timestamp),
+        coordinator_epoch=i32(entry.coordinator_epoch),
+        current_txn_start_offset=i64(entry.current_txn_first_offset),
+    )

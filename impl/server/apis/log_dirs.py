@@ -1,0 +1,136 @@
+"""DescribeLogDirs and AlterReplicaLogDirs: what is in a broker's log directories, and moving replicas between them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kio.schema.alter_replica_log_dirs.v2 import response as alter_response
+from kio.schema.alter_replica_log_dirs.v2.response import AlterReplicaLogDirsResponse
+from kio.schema.describe_log_dirs.v5 import response as describe_response
+from kio.schema.describe_log_dirs.v5.response import DescribeLogDirsResponse
+from kio.schema.errors import ErrorCode
+
+from tidegauge.impl.server.apis.error_answers import error_answer
+from tidegauge.impl.server.transport.authorization import Operation, ResourceType
+from tidegauge.impl.storage.log import Log
+from tidegauge.impl.storage.log_directory import LogDirectory
+from tidegauge.impl.wire.primitives import NO_WAIT, TopicName, i32, i64
+
+if TYPE_CHECKING:
+    from kio.schema.alter_replica_log_dirs.v2.request import AlterReplicaLogDirsRequest
+    from kio.schema.describe_log_dirs.v5.request import DescribeLogDirsRequest
+
+    from tidegauge.impl.server.broker.broker import Broker
+    from tidegauge.impl.server.transport.context import RequestContext
+
+TopicPartition = tuple[str, int]
+
+
+async def handle_describe_log_dirs(
+    broker: Broker, request: DescribeLogDirsRequest, context: RequestContext
+) -> DescribeLogDirsResponse:
+    """Each directory with the logs in it: their sizes, and how far those on their way are behind."""
+    if not context.allowed(Operation.DESCRIBE, ResourceType.CLUSTER):
+        return DescribeLogDirsResponse(
+            throttle_time=NO_WAIT, error_code=ErrorCode.cluster_authorization_failed, results=()
+        )
+    asked = None
+    if request.topics is not None:
+        asked = {(str(topic.topic), int(index)) for topic in request.topics for index in topic.partitions}
+    directories = broker.partitions.directories
+    results = [_described(broker, directory, asked) for directory in list(directories.online)]
+    results += [_offline(path) for path in directories.offline if path not in {one.log_dir for one in results}]
+    return DescribeLogDirsResponse(throttle_time=NO_WAIT, error_code=ErrorCode.none, results=tuple(results))
+
+
+def _described(
+    broker: Broker, directory: LogDirectory, asked: set[TopicPartition] | None
+) -> describe_response.DescribeLogDirsResult:
+    logs = [(key, log, False) for key, log in directory.logs.items()]
+    logs += [(key, log, True) for key, log in directory.futures.items()]
+    topics: dict[str, list[describe_response.DescribeLogDirsPartition]] = {}
+    for key, log, is_future in sorted(logs, key=lambda one: (one[0], one[2])):
+        if asked is None or key in asked:
+            topics.setdefault(key[0], []).append(
+                describe_response.DescribeLogDirsPartition(
+                    partition_index=i32(key[1]),
+                    partition_size=i64(log.size),
+                    offset_lag=i64(_lag(broker, key, log, is_future=is_future)),
+                    is_future_key=is_future,
+                )
+            )
+    try:
+        total, usable = broker.disk.space(directory.path)
+    except OSError as error:
+        broker.partitions.directories.fail(directory, error)
+        return _offline(directory.path)
+    return describe_response.DescribeLogDirsResult(
+        error_code=ErrorCode.none,
+        log_dir=directory.path,
+        topics=tuple(
+            describe_response.DescribeLogDirsTopic(name=TopicName(name), partitions=tuple(partitions))
+            for name, partitions in topics.items()
+        ),
+        total_bytes=i64(total),
+        usable_bytes=i64(usable),
+    )
+
+
+def _offline(path: str) -> describe_response.DescribeLogDirsResult:
+    return describe_response.DescribeLogDirsResult(
+        error_code=ErrorCode.kafka_storage_error, log_dir=path, topics=(), total_bytes=i64(-1), usable_bytes=i64(-1)
+    )
+
+
+def _lag(broker: Broker, key: TopicPartition, log: Log, *, is_future: bool) -> int:
+    """How far a log is behind: the high watermark, or for one on its way the log that it is to replace; -1: unknown."""
+    partition = broker.partitions.get(*key)
+    if partition is None:
+        return -1
+    if is_future:
+        return partition.log.log_end_offset - log.log_end_offset
+    return max(0, partition.replica.high_watermark - log.log_end_offset)
+
+
+async def handle_alter_replica_log_dirs(
+    broker: Broker, request: AlterReplicaLogDirsRequest, context: RequestContext
+) -> AlterReplicaLogDirsResponse:
+    """Let replicas move to other directories; answered when they have set out."""
+    if not context.allowed(Operation.ALTER, ResourceType.CLUSTER):
+        refused: AlterReplicaLogDirsResponse = error_answer(request, ErrorCode.cluster_authorization_failed)
+        return refused
+    results: dict[str, list[alter_response.AlterReplicaLogDirPartitionResult]] = {}
+    for directory in request.dirs:
+        for topic in directory.topics:
+            for index in topic.partitions:
+                error = alter(broker, topic.name, index, directory.path)
+                results.setdefault(topic.name, []).append(
+                    alter_response.AlterReplicaLogDirPartitionResult(partition_index=index, error_code=error)
+                )
+    return AlterReplicaLogDirsResponse(
+        throttle_time=NO_WAIT,
+        results=tuple(
+            alter_response.AlterReplicaLogDirTopicResult(topic_name=TopicName(name), partitions=tuple(partitions))
+            for name, partitions in results.items()
+        ),
+    )
+
+
+def alter(broker: Broker, topic: str, index: int, path: str) -> ErrorCode:
+    """Let one replica move to a directory, or have it made there when it comes to this broker."""
+    directories = broker.partitions.directories
+    target = directories.at(path)
+    if target is None:
+        return ErrorCode.kafka_storage_error if path in directories.offline else ErrorCode.log_dir_not_found
+    partition = broker.partitions.get(topic, index)
+    if partition is None:
+        if broker.partitions.absence(topic, index, known=True) is ErrorCode.kafka_storage_error:
+            return ErrorCode.kafka_storage_error
+        broker.partitions.preferred_directories[topic, index] = path
+        known = broker.metadata.image.partition(topic, index) is not None
+        return ErrorCode.replica_not_available if known else ErrorCode.unknown_topic_or_partition
+    try:
+        broker.directory_moves.begin(partition, target)
+    except OSError:
+        return ErrorCode.kafka_storage_error
+    return ErrorCode.none

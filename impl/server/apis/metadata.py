@@ -1,0 +1,251 @@
+"""Metadata: the brokers, and the topics asked for. Any broker answers from its image of the metadata log.
+
+A client asks for topics by name or by id, or for all. What it may not describe is left out of all topics, and refused
+where it was named. A name that is unknown may make a topic, where the request and `auto.create.topics.enable` allow it:
+the broker has the controller create it, and answers with the topic when it has learned of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from kio.schema.create_topics.v7.request import CreatableTopic, CreateTopicsRequest
+from kio.schema.errors import ErrorCode
+from kio.schema.metadata.v13.response import (
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+from tidegauge.impl.controller.topics import is_topic_name
+from tidegauge.impl.metadata.image import ClusterImage, TopicImage
+from tidegauge.impl.partition.registration import NO_LEADER, PartitionRegistration
+from tidegauge.impl.server.apis.error_answers import error_answer
+from tidegauge.impl.server.broker.forwarding import forward
+from tidegauge.impl.server.transport.authorization import Operation, ResourceType
+from tidegauge.impl.wire.primitives import NO_WAIT, BrokerId, TopicName, i16, i32, millis, topic_uuid
+from tidegauge.impl.wire.unions import UNASKED, AnyMetadataRequest, AnyMetadataResponse
+
+if TYPE_CHECKING:
+    from kio.schema.metadata.v13.request import MetadataRequestTopic
+
+    from tidegauge.impl.server.broker.broker import Broker
+    from tidegauge.impl.server.transport.context import RequestContext
+
+INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+NO_BROKER: Final = -1
+TOPIC_IDS_FROM: Final = 12
+"""The version of Metadata from which topics can be asked for by id; 10 and 11 have the field and no use for it."""
+LISTENER_NOT_FOUND_FROM: Final = 6
+"""The version that tells a leader without the client's listener from one that is not there."""
+DEFAULT_NUMBER: Final = -1
+"""Partitions or replicas of a topic whose creator leaves their number to the cluster."""
+
+
+async def handle_metadata(broker: Broker, request: AnyMetadataRequest, context: RequestContext) -> AnyMetadataResponse:
+    """Brokers that are up, and the topics asked for; version 0 asks for all of them by naming none."""
+    asked = request.topics
+    if asked and context.api_version < TOPIC_IDS_FROM and any(map(_has_id, asked)):
+        refused: AnyMetadataResponse = error_answer(
+            request, ErrorCode.invalid_request, f"topics are asked for by id from version {TOPIC_IDS_FROM} on"
+        )
+        return refused
+    if asked is None or (context.api_version == 0 and not asked):
+        topics = _every_topic(broker.metadata.image, request, context)
+    else:
+        named = _once_each(asked)
+        if request.allow_auto_topic_creation and broker.config.auto_create_topics_enable:
+            await _create_missing(broker, named, context)
+        topics = tuple(_asked_topic(broker, topic, request, context) for topic in named)
+    image = broker.metadata.image
+    return AnyMetadataResponse(
+        throttle_time=NO_WAIT,
+        brokers=tuple(
+            MetadataResponseBroker(node_id=BrokerId(known), host=address.host, port=i32(address.port), rack=rack)
+            for known, address, rack in broker.metadata.endpoints(context.listener)
+        ),
+        cluster_id=broker.cluster_id,
+        controller_id=a_live_broker(image),
+        topics=topics,
+        error_code=ErrorCode.none,
+        cluster_authorized_operations=(
+            cluster_operations(context) if request.include_cluster_authorized_operations else UNASKED
+        ),
+    )
+
+
+def _has_id(topic: MetadataRequestTopic) -> bool:
+    return topic.name is None or topic.topic_id is not None
+
+
+def _once_each(asked: Sequence[MetadataRequestTopic]) -> Sequence[MetadataRequestTopic]:
+    """Each topic once; where some are named by their ids, those alone."""
+    by_id = {topic.topic_id: topic for topic in asked if topic.topic_id is not None}
+    return tuple(by_id.values()) or tuple({topic.name: topic for topic in asked}.values())
+
+
+def a_live_broker(image: ClusterImage) -> BrokerId:
+    """What clients are told is the controller: clients cannot reach the real one, and any broker forwards to it."""
+    live = image.unfenced_brokers()
+    return BrokerId(live[0].broker_id if live else NO_BROKER)
+
+
+def cluster_operations(context: RequestContext) -> int:
+    """The operations that a peer may do to the cluster; none to one that may not even describe it."""
+    may_describe = context.allowed(Operation.DESCRIBE, ResourceType.CLUSTER)
+    return context.operations(ResourceType.CLUSTER) if may_describe else 0
+
+
+def _every_topic(
+    image: ClusterImage, request: AnyMetadataRequest, context: RequestContext
+) -> tuple[MetadataResponseTopic, ...]:
+    unreachable = without_listener(image, context.listener)
+    return tuple(
+        _topic(image, topic, request, context, unreachable)
+        for topic in image.topics.values()
+        if context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
+    )
+
+
+def _asked_topic(
+    broker: Broker, asked: MetadataRequestTopic, request: AnyMetadataRequest, context: RequestContext
+) -> MetadataResponseTopic:
+    image = broker.metadata.image
+    by_id = asked.topic_id is not None
+    name = broker.metadata.topic_name(str(asked.topic_id)) if by_id else asked.name
+    topic = None if name is None else image.topics.get(name)
+    hidden = name is not None and not context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, name)
+    if hidden:
+        error = ErrorCode.topic_authorization_failed
+    elif topic is not None:
+        return _topic(image, topic, request, context, without_listener(image, context.listener))
+    elif by_id:
+        error = ErrorCode.unknown_topic_id
+    elif not is_topic_name(name or ""):
+        error = ErrorCode.invalid_topic_exception
+    elif _wants(request, broker) and not _may_create(name or "", context):
+        error = ErrorCode.topic_authorization_failed
+    else:
+        error = ErrorCode.unknown_topic_or_partition
+    absent = error in (ErrorCode.invalid_topic_exception, ErrorCode.unknown_topic_or_partition)
+    return MetadataResponseTopic(
+        error_code=error,
+        name=None if by_id else asked.name,
+        topic_id=asked.topic_id,
+        partitions=(),
+        is_internal=not hidden and not by_id and asked.name in INTERNAL_TOPICS,
+        topic_authorized_operations=_operations(name or "", request, context) if absent else i32(UNASKED),
+    )
+
+
+def _operations(name: str, request: AnyMetadataRequest, context: RequestContext) -> i32:
+    asked = request.include_topic_authorized_operations
+    return i32(context.operations(ResourceType.TOPIC, name) if asked else UNASKED)
+
+
+def _wants(request: AnyMetadataRequest, broker: Broker) -> bool:
+    return request.allow_auto_topic_creation and broker.config.auto_create_topics_enable
+
+
+def _topic(
+    image: ClusterImage,
+    topic: TopicImage,
+    request: AnyMetadataRequest,
+    context: RequestContext,
+    unreachable: frozenset[int],
+) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        error_code=ErrorCode.none,
+        name=TopicName(topic.name),
+        topic_id=topic_uuid(topic.topic_id),
+        is_internal=topic.name in INTERNAL_TOPICS,
+        partitions=tuple(
+            _partition(image, index, registration, context.api_version, unreachable)
+            for index, registration in sorted(topic.partitions.items())
+        ),
+        topic_authorized_operations=_operations(topic.name, request, context),
+    )
+
+
+def _partition(
+    image: ClusterImage, index: int, registration: PartitionRegistration, version: int, unreachable: frozenset[int]
+) -> MetadataResponsePartition:
+    leader, error = registration.leader, ErrorCode.none
+    if leader in unreachable:
+        leader = NO_LEADER
+        known = version >= LISTENER_NOT_FOUND_FROM
+        error = ErrorCode.listener_not_found if known else ErrorCode.leader_not_available
+    elif leader == NO_LEADER:
+        error = ErrorCode.leader_not_available
+    replicas, isr = registration.replicas, sorted(registration.isr)
+    if version == 0:
+        replicas = tuple(one for one in replicas if image.is_unfenced(one) and one not in unreachable)
+        isr = [one for one in isr if one in replicas]
+        if error is ErrorCode.none and len(replicas) < len(registration.replicas):
+            error = ErrorCode.replica_not_available
+    return MetadataResponsePartition(
+        error_code=error,
+        partition_index=i32(index),
+        leader_id=BrokerId(leader),
+        leader_epoch=i32(registration.leader_epoch),
+        replica_nodes=broker_ids(replicas),
+        isr_nodes=broker_ids(isr),
+        offline_replicas=offline_replicas(image, registration, unreachable),
+    )
+
+
+def without_listener(image: ClusterImage, listener: str) -> frozenset[int]:
+    """The brokers that a client who came by a listener cannot reach, since they have none of that name."""
+    return frozenset(broker_id for broker_id, broker in image.brokers.items() if broker.endpoint(listener) is None)
+
+
+def broker_ids(brokers: Iterable[int]) -> tuple[BrokerId, ...]:
+    """Brokers as they stand in answers."""
+    return tuple(map(BrokerId, brokers))
+
+
+def offline_replicas(
+    image: ClusterImage, registration: PartitionRegistration, unreachable: frozenset[int]
+) -> tuple[BrokerId, ...]:
+    """The replicas of a partition whose broker is fenced or unreachable, or whose log directory has failed."""
+    return broker_ids(
+        replica
+        for replica in registration.replicas
+        if not image.is_unfenced(replica) or replica in unreachable or replica in registration.offline_replicas
+    )
+
+
+def _may_create(name: str, context: RequestContext) -> bool:
+    return context.allowed(Operation.CREATE, ResourceType.CLUSTER) or context.allowed(
+        Operation.CREATE, ResourceType.TOPIC, name
+    )
+
+
+async def _create_missing(broker: Broker, asked: Sequence[MetadataRequestTopic], context: RequestContext) -> None:
+    """Have the controller create what is named and unknown, and learn of it; what fails stays unknown."""
+    missing = {
+        topic.name: None
+        for topic in asked
+        if topic.name is not None
+        and topic.name not in broker.metadata.image.topics
+        and is_topic_name(topic.name)
+        and context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
+        and _may_create(topic.name, context)
+    }
+    if not missing:
+        return
+    topics = tuple(
+        CreatableTopic(
+            name=TopicName(name),
+            num_partitions=i32(DEFAULT_NUMBER),
+            replication_factor=i16(DEFAULT_NUMBER),
+            assignments=(),
+            configs=(),
+        )
+        for name in missing
+    )
+    timeout = millis(broker.config.controller_quorum_request_timeout_ms)
+    answer = await forward(broker, CreateTopicsRequest(topics=topics, timeout=timeout), context)
+    if any(topic.error_code is ErrorCode.none for topic in answer.topics):
+        await context.while_connected(broker.actions.learn, watched=False)

@@ -1,0 +1,206 @@
+"""CreateTopics, DeleteTopics and CreatePartitions at a broker: who may, and on to the controller.
+
+Topics are allowed or refused one by one. What is left of a request is forwarded, and the answers are given in the order
+in which the topics were named.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
+
+from kio.schema.create_partitions.v3.response import CreatePartitionsResponse, CreatePartitionsTopicResult
+from kio.schema.create_topics.v7.response import CreatableTopicResult, CreateTopicsResponse
+from kio.schema.delete_topics.v6.response import DeletableTopicResult, DeleteTopicsResponse
+from kio.schema.errors import ErrorCode
+
+from tidegauge.impl.controller.topics import METADATA_TOPIC
+from tidegauge.impl.server.apis.error_answers import error_answer
+from tidegauge.impl.server.broker.forwarding import forward
+from tidegauge.impl.server.transport.authorization import Operation, ResourceType
+from tidegauge.impl.wire.primitives import NO_WAIT, TopicName, i16, i32
+
+if TYPE_CHECKING:
+    from kio.schema.create_partitions.v3.request import CreatePartitionsRequest
+    from kio.schema.create_topics.v7.request import CreateTopicsRequest
+    from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopicState
+
+    from tidegauge.impl.server.broker.broker import Broker
+    from tidegauge.impl.server.transport.context import RequestContext
+
+DELETION_DISABLED_FROM: Final = 3
+"""The version of DeleteTopics from which TOPIC_DELETION_DISABLED is known."""
+
+Refusal = tuple[ErrorCode, str]
+
+
+async def handle_create_topics(
+    broker: Broker, request: CreateTopicsRequest, context: RequestContext
+) -> CreateTopicsResponse:
+    """Topics are created one by one, each wholly or not at all; a settings' reader is told their settings."""
+    create_all = context.allowed(Operation.CREATE, ResourceType.CLUSTER)
+    counts = Counter(topic.name for topic in request.topics)
+
+    def refusal(topic: Any) -> Refusal | None:
+        if counts[topic.name] > 1:
+            return ErrorCode.invalid_request, f"topic {topic.name!r} is named {counts[topic.name]} times: name it once"
+        if topic.name == METADATA_TOPIC:
+            return ErrorCode.invalid_request, f"topic {METADATA_TOPIC!r} is the controller's: take another name"
+        if not create_all and not context.allowed(Operation.CREATE, ResourceType.TOPIC, topic.name):
+            return ErrorCode.topic_authorization_failed, ""
+        return None
+
+    asked = list({topic.name: topic for topic in request.topics}.values())
+    refusals, allowed = _sorted_out(asked, refusal)
+    results = {topic.name: _not_created(topic.name, *why) for topic, why in refusals}
+    if allowed:
+        answer = await forward(broker, dataclasses.replace(request, topics=tuple(allowed)), context)
+        results |= {result.name: _as_visible(result, context) for result in answer.topics}
+    return CreateTopicsResponse(throttle_time=NO_WAIT, topics=tuple(results[topic.name] for topic in asked))
+
+
+def _sorted_out(
+    items: Sequence[Any], refusal: Callable[[Any], Refusal | None]
+) -> tuple[list[tuple[Any, Refusal]], list[Any]]:
+    """What is refused, with the reason, and what is left."""
+    reasons = [(item, refusal(item)) for item in items]
+    return [(item, why) for item, why in reasons if why is not None], [item for item, why in reasons if why is None]
+
+
+def _not_created(name: TopicName, error: ErrorCode, message: str) -> CreatableTopicResult:
+    return CreatableTopicResult(
+        name=name,
+        topic_id=None,
+        error_code=error,
+        error_message=message or None,
+        num_partitions=i32(-1),
+        replication_factor=i16(-1),
+        configs=(),
+    )
+
+
+def _as_visible(result: CreatableTopicResult, context: RequestContext) -> CreatableTopicResult:
+    """A topic's numbers and settings are for those that may describe its configurations (KIP-525)."""
+    if result.error_code is not ErrorCode.none or context.allowed(
+        Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, result.name
+    ):
+        return result
+    return dataclasses.replace(
+        result,
+        topic_config_error_code=i16(ErrorCode.topic_authorization_failed.value),
+        num_partitions=i32(-1),
+        replication_factor=i16(-1),
+        configs=(),
+    )
+
+
+async def handle_delete_topics(
+    broker: Broker, request: DeleteTopicsRequest, context: RequestContext
+) -> DeleteTopicsResponse:
+    """Topics are deleted by name or by id; their replicas go as soon as their brokers learn of it.
+
+    Who may delete on the cluster may delete them all. A topic that is named in both ways is deleted in neither.
+    """
+    if not broker.config.delete_topic_enable:
+        known = context.api_version >= DELETION_DISABLED_FROM
+        error = ErrorCode.topic_deletion_disabled if known else ErrorCode.invalid_request
+        disabled: DeleteTopicsResponse = error_answer(request, error, "delete.topic.enable is false")
+        return disabled
+    await _learn_ids(broker, request, context)
+    counts = Counter(map(_identity, request.topics))
+    delete_all = context.allowed(Operation.DELETE, ResourceType.CLUSTER)
+    by_id = {_name_of(broker, topic) for topic in request.topics if topic.name is None}
+    both_ways: set[str | None] = set()
+
+    def refusal(topic: DeleteTopicState) -> Refusal | None:
+        if (topic.name is None) == (topic.topic_id is None):
+            return ErrorCode.invalid_request, "name each topic either by its name or by its id"
+        if counts[_identity(topic)] > 1:
+            return ErrorCode.invalid_request, f"{topic.name or topic.topic_id} is named more than once"
+        name = _name_of(broker, topic)
+        if name is None:
+            return ErrorCode.unknown_topic_id, f"there is no topic with the id {topic.topic_id}"
+        if not delete_all and not context.allowed(Operation.DELETE, ResourceType.TOPIC, name):
+            known = name in broker.metadata.image.topics
+            if not known and context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, name):
+                return ErrorCode.unknown_topic_or_partition, f"there is no topic {name!r}"
+            return ErrorCode.topic_authorization_failed, ""
+        if topic.name is not None and name in by_id:
+            both_ways.add(name)
+            return ErrorCode.invalid_request, f"topic {name!r} is named by its id as well: name it once"
+        return None
+
+    asked = list({_identity(topic): topic for topic in request.topics}.values())
+    refusals, allowed = _sorted_out(asked, refusal)
+    results = {_identity(topic): _not_deleted(broker, topic, *why) for topic, why in refusals}
+    allowed = [topic for topic in allowed if _name_of(broker, topic) not in both_ways]
+    if allowed:
+        answer = await forward(broker, dataclasses.replace(request, topics=tuple(allowed)), context)
+        results |= {_identity(topic): result for topic, result in zip(allowed, answer.responses, strict=True)}
+    responses = tuple(
+        _hidden(results[_identity(topic)], topic, context) for topic in asked if _identity(topic) in results
+    )
+    return DeleteTopicsResponse(throttle_time=NO_WAIT, responses=responses)
+
+
+def _identity(topic: DeleteTopicState) -> tuple[str | None, UUID | None]:
+    """What the topic was given by: its name or its id."""
+    return topic.name, topic.topic_id
+
+
+def _name_of(broker: Broker, topic: DeleteTopicState) -> str | None:
+    """The name that was given, or that of the id; None for an id of nothing."""
+    return broker.metadata.topic_name(str(topic.topic_id)) if topic.name is None else topic.name
+
+
+def _not_deleted(broker: Broker, topic: DeleteTopicState, error: ErrorCode, message: str) -> DeletableTopicResult:
+    name = _name_of(broker, topic)
+    return DeletableTopicResult(
+        name=None if name is None else TopicName(name),
+        topic_id=topic.topic_id,
+        error_code=error,
+        error_message=message or None,
+    )
+
+
+async def _learn_ids(broker: Broker, request: DeleteTopicsRequest, context: RequestContext) -> None:
+    """Read the newest metadata if there is an id that this broker does not know: the topic may be that new."""
+    if all(topic.topic_id is None or broker.metadata.topic_name(str(topic.topic_id)) for topic in request.topics):
+        return
+    await context.while_connected(broker.actions.learn, watched=False)
+
+
+def _hidden(result: DeletableTopicResult, asked: DeleteTopicState, context: RequestContext) -> DeletableTopicResult:
+    """Who may not describe a topic does not learn the name behind its id."""
+    if asked.name is not None or result.name is None:
+        return result
+    may_know = context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, result.name)
+    return result if may_know else dataclasses.replace(result, name=None)
+
+
+async def handle_create_partitions(
+    broker: Broker, request: CreatePartitionsRequest, context: RequestContext
+) -> CreatePartitionsResponse:
+    """Topics grow to the number of partitions that is asked for."""
+    counts = Counter(topic.name for topic in request.topics)
+
+    def refusal(topic: Any) -> Refusal | None:
+        if counts[topic.name] > 1:
+            return ErrorCode.invalid_request, f"topic {topic.name!r} is named {counts[topic.name]} times: name it once"
+        if not context.allowed(Operation.ALTER, ResourceType.TOPIC, topic.name):
+            return ErrorCode.topic_authorization_failed, ""
+        return None
+
+    asked = list({topic.name: topic for topic in request.topics}.values())
+    refusals, allowed = _sorted_out(asked, refusal)
+    results = {
+        topic.name: CreatePartitionsTopicResult(name=topic.name, error_code=error, error_message=message or None)
+        for topic, (error, message) in refusals
+    }
+    if allowed:
+        answer = await forward(broker, dataclasses.replace(request, topics=tuple(allowed)), context)
+        results |= {result.name: result for result in answer.results}
+    return CreatePartitionsResponse(throttle_time=NO_WAIT, results=tuple(results[topic.name] for topic in asked))

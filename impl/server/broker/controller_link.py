@@ -1,0 +1,171 @@
+"""A broker's dealings with the controller: registration, heartbeats, metadata, ISR proposals, forwarded requests.
+
+Three connections, so that none waits behind another: one for metadata fetches, which the controller may hold; one for
+ISR proposals; one for everything else.
+
+An AlterPartition answer does not say which controller gave it. A controller therefore names its epoch when a connection
+is opened (as the epoch of its finalized features), and an answer counts as the controller's whose connection it came
+on.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kio.schema.api_versions.v4.request import ApiVersionsRequest
+from kio.schema.broker_heartbeat.v2.request import BrokerHeartbeatRequest
+from kio.schema.broker_registration.v4.request import BrokerRegistrationRequest, Listener
+from kio.schema.errors import ErrorCode
+
+from tidegauge.impl.metadata.records import MetadataRecord, decode
+from tidegauge.impl.partition.messages import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    FetchAnswer,
+    FollowerFetch,
+)
+from tidegauge.impl.ports.network import Address
+from tidegauge.impl.records.payload import decode_batches
+from tidegauge.impl.server.apis.fetch_messages import answered_partitions, follower_request
+from tidegauge.impl.server.broker.isr_proposals import core_response_of, wire_request_of
+from tidegauge.impl.server.broker.partitions import Partition
+from tidegauge.impl.wire.channel import Channel
+from tidegauge.impl.wire.lazy import in_memory
+from tidegauge.impl.wire.primitives import BrokerId, i16, i64, u16
+
+if TYPE_CHECKING:
+    from kio.schema.broker_heartbeat.v2.response import BrokerHeartbeatResponse
+    from kio.schema.broker_registration.v4.response import BrokerRegistrationResponse
+
+    from tidegauge.impl.server.broker.broker import Broker
+
+METADATA_TOPIC_ID = "00000000-0000-0000-0000-000000000001"
+METADATA_MAX_BYTES = 8 << 20
+
+
+class ControllerLink:
+    """One broker's connections to the controller."""
+
+    def __init__(self, broker: Broker, address: Address) -> None:
+        self._broker = broker
+        self._epoch = -1
+        config = broker.config
+        timeout_ms = config.controller_quorum_request_timeout_ms
+        short = broker.answer_timeout_ms(timeout_ms)
+        held = broker.answer_timeout_ms(timeout_ms + config.metadata_fetch_wait_max_ms)
+        name = f"broker-{broker.id}"
+        self._requests = Channel(broker.network, address, name, broker.nursery, timeout_ms=short)
+        self._metadata = Channel(broker.network, address, name, broker.nursery, timeout_ms=held)
+        self._proposals = Channel(
+            broker.network, address, name, broker.nursery, timeout_ms=short, handshake=self._learn_epoch
+        )
+
+    async def _learn_epoch(self, channel: Channel) -> None:
+        request = ApiVersionsRequest(client_software_name="tidegauge", client_software_version="1")
+        response = await channel.request_here(request)
+        self._epoch = response.finalized_features_epoch
+
+    async def forward(self, request: Any) -> Any:
+        """Send a client's request on, and return the controller's answer. Raises UnreachableError or NoAnswerError."""
+        return await self._requests.request(request)
+
+    async def register(self) -> int:
+        """Register this process; returns its broker epoch.
+
+        Raises UnreachableError, NoAnswerError or RegistrationRefusedError.
+        """
+        response: BrokerRegistrationResponse = await self._requests.request(
+            BrokerRegistrationRequest(
+                broker_id=BrokerId(self._broker.id),
+                cluster_id=self._broker.cluster_id,
+                incarnation_id=None,
+                listeners=tuple(
+                    Listener(
+                        name=listener.spec.name,
+                        host=listener.advertised.host,
+                        port=u16(listener.advertised.port),
+                        security_protocol=i16(listener.spec.protocol),
+                    )
+                    for listener in self._broker.listeners
+                ),
+                features=(),
+                rack=self._broker.rack,
+                log_dirs=self._broker.directory_failures.online_ids,
+                previous_broker_epoch=i64(self._broker.stopped_cleanly_in),
+            )
+        )
+        if response.error_code is not ErrorCode.none:
+            raise RegistrationRefusedError(response.error_code)
+        return response.broker_epoch
+
+    async def heartbeat(
+        self, metadata_offset: int, *, want_fence: bool = False, want_shut_down: bool = False
+    ) -> BrokerHeartbeatResponse:
+        """Say that this process lives, how much metadata it has, and whether it wants to stop.
+
+        Raises UnreachableError or NoAnswerError.
+        """
+        response: BrokerHeartbeatResponse = await self._requests.request(
+            BrokerHeartbeatRequest(
+                broker_id=BrokerId(self._broker.id),
+                broker_epoch=i64(self._broker.broker_epoch),
+                current_metadata_offset=i64(metadata_offset),
+                want_fence=want_fence,
+                want_shut_down=want_shut_down,
+                offline_log_dirs=self._broker.directory_failures.offline_ids,
+            )
+        )
+        return response
+
+    async def metadata_since(self, offset: int, max_wait_ms: int) -> tuple[list[MetadataRecord], int]:
+        """Records of the metadata log from `offset` on, and where it ends; none when there are none after the wait.
+
+        Raises UnreachableError or NoAnswerError.
+        """
+        answer = await self._fetch_metadata(self._metadata, offset, max_wait_ms, METADATA_MAX_BYTES)
+        records = [
+            decode(record.value or b"")
+            for record in decode_batches(in_memory(answer.records))
+            if record.offset >= offset
+        ]
+        return records, answer.high_watermark
+
+    async def metadata_end(self, offset: int) -> int:
+        """Where the metadata log ends now, asked by a broker that has it up to `offset`.
+
+        Not by the metadata fetches' connection: the one that the controller holds there would be answered first.
+        Raises UnreachableError or NoAnswerError.
+        """
+        return (await self._fetch_metadata(self._requests, offset, 0, 1)).high_watermark
+
+    async def _fetch_metadata(self, channel: Channel, offset: int, max_wait_ms: int, max_bytes: int) -> FetchAnswer:
+        fetch = FollowerFetch(
+            replica_id=self._broker.id,
+            broker_epoch=self._broker.broker_epoch,
+            leader_epoch=-1,
+            fetch_offset=offset,
+            last_fetched_epoch=-1,
+        )
+        request = follower_request(
+            [(METADATA_TOPIC_ID, 0, fetch)],
+            max_wait_ms=max_wait_ms,
+            min_bytes=1,
+            max_bytes=max_bytes,
+            partition_max_bytes=max_bytes,
+        )
+        return answered_partitions(await channel.request(request))[METADATA_TOPIC_ID, 0]
+
+    async def alter_partition(self, partition: Partition, request: AlterPartitionRequest) -> AlterPartitionResponse:
+        """Ask for a new ISR. Raises UnreachableError or NoAnswerError."""
+        await self._proposals.connect()
+        controller_epoch = self._epoch
+        message = await self._proposals.request(wire_request_of(partition.topic_id, partition.index, request))
+        return core_response_of(message, partition.replica.replicas, controller_epoch)
+
+
+class RegistrationRefusedError(Exception):
+    """The controller does not take this broker."""
+
+    def __init__(self, error: ErrorCode) -> None:
+        super().__init__(f"the controller refused the registration: {error.name}")
+        self.error = error

@@ -1,0 +1,80 @@
+"""What a broker knows of the cluster: an image of the metadata log, brought up to date by pulling."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import trio
+
+from tidegauge.impl.metadata.image import ClusterImage
+from tidegauge.impl.metadata.records import (
+    BrokerConfigRecord,
+    ControllerEpochRecord,
+    MetadataRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+from tidegauge.impl.ports.network import Address
+
+
+class MetadataCache:
+    """A broker's image of the cluster, and which topics have changed in it since they were last acted on."""
+
+    def __init__(self) -> None:
+        self.image = ClusterImage()
+        self._changed: set[str] | None = None
+        self.offset_in_force = 0
+        """Up to where the metadata log is in force here, which may be behind what is known of it."""
+        self._news = trio.Event()
+
+    def replay(self, records: Iterable[MetadataRecord]) -> None:
+        """Apply the records that follow the image's offset."""
+        for record in records:
+            if isinstance(record, ControllerEpochRecord | BrokerConfigRecord):
+                self._changed = None
+            elif self._changed is not None and (name := self._topic_of(record)) is not None:
+                self._changed.add(name)
+            self.image.apply(record)
+
+    def _topic_of(self, record: MetadataRecord) -> str | None:
+        """The topic of which a record speaks."""
+        if isinstance(record, TopicRecord):
+            return record.name
+        if isinstance(record, RemoveTopicRecord):
+            return self.image.topic_names.get(record.topic_id)
+        return getattr(record, "topic", None)
+
+    def take_changed(self) -> set[str] | None:
+        """The topics that changed since the last call; None when all of them may have."""
+        changed, self._changed = self._changed, set()
+        return changed
+
+    def note_in_force(self) -> None:
+        """The broker does what the image says: it hosts what is put there and has the settings that are in it."""
+        self.offset_in_force = self.image.offset
+        self._news.set()
+        self._news = trio.Event()
+
+    async def until_in_force(self, offset: int) -> None:
+        """Wait until what the metadata log says below `offset` is in force at this broker."""
+        while self.offset_in_force < offset:
+            await self._news.wait()
+
+    def topic_name(self, topic_id: str) -> str | None:
+        """The topic's name; None when there is no such topic, as far as this broker knows."""
+        return self.image.topic_names.get(topic_id)
+
+    def endpoints(self, listener: str, *, fenced: bool = False) -> Iterator[tuple[int, Address, str | None]]:
+        """(broker, where it listens, its rack) for a client that came by `listener`, in order of ids.
+
+        Of the brokers that are up; of all that are registered with `fenced`.
+        """
+        for broker_id, broker in sorted(self.image.brokers.items()):
+            endpoint = broker.endpoint(listener)
+            if endpoint is not None and (fenced or not broker.fenced):
+                yield broker_id, Address(*endpoint), broker.rack
+
+    def address(self, broker_id: int) -> Address | None:
+        """Where a broker listens; None when it never registered."""
+        broker = self.image.brokers.get(broker_id)
+        return None if broker is None else Address(broker.host, broker.port)

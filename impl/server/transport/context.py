@@ -1,0 +1,74 @@
+"""The context of a request: who asks, in which version, over which connection."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+import attrs
+import trio
+
+from tidegauge.impl.server.transport.authorization import (
+    CLUSTER_NAME,
+    OPERATIONS_OF,
+    Authorizer,
+    Operation,
+    Principal,
+    ResourceType,
+)
+
+if TYPE_CHECKING:
+    from tidegauge.impl.server.transport.connection import Connection
+
+T = TypeVar("T")
+
+
+@attrs.define
+class RequestContext:
+    """What a handler knows of a request besides its message."""
+
+    api_key: int
+    api_version: int
+    """The version that the peer speaks; the message itself is in the canonical one."""
+    correlation_id: int
+    client_id: str | None
+    connection: Connection
+    principal: Principal
+    client_host: str
+    """The peer's address, "" where the network has none."""
+    authorizer: Authorizer
+    waited_s: float = 0.0
+    """How long the request has waited for what others do; the rest of its time was spent on it."""
+
+    def allowed(self, operation: Operation, resource_type: ResourceType, name: str = CLUSTER_NAME) -> bool:
+        """Whether the peer may do this to the resource."""
+        return self.authorizer.allowed(self.principal, self.client_host, operation, resource_type, name)
+
+    def allowed_anywhere(self, operation: Operation, resource_type: ResourceType) -> bool:
+        """Whether there may be a resource of this type to which the peer may do this (KIP-679)."""
+        return self.authorizer.allowed_anywhere(self.principal, self.client_host, operation, resource_type)
+
+    def operations(self, resource_type: ResourceType, name: str = CLUSTER_NAME) -> int:
+        """The operations that the peer may do to the resource, as the bit field of KIP-430: bit n is operation n."""
+        possible = OPERATIONS_OF[resource_type]
+        return sum(1 << operation for operation in possible if self.allowed(operation, resource_type, name))
+
+    @property
+    def listener(self) -> str:
+        """The listener by which the peer came: it is told brokers' addresses on the same one."""
+        return self.connection.listener
+
+    async def while_connected(self, wait: Callable[[], Awaitable[T]], *, watched: bool = True) -> T:
+        """Wait on behalf of the peer. Raises ConnectionLostError when the peer is gone meanwhile, if it is `watched`.
+
+        Not to be is for waits that end soon, one way or the other.
+        """
+        begun = trio.current_time()
+        try:
+            return await self.connection.while_connected(wait, watched=watched)
+        finally:
+            self.waited_s += trio.current_time() - begun
+
+
+Handler: TypeAlias = Callable[[Any, RequestContext], Awaitable[Any]]
+"""Answers a request, both messages in the canonical version; None is no answer (Produce with acks=0)."""

@@ -1,0 +1,34 @@
+"""Requests whose handlers failed in a way that nobody foresaw: told to whoever runs the node, who has found a bug."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from tidegauge.impl.wire.codecs import api_name
+
+if TYPE_CHECKING:
+    from tidegauge.impl.server.trace import Tracer
+    from tidegauge.impl.server.transport.context import RequestContext
+
+LOGGER: Final = logging.getLogger(__name__)
+MOST: Final = 100
+
+
+@attrs.define
+class FailedRequests:
+    """What went wrong at one node; its clients have got UNKNOWN_SERVER_ERROR, and nothing else was harmed."""
+
+    node: str
+    """The node in words: `broker 0`."""
+    tracer: Tracer
+    last: list[str] = attrs.field(factory=list)
+    """The last hundred of them in words, the latest at the end."""
+
+    def note(self, context: RequestContext, error: Exception) -> None:
+        name = api_name(context.api_key)
+        self.last = [*self.last[1 - MOST :], f"{name}: {error!r}"]
+        self.tracer.record("RequestFailed", api=name, error=repr(error))
+        LOGGER.error("%s failed at %s of version %s", self.node, name, context.api_version, exc_info=error)

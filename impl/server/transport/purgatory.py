@@ -1,0 +1,77 @@
+"""Requests that wait for a partition to move: acks=all produces, and fetches that found too little.
+
+A waiting request is a task that sleeps on the partitions it needs. Whoever changes a partition wakes its waiters, and
+each looks again whether it has what it wants: no second place holds the rule for when a request is done. A deadline
+costs what a trio timeout costs, O(log n) of what is waiting.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterable
+from typing import Generic, TypeVar
+
+import trio
+
+from tidegauge.impl.ports.clock import Clock
+
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
+
+
+class Purgatory(Generic[K]):
+    """Tasks that wait on keys; woken in the order in which they came."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._waiting: dict[K, dict[_Waiter, None]] = {}
+
+    def __len__(self) -> int:
+        """How many (waiter, key) pairs there are."""
+        return sum(map(len, self._waiting.values()))
+
+    def wake(self, key: K) -> None:
+        """Let everyone who waits on `key` look again."""
+        if waiters := self._waiting.get(key):
+            for waiter in waiters:
+                waiter.stir()
+
+    async def until(self, keys: Iterable[K], ready: Callable[[], T | None], timeout_ms: float) -> T | None:
+        """The first result of `ready` that is not None; None when there was none within `timeout_ms`.
+
+        `ready` is called whenever one of `keys` is woken, and never while the node is paused.
+        """
+        deadline = trio.current_time() + timeout_ms / 1000 if timeout_ms < math.inf else math.inf
+        waiter = _Waiter()
+        keys = tuple(dict.fromkeys(keys))
+        for key in keys:
+            self._waiting.setdefault(key, {})[waiter] = None
+        try:
+            while True:
+                with trio.CancelScope(deadline=deadline) as scope:
+                    await waiter.stirred.wait()
+                await self._clock.until_running()
+                if scope.cancelled_caught and not waiter.stirred.is_set():
+                    return None
+                waiter.stirred = trio.Event()
+                if (result := ready()) is not None:
+                    return result
+        finally:
+            for key in keys:
+                self._leave(key, waiter)
+
+    def _leave(self, key: K, waiter: _Waiter) -> None:
+        waiters = self._waiting[key]
+        del waiters[waiter]
+        if not waiters:
+            del self._waiting[key]
+
+
+class _Waiter:
+    """One waiting task."""
+
+    def __init__(self) -> None:
+        self.stirred = trio.Event()
+
+    def stir(self) -> None:
+        self.stirred.set()

@@ -1,0 +1,188 @@
+"""A broker's listeners: which there are, what is spoken on each, and what is told to whom (KIP-103, KIP-291).
+
+Theory of operation
+-------------------
+A listener has a name and one of four protocols: PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL. A client is told brokers'
+addresses on the listener by which it came, so that it never has to know of the others.
+
+Brokers and the controller talk in plaintext among themselves. When no listener for clients is in plaintext, or when
+there is an authorizer, which could not tell brokers from clients there, brokers get a listener of their own, INTERNAL,
+on a free port where nobody else comes (`Node.internal_host`); whoever connects to it is trusted.
+`inter.broker.listener.name` names one of the others in its place; peers are nobody special there, and an authorizer has
+to let them do what brokers do (as super user `User:ANONYMOUS`, with Kafka's own brokers as with these).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from tidegauge.impl.ports.network import Address
+
+if TYPE_CHECKING:
+    from tidegauge.impl.server.config import ServerConfig
+
+INTERNAL: Final = "INTERNAL"
+
+_ENDPOINT: Final = re.compile(
+    r"(?P<name>[A-Za-z0-9_]+)://(?:(?P<host>[^\[\]:/,\s]*)|\[(?P<ipv6>[0-9A-Fa-f:.]+)\])(?::(?P<port>\d{1,5}))?"
+)
+
+
+class SecurityProtocol(IntEnum):
+    """Kafka's codes of security protocols."""
+
+    PLAINTEXT = 0
+    SSL = 1
+    SASL_PLAINTEXT = 2
+    SASL_SSL = 3
+
+    @property
+    def has_tls(self) -> bool:
+        return self in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
+
+    @property
+    def has_sasl(self) -> bool:
+        return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
+
+
+@attrs.frozen
+class ListenerSpec:
+    """One listener, as it is configured."""
+
+    name: str
+    protocol: SecurityProtocol
+    host: str = ""
+    """Where it listens; "" is the node's own host."""
+    port: int | None = None
+    """0 picks a free one; None is the node's own."""
+    advertised_host: str = ""
+    """What others are told; "" is where it listens."""
+    advertised_port: int | None = None
+    trusted: bool = False
+    """Whether only brokers can come by it."""
+
+    def listens_at(self, node: Address) -> Address:
+        """The address to listen at, given the node's own."""
+        return Address(self.host or node.host, node.port if self.port is None else self.port)
+
+    def advertises(self, listening: Address, host: str = "") -> Address:
+        """The address that others are told; `host` replaces the node's own."""
+        return Address(
+            self.advertised_host or host or listening.host,
+            listening.port if self.advertised_port is None else self.advertised_port,
+        )
+
+
+def plan_listeners(config: ServerConfig) -> tuple[ListenerSpec, ...]:
+    """The listeners of a broker; the first is for other brokers, and it may be for clients, too.
+
+    Raises ValueError naming the setting, its value and what is allowed.
+    """
+    specs = _with_advertised(config, _configured(config))
+    wanted = config.inter_broker_listener_name
+    if wanted:
+        chosen = next((spec for spec in specs if spec.name == wanted), None)
+        if chosen is None:
+            raise ValueError(
+                f"inter.broker.listener.name is {wanted!r}: it must be one of {', '.join(spec.name for spec in specs)}"
+            )
+        if chosen.protocol is not SecurityProtocol.PLAINTEXT:
+            raise ValueError(
+                f"inter.broker.listener.name is {wanted!r}, a listener of {chosen.protocol.name}: brokers talk in "
+                "PLAINTEXT among themselves; name such a listener, or leave it out and they get one of their own"
+            )
+    else:
+        plain = [spec for spec in specs if spec.protocol is SecurityProtocol.PLAINTEXT]
+        if not plain or config.authorizer_class_name:
+            return (_internal(specs), *specs)
+        chosen = plain[0]
+    return (chosen, *(spec for spec in specs if spec is not chosen))
+
+
+def _configured(config: ServerConfig) -> list[ListenerSpec]:
+    if not config.listeners:
+        return [ListenerSpec(SecurityProtocol.PLAINTEXT.name, SecurityProtocol.PLAINTEXT)]
+    protocols = _protocols(config)
+    specs: list[ListenerSpec] = []
+    for text in config.listeners:
+        name, host, port = _endpoint("listeners", text)
+        if name not in protocols:
+            raise ValueError(
+                f"listeners has {text!r}: listener.security.protocol.map does not say which protocol {name} speaks"
+            )
+        _refuse_second("listeners", name, (spec.name for spec in specs))
+        specs.append(ListenerSpec(name, protocols[name], host, port))
+    return specs
+
+
+def _with_advertised(config: ServerConfig, specs: list[ListenerSpec]) -> list[ListenerSpec]:
+    advertised: dict[str, tuple[str, int | None]] = {}
+    for text in config.advertised_listeners:
+        name, host, port = _endpoint("advertised.listeners", text)
+        if name not in {spec.name for spec in specs}:
+            raise ValueError(f"advertised.listeners has {text!r}: there is no listener {name}")
+        _refuse_second("advertised.listeners", name, advertised)
+        advertised[name] = host, port or None
+    told = [
+        attrs.evolve(spec, advertised_host=advertised[spec.name][0], advertised_port=advertised[spec.name][1])
+        if spec.name in advertised
+        else spec
+        for spec in specs
+    ]
+    for spec in told:
+        if "0.0.0.0" in (spec.advertised_host or spec.host) or (spec.advertised_host or spec.host) == "::":
+            raise ValueError(
+                f"listener {spec.name} is at {spec.host}: clients cannot connect to that; say in advertised.listeners "
+                "what they are told"
+            )
+    return told
+
+
+def _protocols(config: ServerConfig) -> dict[str, SecurityProtocol]:
+    protocols: dict[str, SecurityProtocol] = {}
+    for text in config.listener_security_protocol_map:
+        name, colon, protocol = text.partition(":")
+        if not name or not colon or protocol not in SecurityProtocol.__members__:
+            known = ", ".join(SecurityProtocol.__members__)
+            raise ValueError(f"listener.security.protocol.map has {text!r}: write NAME:PROTOCOL, one of {known}")
+        protocols[name] = SecurityProtocol[protocol]
+    return protocols
+
+
+def _endpoint(setting: str, text: str) -> tuple[str, str, int | None]:
+    match = _ENDPOINT.fullmatch(text)
+    port = None if match is None or match["port"] is None else int(match["port"])
+    if match is None or (port is not None and port > 65_535):
+        raise ValueError(f"{setting} has {text!r}: write NAME://host:port, such as SSL://127.0.0.1:9093")
+    return match["name"], match["ipv6"] or match["host"] or "", port
+
+
+def _refuse_second(setting: str, name: str, names: Iterable[str]) -> None:
+    if name in names:
+        raise ValueError(f"{setting} has {name} twice: give each listener once")
+
+
+def _internal(specs: list[ListenerSpec]) -> ListenerSpec:
+    name = INTERNAL
+    while name in {spec.name for spec in specs}:
+        name += "_"
+    return ListenerSpec(name, SecurityProtocol.PLAINTEXT, port=0, trusted=True)
+
+
+def listener_config(config: ServerConfig, name: str) -> ServerConfig:
+    """The settings as they are for one listener: `listener.name.<name>.<setting>` counts before `<setting>`."""
+    from tidegauge.impl.server.config import SERVER_CONFIGS
+
+    prefix = f"listener.name.{name.lower()}."
+    own = {key.removeprefix(prefix): value for key, value in config.properties.items() if key.startswith(prefix)}
+    values = {
+        setting.replace(".", "_"): SERVER_CONFIGS[setting].parse(value)
+        for setting, value in own.items()
+        if setting in SERVER_CONFIGS
+    }
+    return attrs.evolve(config, properties={**config.properties, **own}, **values)

@@ -1,0 +1,90 @@
+"""Settings of listeners, TLS, SASL and the authorizer, under Kafka's names; `ServerConfig` takes them over.
+
+A setting of TLS or SASL can be set for one listener alone: `listener.name.<name>.<setting>`, the name in lower case
+(KIP-103).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import attrs
+
+from tidegauge.impl.metadata.config_types import ConfigType, members_of
+from tidegauge.impl.server.settings import flag, names, password, text, whole
+
+MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+PROTOCOL_NAMES: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+
+
+@attrs.frozen
+class SecuritySettings:
+    """Who may connect, how they say who they are, and what they may do."""
+
+    listeners: tuple[str, ...] = names(
+        doc="Where the broker listens: NAME://host:port for each listener; what is left out is the node's own."
+    )
+    advertised_listeners: tuple[str, ...] = names(
+        doc="What clients of each listener are told to connect to, where that is another address."
+    )
+    listener_security_protocol_map: tuple[str, ...] = names(
+        tuple(f"{name}:{name}" for name in PROTOCOL_NAMES), doc="The protocol of each listener: NAME:PROTOCOL."
+    )
+    inter_broker_listener_name: str = text(
+        "", doc="The listener for other brokers; its protocol is PLAINTEXT. Without it one of its own where needed."
+    )
+
+    ssl_keystore_type: str = text("PEM", "The format of the key store.", allowed=("PEM",))
+    ssl_keystore_certificate_chain: str = password(doc="The broker's certificate chain, PEM.")
+    ssl_keystore_key: str = password(doc="The broker's private key, PEM (PKCS #8).")
+    ssl_keystore_location: str = text("", "A file with the broker's key and certificate chain, PEM.")
+    ssl_key_password: str = password(doc="The password of an encrypted private key.")
+    ssl_truststore_type: str = text("PEM", "The format of the trust store.", allowed=("PEM",))
+    ssl_truststore_certificates: str = password(doc="The certificates by which clients' are trusted, PEM.")
+    ssl_truststore_location: str = text("", "A file with those certificates, PEM.")
+    ssl_client_auth: str = text(
+        "none", "Whether clients show a certificate.", allowed=("none", "requested", "required")
+    )
+    ssl_enabled_protocols: tuple[str, ...] = names(
+        ("TLSv1.2", "TLSv1.3"), "The versions of TLS that are spoken.", rule=members_of("TLSv1.2", "TLSv1.3")
+    )
+    ssl_cipher_suites: tuple[str, ...] = names(doc="Cipher suites of TLS 1.2, by OpenSSL's names.")
+    ssl_principal_mapping_rules: str = text("DEFAULT", "How a certificate's name becomes a principal's (KIP-371).")
+
+    sasl_enabled_mechanisms: tuple[str, ...] = names(
+        MECHANISMS, "The SASL mechanisms that clients may use.", rule=members_of(*MECHANISMS)
+    )
+    sasl_users: str = password(
+        doc="Users from the start, for every mechanism: name:password, separated by commas; \\ before , : and \\."
+    )
+    sasl_server_max_receive_size: int = whole(
+        524_288, doc="Largest request of a client that has not authenticated, in bytes."
+    )
+    connections_max_reauth_ms: int = whole(
+        0, least=0, doc="A session's lifetime, after which a client has to authenticate again.", kind=ConfigType.LONG
+    )
+    connection_failed_authentication_delay_ms: int = whole(
+        100, least=0, doc="How long the answer to a failed authentication is held back."
+    )
+
+    authorizer_class_name: str = text("", "What decides who may do what.", allowed=("", STANDARD_AUTHORIZER))
+    super_users: str = text("", "Principals that may do everything, separated by semicolons.")
+    allow_everyone_if_no_acl_found: bool = flag(False, "Whether everybody may use what no ACL bears on.")
+
+
+_PER_LISTENER: Final = re.compile(
+    r"listener\.name\.[^.]+\.(?P<setting>ssl\..+|sasl\.enabled\.mechanisms|sasl\.server\.max\.receive\.size"
+    r"|connections\.max\.reauth\.ms|plain\.sasl\.jaas\.config)"
+)
+
+
+def setting_for_listener(name: str) -> str | None:
+    """What a `listener.name.<name>.<setting>` sets; None for another setting."""
+    match = _PER_LISTENER.fullmatch(name)
+    return None if match is None else match["setting"]
+
+
+PLAIN_JAAS: Final = "plain.sasl.jaas.config"
+"""The users of PLAIN on one listener, as Kafka configures them."""

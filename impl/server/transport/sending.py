@@ -1,0 +1,55 @@
+"""Sending answers: what is small together, what is large by itself, and what lies in a file from there.
+
+Over plain TCP the operating system sends from the file (sendfile); the bytes never come into this process. Over any
+other stream they are read a piece at a time, so that a slow reader never costs more memory than a piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from tidegauge.impl.ports.network import send_all, send_file, sends_files
+from tidegauge.impl.wire.fields import Buffer, Part
+from tidegauge.impl.wire.lazy import LazyRecords
+
+if TYPE_CHECKING:
+    import trio
+
+SMALL_PART = 32 << 10
+"""Bytes up to which copying a part of an answer is cheaper than sending it by itself."""
+PIECE = 256 << 10
+"""Bytes of lazy records that are in memory at a time."""
+
+
+def joined(parts: Iterable[Part]) -> Iterator[Part]:
+    """The parts of answers as they are sent: neighbours that are small as one, large ones as they are."""
+    small: list[Buffer] = []
+    for part in parts:
+        if not isinstance(part, LazyRecords) and len(part) <= SMALL_PART:
+            small.append(part)
+            continue
+        if small:
+            yield b"".join(small)
+            small = []
+        yield part
+    if small:
+        yield small[0] if len(small) == 1 else b"".join(small)
+
+
+async def send_parts(stream: trio.abc.Stream, parts: Iterable[Part], progressed: Callable[[], None]) -> None:
+    """Send answers; `progressed` is called whenever the peer has taken some of it.
+
+    Raises what the stream raises, and OSError when lazy records cannot be read any more: then the peer has part of an
+    answer, and the connection is of no more use.
+    """
+    for part in joined(parts):
+        if not isinstance(part, LazyRecords):
+            await send_all(stream, part)
+        elif sends_files(stream):
+            await send_file(stream, lambda part=part: part.place, len(part), progressed)  # type: ignore[misc]
+        else:
+            for start in range(0, len(part), PIECE):
+                await stream.send_all(part.read(start, min(PIECE, len(part) - start)))
+                progressed()
+        progressed()

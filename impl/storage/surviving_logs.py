@@ -1,0 +1,111 @@
+"""Where logs end on a disk: what a crash will keep, and what it has kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tidegauge.impl.ports.disk import Disk
+from tidegauge.impl.ports.simulated_disk import SimulatedDisk
+from tidegauge.impl.records.batches import RecordError, checked_header
+from tidegauge.impl.storage import checkpoints
+from tidegauge.impl.storage.log_directory import partition_of
+from tidegauge.impl.storage.segment import LOG_SUFFIX
+
+TopicPartition = tuple[str, int]
+
+
+def unsynced_bytes_below(
+    disk: SimulatedDisk, directories: Sequence[str], keep: Mapping[TopicPartition, int]
+) -> dict[str, int]:
+    """For each segment of these partitions, how many of its unsynced bytes lie below the offset to be kept.
+
+    Raises ValueError when the offset cannot be kept exactly: already synced beyond, not there, or inside a batch.
+    """
+    kept: dict[str, int] = {}
+    for (topic, index), end_offset in keep.items():
+        paths = [f"{directory}/{topic}-{index}" for directory in directories]
+        path = next((path for path in paths if disk.exists(path)), paths[0])
+        names = [name for name in disk.list_directory(path) if name.endswith(LOG_SUFFIX)]
+        reached = 0
+        for name in sorted(names):
+            if (base_offset := int(name.removesuffix(LOG_SUFFIX))) <= end_offset:
+                reached = max(reached, base_offset)
+            content = disk.files()[f"{path}/{name}"]
+            position, reached = _position(content, end_offset, reached)
+            synced = len(content) - disk.unsynced(f"{path}/{name}")
+            if position < synced:
+                raise ValueError(f"{topic}-{index} is synced beyond offset {end_offset}: a crash cannot lose that")
+            kept[f"{path}/{name}"] = position - synced
+        if reached != end_offset:
+            raise ValueError(f"{topic}-{index} cannot keep up to {end_offset}: the batches there end at {reached}")
+    return kept
+
+
+def _position(content: bytes, end_offset: int, reached: int) -> tuple[int, int]:
+    """Where in a segment the batches below an offset end, and the offset that they reach."""
+    position = 0
+    while position < len(content):
+        try:
+            header = checked_header(content, position)
+        except RecordError:
+            break
+        if header.next_offset > end_offset:
+            break
+        position, reached = position + header.size, header.next_offset
+    return position, reached
+
+
+def surviving_end_offsets(disk: Disk, directories: Sequence[str]) -> dict[TopicPartition, int]:
+    """The log end offset that each partition will have when it is opened again, sorted by partition."""
+    found: dict[TopicPartition, int] = {}
+    for directory in directories:
+        for name in disk.list_directory(directory) if disk.exists(directory) else ():
+            key = partition_of(name)
+            if key is not None and key not in found:
+                found[key] = _end_offset(disk, f"{directory}/{name}")
+    return dict(sorted(found.items()))
+
+
+def survivors(disk: Disk, directories: Sequence[str]) -> dict[str, Any]:
+    """What a trace says of a disk: `kept`, where each log ends, and `starts`, where those start that have lost records.
+
+    ((topic, partition, offset), …) each.
+    """
+    starts: dict[TopicPartition, int] = {}
+    for directory in directories:
+        if disk.exists(directory):
+            written = checkpoints.read_offsets(disk, directory, checkpoints.LOG_START_OFFSET_CHECKPOINT)
+            for name in disk.list_directory(directory):
+                if (key := partition_of(name)) is not None and key not in starts:
+                    starts[key] = max(_base_offset(disk, f"{directory}/{name}"), written.get(key, 0))
+    return {
+        "kept": tuple((*key, end) for key, end in surviving_end_offsets(disk, directories).items()),
+        "starts": tuple((*key, start) for key, start in sorted(starts.items()) if start),
+    }
+
+
+def _base_offset(disk: Disk, path: str) -> int:
+    """The name of a log's first segment."""
+    names = [name for name in disk.list_directory(path) if name.endswith(LOG_SUFFIX)]
+    return int(min(names).removesuffix(LOG_SUFFIX)) if names else 0
+
+
+def _end_offset(disk: Disk, path: str) -> int:
+    reached: int | None = None
+    for name in sorted(disk.list_directory(path)):
+        if not name.endswith(LOG_SUFFIX):
+            continue
+        base_offset = int(name.removesuffix(LOG_SUFFIX))
+        if reached is not None and base_offset != reached:
+            break
+        reached = base_offset
+        file = disk.open(f"{path}/{name}")
+        try:
+            position, reached = _position(file.read(0, file.size), 1 << 62, reached)
+            whole = position == file.size
+        finally:
+            file.close()
+        if not whole:
+            break
+    return reached or 0

@@ -1,0 +1,199 @@
+"""The frames that the simulated network holds, as messages of the specification.
+
+Only what the specification knows as a message is held: follower fetches, ISR proposals, and the answers to both.
+Frames that are equal as messages are one message, so of two only the newer is kept; an answer that nobody waits for
+any more is dropped at once. What an answer answers is known from its connection and correlation id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+import attrs
+from kio.schema.errors import ErrorCode
+
+from tidegauge.impl.partition.log import Buffer
+from tidegauge.impl.partition.messages import AlterPartitionRequest
+from tidegauge.impl.ports.simulated_network import Frame, SimulatedNetwork
+from tidegauge.impl.records.batches import headers
+from tidegauge.impl.records.payload import decode_records
+from tidegauge.impl.server.apis.fetch_messages import answered_partitions, asked_partitions
+from tidegauge.impl.server.broker.isr_proposals import core_response_of
+from tidegauge.impl.wire.apis import ApiKey
+from tidegauge.impl.wire.codecs import decode_request, encode_request
+from tidegauge.impl.wire.lazy import in_memory
+from tidegauge.model_tests.harness.cores import abstraction
+from tidegauge.spec.replication import state as spec
+from tidegauge.spec.replication.state import Record
+
+CONTROLLER = "controller"
+BROKER = "broker-"
+
+Message = TypeVar("Message")
+
+NEVER_HEARD_OF_IT = (ErrorCode.unknown_topic_id, ErrorCode.unknown_topic_or_partition)
+"""What a broker says that restarted and has no metadata yet. In the specification every epoch is news to it."""
+
+
+def is_held(frame: Frame) -> bool:
+    """Whether the frame is a message of the specification."""
+    if frame.api_key == ApiKey.FETCH:
+        return frame.source.startswith(BROKER) and frame.destination.startswith(BROKER)
+    return frame.api_key == ApiKey.ALTER_PARTITION
+
+
+def broker_id(node: str) -> int:
+    return int(node.removeprefix(BROKER))
+
+
+def records_of(batches: Buffer) -> tuple[Record, ...]:
+    """The specification's records in record batches; a record's value is the text of its number."""
+    return tuple(
+        Record(header.partition_leader_epoch, int(record.value or b""))
+        for position, header in headers(batches)
+        for record in decode_records(batches, position)
+    )
+
+
+@attrs.define
+class HeldFrames:
+    """What is on its way, by the specification's message."""
+
+    network: SimulatedNetwork
+    epochs: abstraction.Epochs
+    fetches: dict[spec.FetchRequest, Frame] = attrs.field(factory=dict)
+    fetch_responses: dict[spec.FetchResponse, Frame] = attrs.field(factory=dict)
+    alters: dict[spec.AlterPartitionRequest, Frame] = attrs.field(factory=dict)
+    alter_responses: dict[spec.AlterPartitionResponse, Frame] = attrs.field(factory=dict)
+    _latest: dict[spec.FetchRequest, tuple[int, int]] = attrs.field(factory=dict)
+    """Of equal fetches, the (connection, correlation id) of the one that was sent last."""
+    _asked: dict[tuple[int, int], Any] = attrs.field(factory=dict)
+    """(connection, correlation id) -> the request: a fetch as the specification's, a proposal as the core's."""
+    _proposed_to: dict[int, int] = attrs.field(factory=dict)
+    """Connection -> epoch of the controller that it leads to."""
+    _seen: dict[int, Frame] = attrs.field(factory=dict)
+
+    def sort_in(self, state: spec.State, controller_epoch: int) -> None:
+        """Take up the frames that are new, and forget those that are gone."""
+        present = {id(frame): frame for frame in self.network.in_flight}
+        for messages in (self.fetches, self.fetch_responses, self.alters, self.alter_responses):
+            _forget(messages, present)
+        for frame in list(present.values()):
+            if id(frame) not in self._seen:
+                self._sort_in(frame, state, controller_epoch)
+        self._seen = {id(frame): frame for frame in self.network.in_flight}
+
+    def _sort_in(self, frame: Frame, state: spec.State, controller_epoch: int) -> None:
+        place = frame.connection_id, frame.correlation_id
+        if frame.is_request and frame.api_key == ApiKey.FETCH:
+            request = self._fetch(frame)
+            if place not in self._asked:
+                self._latest[request] = place
+            self._asked[place] = request
+            self._keep(self.fetches, request, frame)
+        elif frame.is_request:
+            proposal = self._proposal(frame)
+            self._asked[place] = proposal
+            self._proposed_to.setdefault(frame.connection_id, controller_epoch)
+            self._keep(self.alters, abstraction.alter_partition_request(proposal, self.epochs), frame)
+        elif frame.api_key == ApiKey.FETCH:
+            asked = self._asked[place]
+            if asked in state.replicas[asked.follower].outstanding:
+                self._keep(self.fetch_responses, self._fetch_response(asked, frame, state), frame)
+            else:
+                self.network.drop(frame)
+        else:
+            self._keep(self.alter_responses, self._alter_response(self._asked[place], frame, state), frame)
+
+    def _keep(self, messages: dict[Message, Frame], message: Message, frame: Frame) -> None:
+        older = messages.pop(message, None)
+        if older is not None and older in self.network.in_flight:
+            self.network.drop(older)
+        messages[message] = frame
+
+    def _fetch(self, frame: Frame) -> spec.FetchRequest:
+        (asked,) = asked_partitions(_as_any(frame.message))
+        assert asked.follower is not None, "only followers' fetches are held"
+        return abstraction.fetch_request(asked.follower, broker_id(frame.destination), self.epochs)
+
+    def _fetch_response(self, request: spec.FetchRequest, frame: Frame, state: spec.State) -> spec.FetchResponse:
+        """What the records below a log start were no answer says: the specification lends it."""
+        (answer,) = answered_partitions(_as_any(frame.message)).values()
+        if answer.error in NEVER_HEARD_OF_IT:
+            return spec.FetchResponse(request, spec.Error.UNKNOWN_LEADER_EPOCH)
+        records = records_of(in_memory(answer.records)) if answer.error is ErrorCode.none else ()
+        return abstraction.fetch_response(request, answer, records, state.replicas[request.leader].log)
+
+    def _proposal(self, frame: Frame) -> AlterPartitionRequest:
+        message = _as_any(frame.message)
+        (data,) = message.topics[0].partitions
+        return AlterPartitionRequest(
+            broker_id=message.broker_id,
+            broker_epoch=message.broker_epoch,
+            leader_epoch=data.leader_epoch,
+            partition_epoch=data.partition_epoch,
+            isr=tuple((int(m.broker_id), int(m.broker_epoch)) for m in data.new_isr_with_epochs),
+        )
+
+    def _alter_response(
+        self, request: AlterPartitionRequest, frame: Frame, state: spec.State
+    ) -> spec.AlterPartitionResponse:
+        """On the wire a refusal says nothing of how the partition stands; the specification's answer lends that."""
+        response = core_response_of(_as_any(frame.message), (), self._proposed_to[frame.connection_id])
+        if response.registration is not None:
+            return abstraction.alter_partition_response(request, response)
+        refused = spec.AlterPartitionResponse(
+            request.broker_id,
+            request.leader_epoch,
+            request.partition_epoch,
+            abstraction.error(response.error),
+            (),
+            spec.NONE,
+            response.controller_epoch,
+        )
+        for lent in state.network.alter_responses:
+            likened = attrs.evolve(refused, isr=lent.isr, partition_epoch=lent.partition_epoch)
+            if lent == likened and lent not in self.alter_responses:
+                return lent
+        return refused
+
+    def is_awaited(self, response: spec.FetchResponse) -> bool:
+        """Whether an answer is that to the latest of equal fetches, and not a second one to an earlier fetch."""
+        frame = self.fetch_responses[response]
+        return self._latest[response.request] == (frame.connection_id, frame.correlation_id)
+
+    def is_ending(self, follower: int, leader: int) -> bool:
+        """Whether an answer is on its way whose sender has closed the connection behind it."""
+        link = f"{BROKER}{leader}", f"{BROKER}{follower}"
+        return any(
+            (frame.source, frame.destination) == link and frame.end.connection.server.closed
+            for frame in self.fetch_responses.values()
+        )
+
+    def cut(self, frames: Iterable[Frame]) -> None:
+        """Break the connections on which these frames travel; what is on them is lost."""
+        for connection in {frame.connection_id: frame.end.connection for frame in frames}.values():
+            for end in (connection.client, connection.server):
+                self.network.lose_frames_to(end)
+                end.forget_unread()
+                end.end_of_stream()
+
+
+def limited(frame: Frame, max_bytes: int) -> Frame:
+    """A held fetch, which asks for at most so many bytes."""
+    request = decode_request(memoryview(frame.data)[4:])
+    message = _as_any(request.message)
+    message.topics[0].partitions[0].max_bytes = max_bytes
+    frame.data = encode_request(message, frame.correlation_id, request.client_id)
+    return frame
+
+
+def _forget(messages: dict[Any, Frame], present: dict[int, Frame]) -> None:
+    for message in [message for message, frame in messages.items() if id(frame) not in present]:
+        del messages[message]
+
+
+def _as_any(message: object) -> Any:
+    """kio's messages have one class for each version, too many to name."""
+    return message

@@ -1,0 +1,220 @@
+"""One action of the specification = one function here, which makes a trio cluster do what the action says.
+
+The counterpart of `model_tests.harness.cores.steps`. Each is called only when the specification allows the action, and
+decides nothing. What a function sets off (answers, proposals, acknowledgements) happens before the call ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+from tidegauge.impl.partition.messages import UNKNOWN_BROKER_EPOCH
+from tidegauge.model_tests.harness.cluster.binding import PARTITION, RECORD_SIZE, TOPIC, ClusterBinding
+from tidegauge.model_tests.harness.cluster.changes import CHANGES
+from tidegauge.model_tests.harness.cluster.held_frames import limited
+from tidegauge.model_tests.harness.cluster.idempotence import IdempotentCluster
+from tidegauge.model_tests.harness.cores.replication import CORRECT, Roles
+from tidegauge.model_tests.harness.lockstep.lockstep import Bind, Binding
+from tidegauge.spec.idempotence.machine import Idempotence
+from tidegauge.spec.kernel.machine import Action, Machine
+from tidegauge.spec.replication import actions as protocol
+from tidegauge.spec.replication import control, faults
+from tidegauge.spec.replication.state import State
+
+# --- produce and fetch ---------------------------------------------------------------------------------------------
+
+
+async def append(binding: ClusterBinding, action: protocol.Append, before: State) -> None:
+    binding.produce(action.broker, len(before.history.acks), int(action.acks))
+
+
+async def send_fetch(binding: ClusterBinding, action: protocol.SendFetch, before: State) -> None:
+    follower = before.replicas[action.broker]
+    binding.leaders[follower.leader_epoch] = follower.leader
+    binding.broker(action.broker).trigger.send_fetch(TOPIC, PARTITION)
+
+
+async def receive_fetch(binding: ClusterBinding, action: protocol.ReceiveFetch, before: State) -> None:
+    frame = binding.frames.fetches[action.request]
+    if action.duplicate:
+        frame = binding.cluster.network.duplicate(frame)
+    binding.cluster.network.release(limited(frame, action.records * RECORD_SIZE))
+
+
+async def hold_fetch(binding: ClusterBinding, action: protocol.HoldFetch, before: State) -> None:
+    """A held fetch is the same fetch handled twice: here a copy is handled, and its empty answer is lost."""
+    network = binding.cluster.network
+    copy = network.duplicate(binding.frames.fetches[action.request])
+    await binding.release_and_lose_the_answer(copy)
+
+
+async def receive_fetch_response(binding: ClusterBinding, action: protocol.ReceiveFetchResponse, before: State) -> None:
+    binding.cluster.network.release(binding.frames.fetch_responses[action.response])
+
+
+# --- ISR changes, metadata, elections ------------------------------------------------------------------------------
+
+
+async def shrink_isr(binding: ClusterBinding, action: control.ShrinkIsr, before: State) -> None:
+    binding.broker(action.broker).trigger.shrink_isr(TOPIC, PARTITION, lagging=action.lagging)
+
+
+async def retry_alter_partition(binding: ClusterBinding, action: control.RetryAlterPartition, before: State) -> None:
+    binding.broker(action.broker).trigger.retry_alter_partition(TOPIC, PARTITION)
+
+
+async def receive_alter_partition(
+    binding: ClusterBinding, action: control.ReceiveAlterPartition, before: State
+) -> None:
+    binding.cluster.network.release(binding.frames.alters[action.request])
+
+
+async def receive_alter_partition_response(
+    binding: ClusterBinding, action: control.ReceiveAlterPartitionResponse, before: State
+) -> None:
+    binding.cluster.network.release(binding.frames.alter_responses[action.response])
+
+
+async def apply_metadata(binding: ClusterBinding, action: control.ApplyMetadata, before: State) -> None:
+    await binding.broker(action.broker).trigger.apply_metadata()
+
+
+async def preferred_election(binding: ClusterBinding, action: control.PreferredElection, before: State) -> None:
+    node = binding.cluster.controller
+    with node.decision():
+        node.controller.elect_preferred(TOPIC, PARTITION)
+
+
+async def unclean_election(binding: ClusterBinding, action: control.UncleanElection, before: State) -> None:
+    node = binding.cluster.controller
+    with node.decision():
+        node.controller.elect_uncleanly(TOPIC, PARTITION)
+
+
+# --- membership ----------------------------------------------------------------------------------------------------
+
+
+async def lapse_session(binding: ClusterBinding, action: faults.LapseSession, before: State) -> None:
+    binding.cluster.lapse_session(action.broker)
+
+
+async def register(binding: ClusterBinding, action: faults.Register, before: State) -> None:
+    binding.epochs.register(action.broker, await binding.broker(action.broker).trigger.register())
+
+
+async def unfence(binding: ClusterBinding, action: faults.Unfence, before: State) -> None:
+    await binding.broker(action.broker).trigger.heartbeat()
+
+
+async def controller_failover(binding: ClusterBinding, action: faults.ControllerFailover, before: State) -> None:
+    await binding.cluster.restart_controller()
+
+
+# --- disk, pauses, the network -------------------------------------------------------------------------------------
+
+
+async def flush(binding: ClusterBinding, action: faults.Flush, before: State) -> None:
+    binding.broker(action.broker).trigger.flush()
+
+
+async def checkpoint_high_watermark(
+    binding: ClusterBinding, action: faults.CheckpointHighWatermark, before: State
+) -> None:
+    binding.broker(action.broker).trigger.checkpoint_high_watermark()
+
+
+async def crash(binding: ClusterBinding, action: faults.Crash, before: State) -> None:
+    dead = binding.memory[action.broker]
+    for number in range(binding.machine.brokers):
+        binding.note_cut(number, action.broker)
+    kept = {(TOPIC, PARTITION): action.kept} if binding.hosted(action.broker) is not None else {}
+    await binding.cluster.crash(action.broker, keep=kept)
+    dead.log, dead.flushed = dead.log[: action.kept], action.kept
+    dead.running, dead.paused, dead.note = False, False, UNKNOWN_BROKER_EPOCH
+    dead.cut.clear()
+
+
+async def restart(binding: ClusterBinding, action: faults.Restart, before: State) -> None:
+    await binding.cluster.restart(action.broker)
+    binding.memory[action.broker].running = True
+
+
+async def pause(binding: ClusterBinding, action: faults.Pause, before: State) -> None:
+    binding.cluster.pause(action.broker)
+    binding.memory[action.broker].paused = True
+
+
+async def resume(binding: ClusterBinding, action: faults.Resume, before: State) -> None:
+    binding.cluster.resume(action.broker)
+    binding.memory[action.broker].paused = False
+    binding.memory[action.broker].cut.clear()
+
+
+async def disconnect(binding: ClusterBinding, action: faults.Disconnect, before: State) -> None:
+    binding.note_cut(action.follower, action.leader)
+    link = action.follower, action.leader
+    frames = [frame for request, frame in binding.frames.fetches.items() if (request.follower, request.leader) == link]
+    frames += [
+        frame
+        for response, frame in binding.frames.fetch_responses.items()
+        if (response.request.follower, response.request.leader) == link
+    ]
+    binding.frames.cut(frames)
+
+
+async def disconnect_controller(binding: ClusterBinding, action: faults.DisconnectController, before: State) -> None:
+    frames = [frame for request, frame in binding.frames.alters.items() if request.leader == action.broker]
+    frames += [frame for answer, frame in binding.frames.alter_responses.items() if answer.leader == action.broker]
+    binding.frames.cut(frames)
+
+
+PERFORM: Final[Mapping[type[Action], Callable[[ClusterBinding, Any, State], Awaitable[None]]]] = {
+    protocol.Append: append,
+    protocol.SendFetch: send_fetch,
+    protocol.ReceiveFetch: receive_fetch,
+    protocol.HoldFetch: hold_fetch,
+    protocol.ReceiveFetchResponse: receive_fetch_response,
+    control.ShrinkIsr: shrink_isr,
+    control.RetryAlterPartition: retry_alter_partition,
+    control.ReceiveAlterPartition: receive_alter_partition,
+    control.ReceiveAlterPartitionResponse: receive_alter_partition_response,
+    control.ApplyMetadata: apply_metadata,
+    control.PreferredElection: preferred_election,
+    control.UncleanElection: unclean_election,
+    faults.LapseSession: lapse_session,
+    faults.Register: register,
+    faults.Unfence: unfence,
+    faults.ControllerFailover: controller_failover,
+    faults.Flush: flush,
+    faults.CheckpointHighWatermark: checkpoint_high_watermark,
+    faults.Crash: crash,
+    faults.Restart: restart,
+    faults.Pause: pause,
+    faults.Resume: resume,
+    faults.Disconnect: disconnect,
+    faults.DisconnectController: disconnect_controller,
+    **CHANGES,
+}
+
+
+class DrivenCluster(ClusterBinding):
+    """A cluster that performs the specification's actions."""
+
+    def perform(self, action: Action, before: State) -> None:
+        """Make it happen, and let everything come to rest. Raises whatever a broker raises."""
+        self.guest.call(PERFORM[type(action)], self, action, before)
+        if self.surprises:
+            raise AssertionError("; ".join(self.surprises))
+
+
+def driven_cluster(machine: Machine[Any], roles: Roles = CORRECT) -> Binding:
+    """The cluster that takes the machine's actions, with the classes that play each part."""
+    if isinstance(machine, Idempotence):
+        return IdempotentCluster(machine, roles)
+    return DrivenCluster(machine, roles)  # type: ignore[arg-type]
+
+
+def bind_cluster(roles: Roles = CORRECT) -> Bind:
+    """What makes the binding for a machine, with the classes that play each part."""
+    return lambda machine: driven_cluster(machine, roles)

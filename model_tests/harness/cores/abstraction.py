@@ -1,0 +1,205 @@
+"""How the implementation's objects look to the specification.
+
+One function for each class: what the spec says of it is picked out, what the spec does not know (times, callbacks,
+topic names) is left out. Broker epochs are offsets of the metadata log in the implementation and count incarnations in
+the specification; `Epochs` is the dictionary between the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import attrs
+from kio.schema.errors import ErrorCode
+
+from tidegauge.impl.controller import controller as core
+from tidegauge.impl.partition import messages
+from tidegauge.impl.partition.registration import PartitionRegistration
+from tidegauge.impl.partition.replica import PartitionReplica
+from tidegauge.spec.replication import state as spec
+
+UNKNOWN_REMOTE: Final = spec.RemoteReplica()
+
+
+class Epochs:
+    """Each broker's incarnations, by the broker epoch that the implementation gave them."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[int, int], int] = {}
+        self._counts: dict[int, int] = {}
+
+    def register(self, broker: int, broker_epoch: int) -> None:
+        """A new incarnation; the first of each broker is number 0."""
+        number = self._counts.get(broker, 0)
+        self._numbers[broker, broker_epoch] = number
+        self._counts[broker] = number + 1
+
+    def number(self, broker: int, broker_epoch: int) -> int:
+        """The specification's broker epoch; -1 for -1."""
+        return spec.NONE if broker_epoch == messages.UNKNOWN_BROKER_EPOCH else self._numbers[broker, broker_epoch]
+
+
+def error(code: ErrorCode) -> spec.Error:
+    """Raises ValueError for an error that the specification never answers with."""
+    return spec.Error(code.value)
+
+
+def ids(brokers: frozenset[int] | None) -> tuple[int, ...]:
+    return tuple(sorted(brokers)) if brokers else ()
+
+
+def fetch_request(fetch: messages.FollowerFetch, leader: int, epochs: Epochs) -> spec.FetchRequest:
+    return spec.FetchRequest(
+        follower=fetch.replica_id,
+        leader=leader,
+        leader_epoch=fetch.leader_epoch,
+        offset=fetch.fetch_offset,
+        last_fetched_epoch=fetch.last_fetched_epoch,
+        broker_epoch=epochs.number(fetch.replica_id, fetch.broker_epoch),
+        log_start=fetch.log_start_offset,
+    )
+
+
+def fetch_response(
+    request: spec.FetchRequest, answer: messages.FetchAnswer, records: spec.Log, history: spec.Log = ()
+) -> spec.FetchResponse:
+    """`history` is all that the leader's log has had, of which the specification hands some on where logs start."""
+    if answer.error is ErrorCode.offset_out_of_range:
+        start = answer.log_start_offset
+        return spec.FetchResponse(request, error(answer.error), log_start=start, below=history[:start])
+    if answer.error is not ErrorCode.none:
+        return spec.FetchResponse(request, error(answer.error))
+    diverging = answer.diverging_epoch
+    below = 0 if diverging is None else answer.log_start_offset
+    return spec.FetchResponse(
+        request,
+        records=records,
+        high_watermark=answer.high_watermark,
+        diverging_epoch=spec.NONE if diverging is None else diverging.epoch,
+        diverging_end_offset=spec.NONE if diverging is None else diverging.end_offset,
+        log_start=answer.log_start_offset,
+        below=history[:below],
+    )
+
+
+def alter_partition_request(request: messages.AlterPartitionRequest, epochs: Epochs) -> spec.AlterPartitionRequest:
+    return spec.AlterPartitionRequest(
+        leader=request.broker_id,
+        broker_epoch=epochs.number(request.broker_id, request.broker_epoch),
+        leader_epoch=request.leader_epoch,
+        partition_epoch=request.partition_epoch,
+        isr=tuple((broker, epochs.number(broker, broker_epoch)) for broker, broker_epoch in request.isr),
+    )
+
+
+def alter_partition_response(
+    request: messages.AlterPartitionRequest, response: messages.AlterPartitionResponse
+) -> spec.AlterPartitionResponse:
+    registration = response.registration
+    assert registration is not None, "the harness's partition always exists"
+    return spec.AlterPartitionResponse(
+        leader=request.broker_id,
+        leader_epoch=request.leader_epoch,
+        proposed_on=request.partition_epoch,
+        error=error(response.error),
+        isr=ids(registration.isr),
+        partition_epoch=registration.partition_epoch,
+        controller_epoch=response.controller_epoch,
+    )
+
+
+def remote_replicas(replica: PartitionReplica, brokers: int, epochs: Epochs) -> tuple[spec.RemoteReplica, ...]:
+    """What a leader knows of each broker, nothing of itself; () for a replica that does not lead."""
+    if replica.epoch_start_offset == messages.UNKNOWN_OFFSET:
+        return ()
+    known = replica.remote_replicas
+    return tuple(
+        UNKNOWN_REMOTE
+        if broker not in known or known[broker].log_end_offset == messages.UNKNOWN_OFFSET
+        else spec.RemoteReplica(
+            known[broker].log_end_offset,
+            epochs.number(broker, known[broker].broker_epoch),
+            known[broker].log_start_offset,
+        )
+        for broker in range(brokers)
+    )
+
+
+def word(registration: PartitionRegistration, controller_epoch: int) -> spec.PartitionWord:
+    return spec.PartitionWord(
+        controller_epoch,
+        registration.leader,
+        registration.leader_epoch,
+        registration.partition_epoch,
+        ids(registration.isr),
+    )
+
+
+def controller(
+    active: core.Controller, registration: PartitionRegistration, brokers: int, epochs: Epochs
+) -> spec.Controller:
+    registered = active.image.brokers
+    return spec.Controller(
+        epoch=active.controller_epoch,
+        sessions=tuple(
+            spec.Session(
+                epochs.number(broker, registered[broker].broker_epoch),
+                registered[broker].fenced,
+                registered[broker].in_controlled_shutdown,
+            )
+            for broker in range(brokers)
+        ),
+        leader=registration.leader,
+        leader_epoch=registration.leader_epoch,
+        partition_epoch=registration.partition_epoch,
+        isr=ids(registration.isr),
+        elr=ids(registration.elr),
+        last_known_leader=registration.last_known_leader,
+    )
+
+
+def with_lists(controller: spec.Controller, registration: PartitionRegistration) -> spec.Controller:
+    """With the replica lists, for machines in which they change."""
+    return attrs.evolve(
+        controller,
+        replicas=registration.replicas,
+        adding=registration.adding_replicas,
+        removing=registration.removing_replicas,
+    )
+
+
+def acknowledged(answered: Iterable[tuple[int, int, bool]], history: spec.History) -> tuple[int, ...]:
+    """The values that were answered without an error, of (value, leader epoch, whether it was).
+
+    The specification keeps no account of leaders that an unclean election has overtaken, so neither is taken here.
+    """
+    superseded, noted = history.superseded_epoch, history.acknowledged
+    return tuple(sorted(value for value, epoch, done in answered if done and (epoch >= superseded or value in noted)))
+
+
+def network(
+    fetches: Iterable[spec.FetchRequest],
+    fetch_responses: Iterable[spec.FetchResponse],
+    alters: Iterable[spec.AlterPartitionRequest],
+    alter_responses: Iterable[spec.AlterPartitionResponse],
+) -> spec.Network:
+    return spec.Network(
+        tuple(sorted(fetches)), tuple(sorted(fetch_responses)), tuple(sorted(alters)), tuple(sorted(alter_responses))
+    )
+
+
+def with_settings(controller: spec.Controller, active: core.Controller, topic: str) -> spec.Controller:
+    """With the topic's settings, for machines in which they change."""
+    return attrs.evolve(
+        controller,
+        min_insync=active.configured_min_insync_replicas(topic),
+        elects_uncleanly=active.unclean_leader_election(topic),
+    )
+
+
+def with_known_setting(seen: spec.Replica, replica: PartitionReplica) -> spec.Replica:
+    """With the min.insync.replicas that a replica goes by, once it has been told."""
+    if replica.leader_epoch == spec.NONE:
+        return seen
+    return attrs.evolve(seen, min_insync=replica.config.min_insync_replicas)

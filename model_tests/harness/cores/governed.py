@@ -1,0 +1,56 @@
+"""The cores beside the machine of settings that change: leaders go by what they last heard."""
+
+from __future__ import annotations
+
+import attrs
+
+from tidegauge.impl.controller.configs import AlterOperation, ConfigChange, ConfigResourceType
+from tidegauge.impl.metadata.topic_configs import MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION_ENABLE
+from tidegauge.model_tests.harness.cores import abstraction
+from tidegauge.model_tests.harness.cores.replication import TOPIC, Broker
+from tidegauge.model_tests.harness.cores.steps import DrivenCores
+from tidegauge.spec.kernel.machine import Action
+from tidegauge.spec.replication import state as spec
+from tidegauge.spec.replication.extensions.settings import ChangeSettings
+
+
+class GovernedCores(DrivenCores):
+    """Brokers, controller and messages, and settings that reach brokers with the metadata."""
+
+    def configure(self, number: int) -> None:
+        wanted = int(self.brokers[number].image.topics[TOPIC].configs[MIN_INSYNC_REPLICAS])
+        replica = self.replica(number)
+        replica.config = attrs.evolve(replica.config, min_insync_replicas=wanted)
+
+    def pull_metadata(self, number: int) -> None:
+        super().pull_metadata(number)
+        pulled = self.brokers[number].pulled
+        assert pulled is not None
+        word = attrs.evolve(pulled.word, min_insync=self.controller.configured_min_insync_replicas(TOPIC))
+        self.brokers[number].pulled = attrs.evolve(pulled, word=word)
+
+    def _abstract_controller(self, expected: spec.Controller) -> spec.Controller:
+        seen = super()._abstract_controller(attrs.evolve(expected, min_insync=0, elects_uncleanly=False))
+        return abstraction.with_settings(seen, self.controller, TOPIC)
+
+    def _look_at_replica(self, number: int, broker: Broker) -> spec.Replica:
+        seen = super()._look_at_replica(number, broker)
+        return seen if broker.replica is None else abstraction.with_known_setting(seen, broker.replica)
+
+    def perform(self, action: Action, before: spec.State) -> None:
+        """Do what the action says; it is enabled in the specification."""
+        if not isinstance(action, ChangeSettings):
+            super().perform(action, before)
+            return
+        self.now_ms += 1
+        changes = [ConfigChange(name, AlterOperation.SET, value) for name, value in texts(action).items()]
+        refused = self.controller.alter_configs(ConfigResourceType.TOPIC, TOPIC, changes)
+        assert not refused.message, refused.message
+
+
+def texts(action: ChangeSettings) -> dict[str, str]:
+    """The settings as they are given."""
+    return {
+        MIN_INSYNC_REPLICAS: str(action.min_insync),
+        UNCLEAN_LEADER_ELECTION_ENABLE: str(action.elects_uncleanly).lower(),
+    }

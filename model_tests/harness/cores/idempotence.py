@@ -1,0 +1,225 @@
+"""Idempotent producers in lockstep: cores of producers and partition beside the machine of `spec.idempotence`.
+
+The harness is the shell: it holds every request and answer until the action that delivers it, is the controller, and
+decides what fills up, expires, crashes or is deleted. After each action the two states are compared field by field.
+What the specification keeps of deleted batches, and its notes for its invariants, are lent to the abstraction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import attrs
+from kio.schema.errors import ErrorCode
+
+from tidegauge.impl.partition.messages import Appended, PartitionConfig, SendAlterPartition
+from tidegauge.impl.partition.registration import PartitionRegistration
+from tidegauge.impl.partition.replica import PartitionReplica
+from tidegauge.impl.records.batches import RecordError
+from tidegauge.model_tests.harness.cores.producer_clients import (
+    PRODUCING,
+    ProducerClients,
+    known_ends,
+    remembered,
+    snapshots_of,
+)
+from tidegauge.model_tests.harness.cores.producer_log import ProducerLog, produced
+from tidegauge.model_tests.harness.cores.replication import CORRECT, Roles
+from tidegauge.spec.idempotence import partition
+from tidegauge.spec.idempotence import state as spec
+from tidegauge.spec.idempotence.machine import Idempotence
+from tidegauge.spec.kernel.machine import Action
+
+ACKS_ALL: Final = -1
+EXPIRATION_MS: Final = 1_000
+
+
+@attrs.define
+class BrokerProcess:
+    """One broker: its log, its replica, and the producers' attempts that wait for the high watermark."""
+
+    log: ProducerLog
+    replica: PartitionReplica
+    waiting: list[tuple[spec.Waiting, Appended]] = attrs.field(factory=list)
+
+
+class IdempotentCores(ProducerClients):
+    """Producers, brokers and the messages between them, made to stand where the machine begins."""
+
+    def __init__(self, machine: Idempotence, roles: Roles = CORRECT) -> None:
+        super().__init__(machine, roles)
+        self.roles = roles
+        self.now_ms = 0
+        everybody = tuple(range(machine.brokers))
+        self.registration = PartitionRegistration(everybody, 0, 0, 0, frozenset(everybody))
+        self.brokers = [self.start(number, ProducerLog(self.states)) for number in everybody]
+
+    @property
+    def leader(self) -> int:
+        return self.registration.leader
+
+    def start(self, number: int, log: ProducerLog) -> BrokerProcess:
+        process = BrokerProcess(log, self.roles.replica(number, log, PartitionConfig()))
+        process.replica.apply_metadata(self.registration, 0, self.now_ms)
+        process.replica.take_effects()
+        return process
+
+    def perform(self, action: Action, before: spec.State) -> None:
+        """Do what the action says; it is enabled in the specification."""
+        self.now_ms += 1
+        PERFORM[type(action)](self, action, before)
+
+    def close(self) -> None:
+        """There is nothing to give back."""
+
+    # --- the partition -----------------------------------------------------------------------------------------
+
+    def settle(self, number: int) -> None:
+        """Look again at the attempts that wait on a broker, and carry its ISR proposal out."""
+        process = self.brokers[number]
+        for effect in process.replica.take_effects():
+            if isinstance(effect, SendAlterPartition):
+                request = process.replica.alter_partition_request(0)
+                assert request is not None
+                self.commit(attrs.evolve(self.registration, isr=request.members))
+        for waiting, appended in list(process.waiting):
+            outcome = process.replica.append_outcome(appended)
+            if outcome is None:
+                continue
+            process.waiting.remove((waiting, appended))
+            offset = appended.base_offset if outcome is ErrorCode.none else -1
+            self.answer(waiting.request, outcome, offset, appended.repeated and outcome is ErrorCode.none)
+
+    def commit(self, registration: PartitionRegistration, but: int | None = None) -> None:
+        """The controller's new word, of which everybody learns at once."""
+        self.registration = attrs.evolve(registration, partition_epoch=self.registration.partition_epoch + 1)
+        for number, process in enumerate(self.brokers):
+            if number != but:
+                process.replica.apply_metadata(self.registration, 0, self.now_ms)
+        for number in range(len(self.brokers)):
+            if number != but:
+                self.settle(number)
+
+    def led_by(self, leader: int) -> PartitionRegistration:
+        return attrs.evolve(self.registration, leader=leader, leader_epoch=self.registration.leader_epoch + 1)
+
+    # --- the world as the specification sees it ----------------------------------------------------------------
+
+    def abstraction(self, expected: spec.State) -> spec.State:
+        return spec.State(
+            producers=self.abstract_producers(),
+            replicas=tuple(map(self._replica, range(len(self.brokers)), expected.replicas)),
+            leader=self.registration.leader,
+            leader_epoch=self.registration.leader_epoch,
+            in_sync=tuple(sorted(self.registration.isr)),
+            requests=tuple(self.requests),
+            responses=tuple(sorted(self.responses)),
+            acknowledged=tuple(sorted(self.acknowledged)),
+            spent=expected.spent,
+        )
+
+    def _replica(self, number: int, expected: spec.Replica) -> spec.Replica:
+        process = self.brokers[number]
+        replica, log = process.replica, process.log
+        return spec.Replica(
+            log=with_lent(log.batches, log.log_start_offset, expected.log),
+            log_start=log.log_start_offset,
+            high_watermark=replica.high_watermark,
+            producers=remembered(log.producers),
+            snapshots=snapshots_of(log.snapshots),
+            segment_full=log.segment_full,
+            forgot=log.producers.forgot,
+            stuck=expected.stuck,
+            epoch_start=replica.epoch_start_offset,
+            known_ends=known_ends(replica, len(self.brokers)),
+            waiting=tuple(waiting for waiting, _ in process.waiting),
+        )
+
+
+def with_lent(batches: spec.Log, log_start: int, expected: spec.Log) -> spec.Log:
+    """A log's batches, with those that were deleted from it, and the notes on who was taken on trust."""
+    known = {(b.base_offset, b.batch): b.on_trust for b in expected}
+    deleted = tuple(b for b in expected if b.base_offset < log_start)
+    return deleted + tuple(attrs.evolve(b, on_trust=known.get((b.base_offset, b.batch), False)) for b in batches)
+
+
+# --- one action of the specification = one function ----------------------------------------------------------------
+
+
+def receive_produce(cores: IdempotentCores, action: partition.ReceiveProduce, before: spec.State) -> None:
+    request = action.request
+    if not action.duplicate:
+        cores.requests.remove(request)
+    process = cores.brokers[request.broker]
+    try:
+        result = process.replica.append(produced(request.batch, cores.now_ms), ACKS_ALL, cores.now_ms)
+    except RecordError as refused:
+        cores.answer(request, refused.error_code)
+        return
+    if not isinstance(result, Appended):
+        cores.answer(request, result)
+        return
+    waiting = spec.Waiting(request, result.base_offset, result.repeated)
+    if waiting not in [known for known, _ in process.waiting]:
+        process.waiting.append((waiting, result))
+    cores.settle(request.broker)
+
+
+def fetch(cores: IdempotentCores, action: partition.Fetch, before: spec.State) -> None:
+    follower, leader = cores.brokers[action.broker].replica, cores.brokers[cores.registration.leader].replica
+    common = cores.machine.truncation_offset(before.replicas[action.broker], before.replicas[before.leader])
+    diverged = follower.log_end_offset > common
+    for _ in range(len(before.replicas[action.broker].log) + 1):
+        request = follower.fetch_request(0)
+        assert request is not None
+        answer = leader.receive_fetch(request, 1, cores.now_ms)
+        # Where a log starts is each replica's own affair here.
+        follower.receive_fetch_response(request, attrs.evolve(answer, log_start_offset=-1), cores.now_ms)
+        if not diverged or follower.log_end_offset <= common:
+            break
+    cores.settle(cores.registration.leader)
+    cores.settle(action.broker)
+
+
+def elect(cores: IdempotentCores, action: partition.Elect, before: spec.State) -> None:
+    cores.commit(cores.led_by(action.broker))
+
+
+def fill_segment(cores: IdempotentCores, action: partition.FillSegment, before: spec.State) -> None:
+    cores.brokers[action.broker].log.segment_full = True
+
+
+def crash(cores: IdempotentCores, action: partition.Crash, before: spec.State) -> None:
+    dead, log = action.broker, before.replicas[action.broker].log
+    cores.disconnect(dead)
+    others = sorted(cores.registration.isr - {dead})
+    registration = cores.led_by(others[0]) if cores.registration.leader == dead else cores.registration
+    cores.brokers[dead].waiting.clear()
+    cores.commit(attrs.evolve(registration, isr=frozenset(others)), but=dead)
+    found = cores.brokers[dead].log.after_crash(log[action.kept - 1].end_offset if action.kept else 0)
+    cores.brokers[dead] = cores.start(dead, found)
+
+
+def delete_records(cores: IdempotentCores, action: partition.DeleteRecords, before: spec.State) -> None:
+    cores.brokers[action.broker].log.delete_records_before(action.offset)
+
+
+def expire(cores: IdempotentCores, action: partition.Expire, before: spec.State) -> None:
+    """The harness decides who has been idle for too long: this one, and nobody else."""
+    states = cores.brokers[action.broker].log.producers
+    for producer_id, entry in states.entries.items():
+        entry.last_timestamp = cores.now_ms - (EXPIRATION_MS if producer_id == action.producer else 0)
+    states.expire(cores.now_ms, EXPIRATION_MS)
+
+
+PERFORM: Final[Mapping[type[Action], Callable[[IdempotentCores, Any, spec.State], None]]] = {
+    **PRODUCING,
+    partition.ReceiveProduce: receive_produce,
+    partition.Fetch: fetch,
+    partition.Elect: elect,
+    partition.FillSegment: fill_segment,
+    partition.Crash: crash,
+    partition.DeleteRecords: delete_records,
+    partition.Expire: expire,
+}

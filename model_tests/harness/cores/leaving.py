@@ -1,0 +1,107 @@
+"""The cores beside the machine of controlled shutdowns: brokers that hand over, stop, and come back with everything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import attrs
+
+from tidegauge.model_tests.harness.cores import steps
+from tidegauge.model_tests.harness.cores.replication import CORRECT, Broker, Roles
+from tidegauge.model_tests.harness.cores.steps import PERFORM, DrivenCores
+from tidegauge.spec.kernel.machine import Action
+from tidegauge.spec.replication import faults
+from tidegauge.spec.replication import state as spec
+from tidegauge.spec.replication.extensions.shutdown import (
+    BeginShutdown,
+    ControlledShutdown,
+    GiveUpWaiting,
+    GrantShutdown,
+    Stop,
+    StopUnasked,
+)
+
+NO_NOTE: Final = -1
+
+
+class LeavingCores(DrivenCores):
+    """Brokers, controller and messages, with the note that a broker leaves on its disk when it stops cleanly."""
+
+    def __init__(self, machine: ControlledShutdown, roles: Roles = CORRECT) -> None:
+        self.notes = [NO_NOTE] * machine.brokers
+        """The broker epoch in which each broker stopped, as its disk or its new process knows; -1 without a note."""
+        super().__init__(machine, roles)
+
+    def _look_at_replica(self, number: int, broker: Broker) -> spec.Replica:
+        note = self.epochs.number(number, self.notes[number])
+        return attrs.evolve(super()._look_at_replica(number, broker), stopped_cleanly_in=note)
+
+    def perform(self, action: Action, before: spec.State) -> None:
+        """Do what the action says; it is enabled in the specification."""
+        self.now_ms += 1
+        STEPS.get(type(action), PERFORM.get(type(action)))(self, action)  # type: ignore[misc]
+
+
+def begin_shutdown(cores: LeavingCores, action: BeginShutdown) -> None:
+    cores.controller.begin_shutdown(action.broker)
+
+
+def grant_shutdown(cores: LeavingCores, action: GrantShutdown) -> None:
+    """What the next heartbeat of a broker brings that wants to stop."""
+    heartbeat(cores, action.broker, want_fence=False)
+
+
+def give_up_waiting(cores: LeavingCores, action: GiveUpWaiting) -> None:
+    heartbeat(cores, action.broker, want_fence=True)
+
+
+def heartbeat(cores: LeavingCores, number: int, *, want_fence: bool) -> None:
+    broker = cores.brokers[number]
+    answer = cores.controller.heartbeat(
+        number, broker.broker_epoch, broker.image.offset, cores.now_ms, want_fence=want_fence, want_shut_down=True
+    )
+    assert answer.should_shut_down
+
+
+def stop(cores: LeavingCores, action: Stop | StopUnasked) -> None:
+    """Flush, check-point, leave the note, end; what it has answered still arrives."""
+    answers = {r: answer for r, answer in cores.fetch_responses.items() if r.request.leader == action.broker}
+    waiting = [dict(broker.outstanding) for broker in cores.brokers]
+    broker, replica = cores.brokers[action.broker], cores.replica(action.broker)
+    kept, checkpoint, note = replica.log_end_offset, replica.high_watermark, broker.broker_epoch
+    broker.log.flush()
+    steps.crash(cores, faults.Crash(action.broker, kept))
+    cores.fetch_responses |= answers
+    for number, follower in enumerate(cores.brokers):
+        if number != action.broker:
+            answered = {r.request for r in answers}
+            follower.outstanding |= {r: fetch for r, fetch in waiting[number].items() if r in answered}
+    cores.brokers[action.broker].checkpoint = checkpoint
+    cores.notes[action.broker] = note
+
+
+def crash(cores: LeavingCores, action: faults.Crash) -> None:
+    steps.crash(cores, action)
+    cores.notes[action.broker] = NO_NOTE
+
+
+def register(cores: LeavingCores, action: faults.Register) -> None:
+    number, broker = action.broker, cores.brokers[action.broker]
+    broker.broker_epoch = cores.controller.register_broker(
+        number, host=f"broker-{number}", port=9092, stopped_cleanly_in=cores.notes[number]
+    )
+    cores.notes[number] = NO_NOTE
+    cores.epochs.register(number, broker.broker_epoch)
+    broker.seen = None
+
+
+STEPS: Final[Mapping[type[Action], Callable[[LeavingCores, Any], None]]] = {
+    BeginShutdown: begin_shutdown,
+    GrantShutdown: grant_shutdown,
+    GiveUpWaiting: give_up_waiting,
+    Stop: stop,
+    StopUnasked: stop,
+    faults.Crash: crash,
+    faults.Register: register,
+}

@@ -1,0 +1,215 @@
+"""The producers' side of a lockstep of idempotent producers: their cores, and what is on its way to them.
+
+Who carries a request, and what a leader makes of it, is a subclass's affair: bare cores or a cluster. What a producer
+is told goes through `answer`, whether anybody still waits for it or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+import attrs
+from kio.schema.errors import ErrorCode
+
+from tidegauge.impl.client.sequencing import AGAIN, ANSWERED, DesynchronisedError, InFlightBatch, Sequencing
+from tidegauge.impl.partition.producer_state import ProducerStates
+from tidegauge.impl.partition.replica import PartitionReplica
+from tidegauge.impl.storage.producer_snapshot import decode_snapshot
+from tidegauge.model_tests.harness.cores.replication import Roles
+from tidegauge.spec.idempotence import producer as producing
+from tidegauge.spec.idempotence import state as spec
+from tidegauge.spec.idempotence.machine import Idempotence
+from tidegauge.spec.kernel.changes import Change
+
+_SENT_TO: Final = {AGAIN: spec.NONE, ANSWERED: spec.ANSWERED}
+
+
+@attrs.define
+class ProducerClient:
+    """One producer: its core, what of its records each batch holds, and whom it takes for the leader."""
+
+    core: Sequencing
+    firsts: dict[int, int] = attrs.field(factory=dict)
+    """id of a batch in line -> number of its first record."""
+    next_record: int = 0
+    leader: int = 0
+
+
+class ProducerClients:
+    """Producers, and the requests and answers between them and the brokers."""
+
+    def __init__(self, machine: Idempotence, roles: Roles) -> None:
+        self.machine = machine
+        counted: dict[str, Any] = {"sequences": machine.sequences}
+        self.states: type[ProducerStates] = type(
+            "Counted", (roles.producers,), counted | {"batches_retained": machine.batches_retained}
+        )
+        """What replicas remember with: of a model's numbers."""
+        sequencing: type[Sequencing] = type("Counted", (roles.sequencing,), counted)
+        self.producers = [
+            ProducerClient(sequencing(machine.max_in_flight, idempotent=machine.idempotent))
+            for _ in range(machine.producers)
+        ]
+        self.requests: list[spec.ProduceRequest] = []
+        self.responses: list[spec.ProduceResponse] = []
+        self.acknowledged: set[spec.Acknowledged] = set()
+
+    @property
+    def leader(self) -> int:
+        """Who leads, as metadata say."""
+        raise NotImplementedError
+
+    # --- messages ----------------------------------------------------------------------------------------------
+
+    def send(self, number: int, batch: InFlightBatch) -> None:
+        """Put an attempt on its way."""
+        request = spec.ProduceRequest(self.batch(number, batch), batch.sent_to, batch.attempt)
+        self.requests.append(request)
+        if self.machine.reordering:
+            self.requests.sort()
+
+    def batch(self, number: int, batch: InFlightBatch) -> spec.Batch:
+        first = self.producers[number].firsts[id(batch)]
+        return spec.Batch(number, batch.epoch, batch.base_sequence, first, batch.count)
+
+    def in_line(self, request: spec.ProduceRequest) -> InFlightBatch | None:
+        """The batch that waits for an answer to this attempt."""
+        number = request.batch.producer
+        for batch in self.producers[number].core.line:
+            same = (self.batch(number, batch), batch.attempt, batch.sent_to)
+            if same == (request.batch, request.attempt, request.broker):
+                return batch
+        return None
+
+    def answer(self, request: spec.ProduceRequest, error: ErrorCode, offset: int = -1, repeated: bool = False) -> None:
+        """A leader answers an attempt, for which nobody may be waiting any more."""
+        if error is ErrorCode.none:
+            self.acknowledged.add(spec.Acknowledged(offset, request.batch))
+        response = spec.ProduceResponse(request, spec.Error(error.value), offset, repeated)
+        if self.in_line(request) is not None and response not in self.responses:
+            self.responses.append(response)
+
+    def drop_responses(self, number: int, broker: int | None = None) -> None:
+        self.responses = [
+            r for r in self.responses if r.request.batch.producer != number or broker not in (None, r.request.broker)
+        ]
+
+    def disconnect(self, broker: int) -> None:
+        """A broker is gone, with every connection to it and what was on them."""
+        self.requests = [request for request in self.requests if request.broker != broker]
+        for number, client in enumerate(self.producers):
+            client.core.disconnected(broker)
+            self.drop_responses(number, broker)
+
+    # --- as the specification sees it ----------------------------------------------------------------------------
+
+    def abstract_producers(self) -> tuple[spec.Producer, ...]:
+        return tuple(self._producer(number, client) for number, client in enumerate(self.producers))
+
+    def _producer(self, number: int, client: ProducerClient) -> spec.Producer:
+        core = client.core
+        line = tuple(
+            spec.InFlight(self.batch(number, b), b.attempt, _SENT_TO.get(b.sent_to, b.sent_to), b.behind)
+            for b in core.line
+        )
+        return spec.Producer(
+            core.epoch, core.next_sequence, client.next_record, client.leader, line, core.desynchronised
+        )
+
+    def differences(self, state: spec.State) -> Iterator[Change]:
+        """Where a producer would do what the specification forbids, or would not do what it allows."""
+        for number, (producer, client) in enumerate(zip(state.producers, self.producers, strict=True)):
+            core = client.core
+            again = (
+                f.sent_to != spec.NONE or self.machine.may_retry(producer, place)
+                for place, f in enumerate(producer.in_flight)
+            )
+            wanted = (self.machine.may_send(producer), *again)
+            found = (core.may_send(client.leader), *(b.sent_to != AGAIN or core.may_retry(b) for b in core.line))
+            if found != wanted:
+                yield Change(f"producers[{number}].choices", wanted, found)
+
+
+def known_ends(replica: PartitionReplica, brokers: int) -> tuple[int, ...]:
+    """How far a leader knows each broker to be; () for a replica that does not lead."""
+    if not replica.is_leader:
+        return ()
+    ends = replica.remote_replicas
+    return tuple(ends[b].log_end_offset if b in ends else spec.NONE for b in range(brokers))
+
+
+def remembered(states: ProducerStates) -> spec.Producers:
+    """What a replica remembers."""
+    return tuple(
+        spec.ProducerEntry(entry.producer_id, entry.epoch, tuple(spec.BatchMetadata(*b[:3]) for b in entry.batches))
+        for _, entry in sorted(states.entries.items())
+    )
+
+
+def snapshots_of(files: Mapping[int, bytes]) -> tuple[spec.Snapshot, ...]:
+    """What snapshot files say, by their offsets."""
+    found = []
+    for offset, content in sorted(files.items()):
+        states = ProducerStates()
+        states.restart(decode_snapshot(content) or (), 0, 0)
+        found.append(spec.Snapshot(offset, remembered(states)))
+    return tuple(found)
+
+
+# --- one action of a producer = one function -------------------------------------------------------------------------
+
+
+def send(clients: ProducerClients, action: producing.Send, before: spec.State) -> None:
+    client = clients.producers[action.producer]
+    assert client.core.may_send(client.leader), "the producer would not send now"
+    batch = client.core.send(action.count, client.leader)
+    client.firsts[id(batch)] = client.next_record
+    client.next_record += action.count
+    clients.send(action.producer, batch)
+
+
+def retry(clients: ProducerClients, action: producing.Retry, before: spec.State) -> None:
+    client = clients.producers[action.producer]
+    batch = client.core.line[action.place]
+    assert client.core.may_retry(batch), "the producer would not send this batch again now"
+    client.core.retry(batch, client.leader)
+    clients.send(action.producer, batch)
+
+
+def lose_connection(clients: ProducerClients, action: producing.LoseConnection, before: spec.State) -> None:
+    clients.producers[action.producer].core.disconnected(action.broker)
+    clients.drop_responses(action.producer, action.broker)
+
+
+def refresh_metadata(clients: ProducerClients, action: producing.RefreshMetadata, before: spec.State) -> None:
+    clients.producers[action.producer].leader = clients.leader
+
+
+def give_up(clients: ProducerClients, action: producing.GiveUp, before: spec.State) -> None:
+    clients.producers[action.producer].core.give_up()
+    clients.drop_responses(action.producer)
+
+
+def receive_response(clients: ProducerClients, action: producing.ReceiveProduceResponse, before: spec.State) -> None:
+    response = action.response
+    clients.responses.remove(response)
+    client = clients.producers[response.request.batch.producer]
+    batch = clients.in_line(response.request)
+    if batch is None:
+        return
+    with suppress(DesynchronisedError):
+        client.core.answered(batch, response.request.attempt, ErrorCode(response.error.value))
+    if response.error is spec.Error.NOT_LEADER_OR_FOLLOWER:
+        client.leader = clients.leader
+
+
+PRODUCING: Final[Mapping[Any, Any]] = {
+    producing.Send: send,
+    producing.Retry: retry,
+    producing.LoseConnection: lose_connection,
+    producing.RefreshMetadata: refresh_metadata,
+    producing.GiveUp: give_up,
+    producing.ReceiveProduceResponse: receive_response,
+}

@@ -1,0 +1,180 @@
+"""The cores beside the machine of reassignments: replica lists that change, replicas that come and go.
+
+A broker that has a replica has a log and a `PartitionReplica`; one that has none has neither, and remembers what it was
+told. Hosting and deleting are the broker's shell's part (`impl.server.broker.partitions`), which is the harness here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import attrs
+from kio.schema.errors import ErrorCode
+
+from tidegauge.impl.metadata.records import MetadataRecord, PartitionRecord
+from tidegauge.impl.partition.messages import FetchAnswer
+from tidegauge.impl.partition.registration import PartitionRegistration
+from tidegauge.model_tests.harness.cores import abstraction, steps
+from tidegauge.model_tests.harness.cores.replication import CORRECT, PARTITION, TOPIC, Broker, Roles
+from tidegauge.model_tests.harness.cores.steps import PERFORM, DrivenCores
+from tidegauge.spec.kernel.machine import Action
+from tidegauge.spec.replication import actions as protocol
+from tidegauge.spec.replication import control, faults
+from tidegauge.spec.replication import state as spec
+from tidegauge.spec.replication.extensions.reassignment import Reassignment
+from tidegauge.spec.replication.extensions.reassignment_actions import CancelReassignment, StartReassignment
+
+
+class ReassignedCores(DrivenCores):
+    """Brokers, controller and messages, where not every broker has a replica."""
+
+    def __init__(self, machine: Reassignment, roles: Roles = CORRECT) -> None:
+        self.down: set[int] = set()
+        (initial,) = machine.initial()
+        self._initial = initial.controller
+        super().__init__(machine, roles)
+
+    def _founding_records(self) -> list[MetadataRecord]:
+        first = self._initial
+        return [
+            attrs.evolve(record, replicas=first.replicas, isr=first.isr, leader=first.leader)
+            if isinstance(record, PartitionRecord)
+            else record
+            for record in super()._founding_records()
+        ]
+
+    def told(self, number: int) -> PartitionRegistration | None:
+        """What the broker last read of the partition."""
+        return self.brokers[number].image.partition(TOPIC, PARTITION)
+
+    def apply_metadata(self, number: int) -> None:
+        broker = self.brokers[number]
+        records = broker.pulled.records if broker.pulled else self.controller.records_since(broker.image.offset)
+        image = broker.image
+        image.replay(records)
+        broker.pulled, broker.seen = None, None
+        registration = self.told(number)
+        assert registration is not None
+        if number not in registration.replicas:
+            self.delete_replica(number)
+            return
+        if broker.replica is None:
+            self.start_replica(number)
+        self.replica(number).apply_metadata(registration, image.controller_epoch, self.now_ms)
+        self.carry_out_effects(number)
+
+    def delete_replica(self, number: int) -> None:
+        """The log is gone, its checkpoint too, and nobody waits for the answers to its fetches."""
+        broker = self.brokers[number]
+        broker.replica, broker.log, broker.checkpoint = None, self.roles.log(), 0
+        broker.outstanding = {}
+        broker.seen = None
+        for value, (leader, _) in list(self.unanswered.items()):
+            if leader == number:
+                del self.unanswered[value]
+
+    def send_refusal(self, request: spec.FetchRequest) -> None:
+        """A broker without a replica answers a fetch: it is no leader."""
+        unheard = self.told(request.leader) is None
+        error = ErrorCode.unknown_leader_epoch if unheard else ErrorCode.not_leader_or_follower
+        answer = FetchAnswer(error)
+        if request in self.brokers[request.follower].outstanding:
+            self.fetch_responses[abstraction.fetch_response(request, answer, ())] = answer
+
+    # --- as the specification sees it ----------------------------------------------------------------------------
+
+    def _abstract_controller(self, expected: spec.Controller) -> spec.Controller:
+        seen = super()._abstract_controller(attrs.evolve(expected, replicas=(), adding=(), removing=()))
+        return abstraction.with_lists(seen, self.registration)
+
+    def _look_at_replica(self, number: int, broker: Broker) -> spec.Replica:
+        registration = self.told(number)
+        pulled = broker.pulled.word if broker.pulled else None
+        if broker.replica is not None:
+            seen = super()._look_at_replica(number, broker)
+            return attrs.evolve(seen, replicas=broker.replica.replicas, pulled=pulled)
+        if number in self.down:
+            return super()._look_at_replica(number, broker)
+        if registration is None:
+            return spec.Replica(
+                paused=broker.paused,
+                broker_epoch=self.epochs.number(number, broker.broker_epoch),
+                outstanding=tuple(sorted(broker.outstanding)),
+                pulled=pulled,
+            )
+        return spec.Replica(
+            paused=broker.paused,
+            broker_epoch=self.epochs.number(number, broker.broker_epoch),
+            controller_epoch=broker.image.controller_epoch,
+            leader_epoch=registration.leader_epoch,
+            partition_epoch=registration.partition_epoch,
+            replicas=registration.replicas,
+            pulled=pulled,
+        )
+
+    def pull_metadata(self, number: int) -> None:
+        super().pull_metadata(number)
+        pulled = self.brokers[number].pulled
+        assert pulled is not None
+        word = attrs.evolve(pulled.word, replicas=self.registration.replicas)
+        self.brokers[number].pulled = attrs.evolve(pulled, word=word)
+
+    def perform(self, action: Action, before: spec.State) -> None:
+        """Do what the action says; it is enabled in the specification."""
+        self.now_ms += 1
+        STEPS.get(type(action), PERFORM.get(type(action)))(self, action)  # type: ignore[misc]
+
+
+def start_reassignment(cores: ReassignedCores, action: StartReassignment) -> None:
+    refusal = cores.controller.reassign(TOPIC, PARTITION, action.target)
+    assert not refusal.message, refusal.message
+
+
+def cancel_reassignment(cores: ReassignedCores, action: CancelReassignment) -> None:
+    refusal = cores.controller.cancel_reassignment(TOPIC, PARTITION)
+    assert not refusal.message, refusal.message
+
+
+def receive_fetch(cores: ReassignedCores, action: protocol.ReceiveFetch) -> None:
+    if cores.brokers[action.request.leader].replica is not None:
+        steps.receive_fetch(cores, action)
+        return
+    if not action.duplicate:
+        del cores.fetches[action.request]
+    cores.send_refusal(action.request)
+
+
+def receive_fetch_response(cores: ReassignedCores, action: protocol.ReceiveFetchResponse) -> None:
+    if cores.brokers[action.response.request.follower].replica is None:
+        del cores.fetch_responses[action.response]
+    else:
+        steps.receive_fetch_response(cores, action)
+
+
+def receive_alter_partition_response(cores: ReassignedCores, action: control.ReceiveAlterPartitionResponse) -> None:
+    if cores.brokers[action.response.leader].replica is None:
+        del cores.alter_responses[action.response]
+    else:
+        steps.receive_alter_partition_response(cores, action)
+
+
+def crash(cores: ReassignedCores, action: faults.Crash) -> None:
+    steps.crash(cores, action)
+    cores.down.add(action.broker)
+
+
+def restart(cores: ReassignedCores, action: faults.Restart) -> None:
+    steps.restart(cores, action)
+    cores.down.discard(action.broker)
+
+
+STEPS: Final[Mapping[type[Action], Callable[[ReassignedCores, Any], None]]] = {
+    StartReassignment: start_reassignment,
+    CancelReassignment: cancel_reassignment,
+    protocol.ReceiveFetch: receive_fetch,
+    protocol.ReceiveFetchResponse: receive_fetch_response,
+    control.ReceiveAlterPartitionResponse: receive_alter_partition_response,
+    faults.Crash: crash,
+    faults.Restart: restart,
+}

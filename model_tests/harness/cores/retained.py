@@ -1,0 +1,61 @@
+"""The cores beside the machine of log starts: records that are deleted, and followers that start over.
+
+That a log start is durable before it is told is the broker's shell's part (`replica_fetchers`), which is
+the harness here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import attrs
+
+from tidegauge.model_tests.harness.cores import steps
+from tidegauge.model_tests.harness.cores.replication import Broker
+from tidegauge.model_tests.harness.cores.steps import PERFORM, DrivenCores
+from tidegauge.spec.kernel.machine import Action
+from tidegauge.spec.replication import actions as protocol
+from tidegauge.spec.replication import state as spec
+from tidegauge.spec.replication.extensions.retention import DeleteRecords, Retain
+
+
+class RetainedCores(DrivenCores):
+    """Brokers, controller and messages, where logs have a start."""
+
+    def _look_at_replica(self, number: int, broker: Broker) -> spec.Replica:
+        return attrs.evolve(
+            super()._look_at_replica(number, broker),
+            log_start=broker.log.log_start_offset,
+            log_start_checkpoint=broker.log.log_start_checkpoint,
+        )
+
+    def perform(self, action: Action, before: spec.State) -> None:
+        """Do what the action says; it is enabled in the specification."""
+        self.now_ms += 1
+        STEPS.get(type(action), PERFORM.get(type(action)))(self, action)  # type: ignore[misc]
+
+
+def delete_records(cores: RetainedCores, action: DeleteRecords) -> None:
+    assert cores.replica(action.broker).delete_records(action.offset) == action.offset
+    cores.brokers[action.broker].log.write_log_start()
+    cores.carry_out_effects(action.broker)
+
+
+def retain(cores: RetainedCores, action: Retain) -> None:
+    log = cores.brokers[action.broker].log
+    assert action.offset <= cores.replica(action.broker).high_watermark
+    log.delete_records_before(action.offset)
+    log.write_log_start()
+
+
+def send_fetch(cores: RetainedCores, action: protocol.SendFetch) -> None:
+    cores.brokers[action.broker].log.write_log_start()
+    steps.send_fetch(cores, action)
+
+
+STEPS: Final[Mapping[type[Action], Callable[[RetainedCores, Any], None]]] = {
+    DeleteRecords: delete_records,
+    Retain: retain,
+    protocol.SendFetch: send_fetch,
+}

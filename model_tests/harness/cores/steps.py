@@ -1,0 +1,248 @@
+"""One action of the specification = one function here, which does to the cores what the action says.
+
+Each is called only when the specification allows the action, and decides nothing: whatever is right or wrong about the
+outcome is the cores' doing, and shows in the comparison of states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode
+
+from tidegauge.impl.partition.replica import PartitionReplica
+from tidegauge.impl.wire.lazy import in_memory
+from tidegauge.model_tests.harness.cores import abstraction
+from tidegauge.model_tests.harness.cores.replication import PARTITION, TOPIC, Broker, Cores
+from tidegauge.spec.kernel.machine import Action
+from tidegauge.spec.replication import actions as protocol
+from tidegauge.spec.replication import control, faults
+from tidegauge.spec.replication import state as spec
+
+# --- produce and fetch ---------------------------------------------------------------------------------------------
+
+
+def append(cores: Cores, action: protocol.Append) -> None:
+    value, cores.next_value = cores.next_value, cores.next_value + 1
+    batch = cores.brokers[action.broker].log.produced([value])
+    appended = cores.replica(action.broker).append(batch, int(action.acks), cores.now_ms)
+    if not isinstance(appended, ErrorCode) and action.acks is spec.Acks.ALL:
+        cores.unanswered[value] = (action.broker, appended)
+    cores.carry_out_effects(action.broker)
+
+
+def send_fetch(cores: Cores, action: protocol.SendFetch) -> None:
+    broker, replica = cores.brokers[action.broker], cores.replica(action.broker)
+    fetch = replica.fetch_request(broker.broker_epoch)
+    if fetch is not None:
+        request = abstraction.fetch_request(fetch, replica.leader, cores.epochs)
+        cores.fetches[request] = broker.outstanding[request] = fetch
+
+
+def receive_fetch(cores: Cores, action: protocol.ReceiveFetch) -> None:
+    fetch = cores.fetches[action.request] if action.duplicate else cores.fetches.pop(action.request)
+    leader = action.request.leader
+    log = cores.brokers[leader].log
+    answer = cores.replica(leader).receive_fetch(fetch, log.bytes_of(action.records), cores.now_ms)
+    if action.request in cores.brokers[action.request.follower].outstanding:
+        records = log.decode(in_memory(answer.records))
+        response = abstraction.fetch_response(action.request, answer, records, log.records)
+        cores.fetch_responses[response] = answer
+    cores.carry_out_effects(leader)
+
+
+def hold_fetch(cores: Cores, action: protocol.HoldFetch) -> None:
+    leader = action.request.leader
+    one_record = cores.brokers[leader].log.bytes_of(1)
+    answer = cores.replica(leader).receive_fetch(cores.fetches[action.request], one_record, cores.now_ms)
+    assert not answer.has_news, f"a fetch is held though there is something to answer: {answer}"
+    cores.carry_out_effects(leader)
+
+
+def receive_fetch_response(cores: Cores, action: protocol.ReceiveFetchResponse) -> None:
+    answer = cores.fetch_responses.pop(action.response)
+    follower = action.response.request.follower
+    replica = cores.replica(follower)
+    fetch = cores.brokers[follower].outstanding.pop(action.response.request, None)
+    if fetch is not None:
+        accepted = replica.receive_fetch_response(fetch, answer, cores.now_ms)
+        log, below = cores.brokers[follower].log, action.response.below
+        if accepted and below and log.log_start_offset == log.log_end_offset == len(below):
+            log.remember(below)
+        cores.carry_out_effects(follower)
+
+
+# --- ISR changes, metadata, elections ------------------------------------------------------------------------------
+
+
+def shrink_isr(cores: Cores, action: control.ShrinkIsr) -> None:
+    replica = cores.replica(action.broker)
+    cores.now_ms += cores.config.replica_lag_time_max_ms + 1
+    keep_up(replica, set(replica.remote_replicas) - set(action.lagging), cores.now_ms)
+    replica.shrink_isr(cores.now_ms)
+    cores.carry_out_effects(action.broker)
+
+
+def keep_up(replica: PartitionReplica, followers: set[int], now_ms: int) -> None:
+    """The harness decides who has lagged for too long: these have not."""
+    for follower in followers:
+        replica.remote_replicas[follower].last_caught_up_ms = now_ms
+
+
+def retry_alter_partition(cores: Cores, action: control.RetryAlterPartition) -> None:
+    cores.send_alter_partition(action.broker)
+
+
+def receive_alter_partition(cores: Cores, action: control.ReceiveAlterPartition) -> None:
+    request = cores.alters.pop(action.request)
+    response = cores.controller.alter_partition(TOPIC, PARTITION, request)
+    cores.alter_responses[abstraction.alter_partition_response(request, response)] = (request, response)
+
+
+def receive_alter_partition_response(cores: Cores, action: control.ReceiveAlterPartitionResponse) -> None:
+    request, response = cores.alter_responses.pop(action.response)
+    cores.replica(action.response.leader).receive_alter_partition_response(request, response)
+    cores.carry_out_effects(action.response.leader)
+
+
+def pull_metadata(cores: Cores, action: control.PullMetadata) -> None:
+    cores.pull_metadata(action.broker)
+
+
+def apply_metadata(cores: Cores, action: control.ApplyMetadata) -> None:
+    cores.apply_metadata(action.broker)
+
+
+def preferred_election(cores: Cores, action: control.PreferredElection) -> None:
+    cores.controller.elect_preferred(TOPIC, PARTITION)
+
+
+def unclean_election(cores: Cores, action: control.UncleanElection) -> None:
+    cores.controller.elect_uncleanly(TOPIC, PARTITION)
+
+
+# --- membership ----------------------------------------------------------------------------------------------------
+
+
+def lapse_session(cores: Cores, action: faults.LapseSession) -> None:
+    cores.controller.lapse_session(action.broker)
+
+
+def register(cores: Cores, action: faults.Register) -> None:
+    broker = cores.brokers[action.broker]
+    broker.broker_epoch = cores.controller.register_broker(action.broker, host=f"broker-{action.broker}", port=9092)
+    cores.epochs.register(action.broker, broker.broker_epoch)
+    broker.seen = None
+
+
+def unfence(cores: Cores, action: faults.Unfence) -> None:
+    broker = cores.brokers[action.broker]
+    cores.controller.heartbeat(action.broker, broker.broker_epoch, broker.image.offset, cores.now_ms)
+
+
+def controller_failover(cores: Cores, action: faults.ControllerFailover) -> None:
+    cores.controller = cores.activate_controller()
+    cores.alters.clear()
+
+
+# --- disk, pauses, the network -------------------------------------------------------------------------------------
+
+
+def flush(cores: Cores, action: faults.Flush) -> None:
+    cores.brokers[action.broker].log.flush()
+    cores.brokers[action.broker].seen = None
+
+
+def checkpoint_high_watermark(cores: Cores, action: faults.CheckpointHighWatermark) -> None:
+    cores.brokers[action.broker].checkpoint = cores.replica(action.broker).high_watermark
+
+
+def crash(cores: Cores, action: faults.Crash) -> None:
+    dead, broker = action.broker, cores.brokers[action.broker]
+    cores.brokers[dead] = Broker(broker.log.after_crash(action.kept), checkpoint=broker.checkpoint)
+    for follower in range(len(cores.brokers)):
+        cut_connection(cores, follower, dead)
+        cut_connection(cores, dead, follower)
+    disconnect_controller(cores, faults.DisconnectController(dead))
+    for value, (leader, _) in list(cores.unanswered.items()):
+        if leader == dead:
+            del cores.unanswered[value]
+
+
+def restart(cores: Cores, action: faults.Restart) -> None:
+    cores.start_replica(action.broker)
+    cores.brokers[action.broker].seen = None
+
+
+def pause(cores: Cores, action: faults.Pause) -> None:
+    cores.brokers[action.broker].paused = True
+    cores.brokers[action.broker].seen = None
+
+
+def resume(cores: Cores, action: faults.Resume) -> None:
+    cores.brokers[action.broker].paused = False
+    cores.brokers[action.broker].seen = None
+
+
+def disconnect(cores: Cores, action: faults.Disconnect) -> None:
+    cut_connection(cores, action.follower, action.leader)
+
+
+def cut_connection(cores: Cores, follower: int, leader: int) -> None:
+    """The connection on which `follower` fetches from `leader` is gone, and all that was on it."""
+    broker = cores.brokers[follower]
+    broker.outstanding = {r: fetch for r, fetch in broker.outstanding.items() if r.leader != leader}
+    broker.seen = None
+    for request in [r for r in cores.fetches if (r.follower, r.leader) == (follower, leader)]:
+        del cores.fetches[request]
+    for response in [r for r in cores.fetch_responses if (r.request.follower, r.request.leader) == (follower, leader)]:
+        del cores.fetch_responses[response]
+
+
+def disconnect_controller(cores: Cores, action: faults.DisconnectController) -> None:
+    for request in [m for m in cores.alters if m.leader == action.broker]:
+        del cores.alters[request]
+    for response in [m for m in cores.alter_responses if m.leader == action.broker]:
+        del cores.alter_responses[response]
+
+
+PERFORM: Final[Mapping[type[Action], Callable[[Cores, Any], None]]] = {
+    protocol.Append: append,
+    protocol.SendFetch: send_fetch,
+    protocol.ReceiveFetch: receive_fetch,
+    protocol.HoldFetch: hold_fetch,
+    protocol.ReceiveFetchResponse: receive_fetch_response,
+    control.ShrinkIsr: shrink_isr,
+    control.RetryAlterPartition: retry_alter_partition,
+    control.ReceiveAlterPartition: receive_alter_partition,
+    control.ReceiveAlterPartitionResponse: receive_alter_partition_response,
+    control.PullMetadata: pull_metadata,
+    control.ApplyMetadata: apply_metadata,
+    control.PreferredElection: preferred_election,
+    control.UncleanElection: unclean_election,
+    faults.LapseSession: lapse_session,
+    faults.Register: register,
+    faults.Unfence: unfence,
+    faults.ControllerFailover: controller_failover,
+    faults.Flush: flush,
+    faults.CheckpointHighWatermark: checkpoint_high_watermark,
+    faults.Crash: crash,
+    faults.Restart: restart,
+    faults.Pause: pause,
+    faults.Resume: resume,
+    faults.Disconnect: disconnect,
+    faults.DisconnectController: disconnect_controller,
+}
+
+
+class DrivenCores(Cores):
+    """Cores that perform actions: what `model_tests.harness.lockstep.lockstep` calls a binding."""
+
+    def perform(self, action: Action, before: spec.State) -> None:
+        """Do what the action says; it is enabled in the specification."""
+        self.now_ms += 1
+        PERFORM[type(action)](self, action)
+
+    def close(self) -> None:
+        """There is nothing to give back."""

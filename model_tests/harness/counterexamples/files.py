@@ -1,0 +1,227 @@
+"""Counterexample files: a short list of actions on which something goes wrong, for ever replayable.
+
+A file is JSON that a person can read and edit, one action a line:
+
+    {
+      "format": "tidegauge counterexample 1",
+      "machine": {"name": counterexample.machine.name, "constants": {…}},
+      "bug": "kafka_18991",
+      "expected": {"kind": "invariant", "name": "ConsistentRead"},
+      "found": {"by": "explorer", "seed": null},
+      "replay": "tidegauge replay model_tests/counterexamples/kafka_18991.json",
+      "actions": [
+        {"@": "Append", "broker": 0, "acks": {"enum": "Acks.ALL"}}, …
+      ]
+    }
+
+The machine is one of `counterexample_machines.MACHINES`, and the correct one; `bug` names the entry of the zoo with
+which it goes wrong, null when it is the implementation itself that does. `expected` is the invariant that falls on the
+specification, or the field in which the implementation differs from it. Values are written as in `spec.kernel.codec`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from tidegauge.model_tests.harness.counterexamples.machines import (
+    AnyMachine,
+    bugs_of,
+    machine_of,
+    strangers,
+    with_bug,
+)
+from tidegauge.spec.kernel.codec import Codec, constants, encode
+from tidegauge.spec.kernel.machine import Action
+
+FORMAT = "tidegauge counterexample 1"
+FOLDER = Path(__file__).resolve().parents[2] / "counterexamples"
+"""Where the saved ones live; each is a test."""
+
+_FIELDS = {"format", "machine", "bug", "expected", "found", "replay", "actions"}
+_DIGITS = 20
+"""No number of 64 bits has more, its sign included."""
+
+
+class CounterexampleError(ValueError):
+    """A file that is not a counterexample, or not one of ours; says what is wrong with which part."""
+
+
+class Failure(Enum):
+    """How something goes wrong."""
+
+    INVARIANT = "invariant"
+    DIFFERENCE = "difference"
+
+
+@attrs.frozen
+class Expected:
+    """What goes wrong: the invariant that falls, or the path of the field that differs."""
+
+    kind: Failure
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.name} falls" if self.kind is Failure.INVARIANT else f"{self.name} differs"
+
+
+@attrs.frozen
+class Found:
+    """Who found it: the explorer, a lockstep, the simulation; with the seed, if it had one."""
+
+    by: str
+    seed: int | None = None
+
+
+@attrs.frozen
+class Counterexample:
+    """A list of actions from the machine's initial state, and what comes of it."""
+
+    machine: AnyMachine
+    """The correct machine: it knows no bug."""
+    bug: str | None
+    actions: tuple[Action, ...]
+    expected: Expected
+    found: Found
+
+    def buggy_machine(self) -> AnyMachine:
+        """The same model with the bug; the correct one when there is none."""
+        return self.machine if self.bug is None else with_bug(self.machine, self.bug)
+
+
+def replay_line(path: Path) -> str:
+    """The command that replays the file at `path`."""
+    resolved = path.resolve()
+    root = FOLDER.parent.parent
+    return f"tidegauge replay {resolved.relative_to(root) if resolved.is_relative_to(root) else resolved}"
+
+
+def save(counterexample: Counterexample, path: Path) -> str:
+    """Write the file, whole or not at all; returns the line that replays it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(path.name + ".partial")
+    partial.write_text(dumps(counterexample, replay_line(path)), encoding="utf-8")
+    partial.replace(path)
+    return replay_line(path)
+
+
+def dumps(counterexample: Counterexample, replay: str) -> str:
+    """The text of the file."""
+    expected, found = counterexample.expected, counterexample.found
+    head: dict[str, Any] = {
+        "format": FORMAT,
+        "machine": {"name": counterexample.machine.name, "constants": constants(counterexample.machine)},
+        "bug": counterexample.bug,
+        "expected": {"kind": expected.kind.value, "name": expected.name},
+        "found": {"by": found.by, "seed": found.seed},
+        "replay": replay,
+    }
+    lines = [f"  {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}," for key, value in head.items()]
+    actions = ",\n".join(f"    {json.dumps(encode(action))}" for action in counterexample.actions)
+    body = f'  "actions": [\n{actions}\n  ]' if actions else '  "actions": []'
+    return "\n".join(["{", *lines, body, "}"]) + "\n"
+
+
+def load(path: Path) -> Counterexample:
+    """Read a file. Raises CounterexampleError with the path and what is wrong there."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        return _counterexample(json.loads(text, object_pairs_hook=_object, parse_int=_integer))
+    except OSError as error:
+        raise CounterexampleError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise CounterexampleError(f"{path}: is not a text file in UTF-8") from None
+    except json.JSONDecodeError as error:
+        raise CounterexampleError(
+            f"{path}: is not JSON: line {error.lineno}, column {error.colno}: {error.msg}"
+        ) from None
+    except RecursionError:
+        raise CounterexampleError(f"{path}: is nested too deeply: an action holds a message and no more") from None
+    except ValueError as error:
+        raise CounterexampleError(f"{path}: {error}") from None
+
+
+def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object; of a name that is there twice, one value would go unseen."""
+    names = [name for name, _ in pairs]
+    for name in names:
+        if names.count(name) > 1:
+            raise CounterexampleError(f"an object has the field {name!r} twice: give each once")
+    return dict(pairs)
+
+
+def _integer(text: str) -> int:
+    if len(text) > _DIGITS:
+        raise CounterexampleError(f"has a number of {len(text)} digits, {text[:_DIGITS]}…: give one of 64 bits")
+    return int(text)
+
+
+def _counterexample(data: Any) -> Counterexample:
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise CounterexampleError(f'is not a counterexample: "format" must be {FORMAT!r}')
+    if data.keys() != _FIELDS:
+        missing, unknown = sorted(_FIELDS - data.keys()), sorted(data.keys() - _FIELDS)
+        raise CounterexampleError(f"has the wrong fields: missing {missing}, unknown {unknown}")
+    machine = machine_of(data["machine"])
+    bug, known = data["bug"], bugs_of(machine)
+    if bug is not None and (not isinstance(bug, str) or bug not in known):
+        zoo = ", ".join(known) or "nothing"
+        raise CounterexampleError(
+            f'"bug" is {bug!r}, but of {machine.name} the zoo has {zoo}, and null is none of them'
+        )
+    if not isinstance(data["replay"], str):
+        raise CounterexampleError(f'"replay" must be the command that replays the file, not {data["replay"]!r}')
+    if not isinstance(data["actions"], list):
+        raise CounterexampleError('"actions" must be a list')
+    return Counterexample(
+        machine,
+        bug,
+        tuple(_actions(machine, data["actions"])),
+        _expected(machine, data["expected"]),
+        _found(data["found"]),
+    )
+
+
+def _actions(machine: AnyMachine, data: Sequence[Any]) -> list[Action]:
+    codec = Codec(machine)
+    actions: list[Action] = []
+    for number, item in enumerate(data, start=1):
+        try:
+            action = codec.action(item)
+        except (ValueError, TypeError) as error:
+            raise CounterexampleError(f"action {number}: {error}") from None
+        for stranger in strangers(machine, action):
+            raise CounterexampleError(f"action {number}: {action.name} {stranger}")
+        actions.append(action)
+    return actions
+
+
+def _expected(machine: AnyMachine, data: Any) -> Expected:
+    kinds = [kind.value for kind in Failure]
+    if not _has_fields(data, "kind", "name") or data["kind"] not in kinds or not isinstance(data["name"], str):
+        told = " or ".join(map(repr, kinds))
+        raise CounterexampleError(f'"expected" must give "kind" ({told}) and "name", not {data!r}')
+    expected = Expected(Failure(data["kind"]), data["name"])
+    known = [*machine.invariants, *machine.step_invariants]
+    if expected.kind is Failure.INVARIANT and expected.name not in known:
+        raise CounterexampleError(f'"expected" has no invariant {expected.name!r}: choose one of {", ".join(known)}')
+    if not expected.name:
+        raise CounterexampleError('"expected" has an empty "name": give the field that differs')
+    return expected
+
+
+def _found(data: Any) -> Found:
+    if not _has_fields(data, "by", "seed") or not isinstance(data["by"], str):
+        raise CounterexampleError(f'"found" must give "by" and "seed", not {data!r}')
+    if data["seed"] is not None and type(data["seed"]) is not int:
+        raise CounterexampleError(f'"found" has the seed {data["seed"]!r}: give a whole number, or null for none')
+    return Found(data["by"], data["seed"])
+
+
+def _has_fields(data: Any, *names: str) -> bool:
+    return isinstance(data, dict) and data.keys() == set(names)

@@ -1,0 +1,152 @@
+"""Replaying a counterexample: on the specification, on the cores, on a whole cluster.
+
+On the specification the machine with the bug is run, and its invariants are checked; a counterexample that was found as
+a difference is run beside the correct machine. Cores and cluster run with the bug's classes beside the correct machine:
+the first difference is the failure. Without its bug a counterexample must fail nowhere. Actions that aren't enabled are
+skipped and counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from tidegauge.model_tests.bugs import BUGS
+from tidegauge.model_tests.bugs.idempotence import IDEMPOTENCE_BUGS
+from tidegauge.model_tests.harness.cluster.steps import bind_cluster
+from tidegauge.model_tests.harness.cores.binding import bind_cores
+from tidegauge.model_tests.harness.cores.replication import CORRECT, Roles
+from tidegauge.model_tests.harness.counterexamples.files import Counterexample, Expected, Failure, load
+from tidegauge.model_tests.harness.lockstep.lockstep import Binding, Difference, Lockstep
+from tidegauge.spec.kernel.machine import Action, Machine
+from tidegauge.spec.kernel.traces import Step, Trace, fallen, fallen_step
+from tidegauge.spec.kernel.traces import replay as replay_on_machine
+
+
+class Level(Enum):
+    """Where a counterexample can be replayed."""
+
+    SPEC = "spec"
+    CORES = "cores"
+    CLUSTER = "cluster"
+
+
+@attrs.frozen
+class Replayed:
+    """What became of a counterexample at one level."""
+
+    level: Level
+    bug: str | None
+    """The bug that was switched on."""
+    trace: Trace[Any]
+    """The specification's states, one a step: with the bug at the level of the specification, else without."""
+    failure: Expected | None
+    """What went wrong; None when nothing did."""
+    words: str
+    """The failure in words: the invariant with its values, or the fields that differ."""
+    values: Mapping[str, Any]
+    """The values that make the invariant false; empty for a difference."""
+    skipped: tuple[Action, ...]
+
+    @property
+    def failed(self) -> bool:
+        return self.failure is not None
+
+    @property
+    def at(self) -> int | None:
+        """The step that failed, from 1; None when nothing did."""
+        return len(self.trace.steps) if self.failed else None
+
+
+class SpecBinding:
+    """A machine as one side of a lockstep: for bugs of the specification beside the correct one."""
+
+    def __init__(self, machine: Machine[Any]) -> None:
+        self._machine = machine
+        self._state = next(iter(machine.initial()))
+
+    def perform(self, action: Action, before: Any) -> None:
+        self._state = self._machine.step(self._state, action)
+
+    def abstraction(self, state: Any) -> Any:
+        return self._state
+
+    def close(self) -> None:
+        """A machine holds nothing."""
+
+
+def replay_file(path: Path, on: str = "all", *, with_bug: bool = True) -> list[Replayed]:
+    """Replay a file at one level, "spec", "cores" or "cluster", or at "all".
+
+    Raises CounterexampleError for a file that is none, ValueError for a level that is none.
+    """
+    counterexample = load(path)
+    if on not in ("all", *(level.value for level in Level)):
+        raise ValueError(f"there is no level {on!r}: use spec, cores, cluster or all")
+    levels = [level for level in Level if on in ("all", level.value)]
+    return [replay(counterexample, level, with_bug=with_bug) for level in levels]
+
+
+def replay(counterexample: Counterexample, level: Level, *, with_bug: bool = True) -> Replayed:
+    """Replay at one level, with the counterexample's bug or without it."""
+    bug = counterexample.bug if with_bug else None
+    machine = counterexample.buggy_machine() if bug else counterexample.machine
+    if level is Level.SPEC:
+        if counterexample.expected.kind is Failure.INVARIANT or bug is None:
+            return _on_machine(machine, counterexample, bug)
+        return _beside(counterexample, level, bug, lambda _: SpecBinding(machine))
+    roles = roles_of(bug)
+    bind = bind_cores(roles) if level is Level.CORES else bind_cluster(roles)
+    return _beside(counterexample, level, bug, bind)
+
+
+def roles_of(bug: str | None) -> Roles:
+    """The classes that play each part with this bug."""
+    return CORRECT if bug is None else (BUGS.get(bug) or IDEMPOTENCE_BUGS[bug]).roles
+
+
+def _on_machine(machine: Machine[Any], counterexample: Counterexample, bug: str | None) -> Replayed:
+    expected = counterexample.expected
+    wanted = expected.name if expected.kind is Failure.INVARIANT and bug is not None else None
+    done = replay_on_machine(machine, counterexample.actions, invariant=wanted)
+    if done.violation is None:
+        return Replayed(Level.SPEC, bug, done.trace, None, "", {}, done.skipped)
+    name, values = done.violation.invariant, done.violation.values
+    told = "".join(f"\n  {key}: {value}" for key, value in values.items())
+    words = f"{name} falls:{told}"
+    return Replayed(Level.SPEC, bug, done.trace, Expected(Failure.INVARIANT, name), words, values, done.skipped)
+
+
+def _beside(counterexample: Counterexample, level: Level, bug: str | None, bind: Callable[[Any], Binding]) -> Replayed:
+    machine: Machine[Any] = counterexample.machine
+    initial = next(iter(machine.initial()))
+    steps: list[Step[Any]] = []
+    skipped: list[Action] = []
+    failure, words, values = None, "", {}
+    binding = bind(machine)
+    try:
+        lockstep = Lockstep(machine, binding)
+        for action in counterexample.actions:
+            before = lockstep.state
+            try:
+                if not lockstep.perform(action):
+                    skipped.append(action)
+                    continue
+            finally:
+                if lockstep.state is not before:
+                    steps.append(Step(action, lockstep.state))
+            fell = next(fallen_step(machine, before, action, lockstep.state), None)
+            fell = fell or next(fallen(machine, lockstep.state), None)
+            if fell is not None:
+                values = dict(machine.explain(fell, lockstep.state))
+                failure, words = Expected(Failure.INVARIANT, fell), f"{fell} falls on both sides"
+                break
+    except Difference as difference:
+        failure, words = Expected(Failure.DIFFERENCE, difference.path), str(difference)
+    finally:
+        binding.close()
+    return Replayed(level, bug, Trace(initial, tuple(steps)), failure, words, values, tuple(skipped))

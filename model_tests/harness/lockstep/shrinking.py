@@ -1,0 +1,44 @@
+"""Cutting a list of actions down on which specification and implementation differ, to one that can be saved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from tidegauge.model_tests.harness.counterexamples.files import Counterexample, Expected, Failure, Found
+from tidegauge.model_tests.harness.counterexamples.machines import AnyMachine
+from tidegauge.model_tests.harness.lockstep.lockstep import Bind, Difference, Lockstep
+from tidegauge.model_tests.harness.lockstep.minimise import minimised
+from tidegauge.spec.kernel.machine import Action
+
+
+def counterexample_of(
+    bind: Bind, machine: AnyMachine, actions: Sequence[Action], found: Found, bug: str | None = None
+) -> Counterexample:
+    """The shortest list found on which the two still differ, to be saved. Raises ValueError if they don't."""
+    shortest, difference = shrunk(bind, machine, actions)
+    return Counterexample(machine, bug, shortest, Expected(Failure.DIFFERENCE, difference.path), found)
+
+
+def shrunk(
+    bind: Bind, machine: AnyMachine, actions: Sequence[Action], attempts: int = 600
+) -> tuple[tuple[Action, ...], Difference]:
+    """The shortest list found on which the two still differ, and the difference. Raises ValueError if they don't."""
+    shortest = minimised(actions, lambda shorter: difference_of(bind, machine, shorter) is not None, attempts=attempts)
+    difference = difference_of(bind, machine, shortest)
+    assert difference is not None, "the judge was asked before"
+    return shortest, difference
+
+
+def difference_of(bind: Bind, machine: AnyMachine, actions: Iterable[Action]) -> Difference | None:
+    """The first difference when `actions` are performed; None when there is none."""
+    binding = bind(machine)
+    try:
+        lockstep: Lockstep[Any] = Lockstep(machine, binding)
+        for action in actions:
+            lockstep.perform(action)
+    except Difference as difference:
+        return difference
+    finally:
+        binding.close()
+    return None

@@ -1,0 +1,265 @@
+"""The injector: now and then it does something to the cluster, and undoes it a little later.
+
+What it does and when depends on the seed alone. Each fault heals itself after a while, and `heal` ends all of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from functools import partial
+from random import Random
+
+import trio
+
+from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.cluster.faults import DiskOperations, NodeName
+from tidegauge.model_tests.harness.simulation.operators import Operators
+from tidegauge.model_tests.harness.simulation.options import Fault, Options
+
+CONTROLLER = "controller"
+
+
+class Injector:
+    """The faults of one run."""
+
+    def __init__(self, cluster: Cluster, options: Options) -> None:
+        self.cluster = cluster
+        self.options = options
+        self.injected: Counter[str] = Counter()
+        """Fault -> how often."""
+        self._rng = Random(f"faults/{options.seed}")
+        self._busy: set[int] = set()
+        """Brokers that are crashed or paused."""
+        self._controller = trio.Lock()
+        self._do: dict[Fault, Callable[[], Awaitable[None]]] = {
+            Fault.CRASH: self.crash,
+            Fault.PAUSE: self.pause,
+            Fault.ISOLATE: self.isolate,
+            Fault.ONE_WAY: self.one_way,
+            Fault.SPLIT: self.split,
+            Fault.RESET: self.reset,
+            Fault.LAPSE: self.lapse,
+            Fault.CONTROLLER: self.restart_controller,
+            Fault.FULL_DISK: self.fill_disk,
+            Fault.FAILED_SYNC: self.fail_sync,
+            Fault.SHUTDOWN: self.shut_down,
+            Fault.FAILED_DISK: self.fail_disk,
+            Fault.CLOCK: self.jump_clock,
+        }
+        operators = Operators(cluster, options, self._rng)
+        operations: dict[Fault, Callable[[], Awaitable[None]]] = {
+            Fault.PREFERRED: partial(operators.elect, unclean=False),
+            Fault.UNCLEAN: partial(operators.elect, unclean=True),
+            Fault.GROWTH: operators.grow,
+            Fault.REASSIGNMENT: operators.reassign,
+            Fault.CANCELLATION: operators.cancel,
+            Fault.DELETION: operators.delete_records,
+            Fault.SETTINGS: operators.change_settings,
+        }
+        self._do |= {fault: self._operated(fault, operation) for fault, operation in operations.items()}
+
+    def roughen_links(self) -> None:
+        """Loss, delay and reordering on all links; duplicates where brokers fetch from each other, and nowhere else:
+        a produce or an ISR proposal that comes twice is not what TCP does, and the protocol is not made for it.
+        """
+        options, cluster = self.options, self.cluster
+        cluster.delay(0, options.delay_ms)
+        cluster.drop(options.loss)
+        cluster.reorder(options.reorder)
+        for source in range(options.brokers):
+            for destination in range(options.brokers):
+                if source != destination and options.duplicate:
+                    cluster.delay(0, options.delay_ms, source, destination)
+                    cluster.drop(options.loss, source, destination)
+                    cluster.reorder(options.reorder, source, destination)
+                    cluster.duplicate(options.duplicate, source, destination)
+
+    async def run(self) -> None:
+        """One fault after the other, overlapping, until cancelled."""
+        faults = self.options.faults
+        if not faults:
+            return
+        async with trio.open_nursery() as nursery:
+            while True:
+                await trio.sleep(self._rng.uniform(0.2, 2) * self.options.fault_interval)
+                (fault,) = self._rng.choices(list(faults), list(faults.values()))
+                nursery.start_soon(self._do[fault])
+
+    def _note(self, fault: Fault) -> None:
+        self.injected[fault.value] += 1
+
+    async def _last(self) -> None:
+        await trio.sleep(self._rng.choice((0.1, 0.5, 1.0, 2.5)))
+
+    def _victim(self) -> int | None:
+        idle = [broker for broker in range(self.options.brokers) if broker not in self._busy]
+        return self._rng.choice(idle) if idle else None
+
+    async def crash(self) -> None:
+        """A broker dies with a part of what it had not synced, and comes back."""
+        victim = self._victim()
+        if victim is None:
+            return
+        self._note(Fault.CRASH)
+        self._busy.add(victim)
+        with trio.CancelScope(shield=True):
+            await self.cluster.crash(victim, lose_unsynced=self._rng.choice((None, True, False)))
+        await self._last()
+        with trio.CancelScope(shield=True):
+            await self.cluster.restart(victim)
+        self._busy.discard(victim)
+
+    async def fill_disk(self) -> None:
+        """A broker's disk has room for little more, or for nothing; whoever runs into that stops."""
+        victim = self._victim()
+        if victim is not None:
+            free = self._rng.choice((0, 100, 2_000))
+            self.cluster.fill_disk(victim, free_bytes=free, directory=self._directory(victim))
+            await self._bear(Fault.FULL_DISK, victim)
+
+    async def fail_sync(self) -> None:
+        """A broker's next sync fails; what it was to save may be lost."""
+        victim = self._victim()
+        if victim is not None:
+            self.cluster.fail_disk(victim, "syncs", times=1, directory=self._directory(victim))
+            await self._bear(Fault.FAILED_SYNC, victim)
+
+    async def fail_disk(self) -> None:
+        """A broker's disk fails at whatever is asked of it, or at whatever it is to keep."""
+        victim = self._victim()
+        if victim is not None:
+            what: DiskOperations = self._rng.choice(("everything", "writes", "syncs"))
+            self.cluster.fail_disk(victim, what, directory=self._directory(victim))
+            await self._bear(Fault.FAILED_DISK, victim)
+
+    def _directory(self, broker: int) -> str | None:
+        """One of a broker's disks, if it has several; the others go on."""
+        if self.options.log_directories == 1:
+            return None
+        return self._rng.choice(sorted(self.cluster.broker(broker).partitions.directories.paths))
+
+    async def _bear(self, fault: Fault, victim: int) -> None:
+        """A while with a bad disk; then it is whole again, and a broker that has stopped is started.
+
+        One that has lost a directory and lives goes on without it for a while, and is started anew.
+        """
+        self._note(fault)
+        self._busy.add(victim)
+        await self._last()
+        with trio.CancelScope(shield=True):
+            await self._mend_disk(victim)
+        if self.cluster.broker(victim).partitions.directories.offline:
+            await self._last()
+            with trio.CancelScope(shield=True):
+                await self._renew(victim)
+        self._busy.discard(victim)
+
+    async def _mend_disk(self, broker: int) -> None:
+        self.cluster.heal_disk(broker)
+        if self.cluster.broker(broker).halted is not None:
+            while self.cluster.is_alive(broker):  # noqa: ASYNC110 - it ends by itself
+                await trio.sleep(0.001)
+            await self.cluster.restart(broker)
+
+    async def _renew(self, broker: int) -> None:
+        """A broker is stopped and started, so that a directory that failed comes back."""
+        if self._rng.random() < 0.5:
+            await self.cluster.crash(broker, lose_unsynced=self._rng.choice((None, True, False)))
+        else:
+            await self.cluster.shutdown(broker, patient=False)
+        await self.cluster.restart(broker)
+
+    async def jump_clock(self) -> None:
+        """A broker's wall clock is wrong for a while."""
+        victim = self._rng.randrange(self.options.brokers)
+        ms = self._rng.choice((-3_600_000, -2_000, 2_000, 3_600_000))
+        self._note(Fault.CLOCK)
+        self.cluster.jump_clock(victim, ms)
+        await self._last()
+        self.cluster.jump_clock(victim, -ms)
+
+    async def shut_down(self) -> None:
+        """A broker leaves in good order, as far as it reaches the controller, and comes back."""
+        victim = self._victim()
+        if victim is None:
+            return
+        self._note(Fault.SHUTDOWN)
+        self._busy.add(victim)
+        with trio.CancelScope(shield=True):
+            await self.cluster.shutdown(victim, patient=self._rng.choice((True, False)))
+        await self._last()
+        with trio.CancelScope(shield=True):
+            await self.cluster.restart(victim)
+        self._busy.discard(victim)
+
+    async def pause(self) -> None:
+        victim = self._victim()
+        if victim is None:
+            return
+        self._note(Fault.PAUSE)
+        self._busy.add(victim)
+        self.cluster.pause(victim)
+        await self._last()
+        self.cluster.resume(victim)
+        self._busy.discard(victim)
+
+    async def isolate(self) -> None:
+        """One node is alone: a broker or the controller."""
+        self._note(Fault.ISOLATE)
+        node: NodeName = self._rng.choice([*range(self.options.brokers), CONTROLLER])
+        self.cluster.isolate(node)
+        await self._last()
+        self.cluster.heal(node)
+
+    async def one_way(self) -> None:
+        """One link carries nothing in one direction."""
+        self._note(Fault.ONE_WAY)
+        source, destination = self._rng.sample([*range(self.options.brokers), CONTROLLER], 2)
+        self.cluster.block(source, destination)
+        await self._last()
+        self.cluster.heal()
+
+    async def split(self) -> None:
+        """Two brokers don't hear each other, while both hear the controller and the third."""
+        self._note(Fault.SPLIT)
+        one, other = self._rng.sample(range(self.options.brokers), 2)
+        self.cluster.block(one, other)
+        self.cluster.block(other, one)
+        await self._last()
+        self.cluster.heal()
+
+    async def reset(self) -> None:
+        self._note(Fault.RESET)
+        self.cluster.reset_connections(self._rng.randrange(self.options.brokers))
+
+    async def lapse(self) -> None:
+        self._note(Fault.LAPSE)
+        self.cluster.lapse_session(self._rng.randrange(self.options.brokers))
+
+    def _operated(self, fault: Fault, operation: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
+        async def operate() -> None:
+            self._note(fault)
+            await operation()
+
+        return operate
+
+    async def restart_controller(self) -> None:
+        self._note(Fault.CONTROLLER)
+        async with self._controller:
+            with trio.CancelScope(shield=True):
+                await self.cluster.restart_controller()
+
+    async def heal(self) -> None:
+        """End every fault. Call it when `run` was cancelled."""
+        cluster = self.cluster
+        cluster.clear_faults()
+        cluster.heal()
+        for broker in range(self.options.brokers):
+            await self._mend_disk(broker)
+            if not cluster.is_alive(broker):
+                await cluster.restart(broker)
+                continue
+            cluster.resume(broker)
+            if cluster.broker(broker).partitions.directories.offline:
+                await self._renew(broker)

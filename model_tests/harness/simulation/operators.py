@@ -1,0 +1,130 @@
+"""What operators do to a cluster while it is at work: they move partitions, delete records, change settings, add more.
+
+Each draws from the injector's random numbers, asks once and takes no for an answer: the cluster may well be in no state
+to do it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from random import Random
+from typing import Any
+
+import trio
+from kio.schema.delete_records.v2.request import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from kio.schema.incremental_alter_configs.v1.request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+
+from tidegauge.impl.client.errors import KafkaError
+from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.controller.configs import AlterOperation, ConfigResourceType
+from tidegauge.impl.wire.primitives import TopicName, i8, i32, i64, millis
+from tidegauge.model_tests.harness.simulation.options import Options
+from tidegauge.model_tests.harness.simulation.workload import CLIENT, TOPIC
+
+TO_HIGH_WATERMARK = -1
+PATIENCE_MS = 2_000
+
+
+class Operators:
+    """The operators of one run."""
+
+    def __init__(self, cluster: Cluster, options: Options, rng: Random) -> None:
+        self.cluster = cluster
+        self.options = options
+        self._rng = rng
+        self._asked = 0
+
+    async def reassign(self) -> None:
+        """A partition is to have more replicas, fewer, others, or the same in another order."""
+        cluster, partition = self.cluster, self._partition()
+        listed = list(cluster.replicas(TOPIC, partition))
+        absent = [broker for broker in range(self.options.brokers) if broker not in listed]
+        kind = self._rng.choice(("grow", "shrink", "replace", "replace", "reorder"))
+        if kind == "grow" and absent:
+            listed.append(self._rng.choice(absent))
+        elif kind == "shrink" and len(listed) > 2:
+            listed.remove(self._rng.choice(listed))
+        elif kind == "replace" and absent:
+            listed[self._rng.randrange(len(listed))] = self._rng.choice(absent)
+        else:
+            self._rng.shuffle(listed)
+        await self._move(listed, partition)
+
+    async def cancel(self) -> None:
+        """A move is taken back: one that is under way, else one that begins now."""
+        for partition in range(self.options.partitions):
+            if self.cluster.is_reassigned(TOPIC, partition):
+                return await self._move(None, partition)
+        partition = self._partition()
+        listed = self.cluster.replicas(TOPIC, partition)
+        absent = [broker for broker in range(self.options.brokers) if broker not in listed]
+        if absent:
+            await self._move([self._rng.choice(absent), *listed[1:]], partition)
+            await trio.sleep(self._rng.choice((0.0, 0.02, 0.1, 0.4)))
+            await self._move(None, partition)
+        return None
+
+    async def _move(self, brokers: Sequence[int] | None, partition: int) -> None:
+        with suppress(KafkaError):
+            await self.cluster.reassign(TOPIC, brokers, partition, wait=False)
+
+    async def delete_records(self) -> None:
+        """Records go at the front of a log: all that are committed, or some."""
+        partition = self._partition()
+        with suppress(KafkaError):
+            async with self._client() as client:
+                offset = TO_HIGH_WATERMARK
+                if self._rng.random() < 0.7:
+                    end = await client.list_offsets(TOPIC, partition=partition)
+                    offset = self._rng.randint(0, max(0, end.offset))
+                await client.ask_leader(TOPIC, partition, deletion(partition, offset))
+
+    async def change_settings(self) -> None:
+        """min.insync.replicas is another, or unclean.leader.election.enable is."""
+        if self._rng.random() < 0.7 or not self.options.changes_unclean:
+            settings: Mapping[str, str] = {"min.insync.replicas": str(self._rng.choice((1, 2, 3)))}
+        else:
+            settings = {"unclean.leader.election.enable": self._rng.choice(("true", "false"))}
+        with suppress(KafkaError):
+            async with self._client() as client:
+                await client.ask_once(alteration(settings))
+
+    async def grow(self) -> None:
+        """The topic gets another partition, up to twice as many as it began with; nobody writes to the new ones."""
+        present = len(self.cluster.controller.controller.image.topics[TOPIC].partitions)
+        if present < 2 * self.options.partitions:
+            with suppress(KafkaError):
+                await self.cluster.create_partitions(TOPIC, present + 1)
+
+    async def elect(self, *, unclean: bool) -> None:
+        with suppress(KafkaError):
+            await self.cluster.elect(TOPIC, self._partition(), unclean=unclean)
+
+    def _partition(self) -> int:
+        return self._rng.randrange(self.options.partitions)
+
+    def _client(self) -> Any:
+        self._asked += 1
+        return self.cluster.client(f"operator-{self._asked}", config=CLIENT)
+
+
+def deletion(partition: int, offset: int) -> DeleteRecordsRequest:
+    """To delete the records before an offset; -1 is the high watermark."""
+    asked = DeleteRecordsPartition(partition_index=i32(partition), offset=i64(offset))
+    topic = DeleteRecordsTopic(name=TopicName(TOPIC), partitions=(asked,))
+    return DeleteRecordsRequest(topics=(topic,), timeout=millis(PATIENCE_MS))
+
+
+def alteration(settings: Mapping[str, str]) -> IncrementalAlterConfigsRequest:
+    """To set these settings of the topic."""
+    configs = tuple(
+        AlterableConfig(name=name, config_operation=i8(AlterOperation.SET), value=value)
+        for name, value in settings.items()
+    )
+    resource = AlterConfigsResource(resource_type=i8(ConfigResourceType.TOPIC), resource_name=TOPIC, configs=configs)
+    return IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)

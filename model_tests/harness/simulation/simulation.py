@@ -1,0 +1,284 @@
+"""One simulated run: a seed, a cluster with clients under faults, and everything that it must have kept.
+
+Two phases, as in all good simulators. In the *safety* phase anything may happen, and whatever the clients are told is
+recorded. Then everything is healed, and in the *liveness* phase the cluster must come together: all partitions led, all
+replicas in sync and equal, an acks=all produce to each partition answered. What has been recorded is judged by others;
+the trace of decisions is held against the specification here.
+
+A run is a function of its options: same options, same bytes, in any process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import attrs
+import trio
+
+from tidegauge.impl.client.client import ALL, EARLIEST, Client
+from tidegauge.impl.client.errors import KafkaError
+from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.records.payload import decode_batches
+from tidegauge.impl.server.broker.broker import Broker
+from tidegauge.impl.storage.log import Log
+from tidegauge.linearizability.history import Kind, Operations, Outcome
+from tidegauge.model_tests.bugs import BUGS
+from tidegauge.model_tests.harness.cores.replication import CORRECT
+from tidegauge.model_tests.harness.deterministic import run_deterministically
+from tidegauge.model_tests.harness.simulation.faults import Injector
+from tidegauge.model_tests.harness.simulation.options import Options
+from tidegauge.model_tests.harness.simulation.recorder import (
+    Recorder,
+    TimedTrace,
+    UncleanElection,
+    declare,
+    now_ns,
+    unclean_elections,
+)
+from tidegauge.model_tests.harness.simulation.sometimes import seen
+from tidegauge.model_tests.harness.simulation.workload import TOPIC, Workload
+from tidegauge.model_tests.harness.validation.validation import Settings, Validated, validate
+
+CLOSING = "closing"
+CONVERGES_WITHIN = 60.0
+"""Virtual seconds after which a healed cluster that hasn't come together never will."""
+
+
+@attrs.frozen(eq=False)
+class Simulated:
+    """What came of a run."""
+
+    options: Options
+    operations: Operations
+    """The history; its id is the seed."""
+    faults: Mapping[str, int]
+    """Kind of fault -> times injected."""
+    elections: tuple[UncleanElection, ...]
+    validated: tuple[Validated, ...]
+    """For each partition, how far its trace is a behaviour of the specification; empty if that was not asked."""
+    problems: tuple[str, ...]
+    """What the healed cluster failed to do, in words."""
+    sometimes: Mapping[str, int]
+    """Rare things that a good campaign has seen -> times seen."""
+    events: int
+    """Decisions in the trace."""
+    digest: str
+    """A hash of the trace."""
+    closing: int
+    """The history's process that read every partition from beginning to end when all was healed."""
+
+    @property
+    def seed(self) -> int:
+        return self.options.seed
+
+    @property
+    def holds(self) -> bool:
+        """Whether the cluster converged and behaved as the specification allows; histories are judged elsewhere."""
+        return not self.problems and all(validated.holds for validated in self.validated)
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """Everything that went wrong, in words."""
+        return (*self.problems, *(str(validated) for validated in self.validated if not validated.holds))
+
+    @property
+    def declared_lost(self) -> int:
+        """Records that were acknowledged with acks=all and that the closing client did not find in the healed log,
+        though they were not deleted.
+        """
+        rows = [row for row in self.operations if row.outcome is Outcome.OK]
+        closing = [row for row in rows if row.kind is Kind.FETCH and row.process == self.closing]
+        found = {value for row in closing for value in row.values}
+        starts = {row.partition: row.offset for row in reversed(closing)}
+        acknowledged = {
+            value
+            for row in rows
+            if row.kind is Kind.PRODUCE and row.acks == ALL
+            for value, offset in zip(row.values, row.placed, strict=True)
+            if offset >= starts.get(row.partition, 0)
+        }
+        return len(acknowledged - found) if self.elections else 0
+
+    @property
+    def reproduce(self) -> str:
+        """The command that runs the same again."""
+        return reproduce(self.options)
+
+
+def reproduce(options: Options) -> str:
+    """The command that runs these options again."""
+    bug = "" if options.bug is None else f" --bug {options.bug}"
+    return f"tidegauge simulate --seed {options.seed}{bug}"
+
+
+def simulate(options: Options, *, validated: bool = True) -> Simulated:
+    """Run it. With `validated` the trace is held against the specification."""
+    ran = run_deterministically(_run, options, seed=options.seed)
+    trace, recorder = ran.trace, ran.recorder
+    elections = unclean_elections(trace, {})
+    checked = tuple(_validated(trace, options)) if validated or elections else ()
+    if elections:
+        kept = {(one.topic, one.partition, epoch): end for one in checked for epoch, end in one.kept.items()}
+        elections = unclean_elections(trace, kept)
+    declare(recorder, elections)
+    return Simulated(
+        options,
+        recorder.history.operations(),
+        ran.faults,
+        tuple(elections),
+        checked if validated else (),
+        ran.problems,
+        seen(trace, recorder.history.rows(), elections),
+        len(trace),
+        trace.digest(),
+        recorder.process(CLOSING),
+    )
+
+
+def traced(options: Options) -> TimedTrace:
+    """The trace of decisions alone."""
+    return run_deterministically(_run, options, seed=options.seed).trace
+
+
+@attrs.frozen(eq=False)
+class _Ran:
+    """A run, before anything is made of it."""
+
+    trace: TimedTrace
+    recorder: Recorder
+    faults: Mapping[str, int]
+    problems: tuple[str, ...]
+
+
+async def _run(options: Options) -> _Ran:
+    roles = CORRECT if options.bug is None else BUGS[options.bug].roles
+    cluster = Cluster(
+        options.brokers,
+        options.seed,
+        options.config(),
+        replica_class=roles.replica,
+        controller_class=roles.controller,
+    )
+    trace = cluster.trace = TimedTrace()
+    recorder = Recorder(options.seed)
+    injector = Injector(cluster, options)
+    problems: list[str] = []
+    try:
+        async with cluster:
+            await cluster.create_topic(
+                TOPIC,
+                options.partitions,
+                options.replication_factor,
+                config=options.topic_config(),
+            )
+            await _safety(cluster, options, recorder, injector)
+            await injector.heal()
+            problems += await _liveness(cluster, options, recorder)
+    except Exception as error:
+        problems.append(f"the run ended by {first_of(error)!r}")
+    return _Ran(trace, recorder, dict(injector.injected), tuple(problems))
+
+
+def first_of(error: BaseException) -> BaseException:
+    """The first error of a group of groups."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+async def _safety(cluster: Cluster, options: Options, recorder: Recorder, injector: Injector) -> None:
+    """Clients and faults together, for the run's duration."""
+    injector.roughen_links()
+    with trio.move_on_after(options.duration):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(Workload(cluster, options, recorder).run)
+            nursery.start_soon(injector.run)
+
+
+async def _liveness(cluster: Cluster, options: Options, recorder: Recorder) -> list[str]:
+    """What the healed cluster fails to do.
+
+    First whatever was doomed before it was healed comes to pass: a session that nobody kept alive may still lapse.
+    """
+    await trio.sleep(cluster.config.broker_session_timeout_ms / 1000)
+    with trio.move_on_after(CONVERGES_WITHIN) as waiting:
+        while unsettled(cluster, options):  # noqa: ASYNC110 - there is no one event to wait for
+            await trio.sleep(0.05)
+    if waiting.cancelled_caught:
+        return [f"not converged {CONVERGES_WITHIN:.0f} s after healing: {why}" for why in unsettled(cluster, options)]
+    problems: list[str] = []
+    async with cluster.client(CLOSING, observer=recorder) as client:
+        for partition in range(options.partitions):
+            recorder.history.settled(topic=TOPIC, partition=partition, call=now_ns())
+            problems += await _close(client, partition, 1_000_000_000 + partition)
+    with trio.move_on_after(CONVERGES_WITHIN):
+        while unsettled(cluster, options):  # noqa: ASYNC110
+            await trio.sleep(0.05)
+    return problems + list(unsettled(cluster, options))
+
+
+async def _close(client: Client, partition: int, value: int) -> list[str]:
+    """The healed partition takes a record with acks=all, and is read from where it begins to its end."""
+    try:
+        await client.list_offsets(TOPIC, partition=partition)
+        await client.produce(TOPIC, b"%d" % value, partition=partition)
+        position = (await client.list_offsets(TOPIC, EARLIEST, partition=partition)).offset
+        while True:
+            fetched = await client.fetch(TOPIC, position, partition=partition)
+            position += len(fetched.records)
+            if not fetched.records:
+                return []
+    except KafkaError as error:
+        return [f"after healing, {TOPIC}-{partition} fails: {error}"]
+
+
+def unsettled(cluster: Cluster, options: Options) -> list[str]:
+    """In what the replicas of a partition are not yet one, in words; empty when they are."""
+    found: list[str] = []
+    for partition in range(options.partitions):
+        name, replicas = f"{TOPIC}-{partition}", cluster.replicas(TOPIC, partition)
+        leader, isr = cluster.leader(TOPIC, partition), cluster.isr(TOPIC, partition)
+        believers = [broker.id for broker in cluster.brokers if thinks_it_leads(broker, partition)]
+        if leader == -1:
+            found.append(f"{name} has no leader")
+        elif believers != [leader]:
+            found.append(f"{name} is led by broker {leader}, and brokers {believers} think that they lead it")
+        elif cluster.is_reassigned(TOPIC, partition):
+            found.append(f"{name} is still on its way to {replicas}")
+        elif isr != tuple(sorted(replicas)):
+            found.append(f"{name} has the ISR {isr} of {replicas}")
+        else:
+            logs = [cluster.broker(broker).partitions.get(TOPIC, partition) for broker in replicas]
+            start = max((hosted.log.log_start_offset for hosted in logs if hosted is not None), default=0)
+            contents = {
+                (hosted.replica.high_watermark, hosted.log.log_end_offset, read_from(hosted.log, start))
+                for hosted in logs
+                if hosted is not None
+            }
+            if None in logs or len(contents) != 1:
+                found.append(f"the replicas of {name} differ")
+            elif any(high_watermark != end for high_watermark, end, _ in contents):
+                found.append(f"the high watermark of {name} is behind its end")
+    return found
+
+
+def thinks_it_leads(broker: Broker, partition: int) -> bool:
+    """Whether a broker leads, or has not heard that it leads no more."""
+    hosted = broker.partitions.get(TOPIC, partition)
+    return hosted is not None and hosted.replica.is_leader
+
+
+def read_from(log: Log, offset: int) -> tuple[tuple[int, bytes | None], ...]:
+    """(offset, value) of every record from `offset` on, whatever segments they are in."""
+    found: list[tuple[int, bytes | None]] = []
+    while offset < log.log_end_offset:
+        records = [record for record in decode_batches(log.read(offset, log.size + 1)) if record.offset >= offset]
+        found += [(record.offset, record.value) for record in records]
+        offset = records[-1].offset + 1
+    return tuple(found)
+
+
+def _validated(trace: TimedTrace, options: Options) -> Iterator[Validated]:
+    settings = Settings(options.min_insync_replicas, options.unclean_leader_election)
+    for partition in range(options.partitions):
+        yield validate(trace, TOPIC, partition, settings)

@@ -1,0 +1,161 @@
+"""The specification's machine as a real network and a real disk show it: six ways in which it is looser, and no more.
+
+The specification's network either brings a message or has lost it for good, its followers wait until a connection
+breaks as a whole, and its disks do nothing that their broker does not say. A cluster is looser in six ways, which
+trace validation must be able to follow; each is an action of its own, so that a validated trace says how often it was
+needed.
+
+* `ArriveLate`: a message that its sender had given up arrives after all, or a second copy of one does.
+* `AnswerLate`: an answer arrives though its sender has ended: a process that gives up, for its disk has failed, takes
+  nothing back that it has sent, and the specification knows no end between a crash and a clean stop.
+* `AbandonFetch`: a follower stops waiting for one answer.
+* `HearMetadata`: as `PullMetadata`, at the moment at which the answer has come: by then it may have been overtaken,
+  and it may replace one that said nothing new. What it says is what the metadata log said up to the offset that the
+  broker names, and that never falls while its process lives.
+* `RegisterAgain`: a broker whose registration succeeded never heard so, and registers once more.
+* `StartUnsaid`: a directory that failed has written a log start that its broker never told.
+
+All invariants of `spec.replication.composed` are checked on the way, so none of the six weakens what is concluded.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from tidegauge.spec.kernel.machine import NotEnabled
+from tidegauge.spec.replication.actions import BrokerAction, ReplicationAction, not_acting, on_network
+from tidegauge.spec.replication.composed import ComposedReplication, started_at
+from tidegauge.spec.replication.faults import Register
+from tidegauge.spec.replication.machine import Bounds, Replication
+from tidegauge.spec.replication.state import (
+    NONE,
+    AlterPartitionRequest,
+    FetchRequest,
+    FetchResponse,
+    PartitionWord,
+    State,
+    sent,
+)
+
+ANY = 1_000_000_000
+UNBOUNDED = Bounds(**{field.name: ANY for field in attrs.fields(Bounds)})
+"""As often as it happens."""
+
+
+@attrs.frozen
+class ArriveLate(ReplicationAction):
+    """A message is on its way again; the validator knows that it once was sent."""
+
+    message: FetchRequest | AlterPartitionRequest
+
+    def guard(self, machine: Replication, state: State) -> str:
+        return ""
+
+    def effect(self, machine: Replication, state: State) -> State:
+        if isinstance(self.message, FetchRequest):
+            return on_network(state, fetches=sent(state.network.fetches, self.message))
+        return on_network(state, alters=sent(state.network.alters, self.message))
+
+
+@attrs.frozen
+class AnswerLate(ReplicationAction):
+    """An answer is on its way still, and the process that asked waits for it still."""
+
+    response: FetchResponse
+
+    def guard(self, machine: Replication, state: State) -> str:
+        request = self.response.request
+        replica = state.replicas[request.follower]
+        if not replica.running or replica.broker_epoch != request.broker_epoch:
+            return f"another process of broker {request.follower} has asked"
+        return f"broker {request.follower} waits for it" if request in replica.outstanding else ""
+
+    def effect(self, machine: Replication, state: State) -> State:
+        request = self.response.request
+        replica = state.replicas[request.follower]
+        waiting = attrs.evolve(replica, outstanding=tuple(sorted((*replica.outstanding, request))))
+        responses = sent(state.network.fetch_responses, self.response)
+        return on_network(state.with_replica(request.follower, waiting), fetch_responses=responses)
+
+
+@attrs.frozen
+class AbandonFetch(ReplicationAction):
+    """A follower waits no longer for the answer to `request`, which may or may not be on its way still."""
+
+    request: FetchRequest
+
+    def guard(self, machine: Replication, state: State) -> str:
+        if self.request in state.replicas[self.request.follower].outstanding:
+            return ""
+        return f"broker {self.request.follower} doesn't wait for an answer to {self.request}"
+
+    def effect(self, machine: Replication, state: State) -> State:
+        replica = state.replicas[self.request.follower]
+        waiting = tuple(request for request in replica.outstanding if request != self.request)
+        return state.with_replica(self.request.follower, attrs.evolve(replica, outstanding=waiting))
+
+
+@attrs.frozen
+class HearMetadata(BrokerAction):
+    """A broker has read what the controller had written of the partition, and is about to act on it."""
+
+    word: PartitionWord
+
+    def guard(self, machine: Replication, state: State) -> str:
+        return not_acting(state, self.broker)
+
+    def effect(self, machine: Replication, state: State) -> State:
+        return state.with_replica(self.broker, attrs.evolve(state.replicas[self.broker], pulled=self.word))
+
+
+@attrs.frozen
+class RegisterAgain(BrokerAction):
+    """`Register` by a broker that already is registered."""
+
+    def guard(self, machine: Replication, state: State) -> str:
+        return "" if state.replicas[self.broker].running else f"broker {self.broker} is down"
+
+    def effect(self, machine: Replication, state: State) -> State:
+        unheard = attrs.evolve(state.replicas[self.broker], broker_epoch=NONE)
+        return Register(self.broker).effect(machine, state.with_replica(self.broker, unheard))
+
+
+@attrs.frozen
+class StartUnsaid(BrokerAction):
+    """A directory that has failed had moved the log start before, up to what was committed."""
+
+    offset: int
+
+    def guard(self, machine: Replication, state: State) -> str:
+        replica = state.replicas[self.broker]
+        if not replica.offline:
+            return f"the log directory of broker {self.broker} has not failed"
+        if not replica.log_start < self.offset <= replica.high_watermark:
+            return f"the log of broker {self.broker} can begin at {replica.log_start} to {replica.high_watermark}"
+        return ""
+
+    def effect(self, machine: Replication, state: State) -> State:
+        moved = attrs.evolve(state.replicas[self.broker], log_start=self.offset)
+        return state.with_replica(self.broker, started_at(moved, self.offset))
+
+
+@attrs.frozen(slots=False)
+class ObservedReplication(ComposedReplication):
+    """`ComposedReplication` with the six."""
+
+    action_types = (
+        *ComposedReplication.action_types,
+        ArriveLate,
+        AnswerLate,
+        AbandonFetch,
+        HearMetadata,
+        RegisterAgain,
+        StartUnsaid,
+    )
+
+
+def step(machine: Replication, state: State, action: ReplicationAction) -> State:
+    """One step. Raises NotEnabled with the guard that failed."""
+    if failed := action.guard(machine, state):
+        raise NotEnabled(action, failed)
+    return action.effect(machine, state)

@@ -1,0 +1,132 @@
+"""Unclean elections are found in a trace, with what they lost and until when older leaders could still answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import trio
+from kio.schema.errors import ErrorCode
+
+from tidegauge.impl.client.errors import KafkaError
+from tidegauge.impl.client.observer import Operation
+from tidegauge.impl.client.requests import Fetched, ListedOffset
+from tidegauge.impl.server.trace import TraceEvent
+from tidegauge.linearizability.history import Kind, Outcome
+from tidegauge.model_tests.harness.deterministic import run_deterministically
+from tidegauge.model_tests.harness.simulation.recorder import (
+    Recorder,
+    TimedTrace,
+    UncleanElection,
+    declare,
+    unclean_elections,
+)
+
+CONTROLLER = 3000
+SECOND = 1_000_000_000
+
+
+def trace_of(*events: tuple[int, str, dict[str, Any]]) -> TimedTrace:
+    """One event a second, the first at 1 s."""
+
+    async def tell() -> TimedTrace:
+        trace = TimedTrace()
+        for node, name, fields in events:
+            await trio.sleep(1)
+            trace.append(TraceEvent(0, node, name, fields))
+        return trace
+
+    return run_deterministically(tell, seed=0)
+
+
+def written(leader: int, epoch: int, isr: tuple[int, ...], elr: tuple[int, ...] = ()) -> dict[str, Any]:
+    """What the controller wrote: one partition changed."""
+    return {"broker": 0, "changed": (("t", 0, leader, epoch, epoch, isr, elr, -1),)}
+
+
+def applied(leader: int, epoch: int, end: int) -> dict[str, Any]:
+    return {"topic": "t", "partition": 0, "leader": leader, "leader_epoch": epoch, "log_end_offset": end}
+
+
+def test_the_first_leader_that_takes_over_says_what_is_kept() -> None:
+    trace = trace_of(
+        (CONTROLLER, "CreateTopic", written(0, 0, (0,))),
+        (0, "ApplyMetadata", applied(0, 0, 0)),
+        (CONTROLLER, "LapseSession", written(1, 1, (1,))),
+        (1, "ApplyMetadata", applied(1, 1, 7)),
+        (0, "ApplyMetadata", applied(1, 1, 9)),
+    )
+    assert unclean_elections(trace, {}) == [UncleanElection("t", 0, 1, 3 * SECOND, 7, 5 * SECOND)]
+
+
+def test_a_log_that_parts_from_the_committed_one_keeps_less_than_its_end() -> None:
+    trace = trace_of(
+        (CONTROLLER, "CreateTopic", written(0, 0, (0,))),
+        (CONTROLLER, "LapseSession", written(1, 1, (1,))),
+        (1, "ApplyMetadata", applied(1, 1, 7)),
+    )
+    assert [election.offset for election in unclean_elections(trace, {("t", 0, 1): 4})] == [4]
+
+
+def test_an_old_leader_that_never_hears_of_it_may_answer_for_ever() -> None:
+    trace = trace_of(
+        (CONTROLLER, "CreateTopic", written(0, 0, (0,))),
+        (0, "ApplyMetadata", applied(0, 0, 0)),
+        (CONTROLLER, "LapseSession", written(1, 1, (1,))),
+        (1, "ApplyMetadata", applied(1, 1, 7)),
+    )
+    assert [election.deposed for election in unclean_elections(trace, {})] == [None]
+
+
+def test_a_crash_deposes_as_well() -> None:
+    trace = trace_of(
+        (CONTROLLER, "CreateTopic", written(0, 0, (0,))),
+        (0, "ApplyMetadata", applied(0, 0, 0)),
+        (0, "Crash", {"kept": ()}),
+        (CONTROLLER, "LapseSession", written(1, 1, (1,))),
+        (1, "ApplyMetadata", applied(1, 1, 7)),
+    )
+    assert [election.deposed for election in unclean_elections(trace, {})] == [4 * SECOND], "nobody led any more"
+
+
+@pytest.mark.parametrize(("isr", "elr"), [((0, 1), ()), ((0,), (1,))])
+def test_a_leader_from_isr_or_elr_is_a_clean_one(isr: tuple[int, ...], elr: tuple[int, ...]) -> None:
+    trace = trace_of(
+        (CONTROLLER, "CreateTopic", written(0, 0, isr, elr)),
+        (CONTROLLER, "LapseSession", written(1, 1, (1,))),
+        (1, "ApplyMetadata", applied(1, 1, 7)),
+    )
+    assert unclean_elections(trace, {}) == []
+
+
+def test_an_election_that_nobody_followed_lost_nothing() -> None:
+    trace = trace_of(
+        (CONTROLLER, "CreateTopic", written(0, 0, (0,))),
+        (CONTROLLER, "LapseSession", written(1, 1, (1,))),
+    )
+    assert unclean_elections(trace, {}) == []
+
+
+def test_outcomes_are_told_apart() -> None:
+    """Answered, certainly not done, nobody knows: with an error, and when the caller was cancelled."""
+
+    async def observe() -> Recorder:
+        recorder = Recorder(3)
+        produce = Operation("p", "produce", "t", 0, (b"1",))
+        recorder.returned(recorder.invoked(produce), 40)
+        recorder.failed(recorder.invoked(produce), KafkaError(ErrorCode.not_enough_replicas, ""))
+        recorder.failed(recorder.invoked(produce), KafkaError(ErrorCode.request_timed_out, "", maybe_done=True))
+        recorder.failed(recorder.invoked(produce), trio.TooSlowError())
+        recorder.returned(recorder.invoked(Operation("c", "fetch", "t", 0, offset=5)), Fetched((), 5, 0))
+        recorder.returned(recorder.invoked(Operation("r", "list_offsets", "t", 0)), ListedOffset(6, -1, 0))
+        assert recorder.invoked(Operation("r", "list_offsets", "t", 0, offset=-2)) is None, "earliest proves nothing"
+        declare(recorder, [UncleanElection("t", 0, 1, 9, 7, None)])
+        return recorder
+
+    rows = run_deterministically(observe, seed=0).history.rows()
+    assert [row.outcome for row in rows[:4]] == [Outcome.OK, Outcome.FAIL, Outcome.INFO, Outcome.INFO]
+    assert [row.process for row in rows[:6]] == [0, 0, 0, 0, 1, 2], "each client is a process"
+    assert rows[0].offset == 40
+    assert (rows[4].offset, rows[4].high_watermark) == (5, 5)
+    assert rows[5].offset == 6
+    assert (rows[6].kind, rows[6].offset, rows[6].returned) == (Kind.ELECTION, 7, None)

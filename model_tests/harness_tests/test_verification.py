@@ -1,0 +1,174 @@
+"""The parts of the main job: what they come to when all is well, and that each can say that it isn't."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import attrs
+import pyarrow.parquet as pq
+import pytest
+
+from tidegauge.linearizability import files
+from tidegauge.linearizability.check import check
+from tidegauge.linearizability.history import History, Kind, Operations, concatenate
+from tidegauge.model_tests.harness.report.model import CampaignRun, Catch, Coverage, Explored, Verdict
+from tidegauge.model_tests.harness.verification import parts
+from tidegauge.model_tests.harness.verification.campaigning import campaign
+from tidegauge.model_tests.harness.verification.judging import compared
+from tidegauge.model_tests.harness.verification.plan import plan
+from tidegauge.model_tests.harness.verification.pool import Task, run
+from tidegauge.model_tests.harness.verification.run import (
+    break_stage,
+    driven_stage,
+    explore_stage,
+    judge_twice,
+    shares,
+    with_verdicts,
+)
+from tidegauge.spec.bugs import BUGS
+
+
+def history(number: int, *, lost: bool = False) -> Operations:
+    """A record that is acknowledged and, unless `lost`, read back; else another is in its place."""
+    found = History(number)
+    produce = found.invoke(kind=Kind.PRODUCE, process=0, call=0, values=[1], acks=-1)
+    found.ok(produce, returned=5, offset=0)
+    other = found.invoke(kind=Kind.PRODUCE, process=1, call=6, values=[2], acks=-1)
+    found.ok(other, returned=8, offset=0 if lost else 1)
+    fetch = found.invoke(kind=Kind.FETCH, process=2, call=10, position=0)
+    found.ok(fetch, returned=15, values=[2] if lost else [1, 2])
+    return found.operations()
+
+
+@pytest.fixture
+def judged(tmp_path: Path) -> Path:
+    """Tables as the Spark job writes them, of a valid history and a violated one."""
+    verdicts = check(concatenate([history(1), history(2, lost=True)]))
+    for name, table in (("verdicts", verdicts.table()), ("anomalies", verdicts.anomaly_table())):
+        (tmp_path / name).mkdir()
+        pq.write_table(table, tmp_path / name / "unit.parquet")
+    return tmp_path
+
+
+# --- the plan and the pool ----------------------------------------------------------------------------------------
+
+
+def test_the_quick_plan_is_a_part_of_the_full_one() -> None:
+    quick, full = plan(quick=True), plan()
+    assert set(quick.models) < set(full.models)
+    assert (quick.walks, quick.examples, quick.seeds) < (full.walks, full.examples, full.seeds)
+
+
+def test_an_unknown_bug_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="no bug 'kafka_1': choose one of kafka_1211"):
+        plan(bug="kafka_1")
+
+
+def test_an_amount_is_cut_into_shares_with_a_seed_each() -> None:
+    assert shares(7, 60, 25) == [(7000, 25), (7001, 25), (7002, 10)]
+
+
+def test_every_task_is_done_once_and_says_which_it_was() -> None:
+    tasks = [Task("powers", pow, (2, n)) for n in range(5)]
+    assert dict(run(tasks, workers=2)) == {n: 2**n for n in range(5)}
+
+
+def test_a_task_that_raises_raises_here() -> None:
+    with pytest.raises(ZeroDivisionError):
+        list(run([Task("division", divmod, (1, 0))], workers=2))
+
+
+# --- each stage can say that it does not hold ---------------------------------------------------------------------
+
+
+def explored(*unreached: str) -> parts.ModelExplored:
+    coverage = (Coverage("Append", 1, 1, 1),)
+    shown = Explored("isr", {}, 10, 20, 5, True, 100.0, ("WeakIsr",), coverage, unreached=unreached)
+    return parts.ModelExplored(shown, None, 1.0)
+
+
+def test_exploring_fails_by_a_violation_or_by_a_goal_that_was_not_reached() -> None:
+    assert explore_stage([explored()]).verdict is Verdict.HOLDS
+    fell = attrs.evolve(explored(), violation="WeakIsr falls")
+    assert "isr: WeakIsr falls" in explore_stage([explored(), fell]).result
+    assert explore_stage([fell]).verdict is Verdict.VIOLATED
+    assert explore_stage([explored("a record is committed")]).verdict is Verdict.VIOLATED
+
+
+def test_a_lockstep_fails_by_a_difference_and_says_how_to_replay_it() -> None:
+    sound = parts.Driven(10, Counter(Append=5), None, 1.0)
+    differs = attrs.evolve(sound, difference="high_watermark differs", replay="tidegauge replay x.json")
+    assert driven_stage("lockstep", "walks", [sound]).verdict is Verdict.HOLDS
+    stage = driven_stage("lockstep", "walks", [sound, differs])
+    assert stage.verdict is Verdict.VIOLATED
+    assert "tidegauge replay x.json" in stage.result
+
+
+@pytest.fixture(scope="module")
+def bug(tmp_path_factory: pytest.TempPathFactory) -> parts.Demonstrated:
+    return parts.demonstrated("high_watermark_by_majority", 1, tmp_path_factory.mktemp("counterexamples"))
+
+
+def test_a_bug_that_one_level_misses_is_missed(bug: parts.Demonstrated) -> None:
+    assert break_stage(bug).verdict is Verdict.CAUGHT
+    missed = attrs.evolve(bug, catches=(*bug.catches, Catch("another level", Verdict.MISSED, "")))
+    assert break_stage(missed).verdict is Verdict.MISSED
+
+
+# --- the parts themselves -----------------------------------------------------------------------------------------
+
+
+def test_a_bug_is_caught_at_every_level_and_its_counterexample_saved(bug: parts.Demonstrated) -> None:
+    assert [each.level for each in bug.catches if each.verdict is not Verdict.CAUGHT] == []
+    assert bug.figure.invariant in BUGS["high_watermark_by_majority"].falls
+    assert len(bug.figure.steps) == bug.actions + 1
+    assert Path(bug.replay.removeprefix("tidegauge replay ")).exists()
+
+
+def test_correct_cores_and_a_correct_cluster_show_no_difference(tmp_path: Path) -> None:
+    assert parts.walked(3, 20).difference is None
+    driven = parts.driven(3, 3, tmp_path)
+    assert driven.difference is None
+    assert driven.steps > 0
+
+
+def test_a_campaign_is_the_same_for_any_number_of_workers(tmp_path: Path) -> None:
+    one = campaign(range(5, 8), tmp_path / "one", lambda *_: None, workers=1)
+    two = campaign(range(5, 8), tmp_path / "two", lambda *_: None, workers=2)
+    assert one.runs == two.runs
+    assert sorted(set(files.read(one.histories).history.tolist())) == [5, 6, 7]
+    assert one.histories.read_bytes() == two.histories.read_bytes()
+    assert one.stage.verdict is Verdict.HOLDS
+
+
+# --- judged twice -------------------------------------------------------------------------------------------------
+
+
+def test_two_judges_that_say_the_same_agree(judged: Path) -> None:
+    twice = compared(check(concatenate([history(1), history(2, lost=True)])), judged)
+    assert twice.agree
+    assert [str(twice.spark_verdict(n)) for n in (1, 2, 3)] == [str(twice.here.of(1)), str(twice.here.of(2)), "None"]
+
+
+def test_every_row_on_which_they_differ_is_told(judged: Path) -> None:
+    twice = compared(check(concatenate([history(1), history(2)])), judged)
+    assert not twice.agree
+    assert any(row.startswith("verdict only here: [2,") for row in twice.differing)
+    assert any(row.startswith("anomaly only in Spark: [2,") for row in twice.differing)
+
+
+def test_a_history_that_spark_left_out_is_a_difference(judged: Path) -> None:
+    twice = compared(check(concatenate([history(n) for n in (1, 3)])), judged)
+    assert any(row.startswith("verdict only here: [3,") for row in twice.differing)
+
+
+def test_a_violated_history_marks_its_run_with_the_witness(tmp_path: Path) -> None:
+    files.write(tmp_path / "histories.parquet", concatenate([history(1), history(2, lost=True)]))
+    twice, stages = judge_twice([tmp_path / "histories.parquet"], tmp_path / "spark", None)
+    assert [stage.verdict for stage in stages] == [Verdict.VIOLATED, Verdict.SKIPPED]
+    runs = [CampaignRun(n, {}, {}, 3, 0, 0, Verdict.HOLDS, None) for n in (1, 2)]
+    good, bad = with_verdicts(runs, twice)
+    assert (good.verdict, good.anomalies) == (Verdict.HOLDS, ())
+    assert bad.verdict is Verdict.VIOLATED
+    assert "lost-write" in {anomaly.kind for anomaly in bad.anomalies}

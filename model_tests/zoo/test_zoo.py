@@ -1,0 +1,75 @@
+"""Every bug of the zoo, once switched on in the cores, is caught: by comparison, and by the invariant."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidegauge.model_tests.bugs import BUGS, CoreBug
+from tidegauge.model_tests.harness.cores.replication import CORRECT
+from tidegauge.model_tests.harness.counterexamples.files import FOLDER, Failure, load
+from tidegauge.model_tests.harness.lockstep.judged import CoresLockstep, failure_of
+from tidegauge.model_tests.harness.lockstep.walks import first_failure, walk
+from tidegauge.spec.bugs import BUGS as SPEC_BUGS
+
+SEED = 3
+LIMIT = 300
+every_bug = pytest.mark.parametrize("bug", BUGS.values(), ids=BUGS)
+
+
+def test_the_two_zoos_hold_the_same_bugs() -> None:
+    assert list(BUGS) == list(SPEC_BUGS)
+
+
+@every_bug
+def test_walks_show_the_difference_from_the_correct_specification(bug: CoreBug) -> None:
+    found = first_failure(SEED, LIMIT, roles=bug.roles)
+    assert found is not None, f"{bug.name} went unnoticed in {LIMIT} walks"
+    assert found.failure is not None
+    assert found.failure.expected.kind is Failure.DIFFERENCE
+
+
+@every_bug
+def test_the_walk_that_shows_the_difference_shows_none_without_the_bug(bug: CoreBug) -> None:
+    found = first_failure(SEED, LIMIT, roles=bug.roles)
+    assert found is not None
+    assert walk(SEED, found.number).failure is None
+
+
+@every_bug
+def test_the_invariant_falls_when_specification_and_cores_are_wrong_alike(bug: CoreBug) -> None:
+    saved = load(FOLDER / f"{bug.name}.json")
+    failure = failure_of(CoresLockstep(saved.buggy_machine(), bug.roles), saved.actions)
+    assert failure is not None, f"{bug.name} went unnoticed"
+    assert failure.expected == saved.expected
+    assert failure.expected.kind is Failure.INVARIANT
+    assert failure.expected.name in bug.twin.falls
+
+
+@every_bug
+def test_the_counterexample_harms_nothing_without_the_bug(bug: CoreBug) -> None:
+    saved = load(FOLDER / f"{bug.name}.json")
+    assert failure_of(CoresLockstep(saved.machine, CORRECT), saved.actions) is None
+
+
+@every_bug
+def test_the_counterexample_shows_the_difference_when_only_the_cores_are_wrong(bug: CoreBug) -> None:
+    saved = load(FOLDER / f"{bug.name}.json")
+    failure = failure_of(CoresLockstep(saved.machine, bug.roles), saved.actions)
+    assert failure is not None
+    assert failure.expected.kind is Failure.DIFFERENCE
+    assert len(failure.actions) <= len(saved.actions)
+
+
+@every_bug
+def test_the_twin_and_the_buggy_cores_agree_until_the_invariant_falls(bug: CoreBug) -> None:
+    for number in range(20):
+        failure = walk(SEED, number, machine=bug.twin.buggy, roles=bug.roles).failure
+        assert failure is None or failure.expected.kind is Failure.INVARIANT, str(failure)
+
+
+def test_a_bug_in_the_specification_alone_differs_as_well() -> None:
+    bug = BUGS["high_watermark_by_majority"]
+    found = first_failure(SEED, LIMIT, machine=bug.twin.buggy)
+    assert found is not None
+    assert found.failure is not None
+    assert found.failure.expected.kind is Failure.DIFFERENCE

@@ -1,0 +1,185 @@
+"""One connection's authentication: who is let in by SASL, for how long, and as whom (KIP-43, KIP-152, KIP-368).
+
+A client says by which mechanism it means to authenticate (handshake), proves who it is, and is served until its session
+has expired; before that it may prove it again, on the same connection, as the same user by the same mechanism. Whoever
+does anything else is cut off. Nothing is said of what a proof is: `Prove(None)` is one that fails.
+
+Time is counted from a session's beginning. A session expires after `lifetime`, 0 being never, and cannot be renewed in
+its first unit of time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from enum import Enum
+from typing import ClassVar
+
+import attrs
+
+from tidegauge.spec.kernel.machine import Action, Invariant, Machine, NotEnabled, StepInvariant
+
+
+class Phase(Enum):
+    """What a connection waits for."""
+
+    HANDSHAKE = "handshake"
+    PROOF = "proof"
+    REQUESTS = "requests"
+    CLOSED = "closed"
+
+
+class Outcome(Enum):
+    """What became of the last message."""
+
+    NONE = "none"
+    ANSWERED = "answered"
+    """It was a step of authentication."""
+    PASSED = "passed"
+    """It was passed on as a request."""
+    CLOSED = "closed"
+
+
+@attrs.frozen
+class Session:
+    """A connection."""
+
+    phase: Phase = Phase.HANDSHAKE
+    user: int | None = None
+    """Who the peer has proved to be; None before it has."""
+    mechanism: int | None = None
+    """By which mechanism it first did."""
+    claimed: int | None = None
+    """The mechanism of the proof that is awaited."""
+    age: int = 0
+    """Since the last proof; it does not go beyond the lifetime."""
+    outcome: Outcome = Outcome.NONE
+
+
+@attrs.frozen
+class AskVersions(Action):
+    """The one request that strangers may make."""
+
+
+@attrs.frozen
+class Shake(Action):
+    """A handshake that names a mechanism; one beyond those of the machine is not enabled at the server."""
+
+    mechanism: int
+
+
+@attrs.frozen
+class Prove(Action):
+    """A proof of being a user, or of nothing."""
+
+    user: int | None
+
+
+@attrs.frozen
+class Ask(Action):
+    """Any other request."""
+
+
+@attrs.frozen
+class TimePasses(Action):
+    """One unit."""
+
+
+@attrs.frozen
+class Authentication(Machine[Session]):
+    """The gate of one connection, and a peer that may send anything at any time."""
+
+    action_types: ClassVar[tuple[type[Action], ...]] = (AskVersions, Shake, Prove, Ask, TimePasses)
+    users: int = 2
+    mechanisms: int = 2
+    lifetime: int = 3
+    """Units of time; 0 is for ever."""
+
+    def initial(self) -> Iterable[Session]:
+        return (Session(),)
+
+    def actions(self, state: Session) -> Iterator[Action]:
+        if state.phase is Phase.CLOSED:
+            return
+        yield AskVersions()
+        yield Ask()
+        yield from (Shake(mechanism) for mechanism in range(self.mechanisms + 1))
+        yield from (Prove(user) for user in (None, *range(self.users)))
+        if state.user is not None and state.age < self.lifetime:
+            yield TimePasses()
+
+    def step(self, state: Session, action: Action) -> Session:
+        if state.phase is Phase.CLOSED:
+            raise NotEnabled(action, "the connection is open")
+        match action:
+            case AskVersions():
+                return self._request(state, strangers_may=True)
+            case Ask():
+                return self._request(state, strangers_may=False)
+            case Shake(mechanism):
+                return self._shake(state, mechanism)
+            case Prove(user):
+                return self._prove(state, user)
+            case TimePasses() if state.user is not None and state.age < self.lifetime:
+                return attrs.evolve(state, age=state.age + 1, outcome=Outcome.NONE)
+        raise NotEnabled(action, "a session is running")
+
+    def _request(self, state: Session, *, strangers_may: bool) -> Session:
+        told = strangers_may and state.phase is Phase.HANDSHAKE
+        if told or (state.phase is Phase.REQUESTS and not self.expired(state)):
+            return attrs.evolve(state, outcome=Outcome.PASSED)
+        return self.close(state)
+
+    def _shake(self, state: Session, mechanism: int) -> Session:
+        if state.phase is Phase.REQUESTS and not self.may_renew(state):
+            return self._request(state, strangers_may=False)
+        if state.phase is Phase.PROOF or mechanism >= self.mechanisms:
+            return self.close(state)
+        return attrs.evolve(state, phase=Phase.PROOF, claimed=mechanism, outcome=Outcome.ANSWERED)
+
+    def _prove(self, state: Session, user: int | None) -> Session:
+        if state.phase is not Phase.PROOF:
+            return self._request(state, strangers_may=False)
+        if user is None or not self.admits(state, user):
+            return self.close(state)
+        return Session(Phase.REQUESTS, user, state.claimed, None, 0, Outcome.ANSWERED)
+
+    def expired(self, state: Session) -> bool:
+        """Whether a session is over."""
+        return 0 < self.lifetime <= state.age
+
+    def may_renew(self, state: Session) -> bool:
+        """Whether a session may be renewed now."""
+        return self.lifetime > 0 and state.age >= 1
+
+    def admits(self, state: Session, user: int) -> bool:
+        """Whether somebody who has proved to be `user` may be it on this connection."""
+        return state.user is None or (state.user, state.mechanism) == (user, state.claimed)
+
+    def close(self, state: Session) -> Session:
+        """The connection's end; who it belonged to is kept for the reader of a trace."""
+        return attrs.evolve(state, phase=Phase.CLOSED, claimed=None, outcome=Outcome.CLOSED)
+
+    @property
+    def invariants(self) -> Mapping[str, Invariant[Session]]:
+        return {"OnlyTheProvedAreServed": lambda state: state.phase is not Phase.REQUESTS or state.user is not None}
+
+    @property
+    def step_invariants(self) -> Mapping[str, StepInvariant[Session]]:
+        return {
+            "NoStrangerIsServed": lambda before, action, after: (
+                not isinstance(action, Ask) or after.outcome is not Outcome.PASSED or before.user is not None
+            ),
+            "NothingIsServedAfterExpiry": lambda before, action, after: (
+                after.outcome is not Outcome.PASSED or before.user is None or not 0 < self.lifetime <= before.age
+            ),
+            "ThePrincipalNeverChanges": lambda before, action, after: before.user in (None, after.user),
+            "TheMechanismNeverChanges": lambda before, action, after: before.mechanism in (None, after.mechanism),
+        }
+
+    @property
+    def sometimes(self) -> Mapping[str, Invariant[Session]]:
+        return {
+            "somebody is served": lambda state: state.user is not None and state.outcome is Outcome.PASSED,
+            "a session is renewed": lambda state: state.phase is Phase.PROOF and state.user is not None,
+            "a session expires": lambda state: state.phase is Phase.REQUESTS and self.expired(state),
+        }

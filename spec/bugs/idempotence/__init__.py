@@ -1,0 +1,15 @@
+"""The zoo's part on idempotent producing: each a historical bug, as the one rule that was wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tidegauge.spec.bugs.idempotence import kafka_3197, kafka_5494, kafka_6003, kafka_6683, kafka_7692, kafka_15591
+from tidegauge.spec.bugs.idempotence_bug import IdempotenceBug
+
+IDEMPOTENCE_BUGS: Mapping[str, IdempotenceBug] = {
+    module.BUG.name: module.BUG for module in (kafka_3197, kafka_5494, kafka_6003, kafka_6683, kafka_7692, kafka_15591)
+}
+"""By name, oldest first."""
+
+__all__ = ["IDEMPOTENCE_BUGS", "IdempotenceBug"]

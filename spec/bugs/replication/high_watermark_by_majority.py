@@ -1,0 +1,29 @@
+"""The high watermark by majority: as in Raft, but with elections from the whole ISR."""
+
+from __future__ import annotations
+
+import attrs
+
+from tidegauge.spec.bugs.bug import Bug
+from tidegauge.spec.replication.machine import Bounds, Replication
+from tidegauge.spec.replication.state import Replica
+
+
+@attrs.frozen
+class HighWatermarkByMajority(Replication):
+    """What most of the ISR has counts as committed."""
+
+    def next_high_watermark(self, leader: Replica, broker: int) -> int:
+        ends = sorted(leader.log_end_offset if b == broker else leader.remote[b].end_offset for b in leader.maximal_isr)
+        return max(leader.high_watermark, ends[(len(ends) - 1) // 2])
+
+
+BUG = Bug(
+    name="high_watermark_by_majority",
+    title="high watermark by majority",
+    reference="KIP-101's background; Ongaro & Ousterhout 2014, §5.4",
+    mechanism="A member of the ISR that is not of the majority may be elected, and lacks what the majority committed.",
+    falls=("WeakIsr", "StrongIsr", "LeaderCandidateCompleteness"),
+    buggy=HighWatermarkByMajority,
+    constants={"brokers": 3, "max_records": 1, "bounds": Bounds(shrinks=0, lapses=0)},
+)

@@ -1,0 +1,29 @@
+"""An ISR write without the epoch fence: a deposed leader's proposal is written."""
+
+from __future__ import annotations
+
+import attrs
+
+from tidegauge.spec.bugs.bug import Bug
+from tidegauge.spec.replication.machine import Bounds, Replication
+from tidegauge.spec.replication.state import AlterPartitionRequest, Controller, Error
+
+
+@attrs.frozen
+class IsrWriteWithoutEpochFence(Replication):
+    """The controller asks only whether the members are eligible."""
+
+    def alter_partition_error(self, controller: Controller, request: AlterPartitionRequest) -> Error:
+        eligible = all(self.is_eligible_for_isr(controller, broker, epoch) for broker, epoch in request.isr)
+        return Error.OK if eligible else Error.INELIGIBLE_REPLICA
+
+
+BUG = Bug(
+    name="isr_write_without_epoch_fence",
+    title="ISR write without the epoch fence",
+    reference="KAFKA-2334's kind; KIP-497",
+    mechanism="An overtaken leader changes the ISR under its successor, which then waits for the wrong replicas.",
+    falls=("LeaderInIsr", "ReplicationQuorumSuperset", "LeaderCandidateCompleteness", "StrongIsr", "WeakIsr"),
+    buggy=IsrWriteWithoutEpochFence,
+    constants={"brokers": 3, "max_records": 1, "bounds": Bounds(shrinks=1, lapses=1)},
+)

@@ -1,0 +1,105 @@
+"""The models of idempotent producing that are explored to their end; each turns some perturbations on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from tidegauge.spec.idempotence.machine import Idempotence, IdempotenceBounds
+
+
+@attrs.frozen
+class IdempotenceModel:
+    """A machine with constants, and why these."""
+
+    name: str
+    machine: Idempotence
+    shows: str
+
+
+def _calm(**perturbations: int) -> IdempotenceBounds:
+    return IdempotenceBounds(**{"connection_losses": 0, **perturbations})
+
+
+_ALL = (
+    IdempotenceModel(
+        "retries",
+        Idempotence(brokers=1, max_in_flight=3, batches_retained=3, bounds=_calm(connection_losses=1, duplicates=1)),
+        "three batches in flight, lost answers, requests that overtake each other and arrive twice",
+    ),
+    IdempotenceModel(
+        "leader-change",
+        Idempotence(max_records=3, batches_retained=2, bounds=_calm(connection_losses=1, elections=1)),
+        "a new leader that remembers what it has replicated; a tail that is cut",
+    ),
+    IdempotenceModel(
+        "rebuild",
+        Idempotence(
+            max_records=2,
+            max_attempts=2,
+            batches_retained=2,
+            segments=True,
+            bounds=_calm(connection_losses=1, crashes=1),
+        ),
+        "memory from snapshots and the log, after a crash that took a tail along",
+    ),
+    IdempotenceModel(
+        "retention",
+        Idempotence(
+            max_records=2,
+            max_attempts=2,
+            batches_retained=2,
+            segments=True,
+            reordering=False,
+            bounds=_calm(crashes=1, retentions=1),
+        ),
+        "records that are gone, of a producer that goes on",
+    ),
+    IdempotenceModel(
+        "expiry",
+        Idempotence(
+            max_records=4,
+            batches_retained=2,
+            reordering=False,
+            bounds=_calm(connection_losses=1, expiries=1),
+        ),
+        "a producer that was idle for too long, forgotten by one replica and not by the other",
+    ),
+    IdempotenceModel(
+        "epochs",
+        Idempotence(max_records=3, batches_retained=2, max_attempts=2, bounds=_calm(give_ups=1, elections=1)),
+        "a session that is given up, and its late requests (KIP-360)",
+    ),
+    IdempotenceModel(
+        "wrap",
+        Idempotence(
+            brokers=1,
+            max_records=9,
+            batch_sizes=(2, 1),
+            batches_retained=2,
+            sequences=5,
+            max_attempts=2,
+            reordering=False,
+            bounds=_calm(connection_losses=1),
+        ),
+        "sequence numbers that wrap, within batches and between them",
+    ),
+    IdempotenceModel(
+        "two-producers",
+        Idempotence(producers=2, brokers=1, max_records=2, batches_retained=2, bounds=_calm(connection_losses=1)),
+        "two producers, of which neither is mistaken for the other",
+    ),
+    IdempotenceModel(
+        "without-sequences",
+        Idempotence(max_records=3, max_in_flight=1, idempotent=False, bounds=_calm(connection_losses=1, elections=1)),
+        "one request in flight and no sequences: repeats are doubled, the order holds",
+    ),
+)
+
+IDEMPOTENCE_MODELS: Mapping[str, IdempotenceModel] = {f"idempotence-{model.name}": model for model in _ALL}
+
+QUICK_IDEMPOTENCE = tuple(f"idempotence-{name}" for name in ("expiry", "epochs", "wrap", "without-sequences"))
+"""Two seconds."""
+MEDIUM_IDEMPOTENCE = tuple(f"idempotence-{name}" for name in ("leader-change", "rebuild", "retention"))
+"""Twenty seconds."""

@@ -1,0 +1,212 @@
+"""What a producer does: send, send again, lose a connection, look for the leader, give up, take an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import dropwhile
+from typing import TYPE_CHECKING
+
+import attrs
+
+from tidegauge.spec.idempotence.actions import IdempotenceAction, sent
+from tidegauge.spec.idempotence.state import (
+    ANSWERED,
+    NONE,
+    Batch,
+    Error,
+    InFlight,
+    Perturbation,
+    Producer,
+    ProduceRequest,
+    ProduceResponse,
+    ProducerId,
+    State,
+)
+from tidegauge.spec.replication.state import BrokerId
+
+if TYPE_CHECKING:
+    from tidegauge.spec.idempotence.machine import Idempotence as Machine
+
+
+@attrs.frozen
+class Send(IdempotenceAction):
+    """A producer sends its next `count` records as a batch to whom it takes for the leader."""
+
+    producer: ProducerId
+    count: int = 1
+
+    @classmethod
+    def candidates(cls, machine: Machine, state: State) -> Iterable[Send]:
+        return [cls(number, count) for number in range(machine.producers) for count in machine.batch_sizes]
+
+    def guard(self, machine: Machine, state: State) -> str:
+        producer = state.producers[self.producer]
+        if producer.desynchronised:
+            return f"producer {self.producer} can't go on"
+        if self.count not in machine.batch_sizes or producer.next_record + self.count > machine.max_records:
+            return f"no {self.count} records are left in this model"
+        return "" if machine.may_send(producer) else f"producer {self.producer} has to wait for what is in flight"
+
+    def effect(self, machine: Machine, state: State) -> State:
+        producer = state.producers[self.producer]
+        sequence = producer.next_sequence if machine.idempotent else NONE
+        batch = Batch(self.producer, producer.epoch, sequence, producer.next_record, self.count)
+        flight = InFlight(batch, 0, producer.leader, behind=bool(producer.in_flight))
+        producer = attrs.evolve(
+            producer,
+            next_sequence=machine.advanced(producer.next_sequence, self.count),
+            next_record=producer.next_record + self.count,
+            in_flight=(*producer.in_flight, flight),
+        )
+        state = state.with_producer(self.producer, producer)
+        return sent(machine, state, ProduceRequest(batch, producer.leader, 0))
+
+
+@attrs.frozen
+class Retry(IdempotenceAction):
+    """A producer sends a batch in flight again, to whom it now takes for the leader."""
+
+    producer: ProducerId
+    place: int
+
+    @classmethod
+    def candidates(cls, machine: Machine, state: State) -> Iterable[Retry]:
+        return [
+            cls(number, place)
+            for number, producer in enumerate(state.producers)
+            for place, flight in enumerate(producer.in_flight)
+            if flight.sent_to == NONE
+        ]
+
+    def guard(self, machine: Machine, state: State) -> str:
+        producer = state.producers[self.producer]
+        if self.place >= len(producer.in_flight) or producer.in_flight[self.place].sent_to != NONE:
+            return f"batch {self.place} of producer {self.producer} is not to be sent again"
+        if producer.in_flight[self.place].attempt + 1 >= machine.max_attempts:
+            return f"all {machine.max_attempts} attempts are used"
+        if producer.desynchronised:
+            return f"producer {self.producer} can't go on"
+        return "" if machine.may_retry(producer, self.place) else "an older batch is to be sent first"
+
+    def effect(self, machine: Machine, state: State) -> State:
+        producer = state.producers[self.producer]
+        old = producer.in_flight[self.place]
+        flight = InFlight(old.batch, old.attempt + 1, producer.leader, behind=self.place > 0)
+        state = state.with_producer(self.producer, with_flight(producer, self.place, flight))
+        return sent(machine, state, ProduceRequest(flight.batch, producer.leader, flight.attempt))
+
+
+def with_flight(producer: Producer, place: int, flight: InFlight) -> Producer:
+    flights = producer.in_flight
+    return attrs.evolve(producer, in_flight=(*flights[:place], flight, *flights[place + 1 :]))
+
+
+@attrs.frozen
+class LoseConnection(IdempotenceAction):
+    """A producer's connection to a broker breaks: no answer will come on it, though what was sent may yet arrive."""
+
+    producer: ProducerId
+    broker: BrokerId
+
+    @classmethod
+    def candidates(cls, machine: Machine, state: State) -> Iterable[LoseConnection]:
+        return [cls(number, broker) for number in range(machine.producers) for broker in range(machine.brokers)]
+
+    def guard(self, machine: Machine, state: State) -> str:
+        if not machine.may_perturb(state, Perturbation.CONNECTION_LOSS):
+            return "no more connections are lost in this model"
+        waits = any(flight.sent_to == self.broker for flight in state.producers[self.producer].in_flight)
+        return "" if waits else f"producer {self.producer} waits for nothing from broker {self.broker}"
+
+    def effect(self, machine: Machine, state: State) -> State:
+        return disconnected(state, self.producer, self.broker).spend(Perturbation.CONNECTION_LOSS)
+
+
+def disconnected(state: State, number: int, broker: int) -> State:
+    """Every batch that was sent on the connection is to be sent again, and no answer comes through."""
+    producer = state.producers[number]
+    flights = tuple(attrs.evolve(f, sent_to=NONE) if f.sent_to == broker else f for f in producer.in_flight)
+    state = state.with_producer(number, attrs.evolve(producer, in_flight=flights))
+    kept = tuple(r for r in state.responses if (r.request.batch.producer, r.request.broker) != (number, broker))
+    return attrs.evolve(state, responses=kept)
+
+
+@attrs.frozen
+class RefreshMetadata(IdempotenceAction):
+    """A producer learns who leads."""
+
+    producer: ProducerId
+
+    @classmethod
+    def candidates(cls, machine: Machine, state: State) -> Iterable[RefreshMetadata]:
+        return [cls(number) for number in range(machine.producers)]
+
+    def guard(self, machine: Machine, state: State) -> str:
+        known = state.producers[self.producer].leader == state.leader
+        return f"producer {self.producer} knows that broker {state.leader} leads" if known else ""
+
+    def effect(self, machine: Machine, state: State) -> State:
+        producer = attrs.evolve(state.producers[self.producer], leader=state.leader)
+        return state.with_producer(self.producer, producer)
+
+
+@attrs.frozen
+class GiveUp(IdempotenceAction):
+    """A producer gives up what is in flight (delivery.timeout.ms) and begins a new epoch, at sequence 0 (KIP-360)."""
+
+    producer: ProducerId
+
+    @classmethod
+    def candidates(cls, machine: Machine, state: State) -> Iterable[GiveUp]:
+        return [cls(number) for number in range(machine.producers)]
+
+    def guard(self, machine: Machine, state: State) -> str:
+        if not machine.may_perturb(state, Perturbation.GIVE_UP):
+            return "no more producers give up in this model"
+        return "" if state.producers[self.producer].in_flight else f"producer {self.producer} has nothing in flight"
+
+    def effect(self, machine: Machine, state: State) -> State:
+        producer = state.producers[self.producer]
+        producer = attrs.evolve(producer, epoch=producer.epoch + 1, next_sequence=0, in_flight=())
+        kept = tuple(r for r in state.responses if r.request.batch.producer != self.producer)
+        state = attrs.evolve(state.with_producer(self.producer, producer), responses=kept)
+        return state.spend(Perturbation.GIVE_UP)
+
+
+@attrs.frozen
+class ReceiveProduceResponse(IdempotenceAction):
+    """An answer reaches the producer, which is done with the batch, or will send it again, or can't go on."""
+
+    response: ProduceResponse
+
+    @classmethod
+    def candidates(cls, machine: Machine, state: State) -> Iterable[ReceiveProduceResponse]:
+        return [cls(response) for response in state.responses]
+
+    def guard(self, machine: Machine, state: State) -> str:
+        return "" if self.response in state.responses else f"no such answer is on its way: {self.response}"
+
+    def effect(self, machine: Machine, state: State) -> State:
+        request, number = self.response.request, self.response.request.batch.producer
+        state = attrs.evolve(state, responses=tuple(r for r in state.responses if r != self.response))
+        producer = state.producers[number]
+        for place, flight in enumerate(producer.in_flight):
+            if (flight.batch, flight.attempt, flight.sent_to) == (request.batch, request.attempt, request.broker):
+                after = self._taken(machine, producer, place)
+                if self.response.error is Error.NOT_LEADER_OR_FOLLOWER:
+                    after = attrs.evolve(after, leader=state.leader)
+                return state.with_producer(number, after)
+        return state
+
+    def _taken(self, machine: Machine, producer: Producer, place: int) -> Producer:
+        flight, error = producer.in_flight[place], self.response.error
+        if error is Error.OK:
+            producer = with_flight(producer, place, attrs.evolve(flight, sent_to=ANSWERED))
+            line = tuple(dropwhile(lambda each: each.sent_to == ANSWERED, producer.in_flight))
+            return attrs.evolve(producer, in_flight=line)
+        temporary = error is Error.NOT_LEADER_OR_FOLLOWER or (
+            error is Error.OUT_OF_ORDER_SEQUENCE_NUMBER and machine.refusal_is_temporary(flight)
+        )
+        if temporary:
+            return with_flight(producer, place, attrs.evolve(flight, sent_to=NONE))
+        return attrs.evolve(producer, desynchronised=True)

@@ -1,0 +1,89 @@
+"""What a step changed, for a reader: the difference of two states by path, and a trace told step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum
+from itertools import zip_longest
+from typing import Any
+
+import attrs
+
+from tidegauge.spec.kernel.traces import Trace
+
+
+class Missing(Enum):
+    """The missing side of a value that a step added or took away."""
+
+    ABSENT = "absent"
+
+    def __str__(self) -> str:
+        return "–"
+
+
+ABSENT = Missing.ABSENT
+
+
+@attrs.frozen
+class Change:
+    """One value that a step changed; `path` says where, as in `replicas[1].hw`."""
+
+    path: str
+    before: Any
+    after: Any
+
+    def __str__(self) -> str:
+        return f"{self.path}: {plain(self.before)} → {plain(self.after)}"
+
+
+def changes(before: Any, after: Any, path: str = "") -> Iterator[Change]:
+    """The innermost differences between two values of the same type, in the order of their fields."""
+    if before == after:
+        return
+    if type(before) is type(after) and attrs.has(type(before)):
+        for field in attrs.fields(type(before)):
+            inner = f"{path}.{field.name}" if path else field.name
+            yield from changes(getattr(before, field.name), getattr(after, field.name), inner)
+    elif isinstance(before, tuple) and isinstance(after, tuple):
+        for index, (old, new) in enumerate(zip_longest(before, after, fillvalue=ABSENT)):
+            yield from changes(old, new, f"{path}[{index}]")
+    else:
+        yield Change(path, before, after)
+
+
+def plain(value: Any) -> str:
+    """A value as one would write it by hand: sets sorted, enums by name, attrs classes without noise."""
+    if isinstance(value, Missing):
+        return str(value)
+    if isinstance(value, Enum):
+        return value.name
+    if isinstance(value, frozenset):
+        return "{" + ", ".join(plain(item) for item in ordered(value)) + "}"
+    if isinstance(value, tuple):
+        return "[" + ", ".join(plain(item) for item in value) + "]"
+    if attrs.has(type(value)):
+        fields = (f"{field.name}={plain(getattr(value, field.name))}" for field in attrs.fields(type(value)))
+        return f"{type(value).__name__}({', '.join(fields)})"
+    return str(value)
+
+
+def ordered(items: frozenset[Any]) -> list[Any]:
+    """The members of a set in an order that is the same in every process."""
+    try:
+        return sorted(items)
+    except TypeError:
+        return sorted(items, key=plain)
+
+
+def narrate(trace: Trace[Any]) -> Iterator[str]:
+    """A trace as lines of text: the initial state, part by part, then each action with what it changed.
+
+    Actions count from 1, as everywhere; the initial state is number 0.
+    """
+    yield "0. initial state"
+    for field in attrs.fields(type(trace.initial)) if attrs.has(type(trace.initial)) else ():
+        yield f"     {field.name}: {plain(getattr(trace.initial, field.name))}"
+    for number, (before, action, after) in enumerate(trace.transitions(), start=1):
+        yield f"{number}. {plain(action)}"
+        for change in changes(before, after):
+            yield f"     {change}"

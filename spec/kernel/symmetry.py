@@ -1,0 +1,83 @@
+"""Symmetry over brokers: states that differ only in the brokers' names are explored once.
+
+A machine that treats its brokers alike defines `permute`. The images of a state under all renamings are its *orbit*;
+the search keeps one state per orbit. It keeps the very state that it reached, not some other member of the orbit, so
+that a trace is a real behaviour and replays as it stands.
+
+An orbit is known by the least of its members' keys. A member's key is a tuple of small integers, one per field of the
+state: the number under which that field's value was first met. Values are thus compared without needing an order of
+their own.
+
+Whether the reduction is sound is checked by counting: the sizes of the orbits must sum to the number of states of the
+unreduced search. A machine that treats brokers unlike, by an order among them or a favourite, fails it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count, permutations
+from operator import attrgetter
+from typing import Any, Generic, TypeVar
+
+import attrs
+
+from tidegauge.spec.kernel.machine import Machine
+
+S = TypeVar("S")
+Key = tuple[int, ...]
+
+
+class Numbering(dict[Any, int]):
+    """Numbers values in the order in which they are met."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._next = count().__next__
+
+    def __missing__(self, value: Any) -> int:
+        number = self[value] = self._next()
+        return number
+
+
+MOST_INTERCHANGEABLE = 8
+"""Their renamings are 40,320, each tried on every state."""
+
+
+class Orbits(Generic[S]):
+    """Names the orbit of a state, and measures it."""
+
+    def __init__(self, machine: Machine[S]) -> None:
+        if machine.interchangeable < 2:
+            raise ValueError(f"{machine.name} declares no interchangeable brokers: explore it without symmetry")
+        if machine.interchangeable > MOST_INTERCHANGEABLE:
+            raise ValueError(
+                f"{machine.name} has {machine.interchangeable} interchangeable brokers, too many to rename: "
+                f"explore at most {MOST_INTERCHANGEABLE}, or without symmetry"
+            )
+        self._permute = machine.permute
+        self._renamings = tuple(permutations(range(machine.interchangeable)))[1:]
+        self._number = Numbering()
+        self._known: dict[Key, tuple[Key, int]] = {}
+        self._fields = _fields_of(type(next(iter(machine.initial()))))
+
+    def of(self, state: S) -> tuple[Key, int]:
+        """The orbit's name and the number of states in it."""
+        own = self._key(state)
+        found = self._known.get(own)
+        if found is None:
+            permute, key = self._permute, self._key
+            keys = {own, *[key(permute(state, renaming)) for renaming in self._renamings]}
+            # Most steps lead to a state met before, and mostly to the very same one: renaming it again is saved.
+            found = self._known[own] = min(keys), len(keys)
+        return found
+
+    def _key(self, state: S) -> Key:
+        number = self._number
+        return tuple([number[value] for value in self._fields(state)])
+
+
+def _fields_of(kind: type[Any]) -> Callable[[Any], tuple[Any, ...]]:
+    names = [field.name for field in attrs.fields(kind)]
+    if len(names) > 1:
+        return attrgetter(*names)
+    return lambda state: (getattr(state, names[0]),)

@@ -1,0 +1,155 @@
+"""A trace: one behaviour of a machine, from an initial state on, and how to replay, shrink and read it.
+
+A search hands back the shortest trace to a violation; a random walk or a test hands back a long one, which `minimise`
+cuts down. Replay skips actions that are not enabled where they now stand, so a shortened list of actions is always
+meaningful and cutting needs no knowledge of the protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+import attrs
+
+from tidegauge.spec.kernel.machine import Action, Machine, NotEnabled
+
+S = TypeVar("S")
+
+
+@attrs.frozen
+class Step(Generic[S]):
+    """An action and the state that it led to."""
+
+    action: Action
+    state: S
+
+
+@attrs.frozen
+class Trace(Generic[S]):
+    """A behaviour: an initial state and the steps taken from it. Its length is counted in states, as TLC does."""
+
+    initial: S
+    steps: tuple[Step[S], ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.steps) + 1
+
+    @property
+    def last(self) -> S:
+        return self.steps[-1].state if self.steps else self.initial
+
+    @property
+    def states(self) -> tuple[S, ...]:
+        return (self.initial, *(step.state for step in self.steps))
+
+    @property
+    def actions(self) -> tuple[Action, ...]:
+        return tuple(step.action for step in self.steps)
+
+    def transitions(self) -> Iterator[tuple[S, Action, S]]:
+        """Each step as (before, action, after)."""
+        before = self.initial
+        for step in self.steps:
+            yield before, step.action, step.state
+            before = step.state
+
+
+@attrs.frozen
+class Violation(Generic[S]):
+    """An invariant that fell: in the last state of the trace, or in its last step."""
+
+    invariant: str
+    values: Mapping[str, Any]
+    """What made it false, as the machine explains it."""
+    trace: Trace[S]
+    count: int = 1
+    """States (or steps) in which it fell during the search."""
+
+
+@attrs.frozen
+class Replayed(Generic[S]):
+    """What became of a list of actions on a machine."""
+
+    trace: Trace[S]
+    skipped: tuple[Action, ...]
+    """Actions that were not enabled when their turn came."""
+    violation: Violation[S] | None
+
+
+def fallen(machine: Machine[S], state: S) -> Iterator[str]:
+    """Invariants that are false in `state`."""
+    return (name for name, holds in machine.invariants.items() if not holds(state))
+
+
+def fallen_step(machine: Machine[S], before: S, action: Action, after: S) -> Iterator[str]:
+    """Step invariants that the step breaks."""
+    return (name for name, holds in machine.step_invariants.items() if not holds(before, action, after))
+
+
+def replay(
+    machine: Machine[S], actions: Iterable[Action], *, initial: S | None = None, invariant: str | None = None
+) -> Replayed[S]:
+    """Take `actions` one after the other from `initial` (by default the machine's first initial state).
+
+    Stops at the first violation, of `invariant` if that is given, else of any.
+    """
+    start = next(iter(machine.initial())) if initial is None else initial
+    steps: list[Step[S]] = []
+    skipped: list[Action] = []
+    fell = _pick(fallen(machine, start), invariant)
+    state = start
+    for action in actions:
+        if fell is not None:
+            break
+        try:
+            after = machine.step(state, action)
+        except NotEnabled:
+            skipped.append(action)
+            continue
+        steps.append(Step(action, after))
+        fell = _pick(fallen_step(machine, state, action, after), invariant) or _pick(fallen(machine, after), invariant)
+        state = after
+    trace = Trace(start, tuple(steps))
+    violation = None if fell is None else Violation(fell, machine.explain(fell, state), trace)
+    return Replayed(trace, tuple(skipped), violation)
+
+
+def _pick(names: Iterator[str], wanted: str | None) -> str | None:
+    return next((name for name in names if wanted is None or name == wanted), None)
+
+
+def minimise(machine: Machine[S], violation: Violation[S]) -> Violation[S]:
+    """The violation by a trace from which no single action can be dropped (delta debugging: Zeller & Hildebrandt 2002).
+
+    Blocks of actions are dropped, large ones first, as long as the same invariant still falls.
+    Raises ValueError if the trace does not violate the invariant on this machine to begin with.
+    """
+    name, initial = violation.invariant, violation.trace.initial
+
+    def fails(actions: Sequence[Action]) -> Violation[S] | None:
+        return replay(machine, actions, initial=initial, invariant=name).violation
+
+    best = fails(violation.trace.actions)
+    if best is None:
+        raise ValueError(f"the trace does not violate {name} on {machine.name}: nothing to minimise")
+    block = max(1, len(best.trace.steps) // 2)
+    while True:
+        shorter = _drop_blocks(fails, best, block)
+        if shorter is not None:
+            best = shorter
+            block = min(block, max(1, len(best.trace.steps) // 2))
+        elif block > 1:
+            block //= 2
+        else:
+            return best
+
+
+def _drop_blocks(fails: Any, best: Violation[S], block: int) -> Violation[S] | None:
+    """The first shorter violation that leaves out `block` actions in a row; the last actions are tried first."""
+    actions = best.trace.actions
+    for start in range(len(actions) - block, -block, -block):
+        shorter: Violation[S] | None = fails(actions[: max(0, start)] + actions[start + block :])
+        if shorter is not None:
+            return shorter
+    return None

@@ -1,0 +1,275 @@
+"""The published model of KIP-320: one partition, atomic fetches, and a controller that talks by LeaderAndIsr requests.
+
+A port of Jason Gustafson's TLA+ specification (github.com/hachikuji/kafka-specification, module Kip320), rule by rule
+and under its names, so that this house's explorer can be held against TLC: same states, same levels, same shortest
+counterexamples. Its simplifications are therefore kept as they are. Our own machine is `spec.replication`.
+
+Theory of operation
+-------------------
+The *quorum* holds the true leader, leader epoch and in-sync replicas (ISR). The controller changes it by electing a
+member of the ISR or by taking a failed replica out; each change raises the leader epoch and sends a LeaderAndIsr
+request to all. A request may be late, come twice or never, and a replica heeds only one of a newer epoch than its own.
+So several replicas may *presume* leadership at once.
+
+A presumed leader accepts writes. Its followers copy its log record by record, and it raises its high watermark (HW)
+when its own idea of the ISR has got past it. It may take laggards out of the ISR and let others in, but only while it
+is the true leader in the current epoch.
+
+What the KIPs changed is in the rules below, which the actions (`spec.published.kip320.actions`) ask for; a variant
+(`spec.published.kip320.variants`) overrides one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from typing import Any, ClassVar
+
+import attrs
+
+from tidegauge.spec.kernel.machine import Action, Invariant, Machine, NotEnabled, check_brokers
+from tidegauge.spec.published.kip320 import actions as protocol
+from tidegauge.spec.published.kip320.state import NO_EPOCH, LeaderAndIsr, Log, Replica, State
+
+
+@attrs.frozen
+class Kip320(Machine[State]):
+    """The protocol after KIP-320; its fields are the constants of the TLA+ model."""
+
+    action_types: ClassVar[tuple[type[Action], ...]] = (
+        protocol.ControllerElectLeader,
+        protocol.ControllerShrinkIsr,
+        protocol.BecomeLeader,
+        protocol.BecomeFollower,
+        protocol.LeaderWrite,
+        protocol.LeaderIncHighWatermark,
+        protocol.LeaderShrinkIsr,
+        protocol.LeaderExpandIsr,
+        protocol.FollowerFetch,
+    )
+
+    replicas: int = 3
+    log_size: int = 2
+    max_records: int = 2
+    max_leader_epoch: int = 1
+    """The last epoch; the first is 0."""
+
+    # --- the rules ---------------------------------------------------------------------------------------------------
+
+    def follows(self, state: State, leader: int, follower: int) -> bool:
+        """The leader presumes leadership, and the follower follows it in the same epoch."""
+        own, other = state.replicas[leader], state.replicas[follower]
+        return own.leader == leader == other.leader and own.leader_epoch == other.leader_epoch
+
+    def may_fetch(self, state: State, leader: int, follower: int) -> bool:
+        """The fetch fence: no record passes between epochs."""
+        return self.follows(state, leader, follower)
+
+    def is_replicated(self, state: State, leader: int) -> bool:
+        """Every member of the leader's own ISR follows it and has the record at its HW."""
+        own = state.replicas[leader]
+        return all(
+            self.follows(state, leader, member) and own.hw < state.replicas[member].end_offset for member in own.isr
+        )
+
+    def is_caught_up(self, state: State, leader: int, follower: int) -> bool:
+        """A member of the ISR that the leader has no reason to take out."""
+        reached = state.replicas[follower].end_offset >= state.replicas[leader].end_offset
+        return reached and self.follows(state, leader, follower)
+
+    def may_join_isr(self, state: State, leader: int, follower: int) -> bool:
+        """A follower of the same epoch has reached the HW, and the HW has reached that epoch."""
+        return (
+            self.follows(state, leader, follower)
+            and self.has_reached_high_watermark(state, leader, follower)
+            and self.has_reached_current_epoch(state, leader)
+        )
+
+    def has_reached_high_watermark(self, state: State, leader: int, follower: int) -> bool:
+        return state.replicas[follower].end_offset >= state.replicas[leader].hw
+
+    def has_reached_current_epoch(self, state: State, leader: int) -> bool:
+        """Up to the start of its epoch a leader can't tell what its predecessor had committed, so nobody may join."""
+        own = state.replicas[leader]
+        return own.hw == own.end_offset or (own.hw < own.end_offset and own.log[own.hw].epoch == own.leader_epoch)
+
+    def may_write_isr(self, state: State, leader: int) -> bool:
+        """The fence on ISR writes: the quorum takes them from the true leader in the current epoch only."""
+        return state.is_true_leader(leader)
+
+    def may_truncate_by(self, state: State, leader: int, leader_epoch: int) -> bool:
+        """The truncation fence: a leader of another epoch might yet truncate its own log."""
+        return state.presumes_leadership(leader) and state.replicas[leader].leader_epoch == leader_epoch
+
+    def truncation_offset(self, state: State, leader: int, follower: int) -> int:
+        """Where a new follower truncates: behind the last record that both logs have (KIP-279)."""
+        return end_of_match(state.replicas[leader].log, state.replicas[follower].log)
+
+    def is_electable(self, state: State, replica: int) -> bool:
+        """Elections are clean: the new leader is a member of the ISR."""
+        return replica in state.quorum.isr
+
+    def elected_isr(self, state: State, leader: int) -> frozenset[int]:
+        """The ISR with which a new leader starts."""
+        return state.quorum.isr
+
+    # --- the machine -------------------------------------------------------------------------------------------------
+
+    def initial(self) -> Iterable[State]:
+        """No leader, no epoch, empty logs; the ISR is everyone. Raises ValueError for constants that fit no state."""
+        check_brokers("replicas", self.replicas)
+        nobody = Replica((), 0, None, NO_EPOCH, frozenset())
+        yield State((nobody,) * self.replicas, LeaderAndIsr(None, NO_EPOCH, frozenset(range(self.replicas))), (), 0)
+
+    def actions(self, state: State) -> Iterator[Action]:
+        for action in self.candidates(state):
+            if not action.guard(self, state):
+                yield action
+
+    def step(self, state: State, action: Action) -> State:
+        candidate: Any = action
+        missing = candidate.guard(self, state)
+        if missing:
+            raise NotEnabled(action, missing)
+        after: State = candidate.effect(self, state)
+        return after
+
+    def successors(self, state: State) -> Iterator[tuple[Action, State]]:
+        for action in self.candidates(state):
+            if not action.guard(self, state):
+                yield action, action.effect(self, state)
+
+    def candidates(self, state: State) -> list[Any]:
+        """Actions whose guards are worth a look: the controller's, presumed leaders', and heeding newer requests."""
+        found: list[Any] = []
+        if state.quorum.leader_epoch < self.max_leader_epoch:
+            found += controller_actions(self.replicas)
+        for index, replica in enumerate(state.replicas):
+            if replica.leader == index:
+                found += leader_actions(index, self.replicas)
+            for request in state.requests[replica.leader_epoch + 1 :]:
+                if request.leader is not None:
+                    found.append(heed(index, request.leader, request.leader_epoch))
+        return found
+
+    @property
+    def invariants(self) -> Mapping[str, Invariant[State]]:
+        return {"WeakIsr": weak_isr, "StrongIsr": strong_isr}
+
+    def type_ok(self, state: State) -> bool:
+        """TypeOk: every constant's bound is kept. Not among the invariants, for it costs as much as the other two."""
+        everyone, epochs = frozenset(range(self.replicas)), range(NO_EPOCH, self.max_leader_epoch + 1)
+        held: tuple[Replica | LeaderAndIsr, ...] = (*state.replicas, *state.requests, state.quorum)
+        return (
+            all(update.leader is None or update.leader in everyone for update in held)
+            and all(update.leader_epoch in epochs and update.isr <= everyone for update in held)
+            and all(replica.hw <= replica.end_offset <= self.log_size for replica in state.replicas)
+            and 0 <= state.next_record_id <= self.max_records
+            and [request.leader_epoch for request in state.requests] == [*range(state.quorum.leader_epoch + 1)]
+        )
+
+    def explain(self, invariant: str, state: State) -> Mapping[str, Any]:
+        """The presumed leader and the member of its ISR that disagree below the leader's HW, with their logs."""
+        for leader, own in enumerate(state.replicas):
+            isr = own.isr if invariant == "WeakIsr" else state.quorum.isr
+            for member in sorted(isr):
+                log = state.replicas[member].log
+                if own.leader == leader and not agree_below(own.hw, own.log, log):
+                    return {"leader": leader, "hw": own.hw, "log": own.log, "member": member, "member's log": log}
+        return {}
+
+    @property
+    def interchangeable(self) -> int:
+        return self.replicas
+
+    def permute(self, state: State, permutation: tuple[int, ...]) -> State:
+        replicas: list[Replica] = [*state.replicas]
+        for index, replica in enumerate(state.replicas):
+            replicas[permutation[index]] = renamed_replica(replica, permutation)
+        requests = tuple([renamed(request, permutation) for request in state.requests])
+        return State(tuple(replicas), renamed(state.quorum, permutation), requests, state.next_record_id)
+
+
+def end_of_match(leader: Log, follower: Log) -> int:
+    """The offset behind the last record that both logs have at the same place; 0 if there is none."""
+    for offset in range(min(len(leader), len(follower)), 0, -1):
+        if leader[offset - 1] == follower[offset - 1]:
+            return offset
+    return 0
+
+
+# --- invariants ------------------------------------------------------------------------------------------------------
+
+
+def weak_isr(state: State) -> bool:
+    """Whoever presumes leadership agrees with every member of its *own* ISR below its HW."""
+    return all(
+        agree_below(own.hw, own.log, state.replicas[member].log)
+        for leader, own in enumerate(state.replicas)
+        if own.hw and own.leader == leader
+        for member in own.isr
+    )
+
+
+def strong_isr(state: State) -> bool:
+    """Whoever presumes leadership agrees with every member of the *quorum's* ISR below its HW: none of them, elected
+    next, would lose what was committed."""
+    return all(
+        agree_below(own.hw, own.log, state.replicas[member].log)
+        for leader, own in enumerate(state.replicas)
+        if own.hw and own.leader == leader
+        for member in state.quorum.isr
+    )
+
+
+def agree_below(hw: int, log: Log, other: Log) -> bool:
+    """Both logs reach up to the HW and hold the same records there."""
+    return len(log) >= hw and log[:hw] == other[:hw]
+
+
+def leader_in_isr(state: State) -> bool:
+    """As published: false from the initial state on, since no leader is no member. Hence not among the invariants."""
+    return state.quorum.leader in state.quorum.isr
+
+
+# --- instances and renaming, each made once --------------------------------------------------------------------------
+
+
+@cache
+def controller_actions(replicas: int) -> tuple[Action, ...]:
+    elections = [protocol.ControllerElectLeader(replica) for replica in range(replicas)]
+    failures = [protocol.ControllerShrinkIsr(replica) for replica in range(replicas)]
+    return (*elections, *failures)
+
+
+@cache
+def leader_actions(leader: int, replicas: int) -> tuple[Action, ...]:
+    """What may happen because `leader` presumes leadership."""
+    found: list[Action] = [protocol.LeaderWrite(leader), protocol.LeaderIncHighWatermark(leader)]
+    for follower in range(replicas):
+        if follower != leader:
+            found.append(protocol.LeaderShrinkIsr(leader, follower))
+            found.append(protocol.LeaderExpandIsr(leader, follower))
+            found.append(protocol.FollowerFetch(follower, leader))
+    return tuple(found)
+
+
+@cache
+def heed(replica: int, leader: int, leader_epoch: int) -> Action:
+    """What `replica` does with a request that makes `leader` leader."""
+    if leader == replica:
+        return protocol.BecomeLeader(leader_epoch)
+    return protocol.BecomeFollower(replica, leader_epoch)
+
+
+@cache
+def renamed(update: LeaderAndIsr, permutation: tuple[int, ...]) -> LeaderAndIsr:
+    leader = None if update.leader is None else permutation[update.leader]
+    return LeaderAndIsr(leader, update.leader_epoch, frozenset([permutation[member] for member in update.isr]))
+
+
+@cache
+def renamed_replica(replica: Replica, permutation: tuple[int, ...]) -> Replica:
+    leader = None if replica.leader is None else permutation[replica.leader]
+    isr = frozenset([permutation[member] for member in replica.isr])
+    return Replica(replica.log, replica.hw, leader, replica.leader_epoch, isr)

@@ -1,0 +1,310 @@
+"""How records get into a replicated partition: append, fetch, high watermark, truncation.
+
+A guard answers with what is wrong, or with nothing when the action may happen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from tidegauge.spec.kernel.machine import Action
+from tidegauge.spec.replication.state import (
+    NONE,
+    Acks,
+    AlterPartitionRequest,
+    BrokerId,
+    FetchRequest,
+    FetchResponse,
+    Perturbation,
+    Record,
+    RemoteReplica,
+    Replica,
+    State,
+    received,
+    sent,
+)
+
+if TYPE_CHECKING:
+    from tidegauge.spec.replication.machine import Replication as Machine
+
+
+@attrs.frozen
+class ReplicationAction(Action):
+    """An action of the replication machine: one guard, one effect."""
+
+    @classmethod
+    def candidates(cls, machine: Machine, state: State) -> Iterable[ReplicationAction]:
+        """Those worth asking the guard about, in an order that depends on the state alone."""
+        raise NotImplementedError(cls.__name__)
+
+    def guard(self, machine: Machine, state: State) -> str:
+        """What forbids the action now; empty when it may happen."""
+        raise NotImplementedError(self.name)
+
+    def effect(self, machine: Machine, state: State) -> State:
+        """The state after it."""
+        raise NotImplementedError(self.name)
+
+
+@attrs.frozen
+class BrokerAction(ReplicationAction):
+    """An action of one broker."""
+
+    broker: BrokerId
+
+    @classmethod
+    def candidates(cls, machine: Machine, state: State) -> Iterable[BrokerAction]:
+        return [cls(broker) for broker in range(machine.brokers)]
+
+
+def not_acting(state: State, broker: int) -> str:
+    """Why a broker can't do anything now."""
+    replica = state.replicas[broker]
+    if not replica.running:
+        return f"broker {broker} is down"
+    return f"broker {broker} is paused" if replica.paused else ""
+
+
+def not_hosting(state: State, broker: int) -> str:
+    """Why a broker can't do anything to its log now."""
+    offline = f"the log directory of broker {broker} has failed" if state.replicas[broker].offline else ""
+    return not_acting(state, broker) or offline
+
+
+def not_leading(state: State, broker: int) -> str:
+    replica = state.replicas[broker]
+    return not_acting(state, broker) or ("" if replica.leader == broker else f"broker {broker} does not think it leads")
+
+
+# --- produce and fetch ---------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Append(ReplicationAction):
+    """A broker that thinks it leads appends a producer's next record."""
+
+    broker: BrokerId
+    acks: Acks = Acks.ALL
+
+    @classmethod
+    def candidates(cls, machine: Machine, state: State) -> Iterable[Append]:
+        return [cls(broker, acks) for broker in range(machine.brokers) for acks in machine.acks]
+
+    def guard(self, machine: Machine, state: State) -> str:
+        if len(state.history.acks) >= machine.max_records:
+            return f"all {machine.max_records} records are used"
+        required = machine.required_insync(state.replicas[self.broker])
+        if self.acks is Acks.ALL and len(state.replicas[self.broker].isr) < required:
+            return f"broker {self.broker} has fewer than {required} replicas in sync"
+        return not_leading(state, self.broker)
+
+    def effect(self, machine: Machine, state: State) -> State:
+        replica = state.replicas[self.broker]
+        record = Record(replica.leader_epoch, len(state.history.acks))
+        history = attrs.evolve(state.history, acks=(*state.history.acks, self.acks))
+        state = attrs.evolve(state, history=history)
+        state = state.with_replica(self.broker, attrs.evolve(replica, log=(*replica.log, record)))
+        return advance_high_watermark(machine, state, self.broker)
+
+
+def advance_high_watermark(machine: Machine, state: State, broker: int) -> State:
+    """The leader moves its high watermark as far as the rule lets it; what passes below is promised to clients."""
+    leader = state.replicas[broker]
+    high_watermark = machine.next_high_watermark(leader, broker)
+    if high_watermark == leader.high_watermark:
+        return state
+    leader = attrs.evolve(leader, high_watermark=high_watermark)
+    state = state.with_replica(broker, leader)
+    history = state.history
+    if leader.leader_epoch < history.superseded_epoch:
+        return state
+    shown = leader.log[:high_watermark]
+    if len(shown) > len(history.committed) and shown[: len(history.committed)] == history.committed:
+        history = attrs.evolve(history, committed=shown)
+    if len(leader.isr) < machine.required_insync(leader):
+        return attrs.evolve(state, history=history)
+    answered = {r.value for r in shown if r.epoch == leader.leader_epoch and history.acks[r.value] is Acks.ALL}
+    if not answered <= set(history.acknowledged):
+        history = attrs.evolve(history, acknowledged=tuple(sorted(answered.union(history.acknowledged))))
+    return attrs.evolve(state, history=history)
+
+
+@attrs.frozen
+class SendFetch(BrokerAction):
+    """A follower asks its leader for the next records; one request at a time in an epoch."""
+
+    def guard(self, machine: Machine, state: State) -> str:
+        replica = state.replicas[self.broker]
+        if replica.leader in (NONE, self.broker):
+            return f"broker {self.broker} follows nobody"
+        if any(request.leader_epoch == replica.leader_epoch for request in replica.outstanding):
+            return f"broker {self.broker} is still waiting for an answer"
+        if not state.replicas[replica.leader].running:
+            return f"broker {replica.leader} is down"
+        return not_acting(state, self.broker)
+
+    def effect(self, machine: Machine, state: State) -> State:
+        replica = machine.before_fetch(state.replicas[self.broker])
+        request = FetchRequest(
+            self.broker,
+            replica.leader,
+            replica.leader_epoch,
+            replica.log_end_offset,
+            replica.last_epoch,
+            replica.broker_epoch,
+            replica.log_start,
+        )
+        state = state.with_replica(
+            self.broker, attrs.evolve(replica, outstanding=tuple(sorted((*replica.outstanding, request))))
+        )
+        return on_network(state, fetches=sent(state.network.fetches, request))
+
+
+def on_network(state: State, **changes: Any) -> State:
+    return attrs.evolve(state, network=attrs.evolve(state.network, **changes))
+
+
+@attrs.frozen
+class ReceiveFetch(ReplicationAction):
+    """A fetch reaches the leader, which answers with at most `records` records; a duplicate may stay on its way."""
+
+    request: FetchRequest
+    records: int = 1
+    duplicate: bool = False
+
+    @classmethod
+    def candidates(cls, machine: Machine, state: State) -> Iterable[ReceiveFetch]:
+        duplicates = (False, True) if machine.may_perturb(state, Perturbation.DUPLICATE) else (False,)
+        return [cls(request, 1, duplicate) for request in state.network.fetches for duplicate in duplicates]
+
+    def guard(self, machine: Machine, state: State) -> str:
+        if self.request not in state.network.fetches:
+            return f"no such fetch is on its way: {self.request}"
+        if self.duplicate and not machine.may_perturb(state, Perturbation.DUPLICATE):
+            return "no more duplicates in this model"
+        if self.records < 0:
+            return f"no answer has {self.records} records"
+        return not_acting(state, self.request.leader)
+
+    def effect(self, machine: Machine, state: State) -> State:
+        state, response = fetched(machine, state, self.request, self.records)
+        network = state.network
+        if self.duplicate:
+            state = state.spend(Perturbation.DUPLICATE)
+        else:
+            network = attrs.evolve(network, fetches=received(network.fetches, self.request))
+        if self.request in state.replicas[self.request.follower].outstanding:
+            network = attrs.evolve(network, fetch_responses=sent(network.fetch_responses, response))
+        return attrs.evolve(state, network=network)
+
+
+@attrs.frozen
+class HoldFetch(ReplicationAction):
+    """A long poll: the leader has taken note of a fetch that finds nothing new, and will answer it later."""
+
+    request: FetchRequest
+
+    @classmethod
+    def candidates(cls, machine: Machine, state: State) -> Iterable[HoldFetch]:
+        return [cls(request) for request in state.network.fetches] if machine.long_polls else ()
+
+    def guard(self, machine: Machine, state: State) -> str:
+        if self.request not in state.network.fetches:
+            return f"no such fetch is on its way: {self.request}"
+        if acting := not_acting(state, self.request.leader):
+            return acting
+        after, response = fetched(machine, state, self.request, 1)
+        if response.error or response.records or response.diverging_end_offset != NONE:
+            return "there is something to answer"
+        return "" if after != state else "the leader has already noted this fetch"
+
+    def effect(self, machine: Machine, state: State) -> State:
+        return fetched(machine, state, self.request, 1)[0]
+
+
+def fetched(machine: Machine, state: State, request: FetchRequest, records: int) -> tuple[State, FetchResponse]:
+    """The leader's side of a fetch: fencing, divergence, what it learns of the follower, and its answer."""
+    broker = request.leader
+    leader = state.replicas[broker]
+    if error := machine.fetch_error(leader, broker, request):
+        return state, machine.refusal(leader, request, error)
+    if diverging := machine.diverging_epoch(leader, request):
+        return state, machine.divergence(leader, request, *diverging)
+    if machine.notes_fetch(leader, request):
+        state = noted(machine, state, request)
+    leader = state.replicas[broker]
+    answer = leader.log[request.offset : request.offset + records]
+    return state, FetchResponse(
+        request, records=answer, high_watermark=leader.high_watermark, log_start=leader.log_start
+    )
+
+
+def noted(machine: Machine, state: State, request: FetchRequest) -> State:
+    """The leader learns how far a follower is: it may join the ISR, and the high watermark may move."""
+    broker = request.leader
+    leader = state.replicas[broker]
+    follower = RemoteReplica(request.offset, request.broker_epoch, request.log_start)
+    remote = (*leader.remote[: request.follower], follower, *leader.remote[request.follower + 1 :])
+    leader = attrs.evolve(leader, remote=remote)
+    state = state.with_replica(broker, leader)
+    joining = request.follower not in leader.maximal_isr and not leader.pending_isr
+    if joining and machine.may_join_isr(leader, request.follower):
+        state = propose_isr(machine, state, broker, tuple(sorted((*leader.isr, request.follower))))
+    return advance_high_watermark(machine, state, broker)
+
+
+def propose_isr(machine: Machine, state: State, broker: int, isr: tuple[int, ...]) -> State:
+    """The leader asks the controller for a new ISR, and waits for the larger of both until it knows the outcome."""
+    leader = attrs.evolve(state.replicas[broker], pending_isr=isr)
+    request = AlterPartitionRequest(
+        broker,
+        leader.broker_epoch,
+        leader.leader_epoch,
+        leader.partition_epoch,
+        machine.isr_with_broker_epochs(leader, broker, isr),
+    )
+    state = state.with_replica(broker, leader)
+    return on_network(state, alters=sent(state.network.alters, request))
+
+
+@attrs.frozen
+class ReceiveFetchResponse(ReplicationAction):
+    """An answer reaches the follower that waits for it: it truncates, or appends and learns the high watermark."""
+
+    response: FetchResponse
+
+    @classmethod
+    def candidates(cls, machine: Machine, state: State) -> Iterable[ReceiveFetchResponse]:
+        return [cls(response) for response in state.network.fetch_responses]
+
+    def guard(self, machine: Machine, state: State) -> str:
+        if self.response not in state.network.fetch_responses:
+            return f"no such answer is on its way: {self.response}"
+        return not_acting(state, self.response.request.follower)
+
+    def effect(self, machine: Machine, state: State) -> State:
+        response, broker = self.response, self.response.request.follower
+        state = on_network(state, fetch_responses=received(state.network.fetch_responses, response))
+        follower = state.replicas[broker]
+        waiting = tuple(r for r in follower.outstanding if r != response.request)
+        if waiting == follower.outstanding:
+            return state
+        accepted = machine.accepts_fetch_response(follower, response)
+        follower = attrs.evolve(follower, outstanding=waiting)
+        return state.with_replica(broker, machine.answered(follower, response) if accepted else follower)
+
+
+def truncated(replica: Replica, offset: int) -> Replica:
+    if offset >= replica.log_end_offset:
+        return replica
+    return attrs.evolve(
+        replica,
+        log=replica.log[:offset],
+        flushed=min(replica.flushed, offset),
+        high_watermark=min(replica.high_watermark, offset),
+        log_start=min(replica.log_start, offset),
+        log_start_checkpoint=min(replica.log_start_checkpoint, offset),
+    )

@@ -1,0 +1,328 @@
+"""How a replicated partition is governed: ISR changes, metadata, elections.
+
+Only the controller's word counts; a leader proposes, and a broker acts on what it last heard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import attrs
+
+from tidegauge.spec.replication.actions import (
+    BrokerAction,
+    ReplicationAction,
+    advance_high_watermark,
+    not_acting,
+    not_leading,
+    on_network,
+    propose_isr,
+    truncated,
+)
+from tidegauge.spec.replication.state import (
+    NONE,
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    BrokerId,
+    Controller,
+    Error,
+    PartitionWord,
+    Perturbation,
+    RemoteReplica,
+    Replica,
+    State,
+    received,
+    sent,
+)
+
+if TYPE_CHECKING:
+    from tidegauge.spec.replication.machine import Replication as Machine
+
+
+# --- ISR changes ---------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class ShrinkIsr(ReplicationAction):
+    """The leader proposes an ISR without followers that have lagged for too long."""
+
+    broker: BrokerId
+    lagging: tuple[BrokerId, ...]
+
+    @classmethod
+    def candidates(cls, machine: Machine, state: State) -> Iterable[ShrinkIsr]:
+        for broker, replica in enumerate(state.replicas):
+            if replica.leader == broker:
+                lagging = machine.lagging(replica, broker)
+                yield from (cls(broker, (follower,)) for follower in lagging)
+                if len(lagging) > 1:
+                    yield cls(broker, lagging)
+
+    def guard(self, machine: Machine, state: State) -> str:
+        if not machine.may_perturb(state, Perturbation.SHRINK):
+            return "no more ISR shrinks in this model"
+        if leading := not_leading(state, self.broker):
+            return leading
+        leader = state.replicas[self.broker]
+        if leader.pending_isr:
+            return f"broker {self.broker} waits for the outcome of an ISR change"
+        caught_up = sorted(set(self.lagging).difference(machine.lagging(leader, self.broker)))
+        return f"{caught_up} do not lag behind broker {self.broker}" if caught_up or not self.lagging else ""
+
+    def effect(self, machine: Machine, state: State) -> State:
+        isr = tuple(b for b in state.replicas[self.broker].isr if b not in self.lagging)
+        return propose_isr(machine, state.spend(Perturbation.SHRINK), self.broker, isr)
+
+
+@attrs.frozen
+class RetryAlterPartition(BrokerAction):
+    """A leader whose proposal or its answer was lost asks again."""
+
+    def guard(self, machine: Machine, state: State) -> str:
+        leader = state.replicas[self.broker]
+        if not leader.pending_isr:
+            return f"broker {self.broker} has proposed nothing"
+        if state.network.has_alter_of(self.broker):
+            return f"broker {self.broker} is still waiting for an answer"
+        return not_leading(state, self.broker)
+
+    def effect(self, machine: Machine, state: State) -> State:
+        return propose_isr(machine, state, self.broker, state.replicas[self.broker].pending_isr)
+
+
+@attrs.frozen
+class ReceiveAlterPartition(ReplicationAction):
+    """An ISR proposal reaches the controller, which writes it or refuses it."""
+
+    request: AlterPartitionRequest
+
+    @classmethod
+    def candidates(cls, machine: Machine, state: State) -> Iterable[ReceiveAlterPartition]:
+        return [cls(request) for request in state.network.alters]
+
+    def guard(self, machine: Machine, state: State) -> str:
+        return "" if self.request in state.network.alters else f"no such proposal is on its way: {self.request}"
+
+    def effect(self, machine: Machine, state: State) -> State:
+        request, controller = self.request, state.controller
+        error = machine.alter_partition_error(controller, request)
+        if not error:
+            changed, unclean = machine.with_isr(controller, tuple(broker for broker, _ in request.isr))
+            state = committed(state, changed, unclean=unclean)
+            controller = state.controller
+            if controller.leader_epoch != request.leader_epoch:
+                error = Error.NEW_LEADER_ELECTED
+        response = AlterPartitionResponse(
+            request.leader,
+            request.leader_epoch,
+            request.partition_epoch,
+            error,
+            controller.isr,
+            controller.partition_epoch,
+            controller.epoch,
+        )
+        network = attrs.evolve(
+            state.network,
+            alters=received(state.network.alters, request),
+            alter_responses=sent(state.network.alter_responses, response),
+        )
+        return attrs.evolve(state, network=network)
+
+
+def committed(state: State, controller: Controller, *, unclean: bool = False) -> State:
+    """The controller writes a change of the partition: one partition epoch on, if anything but sessions changed."""
+    old = state.controller
+    if controller.registration != old.registration:
+        controller = attrs.evolve(controller, partition_epoch=old.partition_epoch + 1)
+    history = state.history
+    if unclean:
+        history = attrs.evolve(history, superseded_epoch=controller.leader_epoch, unsettled=True)
+    return attrs.evolve(state, controller=controller, history=history)
+
+
+@attrs.frozen
+class ReceiveAlterPartitionResponse(ReplicationAction):
+    """The leader learns the outcome of its proposal; an ineligible replica makes it give the proposal up.
+
+    A proposal that has led to a new leader epoch was written, and the metadata will tell what came of it. Giving up is
+    safe because a refused proposal can't be written later: a connection delivers each one once.
+    """
+
+    response: AlterPartitionResponse
+
+    @classmethod
+    def candidates(cls, machine: Machine, state: State) -> Iterable[ReceiveAlterPartitionResponse]:
+        return [cls(response) for response in state.network.alter_responses]
+
+    def guard(self, machine: Machine, state: State) -> str:
+        if self.response not in state.network.alter_responses:
+            return f"no such answer is on its way: {self.response}"
+        return not_acting(state, self.response.leader)
+
+    def effect(self, machine: Machine, state: State) -> State:
+        response, broker = self.response, self.response.leader
+        state = on_network(state, alter_responses=received(state.network.alter_responses, response))
+        leader = state.replicas[broker]
+        current = leader.leader == broker and response.leader_epoch == leader.leader_epoch
+        current = current and response.proposed_on == leader.partition_epoch
+        if not current or not leader.pending_isr or response.controller_epoch < leader.controller_epoch:
+            return state
+        if response.error is Error.INELIGIBLE_REPLICA:
+            state = state.with_replica(broker, attrs.evolve(leader, pending_isr=()))
+        elif not response.error and response.partition_epoch > leader.partition_epoch:
+            leader = attrs.evolve(
+                leader,
+                isr=response.isr,
+                partition_epoch=response.partition_epoch,
+                controller_epoch=response.controller_epoch,
+                pending_isr=(),
+            )
+            state = state.with_replica(broker, leader)
+        return advance_high_watermark(machine, state, broker)
+
+
+# --- metadata and elections ----------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class PullMetadata(BrokerAction):
+    """A broker fetches the controller's word, to act on it later: by then it may have been overtaken."""
+
+    def guard(self, machine: Machine, state: State) -> str:
+        if not machine.delayed_metadata:
+            return "in this model a broker acts on metadata at once"
+        if state.replicas[self.broker].pulled is not None:
+            return f"broker {self.broker} has yet to act on what it pulled"
+        return nothing_to_learn(state, self.broker) or not_acting(state, self.broker)
+
+    def effect(self, machine: Machine, state: State) -> State:
+        replica = attrs.evolve(state.replicas[self.broker], pulled=state.controller.word)
+        return state.with_replica(self.broker, replica)
+
+
+def nothing_to_learn(state: State, broker: int) -> str:
+    """Why a broker that pulls metadata now would hear nothing new."""
+    replica, controller = state.replicas[broker], state.controller
+    if replica.broker_epoch != controller.sessions[broker].broker_epoch:
+        return f"broker {broker} has not registered"
+    known = (replica.partition_epoch, replica.controller_epoch)
+    return f"broker {broker} knows it all" if known == (controller.partition_epoch, controller.epoch) else ""
+
+
+@attrs.frozen
+class ApplyMetadata(BrokerAction):
+    """A broker acts on the controller's word, the newest or the one that it pulled: it leads or follows."""
+
+    def guard(self, machine: Machine, state: State) -> str:
+        if state.replicas[self.broker].pulled is None and (reason := nothing_to_learn(state, self.broker)):
+            return reason
+        return not_acting(state, self.broker)
+
+    def effect(self, machine: Machine, state: State) -> State:
+        broker = self.broker
+        old = attrs.evolve(state.replicas[broker], pulled=None)
+        word = state.replicas[broker].pulled or state.controller.word
+        if word.partition_epoch < old.partition_epoch or word.controller_epoch < old.controller_epoch:
+            return state.with_replica(broker, old)
+        if not machine.hosts(word, broker):
+            return state.with_replica(broker, machine.deleted(old, word))
+        if old.offline:
+            return state.with_replica(broker, only_told(old, word))
+        new = attrs.evolve(
+            old,
+            controller_epoch=word.controller_epoch,
+            leader=word.leader,
+            leader_epoch=word.leader_epoch,
+            partition_epoch=word.partition_epoch,
+            isr=word.isr,
+            replicas=word.replicas,
+            min_insync=word.min_insync,
+            pending_isr=old.pending_isr if old.partition_epoch == word.partition_epoch else (),
+        )
+        if new.leader_epoch == old.leader_epoch:
+            state = state.with_replica(broker, new)
+        elif new.leader == broker:
+            state = become_leader(machine, state, broker, new)
+        else:
+            new = attrs.evolve(new, epoch_start_offset=NONE, remote=())
+            if new.leader != NONE:
+                new = truncated(new, machine.truncation_on_becoming_follower(new))
+            state = state.with_replica(broker, new)
+        return advance_high_watermark(machine, state, broker) if new.leader == broker else state
+
+
+def only_told(replica: Replica, word: PartitionWord) -> Replica:
+    """A replica without its log neither leads nor follows, whatever it is told."""
+    return attrs.evolve(
+        replica,
+        controller_epoch=word.controller_epoch,
+        leader_epoch=word.leader_epoch,
+        partition_epoch=word.partition_epoch,
+        replicas=word.replicas,
+        min_insync=word.min_insync,
+    )
+
+
+def become_leader(machine: Machine, state: State, broker: int, replica: Replica) -> State:
+    """The new epoch begins at the log's end, with nothing known of followers; an unclean loss is settled."""
+    unknown = (RemoteReplica(),) * machine.brokers
+    replica = attrs.evolve(replica, epoch_start_offset=replica.log_end_offset, remote=unknown)
+    history = state.history
+    if history.unsettled and replica.leader_epoch >= history.superseded_epoch:
+        kept = 0
+        while kept < min(len(history.committed), len(replica.log)) and history.committed[kept] == replica.log[kept]:
+            kept += 1
+        gone = {r.value for r in history.committed[kept:]} | (
+            set(history.acknowledged) - {r.value for r in history.committed[:kept]}
+        )
+        history = attrs.evolve(
+            history,
+            committed=history.committed[:kept],
+            lost=tuple(sorted(gone.union(history.lost))),
+            unsettled=False,
+        )
+    return attrs.evolve(state.with_replica(broker, replica), history=history)
+
+
+@attrs.frozen
+class PreferredElection(ReplicationAction):
+    """The first of the replica list takes the leadership back."""
+
+    @classmethod
+    def candidates(cls, machine: Machine, state: State) -> Iterable[PreferredElection]:
+        return (cls(),)
+
+    def guard(self, machine: Machine, state: State) -> str:
+        controller = state.controller
+        if not machine.may_perturb(state, Perturbation.PREFERRED_ELECTION):
+            return "no more preferred elections in this model"
+        preferred = machine.replica_order(controller)[0]
+        if controller.leader == preferred:
+            return "the preferred replica leads"
+        eligible = preferred in controller.isr and machine.is_active(controller, preferred)
+        return "" if eligible else "the preferred replica is not in sync"
+
+    def effect(self, machine: Machine, state: State) -> State:
+        preferred = machine.replica_order(state.controller)[0]
+        return committed(state.spend(Perturbation.PREFERRED_ELECTION), machine.led_by(state.controller, preferred))
+
+
+@attrs.frozen
+class UncleanElection(ReplicationAction):
+    """An operator accepts loss: a live replica from outside the ISR leads, since no other can."""
+
+    @classmethod
+    def candidates(cls, machine: Machine, state: State) -> Iterable[UncleanElection]:
+        return (cls(),)
+
+    def guard(self, machine: Machine, state: State) -> str:
+        if not machine.may_perturb(state, Perturbation.UNCLEAN_ELECTION):
+            return "no more unclean elections in this model"
+        if state.controller.leader != NONE:
+            return "the partition has a leader"
+        return "" if machine.elect(state.controller, unclean=True)[0] != NONE else "no broker is live"
+
+    def effect(self, machine: Machine, state: State) -> State:
+        controller, unclean = machine.with_leader(state.controller, unclean=True)
+        return committed(state.spend(Perturbation.UNCLEAN_ELECTION), controller, unclean=unclean)

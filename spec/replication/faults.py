@@ -1,0 +1,261 @@
+"""What befalls brokers: sessions that lapse and are renewed, crashes, pauses, cut connections, a new controller.
+
+The counterpart of `replication_actions`: those are the protocol, these are its weather. Whatever harms is bounded by
+the machine; whatever heals (restart, registration, unfencing, resuming) is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import attrs
+
+from tidegauge.spec.replication.actions import BrokerAction, ReplicationAction, not_acting, not_hosting, on_network
+from tidegauge.spec.replication.control import committed
+from tidegauge.spec.replication.state import NONE, BrokerId, Controller, Perturbation, Session, State
+
+if TYPE_CHECKING:
+    from tidegauge.spec.replication.machine import Replication as Machine
+
+
+def with_session(controller: Controller, broker: int, session: Session) -> Controller:
+    sessions = (*controller.sessions[:broker], session, *controller.sessions[broker + 1 :])
+    return attrs.evolve(controller, sessions=sessions)
+
+
+# --- membership ----------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class LapseSession(BrokerAction):
+    """The controller has not heard from a broker for too long, and fences it; the broker may know nothing of that."""
+
+    def guard(self, machine: Machine, state: State) -> str:
+        if state.controller.sessions[self.broker].fenced:
+            return f"broker {self.broker} is fenced"
+        return "" if machine.may_perturb(state, Perturbation.LAPSE) else "no more lapses in this model"
+
+    def effect(self, machine: Machine, state: State) -> State:
+        controller = machine.without(state.controller, self.broker, clean=True)
+        session = attrs.evolve(controller.sessions[self.broker], fenced=True)
+        controller, unclean = machine.with_leader(with_session(controller, self.broker, session))
+        return committed(state.spend(Perturbation.LAPSE), controller, unclean=unclean)
+
+
+@attrs.frozen
+class Register(BrokerAction):
+    """A restarted broker gets a new broker epoch; it is fenced until it has caught up with the metadata."""
+
+    def guard(self, machine: Machine, state: State) -> str:
+        if state.replicas[self.broker].broker_epoch != NONE:
+            return f"broker {self.broker} is registered"
+        return not_acting(state, self.broker)
+
+    def effect(self, machine: Machine, state: State) -> State:
+        broker_epoch = state.controller.sessions[self.broker].broker_epoch + 1
+        controller = with_session(state.controller, self.broker, Session(broker_epoch, fenced=True))
+        replica = state.replicas[self.broker]
+        controller, unclean = machine.with_leader(machine.registered(controller, replica, self.broker))
+        replica = attrs.evolve(replica, broker_epoch=broker_epoch, stopped_cleanly_in=NONE)
+        return committed(state.with_replica(self.broker, replica), controller, unclean=unclean)
+
+
+@attrs.frozen
+class Unfence(BrokerAction):
+    """A fenced broker's heartbeat shows that it has the metadata since its registration: it counts again."""
+
+    def guard(self, machine: Machine, state: State) -> str:
+        replica, session = state.replicas[self.broker], state.controller.sessions[self.broker]
+        if not session.fenced:
+            return f"broker {self.broker} is not fenced"
+        if session.shutting_down:
+            return f"broker {self.broker} was told that it may stop"
+        if replica.broker_epoch != session.broker_epoch or replica.leader_epoch == NONE:
+            return f"broker {self.broker} has not caught up with the metadata"
+        return not_acting(state, self.broker)
+
+    def effect(self, machine: Machine, state: State) -> State:
+        session = attrs.evolve(state.controller.sessions[self.broker], fenced=False)
+        controller, unclean = machine.with_leader(with_session(state.controller, self.broker, session))
+        return committed(state, controller, unclean=unclean)
+
+
+@attrs.frozen
+class ControllerFailover(ReplicationAction):
+    """A new controller takes over with a higher epoch; proposals to the old one are lost, its answers are not."""
+
+    @classmethod
+    def candidates(cls, machine: Machine, state: State) -> Iterable[ControllerFailover]:
+        return (cls(),)
+
+    def guard(self, machine: Machine, state: State) -> str:
+        return "" if machine.may_perturb(state, Perturbation.CONTROLLER_FAILOVER) else "no more failovers in this model"
+
+    def effect(self, machine: Machine, state: State) -> State:
+        controller = attrs.evolve(state.controller, epoch=state.controller.epoch + 1)
+        state = attrs.evolve(state.spend(Perturbation.CONTROLLER_FAILOVER), controller=controller)
+        return on_network(state, alters=())
+
+
+# --- disk ----------------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Flush(BrokerAction):
+    """A broker forces its log to the disk; it matters where a crash may follow."""
+
+    def guard(self, machine: Machine, state: State) -> str:
+        replica = state.replicas[self.broker]
+        if not machine.may_perturb(state, Perturbation.CRASH):
+            return "no more crashes in this model"
+        if replica.flushed == replica.log_end_offset:
+            return f"broker {self.broker} has nothing to flush"
+        return not_hosting(state, self.broker)
+
+    def effect(self, machine: Machine, state: State) -> State:
+        replica = state.replicas[self.broker]
+        return state.with_replica(self.broker, attrs.evolve(replica, flushed=replica.log_end_offset))
+
+
+@attrs.frozen
+class CheckpointHighWatermark(BrokerAction):
+    """A broker writes its high watermark down; it matters where a crash may follow."""
+
+    def guard(self, machine: Machine, state: State) -> str:
+        replica = state.replicas[self.broker]
+        if not machine.may_perturb(state, Perturbation.CRASH):
+            return "no more crashes in this model"
+        if replica.checkpoint == replica.high_watermark:
+            return f"broker {self.broker} has nothing to check-point"
+        return not_hosting(state, self.broker)
+
+    def effect(self, machine: Machine, state: State) -> State:
+        replica = state.replicas[self.broker]
+        return state.with_replica(self.broker, attrs.evolve(replica, checkpoint=replica.high_watermark))
+
+
+@attrs.frozen
+class Crash(ReplicationAction):
+    """A broker dies; of its log the first `kept` records survive, no fewer than were flushed."""
+
+    broker: BrokerId
+    kept: int
+
+    @classmethod
+    def candidates(cls, machine: Machine, state: State) -> Iterable[Crash]:
+        for broker, replica in enumerate(state.replicas):
+            yield from (cls(broker, kept) for kept in range(replica.flushed, replica.log_end_offset + 1))
+
+    def guard(self, machine: Machine, state: State) -> str:
+        replica = state.replicas[self.broker]
+        if not replica.running:
+            return f"broker {self.broker} is down"
+        if not replica.flushed <= self.kept <= replica.log_end_offset:
+            return f"a crash of broker {self.broker} keeps {replica.flushed} to {replica.log_end_offset} records"
+        return "" if machine.may_perturb(state, Perturbation.CRASH) else "no more crashes in this model"
+
+    def effect(self, machine: Machine, state: State) -> State:
+        old = state.replicas[self.broker]
+        survivor = machine.survivor(old, self.kept)
+        state = attrs.evolve(state, network=state.network.without_broker(self.broker))
+        for broker, replica in enumerate(state.replicas):
+            waiting = tuple(r for r in replica.outstanding if r.leader != self.broker)
+            if waiting != replica.outstanding:
+                state = state.with_replica(broker, attrs.evolve(replica, outstanding=waiting))
+        return state.with_replica(self.broker, survivor).spend(Perturbation.CRASH)
+
+
+@attrs.frozen
+class Restart(BrokerAction):
+    """A crashed broker starts again from what its disk has; it has yet to register."""
+
+    def guard(self, machine: Machine, state: State) -> str:
+        return f"broker {self.broker} is running" if state.replicas[self.broker].running else ""
+
+    def effect(self, machine: Machine, state: State) -> State:
+        replica = state.replicas[self.broker]
+        high_watermark = max(replica.log_start, min(replica.checkpoint, replica.log_end_offset))
+        started = attrs.evolve(replica, running=True, offline=False, high_watermark=high_watermark)
+        return state.with_replica(self.broker, started)
+
+
+# --- pauses and the network ----------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Pause(BrokerAction):
+    """A broker stands still (a long collection, a stopped process) and knows nothing of it."""
+
+    def guard(self, machine: Machine, state: State) -> str:
+        if not machine.may_perturb(state, Perturbation.PAUSE):
+            return "no more pauses in this model"
+        return not_acting(state, self.broker)
+
+    def effect(self, machine: Machine, state: State) -> State:
+        replica = attrs.evolve(state.replicas[self.broker], paused=True)
+        return state.with_replica(self.broker, replica).spend(Perturbation.PAUSE)
+
+
+@attrs.frozen
+class Resume(BrokerAction):
+    """A paused broker goes on where it stood."""
+
+    def guard(self, machine: Machine, state: State) -> str:
+        return "" if state.replicas[self.broker].paused else f"broker {self.broker} is not paused"
+
+    def effect(self, machine: Machine, state: State) -> State:
+        return state.with_replica(self.broker, attrs.evolve(state.replicas[self.broker], paused=False))
+
+
+@attrs.frozen
+class Disconnect(ReplicationAction):
+    """The connection on which a follower fetches breaks: its requests and their answers are lost."""
+
+    follower: BrokerId
+    leader: BrokerId
+
+    @classmethod
+    def candidates(cls, machine: Machine, state: State) -> Iterable[Disconnect]:
+        for follower, replica in enumerate(state.replicas):
+            for leader in sorted({request.leader for request in replica.outstanding}):
+                yield cls(follower, leader)
+
+    def guard(self, machine: Machine, state: State) -> str:
+        if not machine.may_perturb(state, Perturbation.DISCONNECT):
+            return "no more broken connections in this model"
+        if all(request.leader != self.leader for request in state.replicas[self.follower].outstanding):
+            return f"broker {self.follower} waits for nothing from broker {self.leader}"
+        return ""
+
+    def effect(self, machine: Machine, state: State) -> State:
+        link = (self.follower, self.leader)
+        replica = state.replicas[self.follower]
+        waiting = tuple(r for r in replica.outstanding if r.leader != self.leader)
+        state = state.with_replica(self.follower, attrs.evolve(replica, outstanding=waiting))
+        state = on_network(
+            state,
+            fetches=tuple(m for m in state.network.fetches if (m.follower, m.leader) != link),
+            fetch_responses=tuple(
+                m for m in state.network.fetch_responses if (m.request.follower, m.request.leader) != link
+            ),
+        )
+        return state.spend(Perturbation.DISCONNECT)
+
+
+@attrs.frozen
+class DisconnectController(BrokerAction):
+    """A leader's connection to the controller breaks: its proposal or the answer to it is lost."""
+
+    def guard(self, machine: Machine, state: State) -> str:
+        if not machine.may_perturb(state, Perturbation.DISCONNECT):
+            return "no more broken connections in this model"
+        return "" if state.network.has_alter_of(self.broker) else "nothing is on its way"
+
+    def effect(self, machine: Machine, state: State) -> State:
+        state = on_network(
+            state,
+            alters=tuple(m for m in state.network.alters if m.leader != self.broker),
+            alter_responses=tuple(m for m in state.network.alter_responses if m.leader != self.broker),
+        )
+        return state.spend(Perturbation.DISCONNECT)

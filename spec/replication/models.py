@@ -1,0 +1,200 @@
+"""The models that are explored: the machines of this room with constants small enough to visit every state.
+
+No single model has every perturbation at once; each turns some on, so that it is finished in seconds and that together
+they cover every action. `QUICK` is a tenth of the work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from tidegauge.spec.replication.composed import ComposedReplication
+from tidegauge.spec.replication.extensions.directories import Directories
+from tidegauge.spec.replication.extensions.reassignment import Reassignment
+from tidegauge.spec.replication.extensions.retention import Retention
+from tidegauge.spec.replication.extensions.settings import Settings
+from tidegauge.spec.replication.extensions.shutdown import ControlledShutdown
+from tidegauge.spec.replication.machine import Bounds, Replication
+from tidegauge.spec.replication.state import Acks
+
+
+@attrs.frozen
+class Model:
+    """A machine with constants, and why these."""
+
+    name: str
+    machine: Replication
+    shows: str
+
+
+def _calm(**perturbations: int) -> Bounds:
+    return Bounds(**{"shrinks": 0, "lapses": 0, **perturbations})
+
+
+_ALL = (
+    Model(
+        "isr",
+        Replication(brokers=2, max_records=2, bounds=_calm(shrinks=1, lapses=1)),
+        "an ISR that shrinks and grows while the leader changes; logs that part and are mended",
+    ),
+    Model(
+        "elections",
+        Replication(brokers=3, max_records=1, bounds=_calm(lapses=1)),
+        "three replicas and an election: whom the new leader must wait for",
+    ),
+    Model(
+        "shrink",
+        Replication(brokers=3, max_records=1, bounds=_calm(shrinks=1)),
+        "three replicas, of which one or two fall out of the ISR and come back",
+    ),
+    Model(
+        "preferred",
+        Replication(brokers=2, max_records=1, bounds=_calm(shrinks=1, lapses=1, preferred_elections=1)),
+        "leadership that goes to and fro",
+    ),
+    Model(
+        "lapse",
+        Replication(brokers=2, max_records=1, bounds=_calm(shrinks=1, lapses=1)),
+        "a session that lapses while the ISR changes",
+    ),
+    Model(
+        "crash",
+        Replication(brokers=2, max_records=1, bounds=_calm(crashes=1)),
+        "an unflushed tail that is lost, and the new incarnation's way back",
+    ),
+    Model(
+        "crash-and-shrink",
+        Replication(brokers=2, max_records=1, bounds=_calm(shrinks=1, crashes=1)),
+        "a crash while the ISR changes (KIP-903)",
+    ),
+    Model(
+        "unclean",
+        Replication(
+            brokers=2, max_records=2, min_insync_replicas=1, unclean_leader_election=True, bounds=_calm(lapses=1)
+        ),
+        "a topic that prefers availability",
+    ),
+    Model(
+        "unclean-by-hand",
+        Replication(brokers=2, max_records=1, bounds=_calm(shrinks=1, lapses=1, unclean_elections=1)),
+        "an operator who accepts loss: what goes is what was declared",
+    ),
+    Model(
+        "network",
+        Replication(
+            brokers=2, max_records=1, long_polls=True, bounds=_calm(shrinks=1, disconnects=1, duplicates=1, pauses=1)
+        ),
+        "duplicates, broken connections, long polls and pauses",
+    ),
+    Model(
+        "controller",
+        Replication(brokers=2, max_records=1, bounds=_calm(shrinks=1, controller_failovers=1)),
+        "a new controller while an ISR change is under way",
+    ),
+    Model(
+        "delayed-metadata",
+        Replication(brokers=2, max_records=1, delayed_metadata=True, bounds=_calm(shrinks=1, lapses=1)),
+        "brokers that act on what the controller said before it changed its mind",
+    ),
+    Model(
+        "acks",
+        Replication(brokers=2, max_records=2, min_insync_replicas=2, acks=tuple(Acks), bounds=_calm(shrinks=1)),
+        "acks 0, 1 and all beside each other, with an ISR that gets too small",
+    ),
+    Model(
+        "reassignment",
+        Reassignment(
+            brokers=3, max_records=1, initial_replicas=(0, 1), targets=((1, 2),), bounds=_calm(reassignments=1)
+        ),
+        "a partition that moves from two brokers to two others, or changes its mind on the way",
+    ),
+    Model(
+        "reassignment-crash",
+        Reassignment(
+            brokers=2, max_records=1, initial_replicas=(0,), targets=((1,),), bounds=_calm(reassignments=1, crashes=1)
+        ),
+        "a move during which a broker dies and comes back with what it had",
+    ),
+    Model(
+        "reassignment-back",
+        Reassignment(
+            brokers=2, max_records=1, initial_replicas=(0,), targets=((1,), (0,)), bounds=_calm(reassignments=2)
+        ),
+        "a replica that is deleted and added again: what it once had counts no more",
+    ),
+    Model(
+        "controlled-shutdown",
+        ControlledShutdown(brokers=2, max_records=1, bounds=_calm(shrinks=1, controlled_shutdowns=1)),
+        "a broker that hands over and leaves while the ISR changes, and its return",
+    ),
+    Model(
+        "retention",
+        Retention(brokers=2, max_records=2, bounds=_calm(lapses=1, retentions=1)),
+        "records deleted before and after an election; followers that are out of range and start over",
+    ),
+    Model(
+        "retention-shrink",
+        Retention(brokers=2, max_records=2, bounds=_calm(shrinks=1, retentions=1)),
+        "records deleted that a follower outside the ISR has never had",
+    ),
+    Model(
+        "retention-crash",
+        Retention(brokers=2, max_records=1, bounds=_calm(crashes=1, retentions=1)),
+        "what a broker knows of its log start after a crash",
+    ),
+    Model(
+        "retention-unclean",
+        Retention(brokers=2, max_records=1, unclean_leader_election=True, bounds=_calm(lapses=1, retentions=1)),
+        "a leader that lacks what others have already deleted",
+    ),
+    Model(
+        "directories",
+        Directories(brokers=2, max_records=1, bounds=_calm(shrinks=1, directory_failures=1)),
+        "a broker that lives on without its replica while the ISR changes",
+    ),
+    Model(
+        "settings",
+        Settings(
+            brokers=2,
+            max_records=1,
+            min_insync_replicas=2,
+            unclean_values=(False,),
+            bounds=_calm(lapses=1, setting_changes=1),
+        ),
+        "min.insync.replicas that falls or rises while replicas are eligible",
+    ),
+    Model(
+        "settings-unclean",
+        Settings(brokers=2, max_records=1, min_insync_values=(1,), bounds=_calm(lapses=1, setting_changes=1)),
+        "a topic that comes to prefer availability, or ceases to",
+    ),
+    Model(
+        "moving-and-deleting",
+        ComposedReplication(
+            brokers=2,
+            max_records=1,
+            initial_replicas=(0,),
+            targets=((1,),),
+            bounds=_calm(reassignments=1, retentions=1),
+        ),
+        "a replica that is added where records are gone already",
+    ),
+    Model(
+        "moving-and-failing",
+        ComposedReplication(
+            brokers=2,
+            max_records=1,
+            initial_replicas=(0,),
+            targets=((1,),),
+            bounds=_calm(reassignments=1, directory_failures=1),
+        ),
+        "a move from a broker, or to one, whose directory fails",
+    ),
+)
+
+MODELS: Mapping[str, Model] = {model.name: model for model in _ALL}
+
+QUICK = ("crash", "unclean", "network", "controller")
+"""A few seconds, most of the actions."""

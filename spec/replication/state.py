@@ -1,0 +1,344 @@
+"""What a replicated partition is made of: records, messages, replicas, the controller, and what must not be forgotten.
+
+Everything is a frozen attrs class of integers and tuples, so that states hash, order and print alike in every process.
+Absence is -1, as on Kafka's wire. The last two parts of a state are for the prover only: `History` remembers what was
+promised to clients, `spent` counts the perturbations (crashes, lapses, lost messages) that a bound limits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import IntEnum
+from functools import cache
+from typing import Annotated, Any, TypeVar, get_args, get_type_hints
+
+import attrs
+
+NONE = -1
+
+BrokerId = Annotated[int, "a broker of the machine"]
+"""The index of a replica, in an action or a message; never NONE."""
+
+
+class Error(IntEnum):
+    """Kafka's error codes, as far as replication answers with them."""
+
+    OK = 0
+    OFFSET_OUT_OF_RANGE = 1
+    NOT_LEADER_OR_FOLLOWER = 6
+    INVALID_REQUEST = 42
+    KAFKA_STORAGE_ERROR = 56
+    FENCED_LEADER_EPOCH = 74
+    UNKNOWN_LEADER_EPOCH = 75
+    STALE_BROKER_EPOCH = 77
+    INVALID_UPDATE_VERSION = 95
+    INELIGIBLE_REPLICA = 107
+    NEW_LEADER_ELECTED = 108
+
+
+class Acks(IntEnum):
+    """What a producer waits for."""
+
+    ALL = -1
+    NOTHING = 0
+    LEADER = 1
+
+
+class Perturbation(IntEnum):
+    """What goes wrong or is done by hand; a machine bounds each kind, and bounds nothing that heals."""
+
+    SHRINK = 0
+    LAPSE = 1
+    CRASH = 2
+    DISCONNECT = 3
+    DUPLICATE = 4
+    PAUSE = 5
+    PREFERRED_ELECTION = 6
+    UNCLEAN_ELECTION = 7
+    CONTROLLER_FAILOVER = 8
+    REASSIGNMENT = 9
+    CONTROLLED_SHUTDOWN = 10
+    RETENTION = 11
+    DIRECTORY_FAILURE = 12
+    SETTING_CHANGE = 13
+
+
+@attrs.frozen(order=True)
+class Record:
+    """One record: the leader epoch under which it was appended, and a value that no other record has."""
+
+    epoch: int
+    value: int
+
+    def __str__(self) -> str:
+        return f"{self.value}@{self.epoch}"
+
+
+Log = tuple[Record, ...]
+
+
+@attrs.frozen(order=True)
+class FetchRequest:
+    """A follower asks for what follows `offset`; it names its epochs so that the leader can fence it (KIP-320)."""
+
+    follower: BrokerId
+    leader: BrokerId
+    leader_epoch: int
+    offset: int
+    last_fetched_epoch: int
+    broker_epoch: int
+    log_start: int = 0
+    """Of the follower, where logs have a start (`extensions.retention`)."""
+
+
+@attrs.frozen(order=True)
+class FetchResponse:
+    """The leader's answer; a diverging epoch (KIP-595) in place of records when the logs have parted."""
+
+    request: FetchRequest
+    error: Error = Error.OK
+    records: Log = ()
+    high_watermark: int = NONE
+    diverging_epoch: int = NONE
+    diverging_end_offset: int = NONE
+    log_start: int = 0
+    """Of the leader, where logs have a start (`extensions.retention`)."""
+    below: Log = ()
+    """What the records below the leader's log start were; all but the epoch of the last one is for the prover."""
+
+
+@attrs.frozen(order=True)
+class AlterPartitionRequest:
+    """A leader proposes an ISR: ids with the broker epochs that it knows, -1 where it knows none (KIP-903)."""
+
+    leader: BrokerId
+    broker_epoch: int
+    leader_epoch: int
+    partition_epoch: int
+    isr: tuple[tuple[BrokerId, int], ...]
+
+
+@attrs.frozen(order=True)
+class AlterPartitionResponse:
+    """The controller's answer: the partition as it now stands, or why the proposal was refused."""
+
+    leader: BrokerId
+    leader_epoch: int
+    proposed_on: int
+    """The partition epoch that the proposal was made on: which of a leader's proposals is answered."""
+    error: Error
+    isr: tuple[BrokerId, ...]
+    partition_epoch: int
+    controller_epoch: int
+
+
+@attrs.frozen
+class RemoteReplica:
+    """What a leader learned of a follower from its last fetch in this epoch."""
+
+    end_offset: int = NONE
+    broker_epoch: int = NONE
+    log_start: int = 0
+
+
+@attrs.frozen
+class PartitionWord:
+    """What the controller says of the partition, as a broker pulls it."""
+
+    controller_epoch: int
+    leader: int
+    leader_epoch: int
+    partition_epoch: int
+    isr: tuple[int, ...]
+    replicas: tuple[int, ...] = ()
+    min_insync: int = 0
+
+
+@attrs.frozen(cache_hash=True)
+class Replica:
+    """One broker's replica: its log, what it last heard from the controller, and what it knows as a leader."""
+
+    running: bool = True
+    paused: bool = False
+    broker_epoch: int = NONE
+    log: Log = ()
+    flushed: int = 0
+    high_watermark: int = 0
+    checkpoint: int = 0
+    controller_epoch: int = NONE
+    leader: int = NONE
+    leader_epoch: int = NONE
+    partition_epoch: int = NONE
+    isr: tuple[int, ...] = ()
+    epoch_start_offset: int = NONE
+    remote: tuple[RemoteReplica, ...] = ()
+    pending_isr: tuple[int, ...] = ()
+    outstanding: tuple[FetchRequest, ...] = ()
+    pulled: PartitionWord | None = None
+    replicas: tuple[int, ...] = ()
+    """The replica list, where it changes (`extensions.reassignment`); else () for all brokers."""
+    stopped_cleanly_in: int = NONE
+    """The broker epoch in which its last process stopped with nothing lost (`spec.replication.extensions.shutdown`)."""
+    log_start: int = 0
+    """Records below it are gone (`extensions.retention`); `log` still says what they were, for the prover."""
+    log_start_checkpoint: int = 0
+    min_insync: int = 0
+    """min.insync.replicas as the broker has heard of it, where it changes (`spec.replication.extensions.settings`)."""
+    offline: bool = False
+    """Its log directory has failed in the life of the process (`extensions.directories`)."""
+
+    @property
+    def log_end_offset(self) -> int:
+        return len(self.log)
+
+    @property
+    def last_epoch(self) -> int:
+        return self.log[-1].epoch if self.log else NONE
+
+    @property
+    def maximal_isr(self) -> tuple[int, ...]:
+        """The committed ISR with the proposed one: whom the leader must wait for until it knows which holds."""
+        return self.isr if not self.pending_isr else tuple(sorted({*self.isr, *self.pending_isr}))
+
+
+@attrs.frozen
+class Session:
+    """A broker's membership: its incarnation, and whether it may lead and be in sync."""
+
+    broker_epoch: int = 0
+    fenced: bool = False
+    shutting_down: bool = False
+    """It has asked to be relieved of its leaderships (KIP-841)."""
+
+
+@attrs.frozen(cache_hash=True)
+class Controller:
+    """The controller's committed word on the partition and on its brokers."""
+
+    epoch: int
+    sessions: tuple[Session, ...]
+    leader: int
+    leader_epoch: int
+    partition_epoch: int
+    isr: tuple[int, ...]
+    elr: tuple[int, ...] = ()
+    last_known_leader: int = NONE
+    replicas: tuple[int, ...] = ()
+    """In order of preference, where the list changes (`extensions.reassignment`); else () for all brokers."""
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+    offline: tuple[int, ...] = ()
+    """Replicas whose log directory has failed, as far as their brokers have said (`extensions.directories`)."""
+    min_insync: int = 0
+    """min.insync.replicas, where it changes (`spec.replication.extensions.settings`); else 0 for the machine's."""
+    elects_uncleanly: bool = False
+    """unclean.leader.election.enable, where it changes."""
+
+    @property
+    def word(self) -> PartitionWord:
+        return PartitionWord(
+            self.epoch, self.leader, self.leader_epoch, self.partition_epoch, self.isr, self.replicas, self.min_insync
+        )
+
+    @property
+    def registration(self) -> tuple[object, ...]:
+        """What a change of the partition changes, besides its epochs."""
+        return (
+            *(self.leader, self.leader_epoch, self.isr, self.elr),
+            *(self.replicas, self.adding, self.removing, self.offline),
+        )
+
+
+@attrs.frozen(cache_hash=True)
+class Network:
+    """Messages on their way, each kind sorted; any of them may be the next to arrive."""
+
+    fetches: tuple[FetchRequest, ...] = ()
+    fetch_responses: tuple[FetchResponse, ...] = ()
+    alters: tuple[AlterPartitionRequest, ...] = ()
+    alter_responses: tuple[AlterPartitionResponse, ...] = ()
+
+    def has_alter_of(self, leader: int) -> bool:
+        """Whether a proposal of this leader or the answer to one is on its way."""
+        return any(m.leader == leader for m in self.alters) or any(m.leader == leader for m in self.alter_responses)
+
+    def without_broker(self, broker: int) -> Network:
+        """All of a broker's connections are cut: what was on them is gone."""
+        return Network(
+            tuple(m for m in self.fetches if broker not in (m.follower, m.leader)),
+            tuple(m for m in self.fetch_responses if broker not in (m.request.follower, m.request.leader)),
+            tuple(m for m in self.alters if m.leader != broker),
+            tuple(m for m in self.alter_responses if m.leader != broker),
+        )
+
+
+M = TypeVar("M", bound="FetchRequest | FetchResponse | AlterPartitionRequest | AlterPartitionResponse")
+
+
+def sent(messages: tuple[M, ...], message: M) -> tuple[M, ...]:
+    """`messages` with one more; one equal to another on its way is the same message."""
+    return messages if message in messages else tuple(sorted((*messages, message)))
+
+
+def received(messages: tuple[M, ...], message: M) -> tuple[M, ...]:
+    return tuple(m for m in messages if m != message)
+
+
+@attrs.frozen(cache_hash=True)
+class History:
+    """What clients were promised: for the invariants, not for the protocol.
+
+    `acks[v]` is what value v's producer asked for; `acknowledged` holds the acks=all values that were answered;
+    `committed` is the longest log that any leader showed below its high watermark; `lost` is what unclean elections
+    were declared to lose; leaders below `superseded_epoch` were overtaken by an unclean election, which is `unsettled`
+    until its leader has taken over.
+    """
+
+    acks: tuple[Acks, ...] = ()
+    acknowledged: tuple[int, ...] = ()
+    committed: Log = ()
+    lost: tuple[int, ...] = ()
+    superseded_epoch: int = NONE
+    unsettled: bool = False
+
+
+@attrs.frozen(cache_hash=True)
+class State:
+    """A partition, its replicas (indexed by broker id), its controller and the network between them."""
+
+    replicas: tuple[Replica, ...]
+    controller: Controller
+    network: Network = Network()
+    history: History = History()
+    spent: tuple[int, ...] = (0,) * len(Perturbation)
+
+    def with_replica(self, broker: int, replica: Replica) -> State:
+        return attrs.evolve(self, replicas=(*self.replicas[:broker], replica, *self.replicas[broker + 1 :]))
+
+    def spend(self, kind: Perturbation) -> State:
+        return attrs.evolve(self, spent=(*self.spent[:kind], self.spent[kind] + 1, *self.spent[kind + 1 :]))
+
+
+def named_brokers(value: Any) -> Iterator[int]:
+    """Every broker that `value`, an action or a message, names, in the messages within it as well."""
+    return named(value, BrokerId)
+
+
+def named(value: Any, kind: Any, hint: Any = None) -> Iterator[int]:
+    """Every number in `value` that is annotated as of this kind."""
+    if hint == kind:
+        yield value
+    elif attrs.has(owner := type(value)):
+        for name, inner in _hints(owner).items():
+            yield from named(getattr(value, name), kind, inner)
+    elif isinstance(value, tuple):
+        arguments = get_args(hint)
+        for place, item in enumerate(value):
+            yield from named(item, kind, arguments[0 if arguments[-1] is Ellipsis else place])
+
+
+@cache
+def _hints(kind: type[Any]) -> dict[str, Any]:
+    """The annotations of a class's fields, by name."""
+    every = get_type_hints(kind, include_extras=True)
+    return {field.name: every[field.name] for field in attrs.fields(kind)}
