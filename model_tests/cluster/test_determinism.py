@@ -63,7 +63,7 @@ def hash_of(value: object) -> str:
 
 def in_another_process(seed: int, hash_seed: int) -> str:
     program = (
-        "from model_tests.cluster.test_determinism import *\n"
+        "from tidegauge.model_tests.cluster.test_determinism import *\n"
         f"print(run_deterministically(eventful_run, {seed}, seed={seed}))"
     )
     environment = {**os.environ, "PYTHONHASHSEED": str(hash_seed)}

@@ -31,8 +31,8 @@ async def scramble() -> str:
 
 def test_two_processes_with_different_hash_seeds_give_one_hash() -> None:
     program = (
-        "from model_tests.harness.deterministic import run_deterministically\n"
-        "from model_tests.harness_tests.test_deterministic import scramble\n"
+        "from tidegauge.model_tests.harness.deterministic import run_deterministically\n"
+        "from tidegauge.model_tests.harness_tests.test_deterministic import scramble\n"
         "print(run_deterministically(scramble, seed=7))\n"
     )
 

@@ -50,8 +50,8 @@ def test_a_late_fetch_of_a_followers_former_process_is_refused_as_the_specificat
 
 def test_two_processes_with_different_hash_seeds_give_one_run() -> None:
     program = (
-        "from model_tests.harness.simulation.options import draw\n"
-        "from model_tests.harness.simulation.simulation import simulate\n"
+        "from tidegauge.model_tests.harness.simulation.options import draw\n"
+        "from tidegauge.model_tests.harness.simulation.simulation import simulate\n"
         "run = simulate(draw(4), validated=False)\n"
         "print(run.digest, hash(tuple(run.operations.call.tolist())), run.faults)\n"
     )

@@ -140,7 +140,7 @@ def test_spark_runs_on_the_wheel_when_the_machine_has_no_java(tmp_path: Path) ->
         places = [Path(folder, name) for folder in ("/bin", "/usr/bin") if Path(folder, name).exists()]
         if places:
             (tools / name).symlink_to(places[0])
-    said = "from spark_check.session import local_session; print(local_session().range(41).count() + 1)"
+    said = "from tidegauge.spark_check.session import local_session; print(local_session().range(41).count() + 1)"
     environment = {**os.environ, "PATH": str(tools), "PYTHONPATH": str(ROOT)}
     environment.pop("JAVA_HOME", None)
     answer = subprocess.run([sys.executable, "-c", said], env=environment, capture_output=True, text=True, timeout=300)

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def run(code: str) -> subprocess.CompletedProcess[str]:
     """Run `code` in a process of its own, which has no session yet."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-c", "from spark_check.session import local_session\n" + code]
+    command = [sys.executable, "-c", "from tidegauge.spark_check.session import local_session\n" + code]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
 
 
