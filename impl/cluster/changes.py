@@ -117,7 +117,7 @@ class Changes:
         self.host.power_on(name)
         if broker.tracer.trace is not None:
             disk = self.host.disk(name).disk
-            broker.tracer.record("Stop", **survivors(disk, broker.partitions.directories.paths))
+            broker.tracer.record("Stop", **survivors(disk, broker.replicas.directories.paths))
 
     async def _administer(self, request: Any, what: str) -> None:
         from tidegauge.impl.client import topic_requests

@@ -288,7 +288,7 @@ class Cluster(Changes, Injections, Access):
 
     def replica(self, broker_id: int, topic: str, partition: int = 0) -> PartitionReplica:
         """A broker's replica of a partition. Raises ValueError when the broker does not host it."""
-        hosted = self.broker(broker_id).partitions.get(topic, partition)
+        hosted = self.broker(broker_id).replicas.get(topic, partition)
         if hosted is None:
             raise ValueError(f"broker {broker_id} does not host {topic}-{partition}")
         return hosted.replica
@@ -385,7 +385,7 @@ class Cluster(Changes, Injections, Access):
         while True:
             leader = self.leader(topic, partition)
             if leader not in (-1, other_than) and self.is_alive(leader):
-                hosted = self.broker(leader).partitions.get(topic, partition)
+                hosted = self.broker(leader).replicas.get(topic, partition)
                 if hosted is not None and hosted.replica.is_leader:
                     return leader
             await trio.sleep(0.01)

@@ -97,7 +97,7 @@ class Faults:
         name = _name(broker_id)
         if isinstance(self.host, SimulatedHost):
             host = self.host
-            directories = self.broker(broker_id).partitions.directories.paths
+            directories = self.broker(broker_id).replicas.directories.paths
             kept = None if keep is None else unsynced_bytes_below(host.medium(name), directories, keep)
             host.cut(name, kept, tails=_fate(lose_unsynced))
         else:
@@ -116,7 +116,7 @@ class Faults:
         # What is wrong with the disk concerns the broker, not whoever looks at what it holds.
         if broker.tracer.trace is not None:
             disk = self.host.disk(name).disk
-            broker.tracer.record("Crash", **survivors(disk, broker.partitions.directories.paths))
+            broker.tracer.record("Crash", **survivors(disk, broker.replicas.directories.paths))
         running.abandon()
 
     @logged
@@ -362,7 +362,7 @@ class Faults:
         """The path under which a fault is, for one of `log.dirs` by name or path; "" is all of the broker's disk."""
         if directory is None:
             return ""
-        paths = self.broker(broker_id).partitions.directories.paths
+        paths = self.broker(broker_id).replicas.directories.paths
         found = [path for path in paths if directory in (path, path.rpartition("/")[2])]
         if len(found) != 1:
             known = ", ".join(map(repr, sorted(paths)))

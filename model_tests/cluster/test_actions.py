@@ -54,7 +54,7 @@ async def test_a_fetch_is_two_messages(cluster: Cluster) -> None:
     follower = cluster.replica(1, "t")
     cluster.broker(1).trigger.send_fetch("t", 0)
     await wait_all_tasks_blocked()
-    assert cluster.broker(1).partitions.get("t", 0).awaits_answer()  # type: ignore[union-attr]
+    assert cluster.broker(1).replicas.get("t", 0).awaits_response()  # type: ignore[union-attr]
     with pytest.raises(ValueError, match="still waits for an answer"):
         cluster.broker(1).trigger.send_fetch("t", 0)
     request = await deliver(cluster)
@@ -173,15 +173,15 @@ async def test_who_gives_up_reading_metadata_leaves_no_partition_without_a_host(
     async with cluster.client() as client:
         await client.create_topic("many", partitions=100, replication_factor=2)
     broker = cluster.broker(0)
-    hosted = len(broker.partitions)
+    hosted = len(broker.replicas)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(broker.trigger.apply_metadata)
-        while len(broker.partitions) == hosted:
+        while len(broker.replicas) == hosted:
             await trio.lowlevel.checkpoint()
         nursery.cancel_scope.cancel()
-    assert len(broker.partitions) < hosted + 100
+    assert len(broker.replicas) < hosted + 100
     await broker.trigger.apply_metadata()
-    assert len(broker.partitions) == hosted + 100
+    assert len(broker.replicas) == hosted + 100
 
 
 @driven

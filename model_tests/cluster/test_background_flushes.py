@@ -19,7 +19,7 @@ from tidegauge.model_tests.simulated import simulated
 
 
 def log_of(cluster: Cluster, partition: int = 0) -> Log:
-    hosted = cluster.broker(0).partitions.get("t", partition)
+    hosted = cluster.broker(0).replicas.get("t", partition)
     assert hosted is not None
     return hosted.log
 
@@ -119,7 +119,7 @@ def test_a_broker_that_has_stopped_while_it_flushed_flushes_no_more(
                     return result
 
                 monkeypatch.setattr(broker.disk, "in_background", in_background)
-                await broker.upkeep._flush(list(broker.partitions))
+                await broker.upkeep._flush(list(broker.replicas))
             assert scope.cancelled_caught
             monkeypatch.undo()
 

@@ -31,7 +31,7 @@ async def test_a_partition_with_records_is_fetched_apart_from_the_quiet_ones() -
             await client.produce("t", b"x", partition=index)
         await replicated(cluster, FEW + 4)
         assert busy(cluster, 1) == busy(cluster, 2) == [2, 5], "whoever had records last is last"
-        hosted = cluster.broker(1).partitions.get("t", 5)
+        hosted = cluster.broker(1).replicas.get("t", 5)
         assert hosted is not None
         await trio.sleep(3)
         assert len(hosted.outstanding) == 1, "a partition is fetched once at a time"
@@ -52,7 +52,7 @@ async def test_a_new_topic_does_not_wait_for_the_quiet_ones() -> None:
             assert trio.current_time() - begun < 0.1
         await trio.sleep(1)
         for nth in range(6):
-            hosted = cluster.broker(1).partitions.get(f"t{nth}", 0)
+            hosted = cluster.broker(1).replicas.get(f"t{nth}", 0)
             assert hosted is not None
             assert len(hosted.outstanding) == 1, "the quiet fetcher has taken it over"
 

@@ -28,7 +28,7 @@ CONFIG = {
 def append(cluster: Cluster, leader: int, rng: Random, batches: int, topic: str = "t") -> None:
     """Batches of records with few keys, as a producer's."""
     broker = cluster.broker(leader)
-    hosted = broker.partitions.get(topic, 0)
+    hosted = broker.replicas.get(topic, 0)
     assert hosted is not None
     for _ in range(batches):
         records = [
@@ -36,7 +36,7 @@ def append(cluster: Cluster, leader: int, rng: Random, batches: int, topic: str 
             for n in range(rng.choice((1, 3)))
         ]
         hosted.replica.append(build_batch(records), ACKS_ALL, broker.clock.now_ms())
-        broker.partitions.carry_out(hosted)
+        broker.replicas.carry_out(hosted)
 
 
 async def cleaned(cluster: Cluster, broker: int, beyond: int = 0) -> CleanedLog:
@@ -59,7 +59,7 @@ async def test_a_follower_that_comes_late_to_a_compacted_leader_converges() -> N
         await cluster.crash(1, lose_unsynced=True)
         await cluster.wait_for_isr("t", {0})
         append(cluster, 0, rng, 120)
-        leader = cluster.broker(0).partitions.get("t", 0)
+        leader = cluster.broker(0).replicas.get("t", 0)
         assert leader is not None
         before = newest(records_of(leader.log))
         done = await cleaned(cluster, 0, beyond=100)
@@ -70,7 +70,7 @@ async def test_a_follower_that_comes_late_to_a_compacted_leader_converges() -> N
         await cluster.wait_for_isr("t", {0, 1})
         append(cluster, 0, rng, 10)
         await trio.sleep(1)
-        follower = cluster.broker(1).partitions.get("t", 0)
+        follower = cluster.broker(1).replicas.get("t", 0)
         assert follower is not None
         assert follower.log.log_end_offset == leader.log.log_end_offset
         assert newest(records_of(follower.log)) == newest(records_of(leader.log))
@@ -82,13 +82,13 @@ async def test_the_cleaner_goes_on_where_it_was_after_a_restart() -> None:
         await cluster.create_topic("t", config={"cleanup.policy": "compact"})
         append(cluster, 0, Random(1), 100)
         done = await cleaned(cluster, 0)
-        directories = cluster.broker(0).partitions.directories
+        directories = cluster.broker(0).replicas.directories
         assert directories.online[0].cleaned_offset("t", 0) == done.end_offset
         cluster.broker(0).trigger.flush()
         await cluster.crash(0, lose_unsynced=False)
         await cluster.restart(0)
         await trio.sleep(5)
-        assert cluster.broker(0).partitions.directories.online[0].cleaned_offset("t", 0) == done.end_offset
+        assert cluster.broker(0).replicas.directories.online[0].cleaned_offset("t", 0) == done.end_offset
         assert cluster.broker(0).cleaner.rounds == 0
 
 
@@ -150,7 +150,7 @@ async def test_a_damaged_log_is_left_alone_and_the_others_are_cleaned() -> None:
         for topic in ("t", "u"):
             await cluster.create_topic(topic, config={"cleanup.policy": "compact"})
             append(cluster, 0, Random(1), 60, topic)
-        damaged = cluster.broker(0).partitions.get("u", 0)
+        damaged = cluster.broker(0).replicas.get("u", 0)
         assert damaged is not None
         cluster.host.disk("broker-0").flip_bit(damaged.log.closed_segments[0].path(".log"), 100)
         await cleaned(cluster, 0)

@@ -188,7 +188,7 @@ async def test_a_line_that_is_given_up_takes_all_along_and_begins_a_new_epoch() 
             await producer.produce(b"3")
             values = (await client.fetch(TOPIC, 0)).values
             assert (values[0], values[-1]) == (b"0", b"3")
-            partition = cluster.broker(0).partitions.get(TOPIC, 0)
+            partition = cluster.broker(0).replicas.get(TOPIC, 0)
             assert partition is not None
             assert partition.replica.producers.entries[producer.producer_id].epoch == 1
 

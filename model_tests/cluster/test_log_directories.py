@@ -39,12 +39,12 @@ def cluster_of(brokers: int, **config: Any) -> Cluster:
 
 def directory_of(cluster: Cluster, broker: int, partition: int) -> str:
     """Where a broker has a partition of topic t; "" for nowhere that works."""
-    found = cluster.broker(broker).partitions.directories.where("t", partition)
+    found = cluster.broker(broker).replicas.directories.where("t", partition)
     return "" if found is None else found.path.rpartition("/")[2]
 
 
 def values(cluster: Cluster, broker: int, partition: int) -> list[bytes | None]:
-    hosted = cluster.broker(broker).partitions.get("t", partition)
+    hosted = cluster.broker(broker).replicas.get("t", partition)
     assert hosted is not None
     return [record.value for record in decode_batches(hosted.log.read(0, 1 << 20))]
 
@@ -140,7 +140,7 @@ async def test_a_directory_that_is_still_broken_at_a_restart_keeps_its_replicas_
             await trio.sleep(5)
             assert directory_of(cluster, 0, lost) == ""
             assert cluster.isr("t", lost) == (1,)
-            assert list(cluster.broker(0).partitions.directories.offline) == ["data/one"]
+            assert list(cluster.broker(0).replicas.directories.offline) == ["data/one"]
 
 
 @simulated
@@ -167,7 +167,7 @@ async def test_a_directory_that_fails_while_its_replicas_are_deleted_ends_no_bro
         cluster.fail_disk(0, "writes", directory="one")
         await cluster.delete_topic("t")
         await cluster.create_topic("u", partitions=2)
-        assert list(cluster.broker(0).partitions.directories.offline) == ["data/one"]
+        assert list(cluster.broker(0).replicas.directories.offline) == ["data/one"]
         assert cluster.is_alive(0)
         async with cluster.client() as client:
             assert await client.produce("u", b"a", partition=1) == 0
@@ -180,11 +180,11 @@ async def test_a_directory_that_fails_under_new_replicas_is_noticed_though_nobod
         await broker.controller.forward(creating("t", partitions=20))
         records, _ = await broker.controller.metadata_since(broker.metadata.image.offset, 0)
         broker.metadata.replay(records)
-        works = broker.partitions.apply_metadata(broker.metadata.image)
+        works = broker.replicas.apply_metadata(broker.metadata.image)
         next(works)
         cluster.host.disk(broker_name(0)).fail(under="data/one", operations=SYNCS)
         del works
-        assert list(broker.partitions.directories.offline) == ["data/one"]
+        assert list(broker.replicas.directories.offline) == ["data/one"]
 
 
 @simulated
@@ -227,7 +227,7 @@ async def test_any_operation_that_fails_takes_the_directory_offline(operation: s
             directory = directory_of(cluster, 0, 0)
             cluster.host.disk(broker_name(0)).fail(f"data/{directory}", operations=[Operation(operation)])
             await client.produce("t", b"b", timeout_ms=20_000)
-            while directory not in str(cluster.broker(0).partitions.directories.offline):
+            while directory not in str(cluster.broker(0).replicas.directories.offline):
                 await client.fetch("t", 0)
                 await trio.sleep(0.1)
             assert (await client.fetch("t", 0)).values == (b"a", b"b")
@@ -262,7 +262,7 @@ async def test_described_are_sizes_lags_and_what_is_offline() -> None:
                 for topic in result.topics
                 for partition in topic.partitions
             }
-            hosted = cluster.broker(0).partitions.get("t", 1)
+            hosted = cluster.broker(0).replicas.get("t", 1)
             assert hosted is not None
             assert described == {("t", 0): (0, False), ("t", 1): (hosted.log.size, False)}
             fail_directory(cluster, 0, "one")
@@ -311,7 +311,7 @@ async def test_a_replica_moves_while_it_is_written_to_and_is_the_same_there() ->
             assert "t-0" not in disk.list_directory(f"data/{source}")
             image = cluster.controller.controller.image
             broker = cluster.broker(0)
-            moved_to = broker.partitions.directories.at(f"data/{target}")
+            moved_to = broker.replicas.directories.at(f"data/{target}")
             assert moved_to is not None
             await until(lambda: image.topics["t"].directories[0, 0] == str(moved_to.id))
             await cluster.crash(0, lose_unsynced=True)
@@ -326,7 +326,7 @@ async def test_a_replica_that_moves_takes_its_checkpointed_high_watermark_along(
         await cluster.create_topic("t")
         for number in range(5):
             await client.produce("t", b"%d" % number)
-        partitions = cluster.broker(0).partitions
+        partitions = cluster.broker(0).replicas
         partitions.checkpoint_high_watermarks()
         target = {"one": "two", "two": "one"}[directory_of(cluster, 0, 0)]
         assert error_of(await ask(client, cluster, 0, move("t", 0, f"data/{target}"))) is ErrorCode.none

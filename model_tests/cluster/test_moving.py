@@ -66,7 +66,7 @@ async def test_a_partition_moves_to_other_brokers_while_it_is_written_to() -> No
             assert cluster.leader("t") in (2, 3)
             await trio.sleep(0.3)
             assert len(acknowledged) > before
-        hosts = [broker.id for broker in cluster.brokers if broker.partitions.get("t", 0) is not None]
+        hosts = [broker.id for broker in cluster.brokers if broker.replicas.get("t", 0) is not None]
         assert hosts == [2, 3]
 
 
@@ -83,7 +83,7 @@ async def test_a_move_that_is_taken_back_leaves_everything_where_it_was() -> Non
             assert cluster.replicas("t") == (0,)
         cluster.heal()
         await trio.sleep(3)
-        assert [broker.partitions.get("t", 0) is None for broker in cluster.brokers] == [False, True, True]
+        assert [broker.replicas.get("t", 0) is None for broker in cluster.brokers] == [False, True, True]
 
 
 @simulated
@@ -91,11 +91,11 @@ async def test_a_replica_that_comes_back_starts_empty() -> None:
     async with Cluster(2, 3, QUICK) as cluster:
         await cluster.create_topic("t", assignments=[[0, 1]])
         async with written_to(cluster, "t"):
-            old = cluster.broker(1).partitions.get("t", 0)
+            old = cluster.broker(1).replicas.get("t", 0)
             await cluster.reassign("t", [0])
-            assert cluster.broker(1).partitions.get("t", 0) is None
+            assert cluster.broker(1).replicas.get("t", 0) is None
             await cluster.reassign("t", [0, 1])
-            new = cluster.broker(1).partitions.get("t", 0)
+            new = cluster.broker(1).replicas.get("t", 0)
             assert new is not None
             assert new is not old
             await cluster.wait_for_isr("t", [0, 1])
@@ -116,7 +116,7 @@ async def test_a_broker_crashes_in_the_middle_of_a_move() -> None:
             await cluster.wait_for_isr("t", [1, 2, 3])
             cluster.clear_faults()
         await trio.sleep(1)
-        assert cluster.broker(0).partitions.get("t", 0) is None
+        assert cluster.broker(0).replicas.get("t", 0) is None
 
 
 @simulated
@@ -127,7 +127,7 @@ async def test_a_replica_that_was_taken_away_while_its_broker_was_down_is_delete
         await cluster.reassign("t", [0])
         await cluster.restart(1)
         await cluster.broker(1).unfenced.wait()
-        assert cluster.broker(1).partitions.get("t", 0) is None
+        assert cluster.broker(1).replicas.get("t", 0) is None
         assert not cluster.host.disk("broker-1").exists("data/t-0")
 
 
@@ -189,7 +189,7 @@ async def test_whoever_waits_for_a_topic_that_is_deleted_is_told() -> None:
                 await trio.sleep(0.5)
                 await cluster.delete_topic("t")
         assert outcome[0] in (ErrorCode.not_leader_or_follower, ErrorCode.unknown_topic_or_partition)
-        assert cluster.broker(0).partitions.get("t", 0) is None
+        assert cluster.broker(0).replicas.get("t", 0) is None
 
 
 @simulated

@@ -123,7 +123,7 @@ def test_nothing_acknowledged_is_lost_while_partitions_move_among_faults(seed: i
             assert run.acknowledged <= set(found), run.done
             assert check(run.recorder.history.operations()).valid, run.done
             await trio.sleep(2)
-            here = [broker.id for broker in cluster.brokers if broker.partitions.get("t", 0) is not None]
+            here = [broker.id for broker in cluster.brokers if broker.replicas.get("t", 0) is not None]
             assert here == sorted(cluster.replicas("t")), "a replica was left behind"
             ends = {cluster.replica(broker, "t").log_end_offset for broker in here}
             assert ends == {len(found)}

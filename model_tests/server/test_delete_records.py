@@ -9,7 +9,7 @@ import trio
 from kio.schema.delete_records import v0, v1, v2
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.server.broker.partitions import Partition
+from tidegauge.impl.server.broker.partition import Partition
 from tidegauge.impl.wire.primitives import TopicName, i32, i64
 from tidegauge.model_tests.server.test_produce_and_fetch import Asker, asking, batch, values
 from tidegauge.model_tests.simulated import simulated
@@ -35,7 +35,7 @@ async def delete(
 
 
 def hosted(asker: Asker, broker: int) -> Partition:
-    partition = asker.cluster.broker(broker).partitions.get("t", 0)
+    partition = asker.cluster.broker(broker).replicas.get("t", 0)
     assert partition is not None
     return partition
 
@@ -164,7 +164,7 @@ async def test_old_segments_go_by_time_at_every_replica_and_their_files_later() 
             assert (await asker.produce(batch(b"%d" % number), topic="old")).error_code is ErrorCode.none
         await trio.sleep(70)
         for broker in (0, 1):
-            partition = asker.cluster.broker(broker).partitions.get("old", 0)
+            partition = asker.cluster.broker(broker).replicas.get("old", 0)
             assert partition is not None
             assert (partition.log.log_start_offset, partition.log.log_end_offset) == (3, 3)
             directory = partition.log.directory
@@ -180,7 +180,7 @@ async def test_flush_ms_syncs_a_record_by_the_clock() -> None:
     async with asking(1, config={"log.flush.scheduler.interval.ms": 100}) as asker:
         await asker.cluster.create_topic("f", config={"flush.ms": "1000"}, assignments=[[0]])
         await asker.produce(batch(b"x"), topic="f")
-        partition = asker.cluster.broker(0).partitions.get("f", 0)
+        partition = asker.cluster.broker(0).replicas.get("f", 0)
         assert partition is not None
         await trio.sleep(0.5)
         assert partition.log.flushed_end_offset == 0

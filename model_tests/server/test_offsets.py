@@ -145,7 +145,7 @@ async def test_an_epoch_before_the_log_ends_where_the_log_begins() -> None:
         cluster.lapse_session(0)
         await cluster.wait_for_leader("t", other_than=0)
         await client.produce("t", b"d")
-        hosted = cluster.broker(1).partitions.get("t", 0)
+        hosted = cluster.broker(1).replicas.get("t", 0)
         assert hosted is not None
         hosted.log.delete_records_before(3)
         channel = client._channel(cluster.broker(1).address)

@@ -139,7 +139,7 @@ async def test_unknown_topics_are_unknown_by_what_they_were_called() -> None:
 @simulated
 async def test_a_topic_id_of_another_incarnation_is_no_name_for_this_one() -> None:
     async with asking() as asker:
-        hosted = asker.cluster.broker(0).partitions.get("t", 0)
+        hosted = asker.cluster.broker(0).replicas.get("t", 0)
         assert hosted is not None
         hosted.topic_id = UNKNOWN_ID
         assert (await asker.fetch(0)).error_code is ErrorCode.inconsistent_topic_id
@@ -242,7 +242,7 @@ async def test_what_is_committed_stays_so_while_other_partitions_of_the_request_
         async with trio.open_nursery() as nursery:
             nursery.start_soon(ask)
             await trio.sleep(0.5)
-            partitions = asker.cluster.broker(0).partitions
+            partitions = asker.cluster.broker(0).replicas
             committed = partitions.get("u", 0)
             assert committed is not None
             committed.replica.resign()
@@ -360,9 +360,9 @@ async def test_topics_that_are_zstd_are_for_clients_that_know_it() -> None:
 @simulated
 async def test_a_directory_that_failed_is_told_to_clients_that_know_of_such() -> None:
     async with asking(config={"log.dirs": "one,two"}) as asker:
-        partition = asker.cluster.broker(0).partitions.get("t", 0)
+        partition = asker.cluster.broker(0).replicas.get("t", 0)
         assert partition is not None
-        asker.cluster.broker(0).partitions.storage_failed(partition, OSError("gone"))
+        asker.cluster.broker(0).replicas.storage_failed(partition, OSError("gone"))
         assert (await asker.fetch(0, version=6)).error_code is ErrorCode.kafka_storage_error
         assert (await asker.fetch(0, version=5)).error_code is ErrorCode.not_leader_or_follower
 

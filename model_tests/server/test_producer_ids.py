@@ -177,7 +177,7 @@ def test_a_repeat_is_acknowledged_where_it_is_and_a_gap_refused(acks: int) -> No
             assert "sequence 4" in message
             assert (await produce(ask, batch(0, epoch=1), acks))[:2] == (ErrorCode.none, 3)
             assert (await produce(ask, batch(3), acks))[0] is ErrorCode.invalid_producer_epoch
-            partition = cluster.broker(0).partitions.get("t", 0)
+            partition = cluster.broker(0).replicas.get("t", 0)
             assert partition is not None
             assert partition.log.log_end_offset == 4
 
@@ -187,7 +187,7 @@ def test_a_repeat_is_acknowledged_where_it_is_and_a_gap_refused(acks: int) -> No
 @simulated
 async def test_a_batch_with_acks_0_is_checked_too() -> None:
     async with asking() as (cluster, ask):
-        partition = cluster.broker(0).partitions.get("t", 0)
+        partition = cluster.broker(0).replicas.get("t", 0)
         assert partition is not None
         await produce(ask, batch(0))
         request = ProduceRequest(0, 5_000, [ProduceTopic("t", "", [ProducePartition(0, batch(0))])])
@@ -249,7 +249,7 @@ async def test_a_broker_that_restarts_knows_what_it_has_acknowledged() -> None:
 async def test_idle_producers_expire_on_time() -> None:
     config = {"producer.id.expiration.ms": 5_000, "producer.id.expiration.check.interval.ms": 1_000}
     async with asking(config=config) as (cluster, ask):
-        partition = cluster.broker(0).partitions.get("t", 0)
+        partition = cluster.broker(0).replicas.get("t", 0)
         assert partition is not None
         now_ms = cluster.broker(0).clock.now_ms()
         await produce(ask, batch(0, timestamp=now_ms))

@@ -9,7 +9,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from tidegauge.impl.ports.clock import SimulatedClock
-from tidegauge.impl.server.transport.purgatory import Purgatory
+from tidegauge.impl.server.purgatory import Purgatory
 from tidegauge.model_tests.simulated import simulated
 
 

@@ -19,7 +19,7 @@ from kio.schema.delete_records.v2.response import (
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.server.apis.produce import INTERNAL_TOPICS
-from tidegauge.impl.server.broker.partitions import Partition
+from tidegauge.impl.server.broker.partition import Partition
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 from tidegauge.impl.wire.primitives import NO_WAIT, i32, i64, to_millis
 
@@ -54,16 +54,16 @@ async def handle_delete_records(
     ]
     deletions = [deletion for topic in made for deletion in topic]
     moved = {deletion.partition: deletion for deletion in deletions if deletion.error is None and deletion.partition}
-    broker.partitions.write_log_starts(moved)
+    broker.replicas.write_log_starts(moved)
     for partition, deletion in moved.items():
         if not partition.is_gone:
             broker.tracer.replica(
                 "DeleteRecords", partition.topic, partition.index, partition.replica, offset=deletion.offset
             )
-        broker.partitions.follower_fetches.wake(partition.key)
+        broker.replicas.follower_fetches.wake(partition.key)
     if not _settle(broker, deletions):
         await context.while_connected(
-            lambda: broker.partitions.deletions.until(
+            lambda: broker.replicas.deletions.until(
                 [partition.key for partition in moved],
                 lambda: _settle(broker, deletions) or None,
                 to_millis(request.timeout),
@@ -81,19 +81,19 @@ async def handle_delete_records(
 def _delete(broker: Broker, topic: str, index: int, offset: int, context: RequestContext) -> _Deletion:
     """Move the log start, not durably yet."""
     known = broker.metadata.image.partition(topic, index) is not None
-    partition = broker.partitions.get(topic, index)
+    partition = broker.replicas.get(topic, index)
     if not context.allowed(Operation.DELETE, ResourceType.TOPIC, topic):
         return _Deletion(index, error=ErrorCode.topic_authorization_failed)
     if known and topic in INTERNAL_TOPICS:
         return _Deletion(index, error=ErrorCode.invalid_topic_exception)
     if partition is None:
-        return _Deletion(index, error=broker.partitions.absence(topic, index, known=known))
+        return _Deletion(index, error=broker.replicas.absence(topic, index, known=known))
     if partition.replica.is_leader and not partition.log.config.is_deleted:
         return _Deletion(index, error=ErrorCode.policy_violation)
     try:
         deleted = partition.replica.delete_records(offset)
     except OSError as error:
-        return _Deletion(index, error=broker.partitions.storage_failed(partition, error))
+        return _Deletion(index, error=broker.replicas.storage_failed(partition, error))
     if isinstance(deleted, ErrorCode):
         return _Deletion(index, error=deleted)
     return _Deletion(index, partition, deleted, partition.replica.leader_epoch)

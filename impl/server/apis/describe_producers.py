@@ -38,7 +38,7 @@ async def handle_describe_producers(
 
 
 def _described(broker: Broker, topic: str, index: int, allowed: bool) -> PartitionResponse:
-    partition = broker.partitions.get(topic, index)
+    partition = broker.replicas.get(topic, index)
     known = broker.metadata.image.partition(topic, index) is not None
     error, message, entries = ErrorCode.none, None, list[ProducerEntry]()
     if not is_topic_name(topic):
@@ -46,7 +46,7 @@ def _described(broker: Broker, topic: str, index: int, allowed: bool) -> Partiti
     elif not allowed:
         error = ErrorCode.topic_authorization_failed
     elif partition is None:
-        error = broker.partitions.absence(topic, index, known=known)
+        error = broker.replicas.absence(topic, index, known=known)
     elif not partition.replica.is_leader:
         error, message = ErrorCode.not_leader_or_follower, f"broker {partition.replica.leader} leads {topic}-{index}"
     else:

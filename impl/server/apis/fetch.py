@@ -27,7 +27,7 @@ from tidegauge.impl.server.apis.fetch_messages import (
     response,
 )
 from tidegauge.impl.server.apis.produce import known_leader, node_endpoints
-from tidegauge.impl.server.broker.partitions import Partition, TopicPartition
+from tidegauge.impl.server.broker.partition import Partition, TopicPartition
 from tidegauge.impl.server.broker.replica_selection import NO_PREFERENCE, preferred_read_replica
 from tidegauge.impl.server.trace import answer_fields, fetch_fields
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
@@ -60,7 +60,7 @@ async def handle_fetch(broker: Broker, request: FetchRequest, context: RequestCo
     fetch = _Fetch(broker, request, resolved(broker, begun.asked, context), only_leader)
     if (answers := fetch.attempt(may_wait=request.max_wait_ms > 0)) is None:
         is_follower = request.replica_id > CONSUMER
-        purgatory = broker.partitions.follower_fetches if is_follower else broker.partitions.fetches
+        purgatory = broker.replicas.follower_fetches if is_follower else broker.replicas.fetches
         answers = await context.while_connected(
             lambda: purgatory.until(fetch.keys, lambda: fetch.attempt(may_wait=True), request.max_wait_ms)
         )
@@ -91,7 +91,7 @@ def _tell_leaders(broker: Broker, message: FetchResponse, context: RequestContex
 
 def _understood(broker: Broker, answered: AnsweredPartition, version: int) -> AnsweredPartition:
     """An answer without what its version does not know: the error of a failed directory, topics that are zstd."""
-    partition = broker.partitions.get(answered.topic, answered.partition)
+    partition = broker.replicas.get(answered.topic, answered.partition)
     if partition is not None and partition.log.config.compression_type == Compression.ZSTD.name.lower():
         return attrs.evolve(answered, answer=FetchAnswer(ErrorCode.unsupported_compression_type))
     if answered.answer.error is ErrorCode.kafka_storage_error and version < STORAGE_ERROR_FROM:
@@ -149,7 +149,7 @@ class _Fetch:
         return [
             (one.topic, one.asked.partition)
             for one in self.partitions
-            if one.refusal is None and self.broker.partitions.get(one.topic, one.asked.partition) is not None
+            if one.refusal is None and self.broker.replicas.get(one.topic, one.asked.partition) is not None
         ]
 
     def answer_now(self) -> list[AnsweredPartition]:
@@ -166,7 +166,7 @@ class _Fetch:
         for one in self.partitions:
             preferred = NO_PREFERENCE
             asked = one.asked
-            partition = None if one.refusal is not None else self.broker.partitions.get(one.topic, asked.partition)
+            partition = None if one.refusal is not None else self.broker.replicas.get(one.topic, asked.partition)
             if partition is None or (asked.topic_id and partition.topic_id != asked.topic_id):
                 answer = FetchAnswer(one.refusal or self._missing(one, partition))
                 if asked.follower is not None and partition is None and one.refusal is None:
@@ -195,7 +195,7 @@ class _Fetch:
             is_traced = self.broker.tracer.trace is not None and asked.follower is not None
             if is_traced and not partition.is_gone:
                 self._trace(partition, asked, answer, held=waits, noted=noted)
-            self.broker.partitions.carry_out(partition)
+            self.broker.replicas.carry_out(partition)
         return None if waits else answers
 
     def _missing(self, one: Resolved, partition: Partition | None) -> ErrorCode:
@@ -203,7 +203,7 @@ class _Fetch:
         if partition is not None:
             return ErrorCode.inconsistent_topic_id
         known = self.broker.metadata.image.partition(one.topic, one.asked.partition) is not None
-        return self.broker.partitions.absence(one.topic, one.asked.partition, known=known)
+        return self.broker.replicas.absence(one.topic, one.asked.partition, known=known)
 
     def _preferred(self, partition: Partition, asked: AskedPartition) -> int:
         """The replica that a consumer is sent to; an error is told before that."""
@@ -231,7 +231,7 @@ class _Fetch:
             )
             return answer if asked.last_fetched_epoch < 0 else _compared(partition, asked, answer)
         except (RecordError, OSError) as error:
-            return FetchAnswer(self.broker.partitions.storage_failed(partition, error))
+            return FetchAnswer(self.broker.replicas.storage_failed(partition, error))
 
     def _trace(
         self, partition: Partition, asked: AskedPartition, answer: FetchAnswer, *, held: bool, noted: bool

@@ -37,7 +37,7 @@ async def handle_describe_log_dirs(
     asked = None
     if request.topics is not None:
         asked = {(str(topic.topic), int(index)) for topic in request.topics for index in topic.partitions}
-    directories = broker.partitions.directories
+    directories = broker.replicas.directories
     results = [_described(broker, directory, asked) for directory in list(directories.online)]
     results += [_offline(path) for path in directories.offline if path not in {one.log_dir for one in results}]
     return DescribeLogDirsResponse(throttle_time=NO_WAIT, error_code=ErrorCode.none, results=tuple(results))
@@ -62,7 +62,7 @@ def _described(
     try:
         total, usable = broker.disk.space(directory.path)
     except OSError as error:
-        broker.partitions.directories.fail(directory, error)
+        broker.replicas.directories.fail(directory, error)
         return _offline(directory.path)
     return describe_response.DescribeLogDirsResult(
         error_code=ErrorCode.none,
@@ -84,7 +84,7 @@ def _offline(path: str) -> describe_response.DescribeLogDirsResult:
 
 def _lag(broker: Broker, key: TopicPartition, log: Log, *, is_future: bool) -> int:
     """How far a log is behind: the high watermark, or for one on its way the log that it is to replace; -1: unknown."""
-    partition = broker.partitions.get(*key)
+    partition = broker.replicas.get(*key)
     if partition is None:
         return -1
     if is_future:
@@ -118,15 +118,15 @@ async def handle_alter_replica_log_dirs(
 
 def alter(broker: Broker, topic: str, index: int, path: str) -> ErrorCode:
     """Let one replica move to a directory, or have it made there when it comes to this broker."""
-    directories = broker.partitions.directories
+    directories = broker.replicas.directories
     target = directories.at(path)
     if target is None:
         return ErrorCode.kafka_storage_error if path in directories.offline else ErrorCode.log_dir_not_found
-    partition = broker.partitions.get(topic, index)
+    partition = broker.replicas.get(topic, index)
     if partition is None:
-        if broker.partitions.absence(topic, index, known=True) is ErrorCode.kafka_storage_error:
+        if broker.replicas.absence(topic, index, known=True) is ErrorCode.kafka_storage_error:
             return ErrorCode.kafka_storage_error
-        broker.partitions.preferred_directories[topic, index] = path
+        broker.replicas.preferred_directories[topic, index] = path
         known = broker.metadata.image.partition(topic, index) is not None
         return ErrorCode.replica_not_available if known else ErrorCode.unknown_topic_or_partition
     try:

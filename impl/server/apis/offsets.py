@@ -20,7 +20,7 @@ from kio.schema.offset_for_leader_epoch.v4.response import OffsetForLeaderEpochR
 
 from tidegauge.impl.partition.messages import EpochEndOffset
 from tidegauge.impl.records.batches import RecordError
-from tidegauge.impl.server.broker.partitions import Partition
+from tidegauge.impl.server.broker.partition import Partition
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 from tidegauge.impl.wire.primitives import NO_WAIT, i32, i64
 
@@ -89,13 +89,13 @@ def _look_up(
 ) -> _Found | ErrorCode:
     if asked.timestamp < 0 and version < _ASKED_FROM.get(asked.timestamp, version + 1):
         return ErrorCode.unsupported_version
-    partition = broker.partitions.get(topic, asked.partition_index)
+    partition = broker.replicas.get(topic, asked.partition_index)
     if partition is None:
         return _missing(broker, topic, asked.partition_index)
     try:
         found = _find(partition, asked, replica_id)
     except (RecordError, OSError) as error:
-        return broker.partitions.storage_failed(partition, error)
+        return broker.replicas.storage_failed(partition, error)
     if found is ErrorCode.offset_not_available and version < OFFSET_NOT_AVAILABLE_FROM:
         return ErrorCode.leader_not_available
     return found
@@ -138,7 +138,7 @@ def _listed(asked: ListOffsetsPartition, found: _Found | ErrorCode) -> list_resp
 
 def _missing(broker: Broker, topic: str, partition: int) -> ErrorCode:
     known = broker.metadata.image.partition(topic, partition) is not None
-    return broker.partitions.absence(topic, partition, known=known)
+    return broker.replicas.absence(topic, partition, known=known)
 
 
 async def handle_offset_for_leader_epoch(
@@ -158,7 +158,7 @@ async def handle_offset_for_leader_epoch(
 
 
 def _end(broker: Broker, topic: str, asked: OffsetForLeaderPartition) -> epoch_response.EpochEndOffset:
-    partition = broker.partitions.get(topic, asked.partition)
+    partition = broker.replicas.get(topic, asked.partition)
     if partition is None:
         return _ended(asked, _missing(broker, topic, asked.partition))
     epoch = None if asked.current_leader_epoch < 0 else asked.current_leader_epoch

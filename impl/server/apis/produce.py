@@ -27,7 +27,7 @@ from tidegauge.impl.records.batches import (
     UnsupportedCompressionError,
     compression_of,
 )
-from tidegauge.impl.server.broker.partitions import Partition
+from tidegauge.impl.server.broker.partition import Partition
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 from tidegauge.impl.server.transport.connection import RefusedError
 from tidegauge.impl.storage.validation import RecordsRefusedError
@@ -93,7 +93,7 @@ async def handle_produce(broker: Broker, request: ProduceRequest, context: Reque
     if undecided and not _settle(undecided):
         keys = [one.partition.key for one in undecided if one.produced.error_code is ErrorCode.request_timed_out]
         await context.while_connected(
-            lambda: broker.partitions.produces.until(keys, lambda: _settle(undecided) or None, request.timeout_ms),
+            lambda: broker.replicas.produces.until(keys, lambda: _settle(undecided) or None, request.timeout_ms),
             watched=request.timeout_ms > LONG_MS,
         )
     _show_leaders(broker, response, context)
@@ -189,10 +189,10 @@ def _append(
     undecided: list[_Undecided],
 ) -> None:
     """Append to one partition; `produced` is its answer."""
-    partition = broker.partitions.get(topic, produced.index)
+    partition = broker.replicas.get(topic, produced.index)
     if partition is None:
         known = broker.metadata.image.partition(topic, produced.index) is not None
-        produced.error_code = broker.partitions.absence(topic, produced.index, known=known)
+        produced.error_code = broker.replicas.absence(topic, produced.index, known=known)
     elif topic_id and partition.topic_id != topic_id:
         produced.error_code = ErrorCode.unknown_topic_id
     else:
@@ -203,7 +203,7 @@ def _append(
                 produced.error_code = ErrorCode.request_timed_out
                 undecided.append(_Undecided(partition, appended, produced))
         except (RecordError, OSError) as error:
-            produced.error_code, produced.error_message = broker.partitions.storage_failed(partition, error), str(error)
+            produced.error_code, produced.error_message = broker.replicas.storage_failed(partition, error), str(error)
             if isinstance(error, RecordsRefusedError):
                 produced.record_errors = [RecordErrorIndex(number, message) for number, message in error.record_errors]
 
@@ -245,10 +245,10 @@ def _append_here(
             produced.log_append_time_ms = log.append_time_ms(now_ms)
             if broker.tracer.trace is not None:
                 _trace(broker, partition, result, acks)
-        broker.partitions.carry_out(partition)
+        broker.replicas.carry_out(partition)
         return result
     produced.error_code = result
-    broker.partitions.carry_out(partition)
+    broker.replicas.carry_out(partition)
     return None
 
 
@@ -294,7 +294,7 @@ def _show_leaders(broker: Broker, response: ProduceResponse, context: RequestCon
 
 def known_leader(broker: Broker, topic: str, index: int) -> tuple[int, int]:
     """(leader, leader epoch) by what the replica here knows, or else by the metadata; -1 each when neither does."""
-    if (partition := broker.partitions.get(topic, index)) is not None:
+    if (partition := broker.replicas.get(topic, index)) is not None:
         return partition.replica.leader, partition.replica.leader_epoch
     registration = broker.metadata.image.partition(topic, index)
     return (-1, -1) if registration is None else (registration.leader, registration.leader_epoch)

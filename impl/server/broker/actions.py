@@ -12,7 +12,7 @@ import trio
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.server.broker.controller_link import RegistrationRefusedError
-from tidegauge.impl.server.broker.partitions import Partition
+from tidegauge.impl.server.broker.partition import Partition
 from tidegauge.impl.wire.channel import NoAnswerError, UnreachableError
 
 if TYPE_CHECKING:
@@ -75,11 +75,11 @@ class BrokerActions:
                 self._acted_on = image.offset
             broker.reconfigure()
             try:
-                for work in broker.partitions.apply_metadata(image, broker.metadata.take_changed()):
+                for work in broker.replicas.apply_metadata(image, broker.metadata.take_changed()):
                     await broker.disk.in_background(work)
                     await trio.lowlevel.checkpoint()
             except trio.Cancelled:
-                broker.partitions.look_at_all()  # a client that asked for it has gone: what is left is done next time
+                broker.replicas.look_at_all()  # a client that asked for it has gone: what is left is done next time
                 raise
             broker.metadata.note_in_force()
             return image.offset
@@ -121,7 +121,7 @@ class BrokerActions:
         fetch = hosted.replica.fetch_request(self._broker.broker_epoch)
         if fetch is None:
             raise ValueError(f"broker {self._broker.id} follows nobody for {topic}-{partition}")
-        if hosted.awaits_answer():
+        if hosted.awaits_response():
             raise ValueError(f"broker {self._broker.id} still waits for an answer for {topic}-{partition}")
         self._broker.start_soon(self._broker.fetchers.fetch, hosted.replica.leader, [hosted], max_wait_ms)
 
@@ -136,7 +136,7 @@ class BrokerActions:
         if topic is not None and partition is not None:
             chosen = [self._hosted(topic, partition)]
         else:
-            chosen = list(self._broker.partitions)
+            chosen = list(self._broker.replicas)
         return [hosted.key for hosted in chosen if self._shrink(hosted, lagging)]
 
     def _shrink(self, hosted: Partition, lagging: Collection[int] | None) -> bool:
@@ -149,7 +149,7 @@ class BrokerActions:
         if not replica.shrink_isr(now_ms):
             return False
         broker.tracer.replica("ShrinkIsr", hosted.topic, hosted.index, replica)
-        broker.partitions.carry_out(hosted)
+        broker.replicas.carry_out(hosted)
         return True
 
     def retry_alter_partition(self, topic: str, partition: int) -> bool:
@@ -160,20 +160,20 @@ class BrokerActions:
 
     def checkpoint_high_watermark(self) -> None:
         """Write the high watermarks to the disk."""
-        self._broker.partitions.checkpoint_high_watermarks()
+        self._broker.replicas.checkpoint_high_watermarks()
 
     def flush(self) -> None:
         """Bring every log to stable storage."""
-        self._broker.partitions.flush()
+        self._broker.replicas.flush()
 
     def expire_producers(self) -> None:
         """Forget the idempotent producers that have been idle for producer.id.expiration.ms."""
         broker = self._broker
-        for hosted in broker.partitions:
+        for hosted in broker.replicas:
             hosted.replica.producers.expire(broker.clock.now_ms(), broker.config.producer_id_expiration_ms)
 
     def _hosted(self, topic: str, partition: int) -> Partition:
-        hosted = self._broker.partitions.get(topic, partition)
+        hosted = self._broker.replicas.get(topic, partition)
         if hosted is None:
             raise ValueError(f"broker {self._broker.id} does not host {topic}-{partition}")
         return hosted

@@ -43,11 +43,11 @@ from tidegauge.impl.server.broker.listener import BrokerListener
 from tidegauge.impl.server.broker.log_cleaner import LogCleaner
 from tidegauge.impl.server.broker.log_upkeep import LogUpkeep
 from tidegauge.impl.server.broker.metadata_cache import MetadataCache
-from tidegauge.impl.server.broker.partitions import Partitions
 from tidegauge.impl.server.broker.peers import Peers
 from tidegauge.impl.server.broker.producer_ids import ProducerIdAllocator
 from tidegauge.impl.server.broker.quotas import Quotas
 from tidegauge.impl.server.broker.replica_fetchers import ReplicaFetchers
+from tidegauge.impl.server.broker.replica_manager import ReplicaManager
 from tidegauge.impl.server.config import ServerConfig, with_dynamic
 from tidegauge.impl.server.trace import Tracer
 from tidegauge.impl.server.transport.connection import Service
@@ -133,7 +133,7 @@ class Broker:
             node_id=node.id,
             new_id=lambda: UUID(bytes=node.randomness.token(16), version=4),
         )
-        self.partitions = Partitions(
+        self.replicas = ReplicaManager(
             node.id, directories, node.config, node.clock, node.tracer, replica_class, node.disk.all_at_once
         )
         self.directory_failures = DirectoryFailures(self)
@@ -150,9 +150,9 @@ class Broker:
         self.proposals = IsrProposals(self)
         self.producer_ids = ProducerIdAllocator(self)
         self.actions = BrokerActions(self)
-        self.partitions.on_proposal = self.proposals.propose
-        self.partitions.on_leadership = self.fetchers.leader_changed
-        self.partitions.on_roll = self.upkeep.rolled
+        self.replicas.on_proposal = self.proposals.propose
+        self.replicas.on_leadership = self.fetchers.leader_changed
+        self.replicas.on_roll = self.upkeep.rolled
         self._node = node
         self._controller_address = controller
         self._connections = 0
@@ -211,7 +211,7 @@ class Broker:
     def stopped_cleanly_in(self) -> int:
         """The broker epoch of the process that used the log directories last, if it stopped cleanly and this one has
         not registered yet; else -1."""
-        return self.partitions.directories.stopped_cleanly_in if self.broker_epoch < 0 else -1
+        return self.replicas.directories.stopped_cleanly_in if self.broker_epoch < 0 else -1
 
     @property
     def trigger(self) -> BrokerActions:
@@ -225,7 +225,7 @@ class Broker:
         if dynamic != self._dynamic:
             self._dynamic = dynamic
             self.config = with_dynamic(self._node.config, dynamic)
-            self.partitions.reconfigure(self.config)
+            self.replicas.reconfigure(self.config)
         self.quotas.apply(image.client_quotas)
 
     def start_soon(self, task: Callable[..., Awaitable[Any]], *args: Any) -> None:
@@ -281,8 +281,8 @@ class Broker:
 
     def stop(self) -> None:
         """A clean shutdown's last act, before the nursery is cancelled: logs flushed, checkpoints written."""
-        self.partitions.close(self.broker_epoch)
+        self.replicas.close(self.broker_epoch)
 
     def abandon(self) -> None:
         """Let go of all files as they are, when the nursery was cancelled without a `stop`."""
-        self.partitions.abandon()
+        self.replicas.abandon()

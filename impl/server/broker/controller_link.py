@@ -28,7 +28,7 @@ from tidegauge.impl.ports.network import Address
 from tidegauge.impl.records.payload import decode_batches
 from tidegauge.impl.server.apis.fetch_messages import answered_partitions, follower_request
 from tidegauge.impl.server.broker.isr_proposals import core_response_of, wire_request_of
-from tidegauge.impl.server.broker.partitions import Partition
+from tidegauge.impl.server.broker.partition import Partition
 from tidegauge.impl.wire.channel import Channel
 from tidegauge.impl.wire.lazy import in_memory
 from tidegauge.impl.wire.primitives import BrokerId, i16, i64, u16

@@ -19,7 +19,7 @@ from kio.schema.assign_replicas_to_dirs.v0 import request as wire_request
 from kio.schema.assign_replicas_to_dirs.v0.request import AssignReplicasToDirsRequest
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.server.broker.partitions import Partition
+from tidegauge.impl.server.broker.partition import Partition
 from tidegauge.impl.storage.log_directory import LogDirectory
 from tidegauge.impl.wire.channel import NoAnswerError, UnreachableError
 from tidegauge.impl.wire.primitives import BrokerId, i32, i64, topic_uuid
@@ -45,17 +45,17 @@ class DirectoryFailures:
         self._lost: dict[TopicPartition, str] = {}
         """Replicas that were lost before the controller knew their directory -> their topic's id."""
         self._assigning = trio.Lock()
-        broker.partitions.on_directory_failure = self._failed
+        broker.replicas.on_directory_failure = self._failed
 
     @property
     def offline_ids(self) -> tuple[UUID, ...]:
         """Of the directories that have failed since the broker registered."""
-        return tuple(self._broker.partitions.directories.offline_ids)
+        return tuple(self._broker.replicas.directories.offline_ids)
 
     @property
     def online_ids(self) -> tuple[UUID, ...]:
         """Of the directories that work."""
-        return tuple(directory.id for directory in self._broker.partitions.directories.online)
+        return tuple(directory.id for directory in self._broker.replicas.directories.online)
 
     def _failed(self, directory: LogDirectory, lost: list[Partition]) -> None:
         broker = self._broker
@@ -65,7 +65,7 @@ class DirectoryFailures:
             partitions=tuple((one.topic, one.index, one.log.log_end_offset, one.log.log_start_offset) for one in lost),
         )
         self._lost.update({one.key: one.topic_id for one in lost if one not in self._told})
-        if not broker.partitions.directories.online:
+        if not broker.replicas.directories.online:
             broker.halt(f"every log directory has failed, the last one {directory.path}")
         elif broker.timers:
             broker.start_soon(self._tell)
@@ -88,7 +88,7 @@ class DirectoryFailures:
             if not news:
                 return 0
             request = self._request(news)
-            meant = [partition for partition in self._broker.partitions if partition.key in news]
+            meant = [partition for partition in self._broker.replicas if partition.key in news]
             answer: AssignReplicasToDirsResponse = await self._broker.controller.forward(request)
             if answer.error_code is not ErrorCode.none:
                 return 0
@@ -99,7 +99,7 @@ class DirectoryFailures:
 
     def _unassigned(self) -> dict[TopicPartition, tuple[str, UUID]]:
         """Replica -> (topic id, directory id) of those that the controller does not know of, or not rightly."""
-        partitions = self._broker.partitions
+        partitions = self._broker.replicas
         news = {key: (topic_id, LOST) for key, topic_id in self._lost.items()}
         if len(partitions.directories.paths) > 1:
             for partition in partitions:

@@ -19,7 +19,7 @@ import attrs
 import trio
 
 from tidegauge.impl.records.batches import RecordError
-from tidegauge.impl.server.broker.partitions import Partition
+from tidegauge.impl.server.broker.partition import Partition
 from tidegauge.impl.storage.log import Log
 from tidegauge.impl.storage.log_directory import LogDirectory
 from tidegauge.impl.wire.channel import NoAnswerError, UnreachableError
@@ -55,7 +55,7 @@ class DirectoryMoves:
 
     def begin(self, partition: Partition, target: LogDirectory) -> None:
         """Let a replica move; one that is on its way to somewhere else turns round. Raises OSError."""
-        directories = self._broker.partitions.directories
+        directories = self._broker.replicas.directories
         current = self._moves.get(partition.key)
         if current is not None and current.target is not target:
             self.give_up(partition.key)
@@ -77,11 +77,11 @@ class DirectoryMoves:
         """Let a replica stay where it is."""
         move = self._moves.pop(key)
         move.scope.cancel()
-        if move.target in self._broker.partitions.directories.online:
+        if move.target in self._broker.replicas.directories.online:
             try:
                 move.target.drop_future(key)
             except OSError as error:
-                self._broker.partitions.directories.fail(move.target, error)
+                self._broker.replicas.directories.fail(move.target, error)
 
     async def _run(self, move: Move) -> None:
         key, broker = move.partition.key, self._broker
@@ -106,13 +106,13 @@ class DirectoryMoves:
 
     def _goes_on(self, move: Move) -> bool:
         """Whether the replica is still there, and both of its directories."""
-        partitions = self._broker.partitions
+        partitions = self._broker.replicas
         here = partitions.get(*move.partition.key) is move.partition
         return here and move.target in partitions.directories.online and self._moves.get(move.partition.key) is move
 
     def _copy_piece(self, move: Move) -> bool:
         """Bring the future log nearer to the replica's; True when they are the same."""
-        source, future, partitions = move.partition.log, move.future, self._broker.partitions
+        source, future, partitions = move.partition.log, move.future, self._broker.replicas
         try:
             records = _next_records(source, future)
         except (RecordError, OSError) as error:
@@ -136,7 +136,7 @@ class DirectoryMoves:
     def _arrive(self, move: Move) -> None:
         """The future log takes the place of the other."""
         partition, broker = move.partition, self._broker
-        directories, now_ms = broker.partitions.directories, broker.clock.now_ms()
+        directories, now_ms = broker.replicas.directories, broker.clock.now_ms()
         source = directories.where(*partition.key)
         assert source is not None, "a replica that goes on has a directory"
         del self._moves[partition.key]
@@ -148,7 +148,7 @@ class DirectoryMoves:
         log.on_roll = partition.log.on_roll
         delay_ms = partition.log.config.file_delete_delay_ms
         partition.log = partition.replica.log = log
-        broker.partitions.moved(partition, move.target)
+        broker.replicas.moved(partition, move.target)
         try:
             source.delete_log(*partition.key, now_ms, delay_ms)
         except OSError as error:

@@ -17,7 +17,7 @@ from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.partition.messages import AlterPartitionRequest, AlterPartitionResponse
 from tidegauge.impl.partition.registration import PartitionRegistration
-from tidegauge.impl.server.broker.partitions import Partition, TopicPartition
+from tidegauge.impl.server.broker.partition import Partition, TopicPartition
 from tidegauge.impl.server.trace import request_fields
 from tidegauge.impl.wire.channel import NoAnswerError, UnreachableError
 from tidegauge.impl.wire.primitives import BrokerId, i32, i64, topic_uuid
@@ -85,7 +85,7 @@ class IsrProposals:
         broker.tracer.replica(
             name, partition.topic, partition.index, partition.replica, error=error.name, **request_fields(request)
         )
-        broker.partitions.carry_out(partition)
+        broker.replicas.carry_out(partition)
         if broker.timers and error not in OUT_OF_DATE:
             await trio.sleep(broker.config.retry_backoff_ms / 1000)
             await broker.clock.until_running()

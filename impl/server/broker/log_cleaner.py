@@ -17,7 +17,7 @@ import trio
 
 from tidegauge.impl.partition.producer_state import NO_OFFSET
 from tidegauge.impl.records.batches import RecordError
-from tidegauge.impl.server.broker.partitions import Partition
+from tidegauge.impl.server.broker.partition import Partition
 from tidegauge.impl.storage.cleaner import CleanedLog, Round
 from tidegauge.impl.storage.cleaner_choice import LogToClean, cleanable, dirtiest
 from tidegauge.impl.storage.cleaner_filter import LastRecord
@@ -78,15 +78,15 @@ class LogCleaner:
         now_ms = self._broker.clock.now_ms()
         candidates: dict[int, Partition] = {}
         logs: list[LogToClean] = []
-        for partition in self._broker.partitions:
-            log, directory = partition.log, self._broker.partitions.directories.where(*partition.key)
+        for partition in self._broker.replicas:
+            log, directory = partition.log, self._broker.replicas.directories.where(*partition.key)
             if not log.config.is_compacted or directory is None or log in self._busy or log in self._uncleanable:
                 continue
             cleaned = directory.cleaned_offset(*partition.key)
             try:
                 logs.append(cleanable(log, cleaned, stable_offset(partition), now_ms))
             except OSError as error:
-                self._broker.partitions.storage_failed(partition, error)
+                self._broker.replicas.storage_failed(partition, error)
                 continue
             candidates[id(log)] = partition
         best = dirtiest(logs)
@@ -95,13 +95,13 @@ class LogCleaner:
     async def _clean(self, partition: Partition, to_clean: LogToClean) -> None:
         try:
             result = await self._run_round(partition, to_clean)
-            directory = self._broker.partitions.directories.where(*partition.key)
+            directory = self._broker.replicas.directories.where(*partition.key)
             if result is not None and directory is not None and not partition.is_gone:
                 directory.checkpoint_cleaned(partition.topic, partition.index, result.end_offset)
                 self.cleaned[partition.key] = result
                 self.rounds += 1
         except OSError as error:
-            self._broker.partitions.storage_failed(partition, error)
+            self._broker.replicas.storage_failed(partition, error)
         except (CorruptLogError, RecordError):
             self._uncleanable.add(to_clean.log)
 
@@ -134,7 +134,7 @@ class LogCleaner:
                 await trio.sleep(size / config.log_cleaner_io_max_bytes_per_second)
                 await broker.clock.until_running()
                 pieces = size = 0
-                if broker.partitions.get(*partition.key) is not partition:
+                if broker.replicas.get(*partition.key) is not partition:
                     slices.close()
                     return None
 

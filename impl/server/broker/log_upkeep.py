@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from tidegauge.impl.server.broker.partitions import Partition
+from tidegauge.impl.server.broker.partition import Partition
 from tidegauge.impl.storage.flushing import PendingFlush
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class LogUpkeep:
     async def flush_due(self) -> int:
         """Sync the logs in which a record has waited for `flush.ms`; returns how many."""
         now_ms = self._broker.clock.now_ms()
-        due = [partition for partition in self._broker.partitions if partition.log.is_flush_due(now_ms)]
+        due = [partition for partition in self._broker.replicas if partition.log.is_flush_due(now_ms)]
         flushed = await self._flush([partition for partition in due if not partition.log.is_being_flushed])
         if flushed:
             await self.checkpoint()
@@ -72,7 +72,7 @@ class LogUpkeep:
 
     async def _flush(self, partitions: list[Partition], *, closed_only: bool = False) -> int:
         """Some at a time, for each has descriptors open until it is done; returns how many recovery points moved."""
-        hosted, disk, flushed = self._broker.partitions, self._broker.disk, 0
+        hosted, disk, flushed = self._broker.replicas, self._broker.disk, 0
         for first in range(0, len(partitions), FLUSHES_AT_ONCE):
             begun: list[tuple[Partition, PendingFlush]] = []
             for partition in partitions[first : first + FLUSHES_AT_ONCE]:
@@ -86,7 +86,7 @@ class LogUpkeep:
 
     async def checkpoint(self) -> None:
         """Write down how far each log is synced and where it starts."""
-        partitions = self._broker.partitions
+        partitions = self._broker.replicas
         partitions.write_log_starts(list(partitions))
         writes = partitions.directories.begin_checkpoint()
         await self._write(writes)
@@ -94,7 +94,7 @@ class LogUpkeep:
 
     async def checkpoint_high_watermarks(self) -> None:
         """Write the high watermarks down."""
-        partitions = self._broker.partitions
+        partitions = self._broker.replicas
         if (checkpoint := partitions.begin_checkpoint_high_watermarks()) is not None:
             await self._write(checkpoint.writes)
             partitions.finish_checkpoint_high_watermarks(checkpoint)
@@ -106,17 +106,17 @@ class LogUpkeep:
     async def free_deleted(self) -> int:
         """Remove the files of what went `file.delete.delay.ms` ago; returns of how many segments."""
         now_ms = self._broker.clock.now_ms()
-        self._broker.partitions.directories.free_deleted(now_ms)
+        self._broker.replicas.directories.free_deleted(now_ms)
         return self._each(lambda partition: partition.log.free_deleted(now_ms))
 
     def _each(self, work: Callable[[Partition], int]) -> int:
         done = 0
-        for partition in self._broker.partitions:
+        for partition in self._broker.replicas:
             if not partition.is_gone:
                 try:
                     done += work(partition)
                 except OSError as error:
-                    self._broker.partitions.storage_failed(partition, error)
+                    self._broker.replicas.storage_failed(partition, error)
         return done
 
     async def run(self) -> None:

@@ -33,7 +33,7 @@ from tidegauge.impl.partition.registration import NO_LEADER
 from tidegauge.impl.records.batches import RecordError
 from tidegauge.impl.server.apis.fetch_messages import answered_partitions
 from tidegauge.impl.server.broker.follower_sessions import FollowerSession
-from tidegauge.impl.server.broker.partitions import Partition, TopicPartition
+from tidegauge.impl.server.broker.partition import Partition, TopicPartition
 from tidegauge.impl.server.trace import answer_fields, fetch_fields
 from tidegauge.impl.wire.channel import NoAnswerError, UnreachableError
 from tidegauge.impl.wire.fetch_messages import INITIAL_EPOCH, SESSIONLESS_EPOCH, FetchResponse
@@ -162,8 +162,8 @@ class ReplicaFetchers:
             chosen = [p for key, p in following.items() if key not in busy and key not in new]
         else:
             keys = [key for key in busy if key not in new] if lane is Lane.BUSY else list(new)
-            chosen = [p for key in keys if (p := self._broker.partitions.get(*key)) is not None]
-        return [p for p in chosen if p.replica.leader == leader and not p.awaits_answer()]
+            chosen = [p for key in keys if (p := self._broker.replicas.get(*key)) is not None]
+        return [p for p in chosen if p.replica.leader == leader and not p.awaits_response()]
 
     def _forget_gone(self, leader: int) -> None:
         following = self._following.get(leader, {})
@@ -275,12 +275,12 @@ class ReplicaFetchers:
     def _begin(self, leader: int, partitions: Sequence[Partition]) -> list[tuple[Partition, FollowerFetch]]:
         """Note the fetches as on their way; what changed while the connection was opened is left out."""
         fetches = []
-        self._broker.partitions.write_log_starts(partitions)
+        self._broker.replicas.write_log_starts(partitions)
         for partition in partitions:
             if partition.is_gone:
                 continue
             fetch = partition.replica.fetch_request(self._broker.broker_epoch)
-            if fetch is None or partition.replica.leader != leader or partition.awaits_answer():
+            if fetch is None or partition.replica.leader != leader or partition.awaits_response():
                 continue
             partition.outstanding.append(fetch)
             fetches.append((partition, fetch))
@@ -308,11 +308,11 @@ class ReplicaFetchers:
             accepted = partition.replica.receive_fetch_response(fetch, answer, self._broker.clock.now_ms())
             error = answer.error
         except (RecordError, OSError) as failure:
-            accepted, error = False, self._broker.partitions.storage_failed(partition, failure)
+            accepted, error = False, self._broker.replicas.storage_failed(partition, failure)
         if self._broker.tracer.trace is not None:
             fields = answer_fields(answer, fetch)
             self._trace("ReceiveFetchResponse", leader, partition, fetch, accepted=accepted, **fields)
-        self._broker.partitions.carry_out(partition)
+        self._broker.replicas.carry_out(partition)
         if accepted and session is not None:
             session.settled((partition.topic_id, partition.index))
         return accepted or error is ErrorCode.none

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from tidegauge.impl.server.broker.broker import Broker
-    from tidegauge.impl.server.broker.partitions import Partition
+    from tidegauge.impl.server.broker.partition import Partition
 
 RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 LEADER_SELECTOR: Final = "org.apache.kafka.common.replica.LeaderSelector"

@@ -25,11 +25,11 @@ from tidegauge.impl.server.controller.elections import rebalance_leaders
 from tidegauge.impl.server.controller.metadata_log import StoredMetadataLog
 from tidegauge.impl.server.controller.observers import ObserverState
 from tidegauge.impl.server.controller.requests import CONTROLLER_HANDLERS
+from tidegauge.impl.server.purgatory import Purgatory
 from tidegauge.impl.server.trace import registration_state
 from tidegauge.impl.server.transport.connection import Connection, Service
 from tidegauge.impl.server.transport.context import Handler, RequestContext
 from tidegauge.impl.server.transport.failed_requests import FailedRequests
-from tidegauge.impl.server.transport.purgatory import Purgatory
 from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.log import Log
 from tidegauge.impl.wire.apis import CONTROLLER_APIS, ApiKey

@@ -44,7 +44,7 @@ from tidegauge.impl.partition.messages import UNKNOWN_BROKER_EPOCH, FollowerFetc
 from tidegauge.impl.partition.registration import PartitionRegistration
 from tidegauge.impl.ports.simulated_network import Frame
 from tidegauge.impl.server.broker.broker import Broker
-from tidegauge.impl.server.broker.partitions import Partition
+from tidegauge.impl.server.broker.partition import Partition
 from tidegauge.impl.storage.checkpoints import LOG_START_OFFSET_CHECKPOINT, read_offsets
 from tidegauge.impl.storage.log import Log
 from tidegauge.impl.wire.channel import Channel, NoAnswerError, UnreachableError
@@ -186,7 +186,7 @@ class ClusterBinding:
 
     def hosted(self, number: int) -> Partition | None:
         """A running broker's partition; None while it has not heard of it."""
-        return self.broker(number).partitions.get(TOPIC, PARTITION) if self.memory[number].running else None
+        return self.broker(number).replicas.get(TOPIC, PARTITION) if self.memory[number].running else None
 
     def broker(self, number: int) -> Broker:
         return self.cluster.broker(number)
@@ -194,7 +194,7 @@ class ClusterBinding:
     def _written_log_start(self, number: int) -> int:
         """What the checkpoint on the disk says."""
         broker = self.broker(number)
-        directory = broker.partitions.directories.where(TOPIC, PARTITION)
+        directory = broker.replicas.directories.where(TOPIC, PARTITION)
         assert directory is not None, "no disk fails here"
         offsets = read_offsets(broker.disk, directory.path, LOG_START_OFFSET_CHECKPOINT)
         return offsets.get((TOPIC, PARTITION), 0)
@@ -219,7 +219,7 @@ class ClusterBinding:
         memory.log = (*ghosts(log, beside), *stored(log))
         flushed = log.flushed_end_offset
         memory.flushed = beside.flushed if beside.flushed <= flushed else flushed
-        memory.checkpoint = broker.partitions.checkpointed_high_watermarks.get((TOPIC, PARTITION), 0)
+        memory.checkpoint = broker.replicas.checkpointed_high_watermarks.get((TOPIC, PARTITION), 0)
         if log.log_start_is_durable:
             memory.log_start = log.log_start_offset
         seen = spec.Replica(

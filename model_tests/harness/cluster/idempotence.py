@@ -34,7 +34,7 @@ from tidegauge.impl.partition.messages import PartitionConfig
 from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.impl.ports.simulated_network import Frame
 from tidegauge.impl.server.broker.broker import Broker
-from tidegauge.impl.server.broker.partitions import Partition
+from tidegauge.impl.server.broker.partition import Partition
 from tidegauge.impl.storage.log import Log
 from tidegauge.impl.storage.producer_snapshot import ProducerSnapshots, snapshot_name
 from tidegauge.impl.wire.apis import ApiKey
@@ -131,7 +131,7 @@ class IdempotentCluster(ProducerClients):
         return self.cluster.broker(number)
 
     def hosted(self, number: int) -> Partition:
-        hosted = self.broker(number).partitions.get(TOPIC, PARTITION)
+        hosted = self.broker(number).replicas.get(TOPIC, PARTITION)
         assert hosted is not None, "every broker has a replica"
         return hosted
 
@@ -357,7 +357,7 @@ async def crash(binding: IdempotentCluster, action: partition.Crash, before: spe
 async def delete_records(binding: IdempotentCluster, action: partition.DeleteRecords, before: spec.State) -> None:
     hosted = binding.hosted(action.broker)
     hosted.log.delete_records_before(action.offset)
-    binding.broker(action.broker).partitions.write_log_starts([hosted])
+    binding.broker(action.broker).replicas.write_log_starts([hosted])
 
 
 async def expire(binding: IdempotentCluster, action: partition.Expire, before: spec.State) -> None:

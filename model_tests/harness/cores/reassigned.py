@@ -1,7 +1,8 @@
 """The cores beside the machine of reassignments: replica lists that change, replicas that come and go.
 
 A broker that has a replica has a log and a `PartitionReplica`; one that has none has neither, and remembers what it was
-told. Hosting and deleting are the broker's shell's part (`impl.server.broker.partitions`), which is the harness here.
+told. Hosting and deleting are the broker's shell's part (`impl.server.broker.hosted_partitions`), which is the harness
+here.
 """
 
 from __future__ import annotations

@@ -137,7 +137,7 @@ class Injector:
         """One of a broker's disks, if it has several; the others go on."""
         if self.options.log_directories == 1:
             return None
-        return self._rng.choice(sorted(self.cluster.broker(broker).partitions.directories.paths))
+        return self._rng.choice(sorted(self.cluster.broker(broker).replicas.directories.paths))
 
     async def _bear(self, fault: Fault, victim: int) -> None:
         """A while with a bad disk; then it is whole again, and a broker that has stopped is started.
@@ -149,7 +149,7 @@ class Injector:
         await self._last()
         with trio.CancelScope(shield=True):
             await self._mend_disk(victim)
-        if self.cluster.broker(victim).partitions.directories.offline:
+        if self.cluster.broker(victim).replicas.directories.offline:
             await self._last()
             with trio.CancelScope(shield=True):
                 await self._renew(victim)
@@ -261,5 +261,5 @@ class Injector:
                 await cluster.restart(broker)
                 continue
             cluster.resume(broker)
-            if cluster.broker(broker).partitions.directories.offline:
+            if cluster.broker(broker).replicas.directories.offline:
                 await self._renew(broker)

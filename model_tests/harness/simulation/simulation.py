@@ -248,7 +248,7 @@ def unsettled(cluster: Cluster, options: Options) -> list[str]:
         elif isr != tuple(sorted(replicas)):
             found.append(f"{name} has the ISR {isr} of {replicas}")
         else:
-            logs = [cluster.broker(broker).partitions.get(TOPIC, partition) for broker in replicas]
+            logs = [cluster.broker(broker).replicas.get(TOPIC, partition) for broker in replicas]
             start = max((hosted.log.log_start_offset for hosted in logs if hosted is not None), default=0)
             contents = {
                 (hosted.replica.high_watermark, hosted.log.log_end_offset, read_from(hosted.log, start))
@@ -264,7 +264,7 @@ def unsettled(cluster: Cluster, options: Options) -> list[str]:
 
 def thinks_it_leads(broker: Broker, partition: int) -> bool:
     """Whether a broker leads, or has not heard that it leads no more."""
-    hosted = broker.partitions.get(TOPIC, partition)
+    hosted = broker.replicas.get(TOPIC, partition)
     return hosted is not None and hosted.replica.is_leader
 
 

@@ -25,7 +25,6 @@ from kio.schema.errors import ErrorCode
 from tidegauge.impl.metadata.image import ClusterImage, TopicImage
 from tidegauge.impl.metadata.topic_configs import MIN_INSYNC_REPLICAS, TOPIC_CONFIGS, config_value
 from tidegauge.impl.partition.messages import (
-    FollowerFetch,
     FollowerLogStartMoved,
     HighWatermarkAdvanced,
     IsrChanged,
@@ -39,53 +38,22 @@ from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.impl.ports.clock import Clock
 from tidegauge.impl.ports.disk import FEW, PendingSync
 from tidegauge.impl.records.batches import RecordError
+from tidegauge.impl.server.broker.partition import Partition, TopicPartition
 from tidegauge.impl.server.config import ServerConfig
+from tidegauge.impl.server.purgatory import Purgatory
 from tidegauge.impl.server.trace import Tracer
-from tidegauge.impl.server.transport.purgatory import Purgatory
 from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.flushing import PendingFlush
-from tidegauge.impl.storage.log import Log
 from tidegauge.impl.storage.log_directories import CheckpointWrite, LogDirectories, NoLogDirectoryError
 from tidegauge.impl.storage.log_directory import LogDirectory
 from tidegauge.impl.wire.primitives import topic_uuid
 
-TopicPartition = tuple[str, int]
 LOGS_AT_ONCE: Final = 64
 """Logs that are opened in one go: some tens of ms."""
 LOG_SETTINGS: Final = tuple(
     name for field in attrs.fields(LogConfig) if (name := field.name.replace("_", ".")) in TOPIC_CONFIGS
 )
 """Topic settings that are a log's."""
-
-
-@attrs.define(eq=False)
-class Partition:
-    """One hosted partition."""
-
-    topic: str
-    index: int
-    topic_id: str
-    log: Log
-    replica: PartitionReplica
-    outstanding: list[FollowerFetch] = attrs.field(factory=list)
-    """Fetches that this replica sent and that are not answered yet."""
-    is_offline: bool = False
-    """Whether its log directory has failed."""
-    is_removed: bool = False
-    """Whether the metadata have taken it away from this broker."""
-
-    @property
-    def is_gone(self) -> bool:
-        """Whether neither its log nor its replica is to be used any more."""
-        return self.is_offline or self.is_removed
-
-    @property
-    def key(self) -> TopicPartition:
-        return self.topic, self.index
-
-    def awaits_answer(self) -> bool:
-        """Whether a fetch of the present leader epoch is on its way: there is never a second one."""
-        return any(fetch.leader_epoch == self.replica.leader_epoch for fetch in self.outstanding)
 
 
 @attrs.define(eq=False)
@@ -126,7 +94,7 @@ class HighWatermarkCheckpoint:
     writes: list[CheckpointWrite]
 
 
-class Partitions:
+class ReplicaManager:
     """All partitions of one broker: those that its disk has, and then those that it is given."""
 
     def __init__(
