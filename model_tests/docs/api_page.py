@@ -28,8 +28,8 @@ PAGE: Final = Path(__file__).resolve().parent.parent.parent / "docs" / "apis.md"
 HEAD: Final = """\
 # APIs and versions
 
-Made from the code by `python -m tidegauge.model_tests.docs.api_page`; a test fails when it is stale. Another sends every
-version of every API to a broker over TCP. What is not as in Apache Kafka is in [differences.md](differences.md).
+Made from the code by `python -m tidegauge.model_tests.docs.api_page`; a test fails when it is stale. Another sends
+every version of every API to a broker over TCP. What is not as in Apache Kafka is in [differences.md](differences.md).
 
 A broker advertises the table of one real release, Kafka 4.3, and nothing else, so that clients know what they talk to.
 "Controller" says that a broker checks who asks and forwards the request; "none" that there is nothing of the kind here
