@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tidegauge.impl.metadata.access import Acl, AclFilter
 
 if TYPE_CHECKING:
-    from tidegauge.impl.server.broker.broker import Broker
+    from tidegauge.impl.server.broker_server import Broker
     from tidegauge.impl.server.config import ServerConfig
     from tidegauge.impl.server.controller.node import ControllerNode
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tidegauge.impl.client.client import Client
     from tidegauge.impl.cluster.hosts import Host
     from tidegauge.impl.cluster.running import Running
-    from tidegauge.impl.server.broker.broker import Broker
+    from tidegauge.impl.server.broker_server import Broker
     from tidegauge.impl.server.controller.node import ControllerNode
 
 

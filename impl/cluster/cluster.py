@@ -38,10 +38,11 @@ from tidegauge.impl.faults.interference import Interference
 from tidegauge.impl.metadata.topic_configs import config_value
 from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.impl.ports.network import Address
-from tidegauge.impl.server.broker.broker import Broker, Node
 from tidegauge.impl.server.broker.departure import leave
+from tidegauge.impl.server.broker_server import Broker
 from tidegauge.impl.server.config import ServerConfig
 from tidegauge.impl.server.controller.node import ControllerNode
+from tidegauge.impl.server.node import Node
 from tidegauge.impl.server.trace import Trace, Tracer
 from tidegauge.impl.server.transport.security.listeners import ListenerSpec, plan_listeners
 

@@ -21,7 +21,7 @@ from tidegauge.impl.ports.failing_disk import EVERYTHING, SYNCS, WRITES, Operati
 from tidegauge.impl.ports.link_faults import LinkFaults
 from tidegauge.impl.ports.simulated_disk import Fate
 from tidegauge.impl.ports.simulated_network import SimulatedNetwork
-from tidegauge.impl.server.broker.broker import Broker
+from tidegauge.impl.server.broker_server import Broker
 from tidegauge.impl.server.controller.node import ControllerNode
 from tidegauge.impl.storage.surviving_logs import survivors, unsynced_bytes_below
 

@@ -20,10 +20,11 @@ from tidegauge.impl.controller.state import DEFAULT_CONTROLLER_ID
 from tidegauge.impl.ports.clock import SystemClock
 from tidegauge.impl.ports.disk import RealDisk
 from tidegauge.impl.ports.network import Address, TcpNetwork
-from tidegauge.impl.server.broker.broker import Broker, Node
 from tidegauge.impl.server.broker.departure import leave
+from tidegauge.impl.server.broker_server import Broker
 from tidegauge.impl.server.config import ServerConfig
 from tidegauge.impl.server.controller.node import METADATA_DIRECTORY, ControllerNode
+from tidegauge.impl.server.node import Node
 from tidegauge.impl.server.trace import Tracer
 from tidegauge.impl.storage.checkpoints import META_PROPERTIES
 

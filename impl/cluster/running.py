@@ -5,7 +5,7 @@ from __future__ import annotations
 import trio
 
 from tidegauge.impl.ports.network import Address
-from tidegauge.impl.server.broker.broker import Broker
+from tidegauge.impl.server.broker_server import Broker
 from tidegauge.impl.server.controller.node import ControllerNode
 
 

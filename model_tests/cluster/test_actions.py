@@ -187,21 +187,21 @@ async def test_who_gives_up_reading_metadata_leaves_no_partition_without_a_host(
 @driven
 async def test_a_broker_that_the_controller_does_not_know_registers_again(cluster: Cluster) -> None:
     broker = cluster.broker(1)
-    known = broker.broker_epoch
-    broker.broker_epoch = known + 1_000
+    known = broker.registration.broker_epoch
+    broker.registration.broker_epoch = known + 1_000
     assert not await broker.trigger.heartbeat()
-    assert known < broker.broker_epoch < known + 1_000
+    assert known < broker.registration.broker_epoch < known + 1_000
     await broker.trigger.apply_metadata()
     assert await broker.trigger.heartbeat()
 
 
 @driven
 async def test_a_restarted_broker_registers_when_it_is_told_to(cluster: Cluster) -> None:
-    old_epoch = cluster.broker(1).broker_epoch
+    old_epoch = cluster.broker(1).registration.broker_epoch
     await cluster.crash(1)
     await cluster.restart(1)
     broker = cluster.broker(1)
-    assert broker.broker_epoch == -1
+    assert broker.registration.broker_epoch == -1
     assert cluster.replica(1, "t").leader_epoch == -1
     assert await broker.trigger.register() > old_epoch
     assert cluster.isr("t") == (0,)

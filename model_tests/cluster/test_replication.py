@@ -289,13 +289,13 @@ async def test_an_unclean_election_loses_what_only_the_dead_had() -> None:
 async def test_a_lapsed_broker_returns_by_its_next_heartbeat() -> None:
     async with Cluster(brokers=3, seed=2) as cluster:
         await cluster.create_topic("t", assignments=[[0, 1, 2]])
-        epoch = cluster.broker(0).broker_epoch
+        epoch = cluster.broker(0).registration.broker_epoch
         assert cluster.lapse_session(0)
         assert not cluster.lapse_session(0)
         assert cluster.leader("t") == 1
         assert cluster.isr("t") == (1, 2)
         await cluster.wait_for_isr("t", {0, 1, 2})
-        assert cluster.broker(0).broker_epoch == epoch
+        assert cluster.broker(0).registration.broker_epoch == epoch
         assert cluster.leader("t") == 1
 
 

@@ -173,7 +173,7 @@ def test_the_failure_of_the_cluster_is_told_to_whoever_calls_and_at_the_end() ->
         async def broken() -> None:
             raise ZeroDivisionError("a bug")
 
-        cluster.broker(0).start_soon(broken)
+        cluster.broker(0).tasks.start_soon(broken)
         await trio.sleep_forever()
 
     cluster = running_cluster()
@@ -192,7 +192,7 @@ def test_the_failure_of_the_cluster_is_a_note_on_the_failure_of_the_block() -> N
         raise ZeroDivisionError("a bug")
 
     with pytest.raises(KeyError) as caught, running_cluster() as cluster:  # noqa: PT012
-        cluster.run(lambda c: c.broker(0).start_soon(broken))
+        cluster.run(lambda c: c.broker(0).tasks.start_soon(broken))
         time.sleep(0.2)
         raise KeyError("first")
     assert any("ended by itself" in note for note in caught.value.__notes__)

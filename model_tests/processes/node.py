@@ -18,9 +18,10 @@ import trio
 from tidegauge.impl.ports.clock import SystemClock
 from tidegauge.impl.ports.disk import RealDisk
 from tidegauge.impl.ports.network import Address, TcpNetwork
-from tidegauge.impl.server.broker.broker import Broker, Node
+from tidegauge.impl.server.broker_server import Broker
 from tidegauge.impl.server.config import ServerConfig
 from tidegauge.impl.server.controller.node import ControllerNode
+from tidegauge.impl.server.node import Node
 from tidegauge.impl.server.trace import Tracer
 
 CONFIG_VARIABLE = "NODE_CONFIG"

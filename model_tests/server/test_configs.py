@@ -185,10 +185,10 @@ async def test_settings_of_all_brokers_are_in_force_at_once() -> None:
         with pytest.raises(KafkaError) as refused:
             await client.produce("t", bytes(200))
         assert refused.value.code is ErrorCode.message_too_large
-        assert [broker.config.topic_defaults["min.insync.replicas"] for broker in cluster.brokers] == ["2", "2"]
+        assert [broker.config.current.topic_defaults["min.insync.replicas"] for broker in cluster.brokers] == ["2", "2"]
         await alter(peer, BROKER, "", ("min.insync.replicas", AlterOperation.DELETE, None))
         await cluster.settle_metadata()
-        assert [broker.config.topic_defaults["min.insync.replicas"] for broker in cluster.brokers] == ["1", "1"]
+        assert [broker.config.current.topic_defaults["min.insync.replicas"] for broker in cluster.brokers] == ["1", "1"]
 
 
 @simulated
@@ -196,8 +196,8 @@ async def test_a_brokers_own_setting_is_in_force_there_alone() -> None:
     async with asking(brokers=2) as (cluster, _):
         await alter(await asker(cluster, 1), BROKER, "1", ("max.connections", AlterOperation.SET, "7"))
         await cluster.settle_metadata()
-        assert cluster.broker(1).config.max_connections == 7
-        assert cluster.broker(0).config.max_connections > 7
+        assert cluster.broker(1).config.current.max_connections == 7
+        assert cluster.broker(0).config.current.max_connections > 7
 
 
 @simulated

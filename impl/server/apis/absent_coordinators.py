@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from kio.schema.list_groups.v5.request import ListGroupsRequest
     from kio.schema.list_transactions.v2.request import ListTransactionsRequest
 
-    from tidegauge.impl.server.broker.broker import Broker
+    from tidegauge.impl.server.broker_server import Broker
     from tidegauge.impl.server.transport.context import RequestContext
 
 GROUP: Final = 0

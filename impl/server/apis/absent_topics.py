@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kio.schema.offset_delete.v0.request import OffsetDeleteRequest
     from kio.schema.txn_offset_commit.v5.request import TxnOffsetCommitRequest
 
-    from tidegauge.impl.server.broker.broker import Broker
+    from tidegauge.impl.server.broker_server import Broker
     from tidegauge.impl.server.transport.context import RequestContext
 
 ASKED_BY_BROKERS_FROM: Final = 4

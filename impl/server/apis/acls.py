@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kio.schema.delete_acls.v3.request import DeleteAclsFilter, DeleteAclsRequest
     from kio.schema.describe_acls.v3.request import DescribeAclsRequest
 
-    from tidegauge.impl.server.broker.broker import Broker
+    from tidegauge.impl.server.broker_server import Broker
     from tidegauge.impl.server.controller.node import ControllerNode
     from tidegauge.impl.server.transport.context import RequestContext
 
@@ -44,7 +44,7 @@ async def handle_describe_acls(broker: Broker, request: DescribeAclsRequest, con
     """The ACLs that a filter means, by resource pattern. DESCRIBE on the cluster."""
     if not context.allowed(Operation.DESCRIBE, ResourceType.CLUSTER):
         return error_answer(request, ErrorCode.cluster_authorization_failed)
-    if not broker.config.authorizer_class_name:
+    if not broker.config.current.authorizer_class_name:
         return error_answer(request, ErrorCode.security_disabled, NO_AUTHORIZER)
     wanted = acl_filter(request)
     if isinstance(wanted, Unusable):
@@ -82,7 +82,7 @@ async def handle_alter_acls(
     """CreateAcls and DeleteAcls, forwarded. ALTER on the cluster."""
     if not context.allowed(Operation.ALTER, ResourceType.CLUSTER):
         return error_answer(request, ErrorCode.cluster_authorization_failed)
-    if not broker.config.authorizer_class_name:
+    if not broker.config.current.authorizer_class_name:
         return error_answer(request, ErrorCode.security_disabled, NO_AUTHORIZER)
     return await forward(broker, request, context)
 

@@ -23,7 +23,7 @@ from tidegauge.impl.wire.primitives import NO_WAIT, f64
 if TYPE_CHECKING:
     from kio.schema.describe_client_quotas.v1.request import ComponentData, DescribeClientQuotasRequest
 
-    from tidegauge.impl.server.broker.broker import Broker
+    from tidegauge.impl.server.broker_server import Broker
     from tidegauge.impl.server.transport.context import RequestContext
 
 EXACT: Final = 0

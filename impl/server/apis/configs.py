@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
     from kio.schema.incremental_alter_configs.v1.request import IncrementalAlterConfigsRequest
 
-    from tidegauge.impl.server.broker.broker import Broker
+    from tidegauge.impl.server.broker_server import Broker
     from tidegauge.impl.server.transport.context import RequestContext
 
 
@@ -118,7 +118,7 @@ def _described(
     entries: list[DescribeConfigsResourceResult] = []
     if error is ErrorCode.none:
         wanted = set(resource.configuration_keys or ())
-        sources = Sources(broker.metadata.image, broker.config, broker.id, _listening(broker))
+        sources = Sources(broker.metadata.image, broker.config.current, broker.id, _listening(broker))
         for setting, places in _listed(sources, kind, name, broker.metadata.image):
             if not wanted or setting.name in wanted:
                 entries.append(_entry(setting, list(places), kind, request))

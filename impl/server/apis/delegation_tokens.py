@@ -12,7 +12,7 @@ from tidegauge.impl.server.transport.authorization import ANONYMOUS, Operation, 
 if TYPE_CHECKING:
     from kio.schema.create_delegation_token.v3.request import CreateDelegationTokenRequest
 
-    from tidegauge.impl.server.broker.broker import Broker
+    from tidegauge.impl.server.broker_server import Broker
     from tidegauge.impl.server.transport.context import RequestContext
 
 

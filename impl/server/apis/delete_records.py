@@ -26,7 +26,7 @@ from tidegauge.impl.wire.primitives import NO_WAIT, i32, i64, to_millis
 if TYPE_CHECKING:
     from kio.schema.delete_records.v2.request import DeleteRecordsRequest
 
-    from tidegauge.impl.server.broker.broker import Broker
+    from tidegauge.impl.server.broker_server import Broker
     from tidegauge.impl.server.transport.context import RequestContext
 
 NO_LOW_WATERMARK: Final = -1

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from kio.schema.describe_topic_partitions.v0.request import DescribeTopicPartitionsRequest
     from kio.schema.list_config_resources.v1.request import ListConfigResourcesRequest
 
-    from tidegauge.impl.server.broker.broker import Broker
+    from tidegauge.impl.server.broker_server import Broker
     from tidegauge.impl.server.transport.context import RequestContext
 
 BROKERS: Final = 1
@@ -88,7 +88,7 @@ async def handle_describe_topic_partitions(
         return refused
     image = broker.metadata.image
     named = {topic.name for topic in request.topics}
-    room = max(1, min(request.response_partition_limit, broker.config.max_request_partition_size_limit))
+    room = max(1, min(request.response_partition_limit, broker.config.current.max_request_partition_size_limit))
     topics: list[DescribeTopicPartitionsResponseTopic] = []
     next_cursor: partitions_response.Cursor | None = None
     for name in sorted(named or image.topics):

@@ -34,7 +34,7 @@ from tidegauge.impl.server.transport.authorization import Operation, ResourceTyp
 from tidegauge.impl.wire.fetch_messages import CONSUMER
 
 if TYPE_CHECKING:
-    from tidegauge.impl.server.broker.broker import Broker
+    from tidegauge.impl.server.broker_server import Broker
     from tidegauge.impl.server.transport.context import RequestContext
 
 STORAGE_ERROR_FROM: Final = 6
@@ -189,7 +189,9 @@ class _Fetch:
             size += len(answer.records)
             news = news or preferred != NO_PREFERENCE or answer.error is not ErrorCode.none
             news = news or answer.diverging_epoch is not None or _starts_later(asked, answer)
-        is_full = size >= min(self.request.min_bytes, self.request.max_bytes, self.broker.config.fetch_max_bytes)
+        is_full = size >= min(
+            self.request.min_bytes, self.request.max_bytes, self.broker.config.current.fetch_max_bytes
+        )
         waits = may_wait and not news and not is_full
         for partition, asked, answer, noted in handled:
             is_traced = self.broker.tracer.trace is not None and asked.follower is not None
@@ -215,7 +217,7 @@ class _Fetch:
 
     def _handle(self, partition: Partition, asked: AskedPartition, size: int, *, read: bool) -> FetchAnswer:
         """Read one partition, or without `read` only where it stands; the ones before it had `size` bytes."""
-        most = min(self.request.max_bytes, self.broker.config.fetch_max_bytes)
+        most = min(self.request.max_bytes, self.broker.config.current.fetch_max_bytes)
         max_bytes = min(asked.max_bytes, max(0, most - size)) if read else 0
         at_least_one = size == 0 and read
         try:

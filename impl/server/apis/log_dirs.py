@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kio.schema.alter_replica_log_dirs.v2.request import AlterReplicaLogDirsRequest
     from kio.schema.describe_log_dirs.v5.request import DescribeLogDirsRequest
 
-    from tidegauge.impl.server.broker.broker import Broker
+    from tidegauge.impl.server.broker_server import Broker
     from tidegauge.impl.server.transport.context import RequestContext
 
 TopicPartition = tuple[str, int]

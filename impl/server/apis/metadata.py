@@ -30,7 +30,7 @@ from tidegauge.impl.wire.unions import UNASKED, AnyMetadataRequest, AnyMetadataR
 if TYPE_CHECKING:
     from kio.schema.metadata.v13.request import MetadataRequestTopic
 
-    from tidegauge.impl.server.broker.broker import Broker
+    from tidegauge.impl.server.broker_server import Broker
     from tidegauge.impl.server.transport.context import RequestContext
 
 INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
@@ -55,7 +55,7 @@ async def handle_metadata(broker: Broker, request: AnyMetadataRequest, context: 
         topics = _every_topic(broker.metadata.image, request, context)
     else:
         named = _once_each(asked)
-        if request.allow_auto_topic_creation and broker.config.auto_create_topics_enable:
+        if request.allow_auto_topic_creation and broker.config.current.auto_create_topics_enable:
             await _create_missing(broker, named, context)
         topics = tuple(_asked_topic(broker, topic, request, context) for topic in named)
     image = broker.metadata.image
@@ -145,7 +145,7 @@ def _operations(name: str, request: AnyMetadataRequest, context: RequestContext)
 
 
 def _wants(request: AnyMetadataRequest, broker: Broker) -> bool:
-    return request.allow_auto_topic_creation and broker.config.auto_create_topics_enable
+    return request.allow_auto_topic_creation and broker.config.current.auto_create_topics_enable
 
 
 def _topic(
@@ -245,7 +245,7 @@ async def _create_missing(broker: Broker, asked: Sequence[MetadataRequestTopic],
         )
         for name in missing
     )
-    timeout = millis(broker.config.controller_quorum_request_timeout_ms)
+    timeout = millis(broker.config.current.controller_quorum_request_timeout_ms)
     answer = await forward(broker, CreateTopicsRequest(topics=topics, timeout=timeout), context)
     if any(topic.error_code is ErrorCode.none for topic in answer.topics):
         await context.while_connected(broker.actions.learn, watched=False)

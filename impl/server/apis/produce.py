@@ -45,7 +45,7 @@ from tidegauge.impl.wire.produce_messages import (
 )
 
 if TYPE_CHECKING:
-    from tidegauge.impl.server.broker.broker import Broker
+    from tidegauge.impl.server.broker_server import Broker
     from tidegauge.impl.server.transport.context import RequestContext
 
 TOPIC_IDS_FROM: Final = 13

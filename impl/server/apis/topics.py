@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kio.schema.create_topics.v7.request import CreateTopicsRequest
     from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopicState
 
-    from tidegauge.impl.server.broker.broker import Broker
+    from tidegauge.impl.server.broker_server import Broker
     from tidegauge.impl.server.transport.context import RequestContext
 
 DELETION_DISABLED_FROM: Final = 3
@@ -104,7 +104,7 @@ async def handle_delete_topics(
 
     Who may delete on the cluster may delete them all. A topic that is named in both ways is deleted in neither.
     """
-    if not broker.config.delete_topic_enable:
+    if not broker.config.current.delete_topic_enable:
         known = context.api_version >= DELETION_DISABLED_FROM
         error = ErrorCode.topic_deletion_disabled if known else ErrorCode.invalid_request
         disabled: DeleteTopicsResponse = error_answer(request, error, "delete.topic.enable is false")

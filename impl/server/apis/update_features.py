@@ -14,7 +14,7 @@ from tidegauge.impl.server.transport.authorization import Operation
 if TYPE_CHECKING:
     from kio.schema.update_features.v2.request import UpdateFeaturesRequest
 
-    from tidegauge.impl.server.broker.broker import Broker
+    from tidegauge.impl.server.broker_server import Broker
     from tidegauge.impl.server.transport.context import RequestContext
 
 ONE_ERROR_FROM: Final = 2

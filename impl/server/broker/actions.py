@@ -16,7 +16,7 @@ from tidegauge.impl.server.broker.partition import Partition
 from tidegauge.impl.wire.channel import NoAnswerError, UnreachableError
 
 if TYPE_CHECKING:
-    from tidegauge.impl.server.broker.broker import Broker
+    from tidegauge.impl.server.broker_server import Broker
 
 _AGAIN = (ErrorCode.broker_id_not_registered, ErrorCode.stale_broker_epoch)
 
@@ -37,9 +37,9 @@ class BrokerActions:
 
         Raises UnreachableError, NoAnswerError or RegistrationRefusedError.
         """
-        self._broker.broker_epoch = await self._broker.controller.register()
+        self._broker.registration.broker_epoch = await self._broker.controller.register()
         self._broker.directory_failures.forget()
-        return self._broker.broker_epoch
+        return self._broker.registration.broker_epoch
 
     async def heartbeat(self) -> bool:
         """Renew the session; True when the controller says that this broker is unfenced.
@@ -51,7 +51,7 @@ class BrokerActions:
             await self.register()
             return False
         if answer.error_code is ErrorCode.none and not answer.is_fenced:
-            self._broker.unfenced.set()
+            self._broker.registration.unfenced.set()
             return True
         return False
 
@@ -93,7 +93,7 @@ class BrokerActions:
         broker = self._broker
         if not broker.timers:
             return
-        with trio.move_on_after(broker.config.metadata_fetch_wait_max_ms / 1000):
+        with trio.move_on_after(broker.config.current.metadata_fetch_wait_max_ms / 1000):
             try:
                 end_offset = await broker.controller.metadata_end(broker.metadata.image.offset)
             except (UnreachableError, NoAnswerError):
@@ -118,12 +118,12 @@ class BrokerActions:
         Raises ValueError when the partition follows nobody or still waits for an answer in this epoch.
         """
         hosted = self._hosted(topic, partition)
-        fetch = hosted.replica.fetch_request(self._broker.broker_epoch)
+        fetch = hosted.replica.fetch_request(self._broker.registration.broker_epoch)
         if fetch is None:
             raise ValueError(f"broker {self._broker.id} follows nobody for {topic}-{partition}")
         if hosted.awaits_response():
             raise ValueError(f"broker {self._broker.id} still waits for an answer for {topic}-{partition}")
-        self._broker.start_soon(self._broker.fetchers.fetch, hosted.replica.leader, [hosted], max_wait_ms)
+        self._broker.tasks.start_soon(self._broker.fetchers.fetch, hosted.replica.leader, [hosted], max_wait_ms)
 
     def shrink_isr(
         self, topic: str | None = None, partition: int | None = None, *, lagging: Collection[int] | None = None
@@ -170,7 +170,7 @@ class BrokerActions:
         """Forget the idempotent producers that have been idle for producer.id.expiration.ms."""
         broker = self._broker
         for hosted in broker.replicas:
-            hosted.replica.producers.expire(broker.clock.now_ms(), broker.config.producer_id_expiration_ms)
+            hosted.replica.producers.expire(broker.clock.now_ms(), broker.config.current.producer_id_expiration_ms)
 
     def _hosted(self, topic: str, partition: int) -> Partition:
         hosted = self._broker.replicas.get(topic, partition)
@@ -182,7 +182,7 @@ class BrokerActions:
 
     async def run_timers(self) -> None:
         """Join the cluster, then act on time until cancelled."""
-        config = self._broker.config
+        config = self._broker.config.current
         await self._join()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._pull_metadata)
@@ -196,16 +196,16 @@ class BrokerActions:
 
     async def _join(self) -> None:
         """Register, catch up, and be unfenced; again until it works."""
-        while not self._broker.unfenced.is_set():
+        while not self._broker.registration.unfenced.is_set():
             try:
-                if self._broker.broker_epoch < 0:
+                if self._broker.registration.broker_epoch < 0:
                     await self.register()
                 await self.apply_metadata()
                 if await self.heartbeat():
                     return
             except (UnreachableError, NoAnswerError, RegistrationRefusedError):
                 pass
-            await self._sleep(self._broker.config.retry_backoff_ms)
+            await self._sleep(self._broker.config.current.retry_backoff_ms)
 
     async def _sleep(self, interval_ms: int) -> None:
         await trio.sleep(interval_ms / 1000)
@@ -220,9 +220,9 @@ class BrokerActions:
         while True:
             await self._broker.clock.until_running()
             try:
-                await self.apply_metadata(self._broker.config.metadata_fetch_wait_max_ms)
+                await self.apply_metadata(self._broker.config.current.metadata_fetch_wait_max_ms)
             except (UnreachableError, NoAnswerError):
-                await self._sleep(self._broker.config.retry_backoff_ms)
+                await self._sleep(self._broker.config.current.retry_backoff_ms)
 
     async def _heartbeat_in_time(self) -> None:
         try:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from kio.schema.broker_heartbeat.v2.response import BrokerHeartbeatResponse
     from kio.schema.broker_registration.v4.response import BrokerRegistrationResponse
 
-    from tidegauge.impl.server.broker.broker import Broker
+    from tidegauge.impl.server.broker_server import Broker
 
 METADATA_TOPIC_ID = "00000000-0000-0000-0000-000000000001"
 METADATA_MAX_BYTES = 8 << 20
@@ -49,15 +49,15 @@ class ControllerLink:
     def __init__(self, broker: Broker, address: Address) -> None:
         self._broker = broker
         self._epoch = -1
-        config = broker.config
+        config = broker.config.current
         timeout_ms = config.controller_quorum_request_timeout_ms
-        short = broker.answer_timeout_ms(timeout_ms)
-        held = broker.answer_timeout_ms(timeout_ms + config.metadata_fetch_wait_max_ms)
+        short = broker.node.response_timeout_ms(timeout_ms)
+        held = broker.node.response_timeout_ms(timeout_ms + config.metadata_fetch_wait_max_ms)
         name = f"broker-{broker.id}"
-        self._requests = Channel(broker.network, address, name, broker.nursery, timeout_ms=short)
-        self._metadata = Channel(broker.network, address, name, broker.nursery, timeout_ms=held)
+        self._requests = Channel(broker.network, address, name, broker.tasks.nursery, timeout_ms=short)
+        self._metadata = Channel(broker.network, address, name, broker.tasks.nursery, timeout_ms=held)
         self._proposals = Channel(
-            broker.network, address, name, broker.nursery, timeout_ms=short, handshake=self._learn_epoch
+            broker.network, address, name, broker.tasks.nursery, timeout_ms=short, handshake=self._learn_epoch
         )
 
     async def _learn_epoch(self, channel: Channel) -> None:
@@ -108,7 +108,7 @@ class ControllerLink:
         response: BrokerHeartbeatResponse = await self._requests.request(
             BrokerHeartbeatRequest(
                 broker_id=BrokerId(self._broker.id),
-                broker_epoch=i64(self._broker.broker_epoch),
+                broker_epoch=i64(self._broker.registration.broker_epoch),
                 current_metadata_offset=i64(metadata_offset),
                 want_fence=want_fence,
                 want_shut_down=want_shut_down,
@@ -141,7 +141,7 @@ class ControllerLink:
     async def _fetch_metadata(self, channel: Channel, offset: int, max_wait_ms: int, max_bytes: int) -> FetchAnswer:
         fetch = FollowerFetch(
             replica_id=self._broker.id,
-            broker_epoch=self._broker.broker_epoch,
+            broker_epoch=self._broker.registration.broker_epoch,
             leader_epoch=-1,
             fetch_offset=offset,
             last_fetched_epoch=-1,

@@ -15,7 +15,7 @@ from kio.schema.errors import ErrorCode
 from tidegauge.impl.wire.channel import NoAnswerError, UnreachableError
 
 if TYPE_CHECKING:
-    from tidegauge.impl.server.broker.broker import Broker
+    from tidegauge.impl.server.broker_server import Broker
 
 
 async def leave(broker: Broker, *, patient: bool = True) -> bool:
@@ -23,10 +23,9 @@ async def leave(broker: Broker, *, patient: bool = True) -> bool:
 
     Without `patient` it asks once, and waits for nobody.
     """
-    config = broker.config
-    if not config.controlled_shutdown_enable or broker.broker_epoch < 0:
+    config = broker.config.current
+    if not config.controlled_shutdown_enable or broker.registration.broker_epoch < 0:
         return False
-    broker.is_leaving = True
     retries = config.controlled_shutdown_max_retries if patient else 0
     for left in range(retries, -1, -1):
         try:

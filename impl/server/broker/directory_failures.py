@@ -27,7 +27,7 @@ from tidegauge.impl.wire.primitives import BrokerId, i32, i64, topic_uuid
 if TYPE_CHECKING:
     from kio.schema.assign_replicas_to_dirs.v0.response import AssignReplicasToDirsResponse
 
-    from tidegauge.impl.server.broker.broker import Broker
+    from tidegauge.impl.server.broker_server import Broker
 
 TopicPartition = tuple[str, int]
 
@@ -66,9 +66,9 @@ class DirectoryFailures:
         )
         self._lost.update({one.key: one.topic_id for one in lost if one not in self._told})
         if not broker.replicas.directories.online:
-            broker.halt(f"every log directory has failed, the last one {directory.path}")
+            broker.tasks.halt(f"every log directory has failed, the last one {directory.path}")
         elif broker.timers:
-            broker.start_soon(self._tell)
+            broker.tasks.start_soon(self._tell)
 
     async def _tell(self) -> None:
         """A heartbeat at once; should it be lost, the next one says the same."""
@@ -119,7 +119,7 @@ class DirectoryFailures:
             by_directory.setdefault(directory, {}).setdefault(topic_id, []).append(index)
         return AssignReplicasToDirsRequest(
             broker_id=BrokerId(self._broker.id),
-            broker_epoch=i64(self._broker.broker_epoch),
+            broker_epoch=i64(self._broker.registration.broker_epoch),
             directories=tuple(
                 wire_request.DirectoryData(
                     id_=directory,

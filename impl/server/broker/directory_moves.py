@@ -26,7 +26,7 @@ from tidegauge.impl.wire.channel import NoAnswerError, UnreachableError
 from tidegauge.impl.wire.primitives import topic_uuid
 
 if TYPE_CHECKING:
-    from tidegauge.impl.server.broker.broker import Broker
+    from tidegauge.impl.server.broker_server import Broker
 
 TopicPartition = tuple[str, int]
 PIECE_BYTES = 256 << 10
@@ -71,7 +71,7 @@ class DirectoryMoves:
             directories.fail(target, error)
             raise
         move = self._moves[partition.key] = Move(partition, target, future)
-        self._broker.start_soon(self._run, move)
+        self._broker.tasks.start_soon(self._run, move)
 
     def give_up(self, key: TopicPartition) -> None:
         """Let a replica stay where it is."""

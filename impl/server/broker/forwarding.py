@@ -20,7 +20,7 @@ from tidegauge.impl.server.transport.authorization import Operation, ResourceTyp
 from tidegauge.impl.wire.channel import NoAnswerError, UnreachableError
 
 if TYPE_CHECKING:
-    from tidegauge.impl.server.broker.broker import Broker
+    from tidegauge.impl.server.broker_server import Broker
     from tidegauge.impl.server.transport.context import RequestContext
 
 Check: TypeAlias = "Callable[[Any, RequestContext], ErrorCode]"

@@ -25,7 +25,7 @@ from tidegauge.impl.wire.primitives import BrokerId, i32, i64, topic_uuid
 if TYPE_CHECKING:
     from kio.schema.alter_partition.v3.response import AlterPartitionResponse as WireResponse
 
-    from tidegauge.impl.server.broker.broker import Broker
+    from tidegauge.impl.server.broker_server import Broker
 
 
 OUT_OF_DATE: Final = frozenset(
@@ -51,14 +51,14 @@ class IsrProposals:
 
     def propose(self, partition: Partition) -> None:
         """Send the core's open proposal."""
-        request = partition.replica.alter_partition_request(self._broker.broker_epoch)
+        request = partition.replica.alter_partition_request(self._broker.registration.broker_epoch)
         if request is not None:
             self._on_their_way.setdefault(partition.key, []).append(request)
-            self._broker.start_soon(self._send, partition, request)
+            self._broker.tasks.start_soon(self._send, partition, request)
 
     def retry(self, partition: Partition) -> bool:
         """Send the open proposal again, unless one is on its way; False when there is nothing to send."""
-        request = partition.replica.alter_partition_request(self._broker.broker_epoch)
+        request = partition.replica.alter_partition_request(self._broker.registration.broker_epoch)
         if partition.is_gone or request is None or self._on_their_way.get(partition.key):
             return False
         self._broker.tracer.replica(
@@ -87,7 +87,7 @@ class IsrProposals:
         )
         broker.replicas.carry_out(partition)
         if broker.timers and error not in OUT_OF_DATE:
-            await trio.sleep(broker.config.retry_backoff_ms / 1000)
+            await trio.sleep(broker.config.current.retry_backoff_ms / 1000)
             await broker.clock.until_running()
             self.retry(partition)
 

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     import ssl
 
     from tidegauge.impl.ports.randomness import Randomness
-    from tidegauge.impl.server.broker.broker import Broker, Node
+    from tidegauge.impl.server.broker_server import Broker
     from tidegauge.impl.server.config import ServerConfig
+    from tidegauge.impl.server.node import Node
     from tidegauge.impl.server.transport.security.principals import PrincipalMapping
     from tidegauge.impl.server.transport.security.sasl_gate import SaslGate
 
@@ -45,7 +46,7 @@ class BrokerListener:
         """Where it listens, once it does."""
         self.advertised: Address
         """What others are told."""
-        config = listener_config(broker.config, spec.name)
+        config = listener_config(broker.config.current, spec.name)
         if spec.protocol.has_tls:
             self._prepare_tls(config)
         self._service = attrs.evolve(
@@ -82,7 +83,7 @@ class BrokerListener:
         Who may do what is in the metadata: until the broker has it nobody is let in or turned away.
         """
         if self._awaits_metadata:
-            await self._broker.unfenced.wait()
+            await self._broker.registration.unfenced.wait()
         if self._tls is None:
             return await self._serve(stream, ANONYMOUS)
         from tidegauge.impl.ports.tls import TlsHandshakeError, accept, peer_name
@@ -127,7 +128,7 @@ class BrokerListener:
     def _looks_at_certificates(self) -> bool:
         """With SASL a client shows a certificate only where the setting is that listener's own (KIP-684)."""
         own = f"listener.name.{self.spec.name.lower()}.ssl.client.auth"
-        return not self.spec.protocol.has_sasl or own in self._broker.config.properties
+        return not self.spec.protocol.has_sasl or own in self._broker.config.current.properties
 
     def _gate(self, config: ServerConfig, randomness: Randomness) -> Callable[[], SaslGate]:
         from tidegauge.impl.server.transport.security.authentication import sasl_server

@@ -26,7 +26,7 @@ from tidegauge.impl.storage.log import Log
 from tidegauge.impl.storage.offset_map import OffsetMap
 
 if TYPE_CHECKING:
-    from tidegauge.impl.server.broker.broker import Broker
+    from tidegauge.impl.server.broker_server import Broker
 
 PIECES_A_TURN = 4
 """Pieces of a round between two turns of the loop: each is a batch, or a few hundred records of a large one."""
@@ -49,16 +49,16 @@ class LogCleaner:
 
     async def run(self) -> None:
         """Clean until cancelled."""
-        if not self._broker.config.log_cleaner_enable:
+        if not self._broker.config.current.log_cleaner_enable:
             return
         async with trio.open_nursery() as nursery:
-            for _ in range(self._broker.config.log_cleaner_threads):
+            for _ in range(self._broker.config.current.log_cleaner_threads):
                 nursery.start_soon(self._run_one)
 
     async def _run_one(self) -> None:
         while True:
             if not await self.clean_dirtiest():
-                await trio.sleep(max(1, self._broker.config.log_cleaner_backoff_ms) / 1000)
+                await trio.sleep(max(1, self._broker.config.current.log_cleaner_backoff_ms) / 1000)
             await self._broker.clock.until_running()
 
     async def clean_dirtiest(self) -> bool:
@@ -108,7 +108,7 @@ class LogCleaner:
     async def _run_round(self, partition: Partition, to_clean: LogToClean) -> CleanedLog | None:
         """The whole round; None when the log changed in the middle of it, or is not here any more."""
         broker = self._broker
-        config = broker.config
+        config = broker.config.current
         round_ = Round(
             partition.log,
             broker.disk,

@@ -20,7 +20,7 @@ from tidegauge.impl.server.broker.partition import Partition
 from tidegauge.impl.storage.flushing import PendingFlush
 
 if TYPE_CHECKING:
-    from tidegauge.impl.server.broker.broker import Broker
+    from tidegauge.impl.server.broker_server import Broker
     from tidegauge.impl.storage.log_directories import CheckpointWrite
 
 FREE_INTERVAL_MS = 5_000
@@ -121,7 +121,7 @@ class LogUpkeep:
 
     async def run(self) -> None:
         """Look after the logs until cancelled."""
-        config = self._broker.config
+        config = self._broker.config.current
         checkpoint_ms = min(
             config.log_flush_offset_checkpoint_interval_ms, config.log_flush_start_offset_checkpoint_interval_ms
         )

@@ -8,7 +8,7 @@ from tidegauge.impl.wire.channel import Channel
 from tidegauge.impl.wire.frames import FrameMemory
 
 if TYPE_CHECKING:
-    from tidegauge.impl.server.broker.broker import Broker
+    from tidegauge.impl.server.broker_server import Broker
 
 
 class Peers:
@@ -33,8 +33,8 @@ class Peers:
                 self._broker.network,
                 address,
                 f"broker-{self._broker.id}",
-                self._broker.nursery,
-                timeout_ms=self._broker.answer_timeout_ms(self._broker.config.replica_socket_timeout_ms),
+                self._broker.tasks.nursery,
+                timeout_ms=self._broker.node.response_timeout_ms(self._broker.config.current.replica_socket_timeout_ms),
                 memory=self._memory,
             )
         return channel

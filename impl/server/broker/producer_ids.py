@@ -23,7 +23,7 @@ from tidegauge.impl.wire.primitives import NO_WAIT, BrokerId, i16, i64
 if TYPE_CHECKING:
     from kio.schema.init_producer_id.v5.request import InitProducerIdRequest
 
-    from tidegauge.impl.server.broker.broker import Broker
+    from tidegauge.impl.server.broker_server import Broker
     from tidegauge.impl.server.transport.context import RequestContext
 
 NO_ID: Final = -1
@@ -49,7 +49,9 @@ class ProducerIdAllocator:
 
     async def _fetch_block(self) -> ErrorCode:
         broker = self._broker
-        request = AllocateProducerIdsRequest(broker_id=BrokerId(broker.id), broker_epoch=i64(broker.broker_epoch))
+        request = AllocateProducerIdsRequest(
+            broker_id=BrokerId(broker.id), broker_epoch=i64(broker.registration.broker_epoch)
+        )
         try:
             answer = await broker.controller.forward(request)
         except (UnreachableError, NoAnswerError):

@@ -39,7 +39,7 @@ from tidegauge.impl.wire.channel import NoAnswerError, UnreachableError
 from tidegauge.impl.wire.fetch_messages import INITIAL_EPOCH, SESSIONLESS_EPOCH, FetchResponse
 
 if TYPE_CHECKING:
-    from tidegauge.impl.server.broker.broker import Broker
+    from tidegauge.impl.server.broker_server import Broker
 
 
 FEW: Final = 8
@@ -105,7 +105,7 @@ class ReplicaFetchers:
             self._fetchers[leader, lane].set()
         else:
             self._fetchers[leader, lane] = trio.Event()
-            self._broker.start_soon(self._run, leader, lane)
+            self._broker.tasks.start_soon(self._run, leader, lane)
 
     async def _run(self, leader: int, lane: Lane) -> None:
         """Fetch from `leader` for as long as the broker runs."""
@@ -129,7 +129,7 @@ class ReplicaFetchers:
                 answered.set()
 
     def _max_wait_ms(self, lane: Lane) -> int:
-        longest = self._broker.config.replica_fetch_wait_max_ms
+        longest = self._broker.config.current.replica_fetch_wait_max_ms
         return min(NEWCOMERS_WAIT_MS, longest) if lane is Lane.NEW else longest
 
     async def _take_over(self, leader: int, lane: Lane) -> None:
@@ -190,7 +190,7 @@ class ReplicaFetchers:
                 del busy[next(iter(busy))]
 
     def _put_off(self, partitions: Sequence[Partition]) -> None:
-        later = trio.current_time() + self._broker.config.replica_fetch_backoff_ms / 1000
+        later = trio.current_time() + self._broker.config.current.replica_fetch_backoff_ms / 1000
         for partition in partitions:
             self._not_before[partition.key] = later
 
@@ -222,9 +222,9 @@ class ReplicaFetchers:
         request = (session or FollowerSession()).request(
             [((partition.topic_id, partition.index), fetch) for partition, fetch in fetches],
             max_wait_ms=max_wait_ms,
-            min_bytes=broker.config.replica_fetch_min_bytes,
-            max_bytes=broker.config.replica_fetch_response_max_bytes,
-            partition_max_bytes=broker.config.replica_fetch_max_bytes,
+            min_bytes=broker.config.current.replica_fetch_min_bytes,
+            max_bytes=broker.config.current.replica_fetch_response_max_bytes,
+            partition_max_bytes=broker.config.current.replica_fetch_max_bytes,
         )
         if session is None:
             request.session_epoch = SESSIONLESS_EPOCH
@@ -279,7 +279,7 @@ class ReplicaFetchers:
         for partition in partitions:
             if partition.is_gone:
                 continue
-            fetch = partition.replica.fetch_request(self._broker.broker_epoch)
+            fetch = partition.replica.fetch_request(self._broker.registration.broker_epoch)
             if fetch is None or partition.replica.leader != leader or partition.awaits_response():
                 continue
             partition.outstanding.append(fetch)

@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from tidegauge.impl.server.broker.broker import Broker
     from tidegauge.impl.server.broker.partition import Partition
+    from tidegauge.impl.server.broker_server import Broker
 
 RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 LEADER_SELECTOR: Final = "org.apache.kafka.common.replica.LeaderSelector"
@@ -21,7 +21,7 @@ NO_PREFERENCE: Final = -1
 
 def preferred_read_replica(broker: Broker, partition: Partition, rack: str, offset: int) -> int:
     """The follower from which a consumer in `rack` had better read; -1 for the leader, which this broker is."""
-    if not rack or broker.config.replica_selector_class != RACK_AWARE_SELECTOR:
+    if not rack or broker.config.current.replica_selector_class != RACK_AWARE_SELECTOR:
         return NO_PREFERENCE
     replica, brokers = partition.replica, broker.metadata.image.brokers
     if not replica.is_leader or broker.rack == rack:

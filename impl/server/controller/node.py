@@ -35,7 +35,7 @@ from tidegauge.impl.storage.log import Log
 from tidegauge.impl.wire.apis import CONTROLLER_APIS, ApiKey
 
 if TYPE_CHECKING:
-    from tidegauge.impl.server.broker.broker import Node
+    from tidegauge.impl.server.node import Node
 
 METADATA_DIRECTORY = "__cluster_metadata-0"
 DISK_CHECK_INTERVAL_MS: Final = 5_000

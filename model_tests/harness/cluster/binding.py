@@ -43,8 +43,8 @@ from tidegauge.impl.metadata.records import MetadataRecord, PartitionRecord
 from tidegauge.impl.partition.messages import UNKNOWN_BROKER_EPOCH, FollowerFetch
 from tidegauge.impl.partition.registration import PartitionRegistration
 from tidegauge.impl.ports.simulated_network import Frame
-from tidegauge.impl.server.broker.broker import Broker
 from tidegauge.impl.server.broker.partition import Partition
+from tidegauge.impl.server.broker_server import Broker
 from tidegauge.impl.storage.checkpoints import LOG_START_OFFSET_CHECKPOINT, read_offsets
 from tidegauge.impl.storage.log import Log
 from tidegauge.impl.wire.channel import Channel, NoAnswerError, UnreachableError
@@ -128,7 +128,7 @@ class ClusterBinding:
             assignments=[list(self._initial.replicas or range(machine.brokers))],
         )
         for broker in cluster.brokers:
-            self.epochs.register(broker.id, broker.broker_epoch)
+            self.epochs.register(broker.id, broker.registration.broker_epoch)
         cluster.network.hold(is_held)
 
     def close(self) -> None:
@@ -224,7 +224,7 @@ class ClusterBinding:
             memory.log_start = log.log_start_offset
         seen = spec.Replica(
             paused=memory.paused,
-            broker_epoch=self.epochs.number(number, broker.broker_epoch),
+            broker_epoch=self.epochs.number(number, broker.registration.broker_epoch),
             log=memory.log,
             flushed=memory.flushed,
             high_watermark=replica.high_watermark,
@@ -252,7 +252,7 @@ class ClusterBinding:
         told = image.partition(TOPIC, PARTITION)
         absent = spec.Replica(
             paused=self.memory[number].paused,
-            broker_epoch=self.epochs.number(number, broker.broker_epoch),
+            broker_epoch=self.epochs.number(number, broker.registration.broker_epoch),
             stopped_cleanly_in=self.epochs.number(number, broker.stopped_cleanly_in),
         )
         if told is None:

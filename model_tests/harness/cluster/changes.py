@@ -25,7 +25,7 @@ from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.cluster.hosts import BROKER
 from tidegauge.impl.controller.configs import AlterOperation, ConfigResourceType
 from tidegauge.impl.ports.network import Address
-from tidegauge.impl.server.broker.broker import Broker
+from tidegauge.impl.server.broker_server import Broker
 from tidegauge.impl.wire.channel import Channel, NoAnswerError
 from tidegauge.impl.wire.primitives import TopicName, i8, i32, i64, millis
 from tidegauge.model_tests.harness.cluster.binding import FOR_EVER_MS, PARTITION, TOPIC, ClusterBinding
@@ -105,7 +105,7 @@ async def stop(binding: ClusterBinding, action: Stop, before: State) -> None:
 
 async def stop_unasked(binding: ClusterBinding, action: StopUnasked, before: State) -> None:
     broker = binding.broker(action.broker)
-    broker.config = attrs.evolve(broker.config, controlled_shutdown_enable=False)
+    broker.config.current = attrs.evolve(broker.config.current, controlled_shutdown_enable=False)
     await end(binding, action.broker, before)
 
 
@@ -119,7 +119,7 @@ async def end(binding: ClusterBinding, number: int, before: State) -> None:
     for frame in list(network.in_flight):
         if frame.destination == node or (frame.is_request and frame.source == node):
             network.drop(frame)
-    stopped.note = binding.broker(number).broker_epoch
+    stopped.note = binding.broker(number).registration.broker_epoch
     stopped.flushed, stopped.checkpoint = len(stopped.log), before.replicas[number].high_watermark
     await binding.cluster.shutdown(number, patient=False)
     stopped.running, stopped.paused = False, False

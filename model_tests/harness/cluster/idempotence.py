@@ -33,8 +33,8 @@ from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.partition.messages import PartitionConfig
 from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.impl.ports.simulated_network import Frame
-from tidegauge.impl.server.broker.broker import Broker
 from tidegauge.impl.server.broker.partition import Partition
+from tidegauge.impl.server.broker_server import Broker
 from tidegauge.impl.storage.log import Log
 from tidegauge.impl.storage.producer_snapshot import ProducerSnapshots, snapshot_name
 from tidegauge.impl.wire.apis import ApiKey
@@ -363,7 +363,7 @@ async def delete_records(binding: IdempotentCluster, action: partition.DeleteRec
 async def expire(binding: IdempotentCluster, action: partition.Expire, before: spec.State) -> None:
     """The harness decides who has been idle for too long: this one, and nobody else."""
     broker = binding.broker(action.broker)
-    now_ms, expiration_ms = broker.clock.now_ms(), broker.config.producer_id_expiration_ms
+    now_ms, expiration_ms = broker.clock.now_ms(), broker.config.current.producer_id_expiration_ms
     for producer_id, entry in binding.hosted(action.broker).log.producers.entries.items():
         entry.last_timestamp = now_ms - (expiration_ms if producer_id == action.producer else 0)
     broker.trigger.expire_producers()

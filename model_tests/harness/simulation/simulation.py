@@ -19,7 +19,7 @@ from tidegauge.impl.client.client import ALL, EARLIEST, Client
 from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.records.payload import decode_batches
-from tidegauge.impl.server.broker.broker import Broker
+from tidegauge.impl.server.broker_server import Broker
 from tidegauge.impl.storage.log import Log
 from tidegauge.linearizability.history import Kind, Operations, Outcome
 from tidegauge.model_tests.bugs import BUGS

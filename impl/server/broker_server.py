@@ -16,26 +16,20 @@ is cancelled: a crash is the host's doing (it cuts disk and network, then cancel
 
 from __future__ import annotations
 
-import math
-from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-import attrs
 import trio
 
-from tidegauge.impl.controller.configs import ALL_BROKERS
 from tidegauge.impl.partition.replica import PartitionReplica
-from tidegauge.impl.ports.clock import Clock
-from tidegauge.impl.ports.disk import Disk
-from tidegauge.impl.ports.network import Address, Network, peer_host
-from tidegauge.impl.ports.randomness import Randomness, SystemRandomness
+from tidegauge.impl.ports.network import Address, peer_host
 from tidegauge.impl.server.apis.api_versions import api_versions_response, invalid_request, names_its_software
 from tidegauge.impl.server.broker.actions import BrokerActions
 from tidegauge.impl.server.broker.controller_link import ControllerLink
 from tidegauge.impl.server.broker.directory_failures import DirectoryFailures
 from tidegauge.impl.server.broker.directory_moves import DirectoryMoves
+from tidegauge.impl.server.broker.dynamic_config import DynamicConfig
 from tidegauge.impl.server.broker.fetch_sessions import LARGEST_SESSION_ID, FetchSessions
 from tidegauge.impl.server.broker.handlers import HANDLERS
 from tidegauge.impl.server.broker.isr_proposals import IsrProposals
@@ -46,10 +40,11 @@ from tidegauge.impl.server.broker.metadata_cache import MetadataCache
 from tidegauge.impl.server.broker.peers import Peers
 from tidegauge.impl.server.broker.producer_ids import ProducerIdAllocator
 from tidegauge.impl.server.broker.quotas import Quotas
+from tidegauge.impl.server.broker.registration import Registration
 from tidegauge.impl.server.broker.replica_fetchers import ReplicaFetchers
 from tidegauge.impl.server.broker.replica_manager import ReplicaManager
-from tidegauge.impl.server.config import ServerConfig, with_dynamic
-from tidegauge.impl.server.trace import Tracer
+from tidegauge.impl.server.broker.tasks import BrokerTasks
+from tidegauge.impl.server.node import Node
 from tidegauge.impl.server.transport.connection import Service
 from tidegauge.impl.server.transport.context import Handler, RequestContext
 from tidegauge.impl.server.transport.failed_requests import FailedRequests
@@ -63,39 +58,6 @@ if TYPE_CHECKING:
     from tidegauge.impl.faults.interference import Interference, ServerInterference
 
 
-@attrs.frozen
-class Node:
-    """What a broker or a controller is made of: who it is, and its way to the world."""
-
-    id: int
-    network: Network
-    disk: Disk
-    clock: Clock
-    tracer: Tracer
-    directory: str
-    listen: Address
-    cluster_id: str
-    config: ServerConfig = attrs.field(factory=ServerConfig)
-    rack: str | None = None
-    timers: bool = True
-    """Whether it acts by itself; without timers it only answers, and does what `actions` is told."""
-    advertised_host: str | None = None
-    """The host name that others are told, when it is not the one of `listen`."""
-    interference: Interference | None = None
-    """What befalls requests by order of whoever embeds the cluster."""
-    randomness: Randomness = attrs.field(factory=SystemRandomness)
-    internal_host: str = "127.0.0.1"
-    """Where it listens for brokers alone, when the listeners for clients are secured."""
-    bound: Mapping[str, Address] = attrs.field(factory=dict)
-    """Where an earlier process of this node listened, by listener; there it listens again."""
-
-    @property
-    def log_directories(self) -> list[str]:
-        """The paths of `log.dirs`, relative ones within the node's directory; that one itself where none are named."""
-        names = self.config.log_dirs or ((self.config.log_dir,) if self.config.log_dir else ())
-        return [name if name.startswith("/") else f"{self.directory}/{name}" for name in names] or [self.directory]
-
-
 class Broker:
     """One broker. `await nursery.start(broker.run)` returns when it listens."""
 
@@ -103,7 +65,7 @@ class Broker:
         self, node: Node, controller: Address, *, replica_class: type[PartitionReplica] = PartitionReplica
     ) -> None:
         self.id = node.id
-        self.config = node.config
+        self.config = DynamicConfig(node.id, node.config)
         self.network = node.network
         self.clock = node.clock
         self.disk = node.disk
@@ -114,18 +76,10 @@ class Broker:
         self.timers = node.timers
         self.address = node.listen
         """Where it listens for other brokers, and for whoever is trusted like one."""
-        self.broker_epoch = -1
-        """-1 until this process has registered."""
-        self.is_leaving = False
-        """Whether it has asked the controller to let it go."""
-        self.nursery: trio.Nursery
+        self.registration = Registration(node.id)
+        self.tasks = BrokerTasks()
         self.controller: ControllerLink
-        self.halted: str | None = None
-        """Why the broker has stopped by itself; None while it has not."""
-        self.unfenced = trio.Event()
-        """Set when a heartbeat has first shown this process unfenced."""
         self.metadata = MetadataCache()
-        self._dynamic: dict[str, str] = {}
         directories = LogDirectories.open(
             node.disk,
             node.log_directories,
@@ -140,9 +94,9 @@ class Broker:
         self.directory_moves = DirectoryMoves(self)
         self.cleaner = LogCleaner(self)
         self.upkeep = LogUpkeep(self)
-        self.idle_connections = IdleConnections(node.clock, self.config.connections_max_idle_ms)
+        self.idle_connections = IdleConnections(node.clock, node.config.connections_max_idle_ms)
         self.fetch_sessions = FetchSessions(
-            self.config.max_incremental_fetch_session_cache_slots,
+            node.config.max_incremental_fetch_session_cache_slots,
             lambda: int.from_bytes(node.randomness.token(4), "big") % LARGEST_SESSION_ID + 1,
         )
         self.peers = Peers(self)
@@ -153,14 +107,14 @@ class Broker:
         self.replicas.on_proposal = self.proposals.propose
         self.replicas.on_leadership = self.fetchers.leader_changed
         self.replicas.on_roll = self.upkeep.rolled
-        self._node = node
+        self.node = node
         self._controller_address = controller
         self._connections = 0
-        self.quotas = Quotas(self.clock, self.config, lambda: self.metadata.image)
+        self.quotas = Quotas(self.clock, node.config, lambda: self.metadata.image)
         self._versions = {key: BROKER_APIS[key] for key in BROKER_APIS if key in {*HANDLERS, ApiKey.API_VERSIONS}}
-        self.authorizer = make_authorizer(self.config, lambda: self.metadata.image.acls)
+        self.authorizer = make_authorizer(node.config, lambda: self.metadata.image.acls)
         service = self._service(node)
-        self.listeners = [BrokerListener(self, spec, service, node.randomness) for spec in plan_listeners(self.config)]
+        self.listeners = [BrokerListener(self, spec, service, node.randomness) for spec in plan_listeners(node.config)]
         """The first is for other brokers."""
         self.closed_connections: list[str] = []
         """Why connections were closed that broke the rules or were lost; the latest ones."""
@@ -175,10 +129,10 @@ class Broker:
             handlers,
             self._versions,
             self.clock,
-            self.config.socket_request_max_bytes,
+            node.config.socket_request_max_bytes,
             interference=self._interference(node.interference),
             on_failure=self.failed_requests.note,
-            turns=trio.Semaphore(self.config.queued_max_requests),
+            turns=trio.Semaphore(node.config.queued_max_requests),
             idle=self.idle_connections,
         )
 
@@ -199,7 +153,7 @@ class Broker:
         return {listener.spec.name: listener.advertised for listener in self._as_configured(open_to_clients)}
 
     def _as_configured(self, listeners: list[BrokerListener]) -> list[BrokerListener]:
-        names = [text.partition(":")[0] for text in self.config.listeners]
+        names = [text.partition(":")[0] for text in self.node.config.listeners]
         return sorted(listeners, key=lambda listener: names.index(listener.spec.name) if names else 0)
 
     @property
@@ -208,10 +162,20 @@ class Broker:
         return {listener.spec.name: listener.address for listener in self.listeners}
 
     @property
+    def halted(self) -> str | None:
+        """Why the broker has stopped by itself; None while it has not."""
+        return self.tasks.halted
+
+    @property
+    def unfenced(self) -> trio.Event:
+        """Set when a heartbeat has first shown this process unfenced."""
+        return self.registration.unfenced
+
+    @property
     def stopped_cleanly_in(self) -> int:
         """The broker epoch of the process that used the log directories last, if it stopped cleanly and this one has
         not registered yet; else -1."""
-        return self.replicas.directories.stopped_cleanly_in if self.broker_epoch < 0 else -1
+        return self.replicas.directories.stopped_cleanly_in if self.registration.broker_epoch < 0 else -1
 
     @property
     def trigger(self) -> BrokerActions:
@@ -221,28 +185,17 @@ class Broker:
     def reconfigure(self) -> None:
         """Bring into force what the metadata says of brokers' settings and of clients' quotas."""
         image = self.metadata.image
-        dynamic = {**image.broker_configs.get(ALL_BROKERS, {}), **image.broker_configs.get(str(self.id), {})}
-        if dynamic != self._dynamic:
-            self._dynamic = dynamic
-            self.config = with_dynamic(self._node.config, dynamic)
-            self.replicas.reconfigure(self.config)
+        if self.config.apply(image):
+            self.replicas.reconfigure(self.config.current)
         self.quotas.apply(image.client_quotas)
-
-    def start_soon(self, task: Callable[..., Awaitable[Any]], *args: Any) -> None:
-        """Run a task for as long as the broker runs."""
-        self.nursery.start_soon(task, *args)
-
-    def answer_timeout_ms(self, configured: int) -> float:
-        """How long to wait for an answer: without timers for ever, for then the driver decides what is lost."""
-        return configured if self.timers else math.inf
 
     async def run(self, task_status: trio.TaskStatus[Address] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until cancelled. Starts with the address on which the broker listens."""
         try:
             for listener in sorted(self.listeners, key=lambda listener: listener.spec.port == 0):
-                await listener.open(self._node)  # those that take any free port last
+                await listener.open(self.node)  # those that take any free port last
             async with trio.open_nursery() as nursery:
-                self.nursery = nursery
+                self.tasks.nursery = nursery
                 self.address = self.listeners[0].address
                 self.controller = ControllerLink(self, self._controller_address)
                 for listener in self.listeners:
@@ -258,7 +211,7 @@ class Broker:
 
     async def serve_connection(self, listener: BrokerListener, stream: trio.abc.Stream) -> None:
         """Serve a peer that came by a listener, unless there are too many."""
-        if self._connections >= self.config.max_connections:
+        if self._connections >= self.config.current.max_connections:
             return
         self._connections += 1
         try:
@@ -274,14 +227,9 @@ class Broker:
             return invalid_request()
         return api_versions_response(self._versions, self.metadata.image.offset, context.api_version)
 
-    def halt(self, reason: str) -> None:
-        """Stop serving at once, as after a crash: there is nothing that this broker could still do."""
-        self.halted = reason
-        self.nursery.cancel_scope.cancel()
-
     def stop(self) -> None:
         """A clean shutdown's last act, before the nursery is cancelled: logs flushed, checkpoints written."""
-        self.replicas.close(self.broker_epoch)
+        self.replicas.close(self.registration.broker_epoch)
 
     def abandon(self) -> None:
         """Let go of all files as they are, when the nursery was cancelled without a `stop`."""

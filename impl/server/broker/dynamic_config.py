@@ -1,0 +1,32 @@
+"""A broker's settings as they are now: those of its start, with those that were changed since (KIP-226).
+
+The metadata hold settings for every broker and settings for one broker; the latter win.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tidegauge.impl.controller.configs import ALL_BROKERS
+from tidegauge.impl.metadata.image import ClusterImage
+from tidegauge.impl.server.config import ServerConfig, with_dynamic
+
+
+class DynamicConfig:
+    """The settings of one broker. Whoever needs one that may change reads `current` each time."""
+
+    def __init__(self, broker_id: int, initial: ServerConfig) -> None:
+        self._broker_id = broker_id
+        self._initial = initial
+        self._changed: Mapping[str, str] = {}
+        self.current = initial
+
+    def apply(self, image: ClusterImage) -> bool:
+        """Bring the settings of the metadata into force; True when there is a difference."""
+        configs = image.broker_configs
+        changed = {**configs.get(ALL_BROKERS, {}), **configs.get(str(self._broker_id), {})}
+        if changed == self._changed:
+            return False
+        self._changed = changed
+        self.current = with_dynamic(self._initial, changed)
+        return True
