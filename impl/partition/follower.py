@@ -16,7 +16,7 @@ from __future__ import annotations
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.partition.high_watermark import HighWatermark
-from tidegauge.impl.partition.messages import NO_EPOCH, EpochEndOffset, FetchAnswer, FollowerFetch
+from tidegauge.impl.partition.messages import NO_EPOCH, EpochEndOffset, FollowerFetch, PartitionFetchResponse
 from tidegauge.impl.partition.registration import NO_LEADER
 from tidegauge.impl.wire.lazy import in_memory
 
@@ -37,33 +37,33 @@ class Follower(HighWatermark):
             log_start_offset=self.log.log_start_offset,
         )
 
-    def receive_fetch_response(self, fetch: FollowerFetch, answer: FetchAnswer, now_ms: int) -> bool:
+    def receive_fetch_response(self, fetch: FollowerFetch, response: PartitionFetchResponse, now_ms: int) -> bool:
         """Take the leader's answer to `fetch`; False when it was of no use (an error, or out of date)."""
         if not self.accepts_fetch_response(fetch):
             return False
-        if answer.error is ErrorCode.offset_out_of_range and answer.log_start_offset >= 0:
-            self.start_over(answer.log_start_offset, answer.log_start_epoch)
+        if response.error is ErrorCode.offset_out_of_range and response.log_start_offset >= 0:
+            self.start_over(response.log_start_offset, response.log_start_epoch)
             return True
-        if answer.error is not ErrorCode.none:
+        if response.error is not ErrorCode.none:
             return False
-        if answer.diverging_epoch is not None:
-            self.reconcile(answer.diverging_epoch, answer)
+        if response.diverging_epoch is not None:
+            self.reconcile(response.diverging_epoch, response)
             return True
-        if answer.records:  # no producer is asked for: what the leader has appended is right (KAFKA-6003)
-            self.log.append_as_follower(in_memory(answer.records))
-        self.follow_high_watermark(answer.high_watermark)
-        self.follow_log_start(answer.log_start_offset)
+        if response.records:  # no producer is asked for: what the leader has appended is right (KAFKA-6003)
+            self.log.append_as_follower(in_memory(response.records))
+        self.follow_high_watermark(response.high_watermark)
+        self.follow_log_start(response.log_start_offset)
         return True
 
     def accepts_fetch_response(self, fetch: FollowerFetch) -> bool:
         """Whether the replica is still as it was when it sent `fetch` (KAFKA-18991)."""
         return fetch.leader_epoch == self.leader_epoch and fetch.fetch_offset == self.log_end_offset
 
-    def reconcile(self, diverging: EpochEndOffset, answer: FetchAnswer) -> None:
+    def reconcile(self, diverging: EpochEndOffset, response: PartitionFetchResponse) -> None:
         """Give up what the leader does not have: all of it, where the logs parted before all that one of them knows."""
         own_epoch, _ = self.log.end_offset_for(diverging.epoch)
-        if NO_EPOCH in (diverging.epoch, own_epoch) and answer.log_start_offset >= 0:
-            self.start_over(answer.log_start_offset, answer.log_start_epoch)
+        if NO_EPOCH in (diverging.epoch, own_epoch) and response.log_start_offset >= 0:
+            self.start_over(response.log_start_offset, response.log_start_epoch)
         else:
             self.truncate(self.truncation_offset(diverging), epoch=diverging.epoch)
 

@@ -25,10 +25,10 @@ from tidegauge.impl.partition.messages import (
     UNKNOWN_BROKER_EPOCH,
     Appended,
     EpochEndOffset,
-    FetchAnswer,
     FollowerFetch,
     FollowerLogStartMoved,
     LogEndAdvanced,
+    PartitionFetchResponse,
 )
 from tidegauge.impl.partition.producer_state import RepeatedBatchError
 
@@ -84,7 +84,7 @@ class Leader(InSyncReplicas):
 
     def receive_fetch(
         self, fetch: FollowerFetch, max_bytes: int, now_ms: int, *, at_least_one: bool = True
-    ) -> FetchAnswer:
+    ) -> PartitionFetchResponse:
         """Answer a follower. A held fetch (long poll) is handed in again; an empty answer is a reason to hold it.
 
         With `at_least_one` the first batch comes however large it is (KIP-74).
@@ -100,7 +100,7 @@ class Leader(InSyncReplicas):
             return self._refusal(error)
         diverging_epoch = self.diverging_epoch(fetch)
         if diverging_epoch is not None:
-            return FetchAnswer(
+            return PartitionFetchResponse(
                 leader=self.leader,
                 leader_epoch=self.leader_epoch,
                 diverging_epoch=diverging_epoch,
@@ -155,7 +155,7 @@ class Leader(InSyncReplicas):
         told = [remote.log_start_offset for replica, remote in self.remote_replicas.items() if replica in live]
         return min((*told, self.log.log_start_offset))
 
-    def notes_fetch(self, fetch: FollowerFetch) -> bool:
+    def may_update_follower(self, fetch: FollowerFetch) -> bool:
         """Not of a new process of a replica that is proposed for the ISR.
 
         The proposal may be sent again, with the broker epoch of the follower's last fetch, and it was made on what the
@@ -167,7 +167,7 @@ class Leader(InSyncReplicas):
 
     def update_follower(self, fetch: FollowerFetch, now_ms: int) -> None:
         """The follower holds everything before its fetch offset: the HW may move, and it may join the ISR."""
-        if not self.notes_fetch(fetch):
+        if not self.may_update_follower(fetch):
             return
         remote = self.remote_replicas[fetch.replica_id]
         if fetch.fetch_offset >= self.log_end_offset:
@@ -192,7 +192,7 @@ class Leader(InSyncReplicas):
         *,
         at_least_one: bool = True,
         only_leader: bool = True,
-    ) -> FetchAnswer:
+    ) -> PartitionFetchResponse:
         """Committed records for a consumer; `leader_epoch` is the one that it believes in, if it says (KIP-320).
 
         Unless `only_leader`, a follower gives what it knows to be committed (KIP-392).
@@ -245,13 +245,13 @@ class Leader(InSyncReplicas):
         error = self.client_error(leader_epoch)
         return EpochEndOffset(*self.log.end_offset_for(epoch)) if error is ErrorCode.none else error
 
-    def _records(self, offset: int, max_bytes: int, end_offset: int, *, at_least_one: bool) -> FetchAnswer:
+    def _records(self, offset: int, max_bytes: int, end_offset: int, *, at_least_one: bool) -> PartitionFetchResponse:
         records: Records = b""
         if offset < end_offset and (at_least_one or max_bytes > 0):
             records = self.log.fetch(offset, max_bytes, end_offset)
             if len(records) > max_bytes and not at_least_one:
                 records = b""
-        return FetchAnswer(
+        return PartitionFetchResponse(
             leader=self.leader,
             leader_epoch=self.leader_epoch,
             high_watermark=self.high_watermark,
@@ -259,5 +259,5 @@ class Leader(InSyncReplicas):
             records=records,
         )
 
-    def _refusal(self, error: ErrorCode) -> FetchAnswer:
-        return FetchAnswer(error, self.leader, self.leader_epoch)
+    def _refusal(self, error: ErrorCode) -> PartitionFetchResponse:
+        return PartitionFetchResponse(error, self.leader, self.leader_epoch)

@@ -60,7 +60,7 @@ class EpochEndOffset:
 
 
 @attrs.frozen
-class FetchAnswer:
+class PartitionFetchResponse:
     """The leader's answer to a fetch: an error, or where the logs part, or records and the leader's high watermark."""
 
     error: ErrorCode = ErrorCode.none

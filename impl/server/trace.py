@@ -50,7 +50,7 @@ from tidegauge.impl.records.batches import extents
 from tidegauge.impl.wire.lazy import in_memory
 
 if TYPE_CHECKING:
-    from tidegauge.impl.partition.messages import AlterPartitionRequest, FetchAnswer, FollowerFetch
+    from tidegauge.impl.partition.messages import AlterPartitionRequest, FollowerFetch, PartitionFetchResponse
     from tidegauge.impl.partition.registration import PartitionRegistration
     from tidegauge.impl.partition.replica import PartitionReplica
     from tidegauge.impl.ports.clock import Clock
@@ -149,7 +149,7 @@ def fetch_fields(fetch: FollowerFetch) -> dict[str, Any]:
     }
 
 
-def answer_fields(answer: FetchAnswer, fetch: FollowerFetch) -> dict[str, Any]:
+def answer_fields(answer: PartitionFetchResponse, fetch: FollowerFetch) -> dict[str, Any]:
     """What a leader answers; `records` is how many offsets the answer takes the follower on."""
     diverging = answer.diverging_epoch
     batches = extents(in_memory(answer.records))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidegauge.impl.partition.messages import EpochEndOffset, FetchAnswer, FollowerFetch
+from tidegauge.impl.partition.messages import EpochEndOffset, FollowerFetch, PartitionFetchResponse
 from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.model_tests.harness.cores.replication import Roles
 from tidegauge.model_tests.harness.cores.retained import RetainedCores
@@ -68,7 +68,7 @@ class FallsBelowItsLogStart(PartitionReplica):
 
 
 class CutsWhereNothingIsInCommon(PartitionReplica):
-    def reconcile(self, diverging: EpochEndOffset, answer: FetchAnswer) -> None:
+    def reconcile(self, diverging: EpochEndOffset, response: PartitionFetchResponse) -> None:
         self.truncate(self.truncation_offset(diverging))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from tidegauge.impl.partition.messages import FetchAnswer, FollowerFetch, PartitionConfig
+from tidegauge.impl.partition.messages import FollowerFetch, PartitionConfig, PartitionFetchResponse
 from tidegauge.impl.partition.registration import PartitionRegistration
 from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.model_tests.harness.cores.memory_log import MemoryLog
@@ -66,7 +66,7 @@ class Partition:
         assert fetch is not None
         return fetch
 
-    def fetch(self, follower: int) -> FetchAnswer:
+    def fetch(self, follower: int) -> PartitionFetchResponse:
         """One fetch, to whom the follower believes to lead, and its answer applied."""
         fetch = self.request(follower)
         answer = self.replicas[self.replicas[follower].leader].receive_fetch(fetch, EVERYTHING, self.now_ms)

@@ -12,6 +12,7 @@ import trio
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.server.transport.authorization import Operation, Principal, ResourceType
 from tidegauge.impl.wire.codecs import decode_response, encode_request
+from tidegauge.impl.wire.fetch_messages import FetchPartition, FetchRequest, FetchTopic
 from tidegauge.impl.wire.frames import FrameReader
 
 
@@ -51,6 +52,14 @@ async def asking(
         if topic is not None:
             await cluster.create_topic(topic)
         yield cluster, await asker(cluster)
+
+
+def consumer_request(
+    topic_id: str, partition: int, offset: int, *, leader_epoch: int, max_wait_ms: int, min_bytes: int, max_bytes: int
+) -> FetchRequest:
+    """A consumer's request for one partition."""
+    asked = FetchPartition(partition, offset, max_bytes, leader_epoch)
+    return FetchRequest([FetchTopic("", topic_id, [asked])], max_wait_ms, min_bytes, max_bytes)
 
 
 @attrs.frozen

@@ -18,7 +18,6 @@ from tidegauge.impl.client import requests
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.ports.clock import SimulatedClock
 from tidegauge.impl.ports.network import Address
-from tidegauge.impl.server.apis.fetch_messages import consumer_request
 from tidegauge.impl.server.broker.handlers import HANDLERS
 from tidegauge.impl.server.transport.connection import Connection, Service
 from tidegauge.impl.server.transport.context import RequestContext
@@ -26,6 +25,7 @@ from tidegauge.impl.wire.apis import BROKER_APIS, SPOKEN, ApiKey
 from tidegauge.impl.wire.codecs import decode_response, encode_request
 from tidegauge.impl.wire.frames import LENGTH, FrameReader
 from tidegauge.impl.wire.primitives import NO_WAIT, TopicName
+from tidegauge.model_tests.server.asking import consumer_request
 from tidegauge.model_tests.simulated import simulated
 
 SMALL = {"socket.request.max.bytes": 10_000, "max.connections": 6}

@@ -9,9 +9,9 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.cluster.cluster import Cluster
-from tidegauge.impl.partition.messages import EpochEndOffset, FetchAnswer
-from tidegauge.impl.server.apis.fetch_messages import AnsweredPartition
+from tidegauge.impl.partition.messages import EpochEndOffset, PartitionFetchResponse
 from tidegauge.impl.server.broker.fetch_sessions import EVICTION_MS, FetchSessions, SessionFetch
+from tidegauge.impl.server.reads import PartitionRead, ReadOutcome
 from tidegauge.impl.wire.channel import Channel
 from tidegauge.impl.wire.fetch_messages import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
 from tidegauge.model_tests.simulated import simulated
@@ -39,7 +39,7 @@ def begin(cache: FetchSessions, request: FetchRequest, now_ms: int = 0, *, by_id
 
 
 def asked(begun: SessionFetch) -> list[int]:
-    return [one.partition for one in begun.asked]
+    return [one.partition for one in begun.reads]
 
 
 # --- the cache -----------------------------------------------------------------------------------------------------
@@ -59,7 +59,7 @@ def test_a_partition_that_is_named_again_is_asked_for_as_it_is_named_last() -> N
     again = fetch(session=1, epoch=1)
     again.topics = [FetchTopic("t", "", [FetchPartition(0, 7, 9)])]
     begun = begin(cache, again)
-    assert [(one.partition, one.fetch_offset, one.max_bytes) for one in begun.asked] == [(0, 7, 9), (1, 0, 1_000)]
+    assert [(one.partition, one.offset, one.max_bytes) for one in begun.reads] == [(0, 7, 9), (1, 0, 1_000)]
 
 
 @pytest.mark.parametrize(
@@ -140,17 +140,17 @@ def test_without_slots_there_are_no_sessions() -> None:
 @pytest.mark.parametrize(
     "trouble",
     [
-        FetchAnswer(diverging_epoch=EpochEndOffset(0, 0), high_watermark=5, log_start_offset=0),
-        FetchAnswer(ErrorCode.kafka_storage_error, high_watermark=5, log_start_offset=0),
+        PartitionFetchResponse(diverging_epoch=EpochEndOffset(0, 0), high_watermark=5, log_start_offset=0),
+        PartitionFetchResponse(ErrorCode.kafka_storage_error, high_watermark=5, log_start_offset=0),
     ],
 )
-def test_a_partition_is_answered_once_more_when_its_trouble_is_over(trouble: FetchAnswer) -> None:
+def test_a_partition_is_answered_once_more_when_its_trouble_is_over(trouble: PartitionFetchResponse) -> None:
     cache = sessions()
     begun = begin(cache, fetch(0))
-    calm = FetchAnswer(high_watermark=5, log_start_offset=0)
+    calm = PartitionFetchResponse(high_watermark=5, log_start_offset=0)
     sent = []
     for epoch, answer in enumerate((calm, calm, trouble, calm, calm)):
-        answered = [AnsweredPartition("", 0, answer, "t")]
+        answered = [ReadOutcome(PartitionRead("t", 0, 0, 1_000), answer)]
         sent.append(bool(begun.to_send(answered)))
         begun = begin(cache, fetch(session=1, epoch=epoch + 1))
     assert sent == [True, False, True, True, False]

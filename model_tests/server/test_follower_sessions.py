@@ -9,11 +9,11 @@ import trio
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.cluster.cluster import Cluster
-from tidegauge.impl.partition.messages import FetchAnswer, FollowerFetch
+from tidegauge.impl.partition.messages import FollowerFetch, PartitionFetchResponse
 from tidegauge.impl.records.payload import Record, build_batch
-from tidegauge.impl.server.apis.fetch_messages import AnsweredPartition, response
 from tidegauge.impl.server.broker.follower_sessions import FollowerSession
 from tidegauge.impl.server.broker.replica_fetchers import Lane
+from tidegauge.impl.server.reads import PartitionRead, ReadOutcome, fetch_response
 from tidegauge.impl.wire.fetch_messages import INITIAL_EPOCH, NO_SESSION, FetchRequest, FetchResponse
 from tidegauge.model_tests.simulated import simulated
 
@@ -31,10 +31,11 @@ def asked(request: FetchRequest) -> list[tuple[int, int]]:
     return [(one.index, one.fetch_offset) for topic in request.topics for one in topic.partitions]
 
 
-def answered(session_id: int, **answers: FetchAnswer) -> FetchResponse:
+def answered(session_id: int, **answers: PartitionFetchResponse) -> FetchResponse:
     """The answers to a (partition 0) and b (partition 1)."""
     indexes = {"a": 0, "b": 1}
-    message = response([AnsweredPartition(TOPIC, indexes[name], answer) for name, answer in answers.items()])
+    reads = {name: PartitionRead("", indexes[name], 0, 1, topic_id=TOPIC) for name in answers}
+    message = fetch_response([ReadOutcome(reads[name], response) for name, response in answers.items()])
     message.session_id = session_id
     return message
 
@@ -44,7 +45,7 @@ def begun() -> FollowerSession:
     session = FollowerSession()
     request = session.request([(A, at(5)), (B, at(5))], **LIMITS)
     assert (request.session_id, request.session_epoch, asked(request)) == (NO_SESSION, INITIAL_EPOCH, [(0, 5), (1, 5)])
-    told = FetchAnswer(high_watermark=5, log_start_offset=0)
+    told = PartitionFetchResponse(high_watermark=5, log_start_offset=0)
     assert session.answers(answered(99, a=told, b=told)) is not None
     for key in (A, B):
         session.settled(key)
@@ -72,7 +73,7 @@ def test_a_partition_that_is_not_wanted_any_more_is_forgotten_and_named_again_wh
 def test_silence_is_the_answer_given_last_and_nothing_to_do_for_who_has_taken_it() -> None:
     session = begun()
     session.request([(A, at(5)), (B, at(5, epoch=4))], **LIMITS)
-    told = FetchAnswer(leader=-1, high_watermark=5, log_start_offset=0)
+    told = PartitionFetchResponse(leader=-1, high_watermark=5, log_start_offset=0)
     assert session.answers(answered(99)) == {B: told}, "B asks in another epoch, and has to hear it again"
     assert (session.is_settled(A), session.is_settled(B)) == (True, False)
     session.settled(B)
@@ -85,17 +86,17 @@ def test_silence_is_the_answer_given_last_and_nothing_to_do_for_who_has_taken_it
 def test_records_are_told_once_and_the_high_watermark_that_came_with_them_holds() -> None:
     session = begun()
     session.request([(A, at(5)), (B, at(5))], **LIMITS)
-    got = session.answers(answered(99, a=FetchAnswer(high_watermark=6, log_start_offset=0, records=RECORDS)))
+    got = session.answers(answered(99, a=PartitionFetchResponse(high_watermark=6, log_start_offset=0, records=RECORDS)))
     assert got is not None
     assert got[A].records == RECORDS
     session.request([(A, at(6)), (B, at(5))], **LIMITS)
-    assert session.answers(answered(99)) == {A: FetchAnswer(high_watermark=6, log_start_offset=0)}
+    assert session.answers(answered(99)) == {A: PartitionFetchResponse(high_watermark=6, log_start_offset=0)}
 
 
 def test_an_error_is_not_repeated_by_silence() -> None:
     session = begun()
     session.request([(A, at(5)), (B, at(5))], **LIMITS)
-    session.answers(answered(99, a=FetchAnswer(ErrorCode.not_leader_or_follower)))
+    session.answers(answered(99, a=PartitionFetchResponse(ErrorCode.not_leader_or_follower)))
     session.settled(A)
     session.request([(A, at(5)), (B, at(5))], **LIMITS)
     assert session.answers(answered(99)) == {}
@@ -123,7 +124,7 @@ def test_a_leader_without_room_for_a_session_is_asked_for_everything_each_time()
     for _ in range(3):
         request = session.request([(A, at(5))], **LIMITS)
         assert (request.session_id, request.session_epoch, asked(request)) == (NO_SESSION, INITIAL_EPOCH, [(0, 5)])
-        session.answers(answered(NO_SESSION, a=FetchAnswer(high_watermark=5, log_start_offset=0)))
+        session.answers(answered(NO_SESSION, a=PartitionFetchResponse(high_watermark=5, log_start_offset=0)))
 
 
 def test_epochs_wrap_to_1() -> None:

@@ -22,10 +22,10 @@ from tidegauge.impl.client import requests
 from tidegauge.impl.client.client import Client
 from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.cluster.cluster import Cluster
-from tidegauge.impl.server.apis.fetch_messages import consumer_request
 from tidegauge.impl.wire.channel import Channel
 from tidegauge.impl.wire.primitives import BrokerId, TopicName, i8, i16, i32, topic_uuid
 from tidegauge.impl.wire.produce_messages import ProducePartition, ProduceRequest, ProduceTopic
+from tidegauge.model_tests.server.asking import consumer_request
 from tidegauge.model_tests.simulated import simulated
 
 

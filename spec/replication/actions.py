@@ -233,7 +233,7 @@ def fetched(machine: Machine, state: State, request: FetchRequest, records: int)
         return state, machine.refusal(leader, request, error)
     if diverging := machine.diverging_epoch(leader, request):
         return state, machine.divergence(leader, request, *diverging)
-    if machine.notes_fetch(leader, request):
+    if machine.may_update_follower(leader, request):
         state = noted(machine, state, request)
     leader = state.replicas[broker]
     answer = leader.log[request.offset : request.offset + records]

@@ -242,7 +242,7 @@ class Replication(Machine[State]):
         end_offset = leader.remote[follower].end_offset
         return end_offset >= leader.high_watermark and end_offset >= leader.epoch_start_offset
 
-    def notes_fetch(self, leader: Replica, request: FetchRequest) -> bool:
+    def may_update_follower(self, leader: Replica, request: FetchRequest) -> bool:
         """Not of a new process of a replica that is proposed: the proposal, sent again, must not vouch for that one."""
         known = leader.remote[request.follower].broker_epoch
         proposed = request.follower in leader.maximal_isr and request.follower not in leader.isr

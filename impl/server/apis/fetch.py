@@ -17,21 +17,15 @@ from typing import TYPE_CHECKING, Final
 import attrs
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.partition.messages import EpochEndOffset, FetchAnswer
+from tidegauge.impl.partition.messages import EpochEndOffset, PartitionFetchResponse
 from tidegauge.impl.records.batches import Compression, RecordError
-from tidegauge.impl.server.apis.fetch_messages import (
-    AnsweredPartition,
-    AskedPartition,
-    FetchRequest,
-    FetchResponse,
-    response,
-)
 from tidegauge.impl.server.apis.produce import known_leader, node_endpoints
 from tidegauge.impl.server.broker.partition import Partition, TopicPartition
 from tidegauge.impl.server.broker.replica_selection import NO_PREFERENCE, preferred_read_replica
+from tidegauge.impl.server.reads import PartitionRead, ReadOutcome, fetch_response
 from tidegauge.impl.server.trace import answer_fields, fetch_fields
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
-from tidegauge.impl.wire.fetch_messages import CONSUMER
+from tidegauge.impl.wire.fetch_messages import CONSUMER, FetchRequest, FetchResponse
 
 if TYPE_CHECKING:
     from tidegauge.impl.server.broker_server import Broker
@@ -57,7 +51,7 @@ async def handle_fetch(broker: Broker, request: FetchRequest, context: RequestCo
     if isinstance(begun, ErrorCode):
         return FetchResponse([], error_code=begun)
     only_leader = request.replica_id > CONSUMER or context.api_version < RACKS_FROM
-    fetch = _Fetch(broker, request, resolved(broker, begun.asked, context), only_leader)
+    fetch = _Fetch(broker, request, resolved(broker, begun.reads, context), only_leader)
     if (answers := fetch.attempt(may_wait=request.max_wait_ms > 0)) is None:
         is_follower = request.replica_id > CONSUMER
         purgatory = broker.replicas.follower_fetches if is_follower else broker.replicas.fetches
@@ -67,7 +61,7 @@ async def handle_fetch(broker: Broker, request: FetchRequest, context: RequestCo
     to_send = begun.to_send(fetch.answer_now() if answers is None else answers)
     if context.api_version < ZSTD_FROM:
         to_send = [_understood(broker, one, context.api_version) for one in to_send]
-    message = response(to_send)
+    message = fetch_response(to_send)
     message.session_id = begun.session_id
     _tell_leaders(broker, message, context, is_follower=request.replica_id > CONSUMER)
     return message
@@ -89,13 +83,13 @@ def _tell_leaders(broker: Broker, message: FetchResponse, context: RequestContex
     message.node_endpoints = node_endpoints(broker, leaders, context)
 
 
-def _understood(broker: Broker, answered: AnsweredPartition, version: int) -> AnsweredPartition:
+def _understood(broker: Broker, answered: ReadOutcome, version: int) -> ReadOutcome:
     """An answer without what its version does not know: the error of a failed directory, topics that are zstd."""
-    partition = broker.replicas.get(answered.topic, answered.partition)
+    partition = broker.replicas.get(answered.read.topic, answered.read.partition)
     if partition is not None and partition.log.config.compression_type == Compression.ZSTD.name.lower():
-        return attrs.evolve(answered, answer=FetchAnswer(ErrorCode.unsupported_compression_type))
-    if answered.answer.error is ErrorCode.kafka_storage_error and version < STORAGE_ERROR_FROM:
-        return attrs.evolve(answered, answer=FetchAnswer(ErrorCode.not_leader_or_follower))
+        return attrs.evolve(answered, response=PartitionFetchResponse(ErrorCode.unsupported_compression_type))
+    if answered.response.error is ErrorCode.kafka_storage_error and version < STORAGE_ERROR_FROM:
+        return attrs.evolve(answered, response=PartitionFetchResponse(ErrorCode.not_leader_or_follower))
     return answered
 
 
@@ -103,12 +97,12 @@ def _understood(broker: Broker, answered: AnsweredPartition, version: int) -> An
 class Resolved:
     """A partition that is asked for, under its name, and why it is refused before anybody looks for it."""
 
-    asked: AskedPartition
+    asked: PartitionRead
     topic: str
     refusal: ErrorCode | None
 
 
-def resolved(broker: Broker, asked: Iterable[AskedPartition], context: RequestContext) -> list[Resolved]:
+def resolved(broker: Broker, asked: Iterable[PartitionRead], context: RequestContext) -> list[Resolved]:
     """Find the topics' names, and check what the peer may read."""
     names: dict[tuple[str, str], tuple[str, ErrorCode | None]] = {}
     result = []
@@ -120,7 +114,7 @@ def resolved(broker: Broker, asked: Iterable[AskedPartition], context: RequestCo
     return result
 
 
-def _topic(broker: Broker, asked: AskedPartition, context: RequestContext) -> tuple[str, ErrorCode | None]:
+def _topic(broker: Broker, asked: PartitionRead, context: RequestContext) -> tuple[str, ErrorCode | None]:
     name = asked.topic
     if asked.topic_id:
         name = broker.metadata.topic_name(asked.topic_id) or ""
@@ -152,23 +146,23 @@ class _Fetch:
             if one.refusal is None and self.broker.replicas.get(one.topic, one.asked.partition) is not None
         ]
 
-    def answer_now(self) -> list[AnsweredPartition]:
+    def answer_now(self) -> list[ReadOutcome]:
         """The answer when the wait is over."""
         answers = self.attempt(may_wait=False)
         assert answers is not None, "an attempt that may not wait answers"
         return answers
 
-    def attempt(self, *, may_wait: bool) -> list[AnsweredPartition] | None:
+    def attempt(self, *, may_wait: bool) -> list[ReadOutcome] | None:
         """Handle every partition; None when the request is to wait."""
-        answers: list[AnsweredPartition] = []
-        handled: list[tuple[Partition, AskedPartition, FetchAnswer, bool]] = []
+        answers: list[ReadOutcome] = []
+        handled: list[tuple[Partition, PartitionRead, PartitionFetchResponse, bool]] = []
         size, news = 0, not self.partitions
         for one in self.partitions:
             preferred = NO_PREFERENCE
             asked = one.asked
             partition = None if one.refusal is not None else self.broker.replicas.get(one.topic, asked.partition)
             if partition is None or (asked.topic_id and partition.topic_id != asked.topic_id):
-                answer = FetchAnswer(one.refusal or self._missing(one, partition))
+                answer = PartitionFetchResponse(one.refusal or self._missing(one, partition))
                 if asked.follower is not None and partition is None and one.refusal is None:
                     self.broker.tracer.record(
                         "RefuseFetch",
@@ -179,13 +173,13 @@ class _Fetch:
                     )
                 if answer.error in LEADER_MOVED:
                     leader, epoch = known_leader(self.broker, one.topic, asked.partition)
-                    answer = FetchAnswer(answer.error, leader, epoch)
+                    answer = PartitionFetchResponse(answer.error, leader, epoch)
             else:
                 before = _noted(partition, asked)
                 preferred = self._preferred(partition, asked)
                 answer = self._handle(partition, asked, size, read=preferred == NO_PREFERENCE)
                 handled.append((partition, asked, answer, _noted(partition, asked) != before))
-            answers.append(AnsweredPartition(asked.topic_id, asked.partition, answer, asked.topic, preferred))
+            answers.append(ReadOutcome(asked, answer, preferred))
             size += len(answer.records)
             news = news or preferred != NO_PREFERENCE or answer.error is not ErrorCode.none
             news = news or answer.diverging_epoch is not None or _starts_later(asked, answer)
@@ -207,15 +201,15 @@ class _Fetch:
         known = self.broker.metadata.image.partition(one.topic, one.asked.partition) is not None
         return self.broker.replicas.absence(one.topic, one.asked.partition, known=known)
 
-    def _preferred(self, partition: Partition, asked: AskedPartition) -> int:
+    def _preferred(self, partition: Partition, asked: PartitionRead) -> int:
         """The replica that a consumer is sent to; an error is told before that."""
         if not self.request.rack_id or self.only_leader:
             return NO_PREFERENCE
-        if partition.replica.read_error(asked.fetch_offset, asked.leader_epoch) is not ErrorCode.none:
+        if partition.replica.read_error(asked.offset, asked.leader_epoch) is not ErrorCode.none:
             return NO_PREFERENCE
-        return preferred_read_replica(self.broker, partition, self.request.rack_id, asked.fetch_offset)
+        return preferred_read_replica(self.broker, partition, self.request.rack_id, asked.offset)
 
-    def _handle(self, partition: Partition, asked: AskedPartition, size: int, *, read: bool) -> FetchAnswer:
+    def _handle(self, partition: Partition, asked: PartitionRead, size: int, *, read: bool) -> PartitionFetchResponse:
         """Read one partition, or without `read` only where it stands; the ones before it had `size` bytes."""
         most = min(self.request.max_bytes, self.broker.config.current.fetch_max_bytes)
         max_bytes = min(asked.max_bytes, max(0, most - size)) if read else 0
@@ -225,7 +219,7 @@ class _Fetch:
                 now_ms = self.broker.clock.now_ms()
                 return partition.replica.receive_fetch(asked.follower, max_bytes, now_ms, at_least_one=at_least_one)
             answer = partition.replica.read(
-                asked.fetch_offset,
+                asked.offset,
                 max_bytes,
                 asked.leader_epoch,
                 at_least_one=at_least_one,
@@ -233,10 +227,10 @@ class _Fetch:
             )
             return answer if asked.last_fetched_epoch < 0 else _compared(partition, asked, answer)
         except (RecordError, OSError) as error:
-            return FetchAnswer(self.broker.replicas.storage_failed(partition, error))
+            return PartitionFetchResponse(self.broker.replicas.storage_failed(partition, error))
 
     def _trace(
-        self, partition: Partition, asked: AskedPartition, answer: FetchAnswer, *, held: bool, noted: bool
+        self, partition: Partition, asked: PartitionRead, answer: PartitionFetchResponse, *, held: bool, noted: bool
     ) -> None:
         assert asked.follower is not None, "only followers' fetches are traced"
         if held and not noted:
@@ -251,7 +245,7 @@ class _Fetch:
         )
 
 
-def _compared(partition: Partition, asked: AskedPartition, answer: FetchAnswer) -> FetchAnswer:
+def _compared(partition: Partition, asked: PartitionRead, answer: PartitionFetchResponse) -> PartitionFetchResponse:
     """The answer to a consumer that says of which epoch its last record is (KIP-595).
 
     It is told where what it has read and this log part, if they do; OFFSET_OUT_OF_RANGE when that cannot be known.
@@ -260,11 +254,11 @@ def _compared(partition: Partition, asked: AskedPartition, answer: FetchAnswer) 
         return answer
     replica, log = partition.replica, partition.log
     epoch, end_offset = log.epochs.end_offset_for(asked.last_fetched_epoch, log.log_end_offset)
-    if end_offset < 0 or asked.fetch_offset < log.log_start_offset:
-        return FetchAnswer(ErrorCode.offset_out_of_range, replica.leader, replica.leader_epoch)
-    if epoch == asked.last_fetched_epoch and asked.fetch_offset <= end_offset:
+    if end_offset < 0 or asked.offset < log.log_start_offset:
+        return PartitionFetchResponse(ErrorCode.offset_out_of_range, replica.leader, replica.leader_epoch)
+    if epoch == asked.last_fetched_epoch and asked.offset <= end_offset:
         return answer
-    return FetchAnswer(
+    return PartitionFetchResponse(
         leader=replica.leader,
         leader_epoch=replica.leader_epoch,
         diverging_epoch=EpochEndOffset(epoch, end_offset),
@@ -273,12 +267,12 @@ def _compared(partition: Partition, asked: AskedPartition, answer: FetchAnswer) 
     )
 
 
-def _starts_later(asked: AskedPartition, answer: FetchAnswer) -> bool:
+def _starts_later(asked: PartitionRead, answer: PartitionFetchResponse) -> bool:
     """Whether a follower is to move its log start."""
     return asked.follower is not None and 0 <= asked.follower.log_start_offset < answer.log_start_offset
 
 
-def _noted(partition: Partition, asked: AskedPartition) -> object:
+def _noted(partition: Partition, asked: PartitionRead) -> object:
     """What a leader may note when it handles a follower's fetch."""
     if asked.follower is None:
         return None

@@ -21,14 +21,14 @@ from tidegauge.impl.metadata.records import MetadataRecord, decode
 from tidegauge.impl.partition.messages import (
     AlterPartitionRequest,
     AlterPartitionResponse,
-    FetchAnswer,
     FollowerFetch,
+    PartitionFetchResponse,
 )
 from tidegauge.impl.ports.network import Address
 from tidegauge.impl.records.payload import decode_batches
-from tidegauge.impl.server.apis.fetch_messages import answered_partitions, follower_request
 from tidegauge.impl.server.broker.isr_proposals import core_response_of, wire_request_of
 from tidegauge.impl.server.broker.partition import Partition
+from tidegauge.impl.server.reads import follower_request, partition_responses
 from tidegauge.impl.wire.channel import Channel
 from tidegauge.impl.wire.lazy import in_memory
 from tidegauge.impl.wire.primitives import BrokerId, i16, i64, u16
@@ -138,7 +138,9 @@ class ControllerLink:
         """
         return (await self._fetch_metadata(self._requests, offset, 0, 1)).high_watermark
 
-    async def _fetch_metadata(self, channel: Channel, offset: int, max_wait_ms: int, max_bytes: int) -> FetchAnswer:
+    async def _fetch_metadata(
+        self, channel: Channel, offset: int, max_wait_ms: int, max_bytes: int
+    ) -> PartitionFetchResponse:
         fetch = FollowerFetch(
             replica_id=self._broker.id,
             broker_epoch=self._broker.registration.broker_epoch,
@@ -153,7 +155,7 @@ class ControllerLink:
             max_bytes=max_bytes,
             partition_max_bytes=max_bytes,
         )
-        return answered_partitions(await channel.request(request))[METADATA_TOPIC_ID, 0]
+        return partition_responses(await channel.request(request))[METADATA_TOPIC_ID, 0]
 
     async def alter_partition(self, partition: Partition, request: AlterPartitionRequest) -> AlterPartitionResponse:
         """Ask for a new ISR. Raises UnreachableError or NoAnswerError."""

@@ -33,7 +33,7 @@ from typing import Final
 import attrs
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.server.apis.fetch_messages import AnsweredPartition, AskedPartition, asked_partitions
+from tidegauge.impl.server.reads import PartitionRead, ReadOutcome, partition_reads
 from tidegauge.impl.wire.fetch_messages import CONSUMER, INITIAL_EPOCH, NO_SESSION, SESSIONLESS_EPOCH, FetchRequest
 
 EVICTION_MS: Final = 120_000
@@ -41,28 +41,28 @@ LARGEST_SESSION_ID: Final = (1 << 31) - 1
 _LARGEST_EPOCH: Final = (1 << 31) - 1
 _UNKNOWN: Final = -1
 
-Key = tuple[str, str, int]
-"""Topic name, topic id, partition; name or id is empty."""
+Key = tuple[str, int]
+"""(The topic's id or, in a session that names topics, its name; partition)."""
 
 
 @attrs.define(eq=False)
 class Cached:
-    """A partition of a session: how it is asked for, and what was answered last."""
+    """A partition of a session: what is read of it, and what the last response said."""
 
-    asked: AskedPartition
+    read: PartitionRead
     high_watermark: int = _UNKNOWN
     log_start_offset: int = _UNKNOWN
 
-    def has_news(self, answered: AnsweredPartition) -> bool:
-        """Whether the answer has to be sent; takes note of it as if it were."""
-        answer = answered.answer
-        news = bool(answer.records) or answered.preferred_read_replica >= 0
-        if answer.high_watermark != self.high_watermark:
-            self.high_watermark, news = answer.high_watermark, True
-        if answer.log_start_offset != self.log_start_offset:
-            self.log_start_offset, news = answer.log_start_offset, True
-        if answer.error is not ErrorCode.none or answer.diverging_epoch is not None:
-            self.high_watermark, news = _UNKNOWN, True  # so that it is answered again once the error is gone
+    def has_news(self, outcome: ReadOutcome) -> bool:
+        """Whether the outcome has to be sent; takes note of it as if it were."""
+        response = outcome.response
+        news = bool(response.records) or outcome.preferred_read_replica >= 0
+        if response.high_watermark != self.high_watermark:
+            self.high_watermark, news = response.high_watermark, True
+        if response.log_start_offset != self.log_start_offset:
+            self.log_start_offset, news = response.log_start_offset, True
+        if response.error is not ErrorCode.none or response.diverging_epoch is not None:
+            self.high_watermark, news = _UNKNOWN, True  # the next response without the error is news again
         return news
 
 
@@ -87,9 +87,9 @@ class Session:
 
 @attrs.define(eq=False)
 class SessionFetch:
-    """One fetch as its session has it: what is to be read, and what of that is to be answered."""
+    """One fetch as its session has it: what is to be read, and what of that the response has to say."""
 
-    asked: list[AskedPartition]
+    reads: list[PartitionRead]
     session: Session | None = None
     is_incremental: bool = False
 
@@ -97,19 +97,19 @@ class SessionFetch:
     def session_id(self) -> int:
         return NO_SESSION if self.session is None else self.session.id
 
-    def to_send(self, answers: list[AnsweredPartition]) -> list[AnsweredPartition]:
-        """The answers that have to be sent. To be called once, with the answers to all partitions asked."""
+    def to_send(self, outcomes: list[ReadOutcome]) -> list[ReadOutcome]:
+        """The outcomes that have to be sent. To be called once, with the outcomes of all `reads`."""
         session = self.session
         if session is None:
-            return answers
+            return outcomes
         news = []
-        for answered in answers:
-            key = answered.topic, answered.topic_id, answered.partition
+        for outcome in outcomes:
+            key = _key(outcome.read)
             cached = session.partitions.get(key)
-            has_news = cached is None or cached.has_news(answered)
+            has_news = cached is None or cached.has_news(outcome)
             if has_news or not self.is_incremental:
-                news.append(answered)
-            if self.is_incremental and cached is not None and answered.answer.records:
+                news.append(outcome)
+            if self.is_incremental and cached is not None and outcome.response.records:
                 session.partitions[key] = session.partitions.pop(key)
         return news
 
@@ -137,10 +137,10 @@ class FetchSessions:
         """What a fetch is to read, or why it is refused as a whole."""
         if request.session_epoch in (INITIAL_EPOCH, SESSIONLESS_EPOCH):
             self._sessions.pop(request.session_id, None)
-            asked = list(asked_partitions(request))
+            reads = list(partition_reads(request))
             if request.session_epoch == SESSIONLESS_EPOCH:
-                return SessionFetch(asked)
-            return SessionFetch(asked, self._create(request, asked, uses_topic_ids, now_ms))
+                return SessionFetch(reads)
+            return SessionFetch(reads, self._create(request, reads, uses_topic_ids, now_ms))
         session = self._sessions.get(request.session_id)
         if session is None:
             return ErrorCode.fetch_session_id_not_found
@@ -156,25 +156,25 @@ class FetchSessions:
             return SessionFetch([])
         session.epoch = 1 if session.epoch == _LARGEST_EPOCH else session.epoch + 1
         session.used_ms = now_ms
-        return SessionFetch([cached.asked for cached in session.partitions.values()], session, is_incremental=True)
+        return SessionFetch([cached.read for cached in session.partitions.values()], session, is_incremental=True)
 
     @staticmethod
     def _update(session: Session, request: FetchRequest) -> None:
         for topic in request.forgotten:
             for index in topic.partitions:
-                session.partitions.pop((topic.name, topic.topic_id, index), None)
-        for asked in asked_partitions(request):
-            cached = session.partitions.get(_key(asked))
+                session.partitions.pop((topic.topic_id or topic.name, index), None)
+        for read in partition_reads(request):
+            cached = session.partitions.get(_key(read))
             if cached is None:
-                session.partitions[_key(asked)] = Cached(asked)
+                session.partitions[_key(read)] = Cached(read)
             else:
-                cached.asked = asked
+                cached.read = read
 
     def _create(
-        self, request: FetchRequest, asked: Iterable[AskedPartition], uses_topic_ids: bool, now_ms: int
+        self, request: FetchRequest, reads: Iterable[PartitionRead], uses_topic_ids: bool, now_ms: int
     ) -> Session | None:
         """A new session; None when there is no room for it."""
-        partitions = {_key(one): Cached(one) for one in asked}
+        partitions = {_key(read): Cached(read) for read in reads}
         is_follower = request.replica_id > CONSUMER
         if not self._has_room((is_follower, len(partitions), 0), now_ms):
             return None
@@ -210,9 +210,9 @@ class FetchSessions:
 def _renew(session: Session, broker_epoch: int) -> None:
     """A follower's fetches are those of the process that sent the latest request."""
     for cached in session.partitions.values():
-        if cached.asked.follower is not None and cached.asked.follower.broker_epoch != broker_epoch:
-            cached.asked.follower = attrs.evolve(cached.asked.follower, broker_epoch=broker_epoch)
+        if cached.read.follower is not None and cached.read.follower.broker_epoch != broker_epoch:
+            cached.read.follower = attrs.evolve(cached.read.follower, broker_epoch=broker_epoch)
 
 
-def _key(asked: AskedPartition) -> Key:
-    return asked.topic, asked.topic_id, asked.partition
+def _key(read: PartitionRead) -> Key:
+    return read.topic_id or read.topic, read.partition

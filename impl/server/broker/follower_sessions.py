@@ -23,8 +23,8 @@ from typing import Final
 import attrs
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.partition.messages import FetchAnswer, FollowerFetch
-from tidegauge.impl.server.apis.fetch_messages import answered_partitions, follower_request
+from tidegauge.impl.partition.messages import FollowerFetch, PartitionFetchResponse
+from tidegauge.impl.server.reads import follower_request, partition_responses
 from tidegauge.impl.wire.fetch_messages import INITIAL_EPOCH, NO_SESSION, FetchRequest, FetchResponse, ForgottenTopic
 
 _LARGEST_EPOCH: Final = (1 << 31) - 1
@@ -39,7 +39,7 @@ class FollowedPartition:
 
     fetch: FollowerFetch
     """How it is asked for."""
-    told: FetchAnswer | None = None
+    told: PartitionFetchResponse | None = None
     """What the leader has said last, without records; None: nothing that still holds."""
     is_settled: bool = False
     """Whether the replica has taken such an answer to this very fetch."""
@@ -102,7 +102,9 @@ class FollowerSession:
             return False
         return True
 
-    def answers(self, response: FetchResponse, *, all_of_them: bool = False) -> dict[Key, FetchAnswer] | None:
+    def answers(
+        self, response: FetchResponse, *, all_of_them: bool = False
+    ) -> dict[Key, PartitionFetchResponse] | None:
         """What the leader has answered, in words or by silence; None when it has refused, and the session is over.
 
         Without `all_of_them` partitions are left out whose replica has nothing to do.
@@ -110,7 +112,7 @@ class FollowerSession:
         if response.error_code is not ErrorCode.none:
             self.end(keep_id=response.error_code is not ErrorCode.fetch_session_id_not_found)
             return None
-        answers = answered_partitions(response)
+        answers = partition_responses(response)
         for key, answer in answers.items():
             if (followed := self._partitions.get(key)) is not None:
                 followed.is_settled, followed.told = False, _without_records(answer)
@@ -144,7 +146,7 @@ class FollowerSession:
         self.epoch = INITIAL_EPOCH
 
 
-def _without_records(answer: FetchAnswer) -> FetchAnswer | None:
+def _without_records(answer: PartitionFetchResponse) -> PartitionFetchResponse | None:
     """What goes on to hold of an answer; the leader repeats what is an error or a divergence."""
     if answer.error is not ErrorCode.none or answer.diverging_epoch is not None:
         return None

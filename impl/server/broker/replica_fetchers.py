@@ -28,12 +28,12 @@ from typing import TYPE_CHECKING, Final
 import trio
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.partition.messages import FetchAnswer, FollowerFetch
+from tidegauge.impl.partition.messages import FollowerFetch, PartitionFetchResponse
 from tidegauge.impl.partition.registration import NO_LEADER
 from tidegauge.impl.records.batches import RecordError
-from tidegauge.impl.server.apis.fetch_messages import answered_partitions
 from tidegauge.impl.server.broker.follower_sessions import FollowerSession
 from tidegauge.impl.server.broker.partition import Partition, TopicPartition
+from tidegauge.impl.server.reads import partition_responses
 from tidegauge.impl.server.trace import answer_fields, fetch_fields
 from tidegauge.impl.wire.channel import NoAnswerError, UnreachableError
 from tidegauge.impl.wire.fetch_messages import INITIAL_EPOCH, SESSIONLESS_EPOCH, FetchResponse
@@ -254,7 +254,7 @@ class ReplicaFetchers:
     ) -> bool:
         """Hand each replica its answer; False when the leader has refused the request for its session."""
         if session is None:
-            answers: dict[tuple[str, int], FetchAnswer] | None = answered_partitions(response)
+            answers: dict[tuple[str, int], PartitionFetchResponse] | None = partition_responses(response)
         else:
             answers = session.answers(response, all_of_them=self._broker.tracer.trace is not None)
         if answers is None:
@@ -265,7 +265,7 @@ class ReplicaFetchers:
             if answer is None and session is not None and session.is_settled(key):
                 partition.outstanding.remove(fetch)  # the leader says what the replica knows
                 continue
-            received = answer or FetchAnswer(ErrorCode.unknown_server_error)
+            received = answer or PartitionFetchResponse(ErrorCode.unknown_server_error)
             if not self._receive(leader, partition, fetch, received, session):
                 self._put_off([partition])
             elif answer is not None and answer.records:
@@ -297,7 +297,7 @@ class ReplicaFetchers:
         leader: int,
         partition: Partition,
         fetch: FollowerFetch,
-        answer: FetchAnswer,
+        answer: PartitionFetchResponse,
         session: FollowerSession | None,
     ) -> bool:
         """Hand an answer to the replica; False when it has to wait before it asks again."""

@@ -17,7 +17,7 @@ import trio
 
 from tidegauge.impl.controller.controller import Controller
 from tidegauge.impl.controller.state import ControllerConfig
-from tidegauge.impl.partition.messages import FetchAnswer
+from tidegauge.impl.partition.messages import PartitionFetchResponse
 from tidegauge.impl.ports.network import Address
 from tidegauge.impl.server.apis.api_versions import api_versions_response
 from tidegauge.impl.server.config import DYNAMIC_CONFIGS
@@ -175,10 +175,10 @@ class ControllerNode:
             if before.get((topic, index)) != registration.partition_epoch
         )
 
-    def metadata(self, offset: int, max_bytes: int) -> FetchAnswer:
+    def metadata(self, offset: int, max_bytes: int) -> PartitionFetchResponse:
         """The metadata log from `offset` on, for a broker."""
         log = self.log.log
-        return FetchAnswer(
+        return PartitionFetchResponse(
             leader=self.id,
             leader_epoch=self.controller.controller_epoch,
             high_watermark=log.log_end_offset,

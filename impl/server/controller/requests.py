@@ -10,21 +10,15 @@ from kio.schema.broker_heartbeat.v2.response import BrokerHeartbeatResponse
 from kio.schema.broker_registration.v4.response import BrokerRegistrationResponse
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.partition.messages import AlterPartitionRequest, FetchAnswer
-from tidegauge.impl.server.apis.fetch_messages import (
-    AnsweredPartition,
-    AskedPartition,
-    FetchRequest,
-    FetchResponse,
-    asked_partitions,
-    response,
-)
+from tidegauge.impl.partition.messages import AlterPartitionRequest, PartitionFetchResponse
 from tidegauge.impl.server.broker.controller_link import METADATA_TOPIC_ID
 from tidegauge.impl.server.controller.directories import note_offline_directories
 from tidegauge.impl.server.controller.observers import observe
+from tidegauge.impl.server.reads import PartitionRead, ReadOutcome, fetch_response, partition_reads
 from tidegauge.impl.server.trace import request_fields
 from tidegauge.impl.server.transport.deferred import ServerHandler, deferred
 from tidegauge.impl.wire.apis import ApiKey
+from tidegauge.impl.wire.fetch_messages import FetchRequest, FetchResponse
 from tidegauge.impl.wire.primitives import NO_WAIT, BrokerId, i32, i64
 
 if TYPE_CHECKING:
@@ -100,19 +94,19 @@ _STANDINGS: Final = {
 
 async def handle_fetch(node: ControllerNode, request: FetchRequest, context: RequestContext) -> FetchResponse:
     """Brokers fetch the metadata log, and wait for what comes."""
-    asked = tuple(asked_partitions(request))
+    asked = tuple(partition_reads(request))
     if any(not _is_metadata(one) for one in asked):
-        unknown = FetchAnswer(ErrorCode.unknown_topic_id)
-        return response([AnsweredPartition(one.topic_id, one.partition, unknown) for one in asked])
+        unknown = PartitionFetchResponse(ErrorCode.unknown_topic_id)
+        return fetch_response([ReadOutcome(one, unknown) for one in asked])
     for one in asked:
-        observe(node, request.replica_id, one.fetch_offset)
+        observe(node, request.replica_id, one.offset)
 
-    def answers() -> list[AnsweredPartition]:
-        return [AnsweredPartition(one.topic_id, 0, node.metadata(one.fetch_offset, one.max_bytes)) for one in asked]
+    def answers() -> list[ReadOutcome]:
+        return [ReadOutcome(one, node.metadata(one.offset, one.max_bytes)) for one in asked]
 
-    def news() -> list[AnsweredPartition] | None:
+    def news() -> list[ReadOutcome] | None:
         found = answers()
-        return found if any(one.answer.has_news for one in found) else None
+        return found if any(one.response.has_news for one in found) else None
 
     wait_ms = request.max_wait_ms
     found = news()
@@ -120,13 +114,13 @@ async def handle_fetch(node: ControllerNode, request: FetchRequest, context: Req
         found = await context.while_connected(
             lambda: node.waiting.until([_METADATA_KEY], news, wait_ms),
         )
-    return response(answers() if found is None else found)
+    return fetch_response(answers() if found is None else found)
 
 
 _METADATA_KEY: Final = "__cluster_metadata-0"
 
 
-def _is_metadata(asked: AskedPartition) -> bool:
+def _is_metadata(asked: PartitionRead) -> bool:
     return asked.topic_id == METADATA_TOPIC_ID and asked.partition == 0
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidegauge.impl.partition.messages import FetchAnswer, FollowerFetch
+from tidegauge.impl.partition.messages import FollowerFetch, PartitionFetchResponse
 from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.impl.records.batches import BatchHeader, headers
 from tidegauge.impl.wire.lazy import in_memory
@@ -13,12 +13,12 @@ from tidegauge.model_tests.harness.cores.replication import Roles
 class FollowerChecksSequences(PartitionReplica):
     """A batch has to be the next one of its producer, as at a leader; an unknown producer has to begin at 0."""
 
-    def receive_fetch_response(self, fetch: FollowerFetch, answer: FetchAnswer, now_ms: int) -> bool:
+    def receive_fetch_response(self, fetch: FollowerFetch, response: PartitionFetchResponse, now_ms: int) -> bool:
         if self.accepts_fetch_response(fetch) and any(
-            map(self._refuses, (h for _, h in headers(in_memory(answer.records))))
+            map(self._refuses, (h for _, h in headers(in_memory(response.records))))
         ):
             return False
-        return super().receive_fetch_response(fetch, answer, now_ms)
+        return super().receive_fetch_response(fetch, response, now_ms)
 
     def _refuses(self, header: BatchHeader) -> bool:
         if header.producer_id < 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidegauge.impl.partition.messages import FetchAnswer, FollowerFetch
+from tidegauge.impl.partition.messages import FollowerFetch, PartitionFetchResponse
 from tidegauge.impl.partition.producer_state import ProducerStates
 from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.impl.records.batches import BatchHeader, headers
@@ -29,11 +29,11 @@ class RemembersWhileChecking(ProducerStates):
 class FollowerRemembersWhileChecking(PartitionReplica):
     """The same at a follower."""
 
-    def receive_fetch_response(self, fetch: FollowerFetch, answer: FetchAnswer, now_ms: int) -> bool:
-        if answer.records and self.accepts_fetch_response(fetch):
-            for _, header in headers(in_memory(answer.records)):
+    def receive_fetch_response(self, fetch: FollowerFetch, response: PartitionFetchResponse, now_ms: int) -> bool:
+        if response.records and self.accepts_fetch_response(fetch):
+            for _, header in headers(in_memory(response.records)):
                 self.producers.take_in(header, header.base_offset)
-        return super().receive_fetch_response(fetch, answer, now_ms)
+        return super().receive_fetch_response(fetch, response, now_ms)
 
 
 BUG = IdempotenceCoreBug("kafka_6683", Roles(replica=FollowerRemembersWhileChecking, producers=RemembersWhileChecking))

@@ -18,8 +18,8 @@ from tidegauge.impl.partition.messages import AlterPartitionRequest
 from tidegauge.impl.ports.simulated_network import Frame, SimulatedNetwork
 from tidegauge.impl.records.batches import headers
 from tidegauge.impl.records.payload import decode_records
-from tidegauge.impl.server.apis.fetch_messages import answered_partitions, asked_partitions
 from tidegauge.impl.server.broker.isr_proposals import core_response_of
+from tidegauge.impl.server.reads import partition_reads, partition_responses
 from tidegauge.impl.wire.apis import ApiKey
 from tidegauge.impl.wire.codecs import decode_request, encode_request
 from tidegauge.impl.wire.lazy import in_memory
@@ -113,13 +113,13 @@ class HeldFrames:
         messages[message] = frame
 
     def _fetch(self, frame: Frame) -> spec.FetchRequest:
-        (asked,) = asked_partitions(_as_any(frame.message))
+        (asked,) = partition_reads(_as_any(frame.message))
         assert asked.follower is not None, "only followers' fetches are held"
         return abstraction.fetch_request(asked.follower, broker_id(frame.destination), self.epochs)
 
     def _fetch_response(self, request: spec.FetchRequest, frame: Frame, state: spec.State) -> spec.FetchResponse:
         """What the records below a log start were no answer says: the specification lends it."""
-        (answer,) = answered_partitions(_as_any(frame.message)).values()
+        (answer,) = partition_responses(_as_any(frame.message)).values()
         if answer.error in NEVER_HEARD_OF_IT:
             return spec.FetchResponse(request, spec.Error.UNKNOWN_LEADER_EPOCH)
         records = records_of(in_memory(answer.records)) if answer.error is ErrorCode.none else ()

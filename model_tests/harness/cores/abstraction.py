@@ -62,7 +62,7 @@ def fetch_request(fetch: messages.FollowerFetch, leader: int, epochs: Epochs) ->
 
 
 def fetch_response(
-    request: spec.FetchRequest, answer: messages.FetchAnswer, records: spec.Log, history: spec.Log = ()
+    request: spec.FetchRequest, answer: messages.PartitionFetchResponse, records: spec.Log, history: spec.Log = ()
 ) -> spec.FetchResponse:
     """`history` is all that the leader's log has had, of which the specification hands some on where logs start."""
     if answer.error is ErrorCode.offset_out_of_range:

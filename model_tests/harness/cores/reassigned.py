@@ -14,7 +14,7 @@ import attrs
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.metadata.records import MetadataRecord, PartitionRecord
-from tidegauge.impl.partition.messages import FetchAnswer
+from tidegauge.impl.partition.messages import PartitionFetchResponse
 from tidegauge.impl.partition.registration import PartitionRegistration
 from tidegauge.model_tests.harness.cores import abstraction, steps
 from tidegauge.model_tests.harness.cores.replication import CORRECT, PARTITION, TOPIC, Broker, Roles
@@ -79,7 +79,7 @@ class ReassignedCores(DrivenCores):
         """A broker without a replica answers a fetch: it is no leader."""
         unheard = self.told(request.leader) is None
         error = ErrorCode.unknown_leader_epoch if unheard else ErrorCode.not_leader_or_follower
-        answer = FetchAnswer(error)
+        answer = PartitionFetchResponse(error)
         if request in self.brokers[request.follower].outstanding:
             self.fetch_responses[abstraction.fetch_response(request, answer, ())] = answer
 

@@ -95,7 +95,7 @@ class Cores:
         self.controller = self.activate_controller()
         self.brokers = [Broker(roles.log()) for _ in range(machine.brokers)]
         self.fetches: dict[spec.FetchRequest, messages.FollowerFetch] = {}
-        self.fetch_responses: dict[spec.FetchResponse, messages.FetchAnswer] = {}
+        self.fetch_responses: dict[spec.FetchResponse, messages.PartitionFetchResponse] = {}
         self.alters: dict[spec.AlterPartitionRequest, messages.AlterPartitionRequest] = {}
         self.alter_responses: dict[
             spec.AlterPartitionResponse, tuple[messages.AlterPartitionRequest, messages.AlterPartitionResponse]
