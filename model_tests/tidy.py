@@ -33,7 +33,7 @@ MAY_IMPORT = {
 }
 """Who may import whom; the longest prefix of a module's name decides."""
 
-CORES = ("impl.partition", "impl.coordinators", "impl.controller")
+CORES = ("impl.partition", "impl.coordinators", "impl.controller", "impl.metadata")
 CLOCKS_AND_DICE = frozenset({"time", "random", "datetime", "secrets", "uuid"})
 PLAIN_VALUES = frozenset({"random", "random.Random", "uuid.UUID", "datetime.timedelta"})
 """What may be had from them: a generator that asks for a seed, and types that only hold what they are given."""

@@ -89,7 +89,7 @@ class Cluster(Changes, Injections, Access):
         advertised_host: the host name that clients are told, when it is not `listen`.
         racks: each broker's rack.
         security: listeners, certificates, users and rights (`impl.cluster.security`); without it all is allowed.
-        timers: without them no node does anything by itself; call the actions of `broker.trigger`.
+        timers: without them no node does anything by itself; call the actions of `broker.actions`.
         trace: whether decisions are recorded in `cluster.trace`.
         replica_class, controller_class: the cores to run; for experiments with one rule changed.
 
@@ -162,11 +162,11 @@ class Cluster(Changes, Injections, Access):
     async def _bring_up(self) -> None:
         if not self.timers:
             for broker in self.brokers:
-                await broker.trigger.register()
-                await broker.trigger.apply_metadata()
-                await broker.trigger.heartbeat()
+                await broker.actions.register()
+                await broker.actions.apply_metadata()
+                await broker.actions.heartbeat()
             for broker in self.brokers:
-                await broker.trigger.apply_metadata()
+                await broker.actions.apply_metadata()
         with trio.move_on_after(START_TIMEOUT) as scope:
             for broker in self.brokers:
                 await broker.unfenced.wait()
@@ -374,7 +374,7 @@ class Cluster(Changes, Injections, Access):
                     if self.timers:
                         await trio.sleep(0.001)
                     else:
-                        await broker.trigger.apply_metadata()
+                        await broker.actions.apply_metadata()
 
     async def wait_for_isr(self, topic: str, members: Collection[int], partition: int = 0) -> None:
         """Wait until the ISR is exactly `members`; bound it with a trio timeout of yours."""

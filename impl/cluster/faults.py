@@ -282,7 +282,7 @@ class Faults:
         The broker does not know, until it reads the metadata or heartbeats; its next heartbeat brings it back.
         """
         self._running(broker_id)
-        return self.controller.trigger.lapse_session(broker_id)
+        return self.controller.actions.lapse_session(broker_id)
 
     @logged
     async def elect(self, topic: str, partition: int = 0, *, unclean: bool = False) -> None:

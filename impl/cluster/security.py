@@ -13,7 +13,6 @@ from typing import Literal
 
 import attrs
 
-from tidegauge.impl.controller.acls import acl_error
 from tidegauge.impl.metadata.access import (
     CLUSTER_NAME,
     WILDCARD,
@@ -22,6 +21,7 @@ from tidegauge.impl.metadata.access import (
     PatternType,
     Permission,
     ResourceType,
+    acl_error,
 )
 from tidegauge.impl.server.transport.security.acl_authorizer import parse_super_users
 from tidegauge.impl.server.transport.security.settings import MECHANISMS, PROTOCOL_NAMES, STANDARD_AUTHORIZER

@@ -6,13 +6,9 @@ from collections.abc import Sequence
 
 from tidegauge.impl.controller.state import ControllerState
 from tidegauge.impl.metadata.access import (
-    CLUSTER_NAME,
     Acl,
     AclFilter,
-    Operation,
-    PatternType,
-    Permission,
-    ResourceType,
+    acl_error,
 )
 from tidegauge.impl.metadata.records import AccessControlEntryRecord, RemoveAccessControlEntryRecord
 
@@ -39,26 +35,6 @@ class Acls(ControllerState):
             self._write(RemoveAccessControlEntryRecord(*_fields(acl)))
         self._commit()
         return found
-
-
-def acl_error(acl: Acl) -> str:
-    """What is wrong with an ACL that is to be added, in words; "" when nothing is."""
-    if acl.resource_type is ResourceType.ANY:
-        return "resource type ANY is for filters: name the type of the resource"
-    if acl.pattern_type not in (PatternType.LITERAL, PatternType.PREFIXED):
-        return f"pattern type {acl.pattern_type.name} is for filters: use LITERAL or PREFIXED"
-    if acl.operation is Operation.ANY:
-        return "operation ANY is for filters: name the operation, or ALL"
-    if acl.permission is Permission.ANY:
-        return "permission ANY is for filters: use ALLOW or DENY"
-    if not acl.resource_name:
-        return "the resource name is empty: name the resource, or * for all"
-    if acl.resource_type is ResourceType.CLUSTER and acl.resource_name != CLUSTER_NAME:
-        return f"resource {acl.resource_name!r} of type CLUSTER: there is only {CLUSTER_NAME!r}"
-    kind, colon, _ = acl.principal.partition(":")
-    if not kind or not colon:
-        return f"principal {acl.principal!r}: write Type:name, such as User:alice"
-    return "" if acl.host else "the host is empty: give an IP address, or * for all"
 
 
 def _fields(acl: Acl) -> tuple[int, str, int, str, str, int, int]:

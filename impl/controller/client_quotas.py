@@ -14,19 +14,19 @@ import attrs
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.controller.state import ControllerState
-from tidegauge.impl.metadata.image import QuotaEntity
+from tidegauge.impl.metadata.client_quotas import (
+    CLIENT_ID,
+    CONNECTION_CREATION_RATE,
+    CONSUMER_BYTE_RATE,
+    CONTROLLER_MUTATION_RATE,
+    ENTITY_TYPES,
+    IP,
+    PRODUCER_BYTE_RATE,
+    REQUEST_PERCENTAGE,
+    USER,
+    QuotaEntity,
+)
 from tidegauge.impl.metadata.records import ClientQuotaRecord
-
-USER: Final = "user"
-CLIENT_ID: Final = "client-id"
-IP: Final = "ip"
-ENTITY_TYPES: Final = (USER, CLIENT_ID, IP)
-
-PRODUCER_BYTE_RATE: Final = "producer_byte_rate"
-CONSUMER_BYTE_RATE: Final = "consumer_byte_rate"
-REQUEST_PERCENTAGE: Final = "request_percentage"
-CONTROLLER_MUTATION_RATE: Final = "controller_mutation_rate"
-CONNECTION_CREATION_RATE: Final = "connection_creation_rate"
 
 _WHOLE_BITS: Final[Mapping[str, int]] = {PRODUCER_BYTE_RATE: 64, CONSUMER_BYTE_RATE: 64, CONNECTION_CREATION_RATE: 32}
 _USER_KEYS: Final = (PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE, REQUEST_PERCENTAGE, CONTROLLER_MUTATION_RATE)

@@ -16,14 +16,13 @@ Two settings reach into what the controller itself decides, so that a change of 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from enum import IntEnum
 from typing import Final
 
 import attrs
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.controller.elections import Elections
-from tidegauge.impl.controller.topics import is_topic_name
+from tidegauge.impl.metadata.config_resources import ALL_BROKERS, AlterOperation, ConfigResourceType
 from tidegauge.impl.metadata.config_types import Setting, as_text
 from tidegauge.impl.metadata.records import BrokerConfigRecord, ConfigRecord, MetadataRecord, PartitionChangeRecord
 from tidegauge.impl.metadata.topic_configs import (
@@ -32,35 +31,14 @@ from tidegauge.impl.metadata.topic_configs import (
     UNCLEAN_LEADER_ELECTION_ENABLE,
     config_error,
 )
+from tidegauge.impl.metadata.topic_names import is_topic_name
 from tidegauge.impl.partition.registration import NO_LEADER
-
-ALL_BROKERS: Final = ""
-"""The broker resource that stands for all of them."""
 
 LONGEST_VALUE: Final = (1 << 15) - 1
 """Characters of a value that a record of Kafka's metadata log can hold; appending makes lists longer."""
 
 OF_ALL_ALONE: Final = frozenset({MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION_ENABLE})
 """What the controller decides by: a leader that had its own idea of it would break what the controller relies on."""
-
-
-class ConfigResourceType(IntEnum):
-    """What can have configurations, with Kafka's codes."""
-
-    TOPIC = 2
-    BROKER = 4
-    BROKER_LOGGER = 8
-    CLIENT_METRICS = 16
-    GROUP = 32
-
-
-class AlterOperation(IntEnum):
-    """What IncrementalAlterConfigs does to a setting."""
-
-    SET = 0
-    DELETE = 1
-    APPEND = 2
-    SUBTRACT = 3
 
 
 @attrs.frozen

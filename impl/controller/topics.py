@@ -15,8 +15,7 @@ from tidegauge.impl.controller.placement import PlacementError, growth_start, pl
 from tidegauge.impl.controller.reassignments import AGREED, Reassignments, Refusal
 from tidegauge.impl.metadata.records import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
 from tidegauge.impl.metadata.topic_configs import config_error
-
-METADATA_TOPIC = "__cluster_metadata"
+from tidegauge.impl.metadata.topic_names import METADATA_TOPIC, is_topic_name
 
 
 @attrs.frozen
@@ -211,9 +210,3 @@ class Topics(Reassignments):
             isr = tuple(sorted(replica for replica in replicas if self.image.is_active(replica)))
             leader = next(replica for replica in replicas if replica in isr)
             self._write(PartitionRecord(name, partition, replicas, isr, leader))
-
-
-def is_topic_name(name: str) -> bool:
-    """Kafka's rule for topic names."""
-    legal = all(character.isascii() and (character.isalnum() or character in "._-") for character in name)
-    return legal and 0 < len(name) <= 249 and name not in (".", "..")

@@ -13,6 +13,7 @@ from typing import Any, Final
 import attrs
 
 from tidegauge.impl.metadata.access import AccessControlLists, Acl, Operation, PatternType, Permission, ResourceType
+from tidegauge.impl.metadata.client_quotas import QuotaEntity
 from tidegauge.impl.metadata.credentials import ScramCredential
 from tidegauge.impl.metadata.records import (
     AccessControlEntryRecord,
@@ -61,15 +62,6 @@ class BrokerRegistration:
         if not self.listeners:
             return self.host, self.port
         return next(((host, port) for name, host, port, _ in self.listeners if name == listener), None)
-
-
-@attrs.frozen
-class QuotaEntity:
-    """Whom a quota is for: None is no part of it, "" is whoever has none of his own."""
-
-    user: str | None = None
-    client_id: str | None = None
-    ip: str | None = None
 
 
 @attrs.define

@@ -1,12 +1,11 @@
 """The metadata log's records, under Kafka's names: everything that the cluster has decided, in order.
 
-On disk a record is a JSON object whose "type" is the class; `encode` and `decode` are each other's inverse.
+`impl.metadata.codec` says how they are stored and sent.
 """
 
 from __future__ import annotations
 
-import json
-from typing import Any, Final, TypeAlias
+from typing import TypeAlias
 
 import attrs
 
@@ -225,54 +224,3 @@ MetadataRecord: TypeAlias = (
     | UserScramCredentialRecord
     | RemoveUserScramCredentialRecord
 )
-
-RECORD_TYPES: Final[dict[str, type[Any]]] = {
-    kind.__name__: kind
-    for kind in (
-        ControllerEpochRecord,
-        RegisterBrokerRecord,
-        BrokerRegistrationChangeRecord,
-        ReplicaDirectoryRecord,
-        UnregisterBrokerRecord,
-        TopicRecord,
-        RemoveTopicRecord,
-        ConfigRecord,
-        BrokerConfigRecord,
-        ClientQuotaRecord,
-        PartitionRecord,
-        PartitionChangeRecord,
-        ProducerIdsRecord,
-        AccessControlEntryRecord,
-        RemoveAccessControlEntryRecord,
-        UserScramCredentialRecord,
-        RemoveUserScramCredentialRecord,
-    )
-}
-
-
-class MetadataFormatError(ValueError):
-    """Bytes in the metadata log that are no metadata record."""
-
-
-def encode(record: MetadataRecord) -> bytes:
-    """One line of JSON; fields in the order of the class, so that equal records are equal bytes."""
-    fields = {field.name: getattr(record, field.name) for field in attrs.fields(type(record))}
-    return json.dumps({"type": type(record).__name__, **fields}, separators=(",", ":")).encode()
-
-
-def decode(value: bytes) -> MetadataRecord:
-    """The record that `encode` wrote. Raises MetadataFormatError, naming what is wrong."""
-    try:
-        fields = json.loads(value)
-        kind = RECORD_TYPES[fields.pop("type")]
-        record: MetadataRecord = kind(**{name: _frozen(item) for name, item in fields.items()})
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        known = ", ".join(RECORD_TYPES)
-        raise MetadataFormatError(
-            f"{value!r} is no metadata record ({error}): a JSON object whose type is one of {known} is"
-        ) from None
-    return record
-
-
-def _frozen(item: Any) -> Any:
-    return tuple(map(_frozen, item)) if isinstance(item, list) else item

@@ -177,11 +177,6 @@ class Broker:
         not registered yet; else -1."""
         return self.replicas.directories.stopped_cleanly_in if self.registration.broker_epoch < 0 else -1
 
-    @property
-    def trigger(self) -> BrokerActions:
-        """The same as `actions`."""
-        return self.actions
-
     def reconfigure(self) -> None:
         """Bring into force what the metadata says of brokers' settings and of clients' quotas."""
         image = self.metadata.image

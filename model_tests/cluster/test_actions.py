@@ -52,11 +52,11 @@ async def test_a_fetch_is_two_messages(cluster: Cluster) -> None:
     async with cluster.client() as client:
         assert await client.produce("t", b"a", acks=1) == 0
     follower = cluster.replica(1, "t")
-    cluster.broker(1).trigger.send_fetch("t", 0)
+    cluster.broker(1).actions.send_fetch("t", 0)
     await wait_all_tasks_blocked()
     assert cluster.broker(1).replicas.get("t", 0).awaits_response()  # type: ignore[union-attr]
     with pytest.raises(ValueError, match="still waits for an answer"):
-        cluster.broker(1).trigger.send_fetch("t", 0)
+        cluster.broker(1).actions.send_fetch("t", 0)
     request = await deliver(cluster)
     assert (request.source, request.destination, request.is_request) == ("broker-1", "broker-0", True)
     assert request.message.topics[0].partitions[0].fetch_offset == 0
@@ -66,7 +66,7 @@ async def test_a_fetch_is_two_messages(cluster: Cluster) -> None:
     assert response.message.topics[0].partitions[0].high_watermark == 0
     assert follower.log_end_offset == 1
     assert cluster.replica(0, "t").high_watermark == 0, "the leader has not heard of that"
-    cluster.broker(1).trigger.send_fetch("t", 0)
+    cluster.broker(1).actions.send_fetch("t", 0)
     await wait_all_tasks_blocked()
     await deliver(cluster)
     assert cluster.replica(0, "t").high_watermark == 1
@@ -75,7 +75,7 @@ async def test_a_fetch_is_two_messages(cluster: Cluster) -> None:
 
 @driven
 async def test_a_doubled_fetch_is_handled_twice_and_its_second_answer_dropped(cluster: Cluster) -> None:
-    cluster.broker(1).trigger.send_fetch("t", 0)
+    cluster.broker(1).actions.send_fetch("t", 0)
     await wait_all_tasks_blocked()
     cluster.network.duplicate(cluster.network.in_flight[0])
     for _ in range(4):
@@ -85,13 +85,13 @@ async def test_a_doubled_fetch_is_handled_twice_and_its_second_answer_dropped(cl
 
 @driven
 async def test_a_broken_connection_ends_the_wait_for_an_answer(cluster: Cluster) -> None:
-    cluster.broker(1).trigger.send_fetch("t", 0)
+    cluster.broker(1).actions.send_fetch("t", 0)
     await wait_all_tasks_blocked()
     cluster.reset_connections(1, 0)
     await wait_all_tasks_blocked()
     assert cluster.network.in_flight == []
     assert cluster.trace[-1].name == "Disconnect"
-    cluster.broker(1).trigger.send_fetch("t", 0)
+    cluster.broker(1).actions.send_fetch("t", 0)
     await wait_all_tasks_blocked()
     assert len(cluster.network.in_flight) == 1
 
@@ -100,10 +100,10 @@ async def test_a_broken_connection_ends_the_wait_for_an_answer(cluster: Cluster)
 async def test_an_isr_change_is_two_messages(cluster: Cluster) -> None:
     async with cluster.client() as client:
         await client.produce("t", b"a", acks=1)
-    assert cluster.broker(0).trigger.shrink_isr("t", 0, lagging={1}) == [("t", 0)]
+    assert cluster.broker(0).actions.shrink_isr("t", 0, lagging={1}) == [("t", 0)]
     await wait_all_tasks_blocked()
     assert cluster.replica(0, "t").pending_isr == frozenset({0})
-    assert not cluster.broker(0).trigger.retry_alter_partition("t", 0), "one is on its way"
+    assert not cluster.broker(0).actions.retry_alter_partition("t", 0), "one is on its way"
     await deliver(cluster)
     assert cluster.isr("t") == (0,)
     assert cluster.replica(0, "t").isr == {0, 1}
@@ -116,12 +116,12 @@ async def test_an_isr_change_is_two_messages(cluster: Cluster) -> None:
 async def test_a_lost_proposal_is_sent_again(cluster: Cluster) -> None:
     async with cluster.client() as client:
         await client.produce("t", b"a", acks=1)
-    cluster.broker(0).trigger.shrink_isr("t", 0, lagging={1})
+    cluster.broker(0).actions.shrink_isr("t", 0, lagging={1})
     await wait_all_tasks_blocked()
     cluster.reset_connections(0, "controller")
     await wait_all_tasks_blocked()
     assert cluster.trace[-1].name == "DisconnectController"
-    assert cluster.broker(0).trigger.retry_alter_partition("t", 0)
+    assert cluster.broker(0).actions.retry_alter_partition("t", 0)
     await wait_all_tasks_blocked()
     await deliver(cluster)
     await deliver(cluster)
@@ -132,7 +132,7 @@ async def test_a_lost_proposal_is_sent_again(cluster: Cluster) -> None:
 async def test_a_proposal_that_reaches_a_new_controller_too_late_is_lost(cluster: Cluster) -> None:
     async with cluster.client() as client:
         await client.produce("t", b"a", acks=1)
-    cluster.broker(0).trigger.shrink_isr("t", 0, lagging={1})
+    cluster.broker(0).actions.shrink_isr("t", 0, lagging={1})
     await wait_all_tasks_blocked()
     await cluster.restart_controller()
     await wait_all_tasks_blocked()
@@ -144,11 +144,11 @@ async def test_a_proposal_that_reaches_a_new_controller_too_late_is_lost(cluster
 async def test_an_answer_of_the_old_controller_still_arrives_and_is_known_as_old(cluster: Cluster) -> None:
     async with cluster.client() as client:
         await client.produce("t", b"a", acks=1)
-    cluster.broker(0).trigger.shrink_isr("t", 0, lagging={1})
+    cluster.broker(0).actions.shrink_isr("t", 0, lagging={1})
     await wait_all_tasks_blocked()
     await deliver(cluster)
     await cluster.restart_controller()
-    await cluster.broker(0).trigger.apply_metadata()
+    await cluster.broker(0).actions.apply_metadata()
     await wait_all_tasks_blocked()
     before = cluster.replica(0, "t").controller_epoch
     await deliver(cluster)
@@ -162,7 +162,7 @@ async def test_metadata_reach_a_broker_when_it_pulls(cluster: Cluster) -> None:
     await wait_all_tasks_blocked()
     assert cluster.leader("t") == 1
     assert cluster.replica(1, "t").leader == 0
-    await cluster.broker(1).trigger.apply_metadata()
+    await cluster.broker(1).actions.apply_metadata()
     assert cluster.replica(1, "t").is_leader
     assert cluster.replica(0, "t").is_leader, "the old leader has not heard of it"
 
@@ -175,12 +175,12 @@ async def test_who_gives_up_reading_metadata_leaves_no_partition_without_a_host(
     broker = cluster.broker(0)
     hosted = len(broker.replicas)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(broker.trigger.apply_metadata)
+        nursery.start_soon(broker.actions.apply_metadata)
         while len(broker.replicas) == hosted:
             await trio.lowlevel.checkpoint()
         nursery.cancel_scope.cancel()
     assert len(broker.replicas) < hosted + 100
-    await broker.trigger.apply_metadata()
+    await broker.actions.apply_metadata()
     assert len(broker.replicas) == hosted + 100
 
 
@@ -189,10 +189,10 @@ async def test_a_broker_that_the_controller_does_not_know_registers_again(cluste
     broker = cluster.broker(1)
     known = broker.registration.broker_epoch
     broker.registration.broker_epoch = known + 1_000
-    assert not await broker.trigger.heartbeat()
+    assert not await broker.actions.heartbeat()
     assert known < broker.registration.broker_epoch < known + 1_000
-    await broker.trigger.apply_metadata()
-    assert await broker.trigger.heartbeat()
+    await broker.actions.apply_metadata()
+    assert await broker.actions.heartbeat()
 
 
 @driven
@@ -203,9 +203,9 @@ async def test_a_restarted_broker_registers_when_it_is_told_to(cluster: Cluster)
     broker = cluster.broker(1)
     assert broker.registration.broker_epoch == -1
     assert cluster.replica(1, "t").leader_epoch == -1
-    assert await broker.trigger.register() > old_epoch
+    assert await broker.actions.register() > old_epoch
     assert cluster.isr("t") == (0,)
-    assert not await broker.trigger.heartbeat(), "it has not seen its own registration yet"
-    await broker.trigger.apply_metadata()
+    assert not await broker.actions.heartbeat(), "it has not seen its own registration yet"
+    await broker.actions.apply_metadata()
     assert cluster.replica(1, "t").leader == 0
-    assert await broker.trigger.heartbeat()
+    assert await broker.actions.heartbeat()

@@ -84,7 +84,7 @@ async def test_the_cleaner_goes_on_where_it_was_after_a_restart() -> None:
         done = await cleaned(cluster, 0)
         directories = cluster.broker(0).replicas.directories
         assert directories.online[0].cleaned_offset("t", 0) == done.end_offset
-        cluster.broker(0).trigger.flush()
+        cluster.broker(0).actions.flush()
         await cluster.crash(0, lose_unsynced=False)
         await cluster.restart(0)
         await trio.sleep(5)

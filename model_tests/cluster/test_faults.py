@@ -26,7 +26,7 @@ async def test_a_crash_loses_unsynced_records() -> None:
         await cluster.create_topic("t")
         async with cluster.client() as client:
             await client.produce("t", b"synced")
-            cluster.broker(0).trigger.flush()
+            cluster.broker(0).actions.flush()
             await client.produce("t", b"unsynced")
             await cluster.crash(0, lose_unsynced=True)
             assert not cluster.is_alive(0)
@@ -56,7 +56,7 @@ async def test_a_crash_keeps_exactly_what_it_is_told_to(kept: int) -> None:
             for value in values:
                 await client.produce("t", value)
                 if value == b"a":
-                    cluster.broker(0).trigger.flush()
+                    cluster.broker(0).actions.flush()
         await cluster.crash(0, keep={("t", 0): kept})
         crash = cluster.trace[-1]
         assert (crash.name, crash.fields["kept"]) == ("Crash", (("t", 0, kept),))
@@ -70,7 +70,7 @@ async def test_a_crash_cannot_lose_what_is_synced() -> None:
         await cluster.create_topic("t")
         async with cluster.client() as client:
             await client.produce("t", b"a")
-        cluster.broker(0).trigger.flush()
+        cluster.broker(0).actions.flush()
         with pytest.raises(ValueError, match="t-0 is synced beyond offset 0"):
             await cluster.crash(0, keep={("t", 0): 0})
         with pytest.raises(ValueError, match="t-0 cannot keep up to 5"):
@@ -83,7 +83,7 @@ async def test_a_restart_begins_with_the_checkpointed_high_watermark() -> None:
         await cluster.create_topic("t")
         async with cluster.client() as client:
             await client.produce("t", b"a")
-            cluster.broker(0).trigger.checkpoint_high_watermark()
+            cluster.broker(0).actions.checkpoint_high_watermark()
             await client.produce("t", b"b")
         await cluster.crash(0, lose_unsynced=False)
         await cluster.restart(0)
@@ -206,7 +206,7 @@ async def test_a_leader_whose_disk_failed_to_sync_leads_no_more() -> None:
         async with cluster.client() as client:
             assert await client.produce("t", b"a") == 0
             cluster.fail_next_sync(0)
-            cluster.broker(0).trigger.flush()
+            cluster.broker(0).actions.flush()
             assert await cluster.wait_for_leader("t", other_than=0) == 1
             assert await client.produce("t", b"b") == 1
             await cluster.restart(0)

@@ -266,7 +266,7 @@ async def test_described_are_sizes_lags_and_what_is_offline() -> None:
             assert hosted is not None
             assert described == {("t", 0): (0, False), ("t", 1): (hosted.log.size, False)}
             fail_directory(cluster, 0, "one")
-            cluster.broker(0).trigger.checkpoint_high_watermark()
+            cluster.broker(0).actions.checkpoint_high_watermark()
             some = await ask(client, cluster, 0, DescribeLogDirsRequest(topics=()))
             assert {result.log_dir: result.error_code for result in some.results} == {
                 "data/one": ErrorCode.kafka_storage_error,

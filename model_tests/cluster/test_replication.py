@@ -264,7 +264,7 @@ async def test_an_unclean_election_loses_what_only_the_dead_had() -> None:
         await cluster.create_topic("t", assignments=[[0, 1]])
         async with cluster.client(config=IMPATIENT) as client:
             await client.produce("t", b"both")
-            cluster.broker(1).trigger.flush()
+            cluster.broker(1).actions.flush()
             await cluster.crash(1)
             await cluster.wait_for_isr("t", {0})
             assert await client.produce("t", b"only on 0") == 1

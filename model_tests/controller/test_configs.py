@@ -7,8 +7,9 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.controller.client_quotas import QuotaChange
-from tidegauge.impl.controller.configs import Altered, AlterOperation, ConfigChange, ConfigResourceType
-from tidegauge.impl.metadata.image import QuotaEntity
+from tidegauge.impl.controller.configs import Altered, ConfigChange
+from tidegauge.impl.metadata.client_quotas import QuotaEntity
+from tidegauge.impl.metadata.config_resources import AlterOperation, ConfigResourceType
 from tidegauge.impl.metadata.topic_configs import DYNAMIC_DEFAULTS
 from tidegauge.model_tests.controller.governed import TOPIC, Governed
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.controller.directories import LOST
-from tidegauge.impl.metadata.records import decode, encode
+from tidegauge.impl.metadata.codec import decode, encode
 from tidegauge.impl.partition.messages import AlterPartitionRequest
 from tidegauge.model_tests.controller.governed import Governed
 

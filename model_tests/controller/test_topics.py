@@ -1,36 +1,10 @@
-"""Creating topics, and the records that it takes."""
+"""Creating topics: where their replicas go, and what is refused."""
 
 from __future__ import annotations
-
-import json
 
 import pytest
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.metadata import records
-from tidegauge.impl.metadata.records import (
-    AccessControlEntryRecord,
-    BrokerConfigRecord,
-    BrokerRegistrationChangeRecord,
-    ClientQuotaRecord,
-    ConfigRecord,
-    ControllerEpochRecord,
-    MetadataFormatError,
-    MetadataRecord,
-    PartitionChangeRecord,
-    PartitionRecord,
-    ProducerIdsRecord,
-    RegisterBrokerRecord,
-    RemoveAccessControlEntryRecord,
-    RemoveTopicRecord,
-    RemoveUserScramCredentialRecord,
-    ReplicaDirectoryRecord,
-    TopicRecord,
-    UnregisterBrokerRecord,
-    UserScramCredentialRecord,
-    decode,
-    encode,
-)
 from tidegauge.model_tests.controller.governed import Governed
 
 
@@ -100,60 +74,3 @@ def test_replicas_given_by_hand_need_a_live_broker_and_a_partition() -> None:
     cluster.controller.lapse_session(0)
     assert cluster.controller.create_topic_on("a", "id", ((0,),)).error is ErrorCode.invalid_replica_assignment
     assert cluster.controller.create_topic_on("a", "id", ()).error is ErrorCode.invalid_partitions
-
-
-RECORDS: tuple[MetadataRecord, ...] = (
-    ControllerEpochRecord(3000, 4),
-    RegisterBrokerRecord(1, 17, "localhost", 9092, rack=None),
-    RegisterBrokerRecord(1, 17, "localhost", 9092, rack="b", fenced=False),
-    BrokerRegistrationChangeRecord(1, 17, fenced=False),
-    BrokerRegistrationChangeRecord(1, 17, in_controlled_shutdown=True),
-    BrokerRegistrationChangeRecord(1, 17, directories=("a",)),
-    ReplicaDirectoryRecord("t", 0, 1, "a"),
-    ProducerIdsRecord(1, 17, 1_000),
-    UnregisterBrokerRecord(1, 17),
-    TopicRecord("orders", "00ff"),
-    RemoveTopicRecord("00ff"),
-    ConfigRecord("orders", "min.insync.replicas", "2"),
-    ConfigRecord("orders", "min.insync.replicas", None),
-    BrokerConfigRecord("", "log.retention.ms", "5"),
-    BrokerConfigRecord("1", "log.retention.ms", None),
-    ClientQuotaRecord("alice", "", None, "producer_byte_rate", 1024.0),
-    ClientQuotaRecord(None, None, "127.0.0.1", "connection_creation_rate", None),
-    PartitionRecord("orders", 3, (2, 0, 1), (0, 2), 2),
-    PartitionChangeRecord("orders", 3, leader=-1, isr=(), elr=(0, 2), last_known_leader=2),
-    PartitionChangeRecord("orders", 3),
-    PartitionChangeRecord("orders", 3, leader=2, replicas=(2, 3), adding_replicas=(), removing_replicas=(0,)),
-    RegisterBrokerRecord(1, 17, "localhost", 9092, listeners=(("SSL", "localhost", 9093, 1), ("B", "b", 9094, 0))),
-    AccessControlEntryRecord(2, "orders", 3, "User:alice", "*", 3, 3),
-    RemoveAccessControlEntryRecord(2, "orders", 3, "User:alice", "*", 3, 3),
-    UserScramCredentialRecord("alice", 1, "00", "0a0b", "0c0d", 4096),
-    RemoveUserScramCredentialRecord("alice", 1),
-)
-
-
-@pytest.mark.parametrize("record", RECORDS, ids=lambda record: type(record).__name__)
-def test_a_record_is_read_back_as_it_was_written(record: MetadataRecord) -> None:
-    assert decode(encode(record)) == record
-    assert json.loads(encode(record))["type"] == type(record).__name__
-
-
-def test_every_type_of_record_is_tried() -> None:
-    assert {type(record).__name__ for record in RECORDS} == set(records.RECORD_TYPES)
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        b"",
-        b"[]",
-        b"{}",
-        b'{"type":"Nothing"}',
-        b'{"type":"TopicRecord","name":"a"}',
-        b'{"type":"TopicRecord","x":1}',
-        b"\xff",
-    ],
-)
-def test_what_is_no_record_is_refused(value: bytes) -> None:
-    with pytest.raises(MetadataFormatError, match="no metadata record"):
-        decode(value)

@@ -92,8 +92,8 @@ def test_serve_ends_when_its_last_broker_has_lost_its_disk(
 ) -> None:
     async def lose_the_disks(_: Screen, cluster: Cluster) -> None:
         cluster.fail_disk(0)
-        cluster.broker(0).trigger.flush()
-        cluster.broker(0).trigger.checkpoint_high_watermark()
+        cluster.broker(0).actions.flush()
+        cluster.broker(0).actions.checkpoint_high_watermark()
         await warn_of_halts(_, cluster)
 
     monkeypatch.setattr(serving, "warn_of_halts", lose_the_disks)

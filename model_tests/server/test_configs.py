@@ -16,7 +16,7 @@ from kio.schema.incremental_alter_configs.v1 import request as incremental
 from kio.schema.update_features.v2.request import FeatureUpdateKey, UpdateFeaturesRequest
 
 from tidegauge.impl.client.errors import KafkaError
-from tidegauge.impl.controller.configs import AlterOperation
+from tidegauge.impl.metadata.config_resources import AlterOperation
 from tidegauge.impl.metadata.config_types import ConfigType
 from tidegauge.impl.metadata.topic_configs import TOPIC_CONFIGS
 from tidegauge.impl.server.apis.configs import ConfigSource

@@ -16,7 +16,7 @@ from kio.schema.list_groups.v5.request import ListGroupsRequest
 
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.controller.client_quotas import QuotaChange
-from tidegauge.impl.metadata.image import QuotaEntity
+from tidegauge.impl.metadata.client_quotas import QuotaEntity
 from tidegauge.impl.ports.clock import SIMULATED_EPOCH_MS
 from tidegauge.impl.records.payload import Record, build_batch
 from tidegauge.impl.server.broker.quotas import _candidates

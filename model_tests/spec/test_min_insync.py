@@ -8,7 +8,8 @@ import attrs
 import pytest
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.controller.configs import ConfigChange, ConfigResourceType
+from tidegauge.impl.controller.configs import ConfigChange
+from tidegauge.impl.metadata.config_resources import ConfigResourceType
 from tidegauge.impl.metadata.topic_configs import DYNAMIC_DEFAULTS
 from tidegauge.impl.partition.messages import AlterPartitionRequest
 from tidegauge.model_tests.controller.governed import TOPIC, Governed

@@ -13,8 +13,7 @@ from kio.schema.describe_client_quotas.v1.response import (
 )
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.controller.client_quotas import CLIENT_ID, ENTITY_TYPES, IP, USER
-from tidegauge.impl.metadata.image import QuotaEntity
+from tidegauge.impl.metadata.client_quotas import CLIENT_ID, ENTITY_TYPES, IP, USER, QuotaEntity
 from tidegauge.impl.server.apis.error_answers import error_answer
 from tidegauge.impl.server.broker.forwarding import forwarding, on_cluster
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType

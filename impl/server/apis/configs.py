@@ -22,11 +22,11 @@ from kio.schema.describe_configs.v4.response import (
 )
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.controller.configs import ALL_BROKERS, ConfigResourceType
-from tidegauge.impl.controller.topics import is_topic_name
+from tidegauge.impl.metadata.config_resources import ALL_BROKERS, ConfigResourceType
 from tidegauge.impl.metadata.config_types import ConfigType, Setting, as_text
 from tidegauge.impl.metadata.image import ClusterImage
 from tidegauge.impl.metadata.topic_configs import BROKER_SYNONYMS, TOPIC_CONFIGS
+from tidegauge.impl.metadata.topic_names import is_topic_name
 from tidegauge.impl.server.apis.error_answers import error_answer
 from tidegauge.impl.server.broker.forwarding import forward
 from tidegauge.impl.server.config import BROKER_CONFIGS, DYNAMIC_CONFIGS, ServerConfig

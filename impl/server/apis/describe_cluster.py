@@ -16,9 +16,9 @@ from kio.schema.describe_topic_partitions.v0.response import (
 from kio.schema.errors import ErrorCode
 from kio.schema.list_config_resources.v1.response import ConfigResource, ListConfigResourcesResponse
 
-from tidegauge.impl.controller.configs import ConfigResourceType
-from tidegauge.impl.controller.topics import is_topic_name
+from tidegauge.impl.metadata.config_resources import ConfigResourceType
 from tidegauge.impl.metadata.image import ClusterImage, TopicImage
+from tidegauge.impl.metadata.topic_names import is_topic_name
 from tidegauge.impl.partition.registration import NO_LEADER, PartitionRegistration
 from tidegauge.impl.server.apis.error_answers import error_answer
 from tidegauge.impl.server.apis.metadata import (

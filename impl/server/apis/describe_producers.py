@@ -13,7 +13,7 @@ from kio.schema.describe_producers.v0.response import (
 from kio.schema.errors import ErrorCode
 from kio.schema.types import ProducerId
 
-from tidegauge.impl.controller.topics import is_topic_name
+from tidegauge.impl.metadata.topic_names import is_topic_name
 from tidegauge.impl.partition.producer_state import ProducerEntry
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 from tidegauge.impl.wire.primitives import NO_WAIT, i32, i64

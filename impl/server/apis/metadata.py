@@ -18,8 +18,8 @@ from kio.schema.metadata.v13.response import (
     MetadataResponseTopic,
 )
 
-from tidegauge.impl.controller.topics import is_topic_name
 from tidegauge.impl.metadata.image import ClusterImage, TopicImage
+from tidegauge.impl.metadata.topic_names import is_topic_name
 from tidegauge.impl.partition.registration import NO_LEADER, PartitionRegistration
 from tidegauge.impl.server.apis.error_answers import error_answer
 from tidegauge.impl.server.broker.forwarding import forward

@@ -17,7 +17,7 @@ from kio.schema.create_topics.v7.response import CreatableTopicResult, CreateTop
 from kio.schema.delete_topics.v6.response import DeletableTopicResult, DeleteTopicsResponse
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.controller.topics import METADATA_TOPIC
+from tidegauge.impl.metadata.topic_names import METADATA_TOPIC
 from tidegauge.impl.server.apis.error_answers import error_answer
 from tidegauge.impl.server.broker.forwarding import forward
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType

@@ -17,7 +17,9 @@ from kio.schema.broker_heartbeat.v2.request import BrokerHeartbeatRequest
 from kio.schema.broker_registration.v4.request import BrokerRegistrationRequest, Listener
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.metadata.records import MetadataRecord, decode
+from tidegauge.impl.metadata.codec import decode_decisions
+from tidegauge.impl.metadata.records import MetadataRecord
+from tidegauge.impl.metadata.topic_names import METADATA_TOPIC_ID
 from tidegauge.impl.partition.messages import (
     AlterPartitionRequest,
     AlterPartitionResponse,
@@ -25,7 +27,6 @@ from tidegauge.impl.partition.messages import (
     PartitionFetchResponse,
 )
 from tidegauge.impl.ports.network import Address
-from tidegauge.impl.records.payload import decode_batches
 from tidegauge.impl.server.broker.isr_proposals import core_response_of, wire_request_of
 from tidegauge.impl.server.broker.partition import Partition
 from tidegauge.impl.server.reads import follower_request, partition_responses
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 
     from tidegauge.impl.server.broker_server import Broker
 
-METADATA_TOPIC_ID = "00000000-0000-0000-0000-000000000001"
 METADATA_MAX_BYTES = 8 << 20
 
 
@@ -123,11 +123,7 @@ class ControllerLink:
         Raises UnreachableError or NoAnswerError.
         """
         answer = await self._fetch_metadata(self._metadata, offset, max_wait_ms, METADATA_MAX_BYTES)
-        records = [
-            decode(record.value or b"")
-            for record in decode_batches(in_memory(answer.records))
-            if record.offset >= offset
-        ]
+        records = [record for _, record in decode_decisions(in_memory(answer.records), offset)]
         return records, answer.high_watermark
 
     async def metadata_end(self, offset: int) -> int:

@@ -28,14 +28,15 @@ import attrs
 import trio
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.controller.client_quotas import (
+from tidegauge.impl.metadata.client_quotas import (
     CONNECTION_CREATION_RATE,
     CONSUMER_BYTE_RATE,
     CONTROLLER_MUTATION_RATE,
     PRODUCER_BYTE_RATE,
     REQUEST_PERCENTAGE,
+    QuotaEntity,
 )
-from tidegauge.impl.metadata.image import ClusterImage, QuotaEntity
+from tidegauge.impl.metadata.image import ClusterImage
 from tidegauge.impl.server.apis.error_answers import error_answer
 from tidegauge.impl.server.broker.rates import Rate, TokenBucket, Windows
 from tidegauge.impl.wire.apis import ApiKey

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidegauge.impl.metadata.records import ControllerEpochRecord, MetadataRecord, decode, encode
+from tidegauge.impl.metadata.codec import decode_decisions, encode_decision
+from tidegauge.impl.metadata.records import ControllerEpochRecord, MetadataRecord
 from tidegauge.impl.ports.clock import Clock
-from tidegauge.impl.records.payload import Record, build_batch, decode_batches
 from tidegauge.impl.storage.log import Log, Origin
 
 READ_SIZE = 8 << 20
@@ -34,9 +34,7 @@ class StoredMetadataLog:
             if isinstance(record, ControllerEpochRecord):
                 self._controller_epoch = record.controller_epoch
         now_ms = self._clock.now_ms()
-        batch = build_batch(
-            [Record(self.end_offset + nth, now_ms, None, encode(record)) for nth, record in enumerate(records)]
-        )
+        batch = encode_decision(records, self.end_offset, now_ms)
         self.log.append_as_leader(batch, self._controller_epoch, now_ms, origin=Origin.BROKER)
         self.log.flush()
 
@@ -44,8 +42,7 @@ class StoredMetadataLog:
         """Every record from `offset` on."""
         records: list[MetadataRecord] = []
         while offset < self.end_offset:
-            for record in decode_batches(self.log.read(offset, READ_SIZE)):
-                if record.offset >= offset:
-                    records.append(decode(record.value or b""))
-                    offset = record.offset + 1
+            for at, record in decode_decisions(self.log.read(offset, READ_SIZE), offset):
+                records.append(record)
+                offset = at + 1
         return records

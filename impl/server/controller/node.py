@@ -99,11 +99,6 @@ class ControllerNode:
         for user, mechanism, made in initial_credentials(self.config, self._node.randomness):
             self.controller.install_scram_credential(user, mechanism, made)
 
-    @property
-    def trigger(self) -> ControllerActions:
-        """The same as `actions`."""
-        return self.actions
-
     async def run(self, task_status: trio.TaskStatus[Address] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until cancelled. Starts with the address on which the controller listens."""
         listener = await self._node.network.listen(self.address)

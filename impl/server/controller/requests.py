@@ -11,7 +11,7 @@ from kio.schema.broker_registration.v4.response import BrokerRegistrationRespons
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.partition.messages import AlterPartitionRequest, PartitionFetchResponse
-from tidegauge.impl.server.broker.controller_link import METADATA_TOPIC_ID
+from tidegauge.impl.metadata.topic_names import METADATA_TOPIC_ID
 from tidegauge.impl.server.controller.directories import note_offline_directories
 from tidegauge.impl.server.controller.observers import observe
 from tidegauge.impl.server.reads import PartitionRead, ReadOutcome, fetch_response, partition_reads

@@ -246,7 +246,7 @@ class IdempotentCluster(ProducerClients):
             for frame in proposals:
                 network.release(frame)
             for broker in behind:
-                await broker.trigger.apply_metadata()
+                await broker.actions.apply_metadata()
         raise AssertionError("the cluster does not come to rest")
 
     async def operate(self, request: Any) -> Any:
@@ -308,7 +308,7 @@ async def fetch(binding: IdempotentCluster, action: partition.Fetch, before: spe
     following = leader.read(end_offset, ONE_BATCH) if end_offset < leader.log_end_offset else b""
     binding.fill(action.broker, len(following))
     for _ in range(len(before.replicas[action.broker].log) + 1):
-        binding.broker(action.broker).trigger.send_fetch(TOPIC, PARTITION)
+        binding.broker(action.broker).actions.send_fetch(TOPIC, PARTITION)
         asked = await binding.next_frame(action.broker, ApiKey.FETCH, is_request=True)
         assert asked is not None, "a follower fetches"
         network.release(limited(asked, ONE_BATCH))
@@ -347,7 +347,7 @@ async def crash(binding: IdempotentCluster, action: partition.Crash, before: spe
     await cluster.restart(dead)
     binding.hosted(dead).log.producers.forgot = forgot
     binding.segment_full.discard(dead)
-    again = binding.broker(dead).trigger
+    again = binding.broker(dead).actions
     await again.register()
     await again.apply_metadata()
     await again.heartbeat()
@@ -366,7 +366,7 @@ async def expire(binding: IdempotentCluster, action: partition.Expire, before: s
     now_ms, expiration_ms = broker.clock.now_ms(), broker.config.current.producer_id_expiration_ms
     for producer_id, entry in binding.hosted(action.broker).log.producers.entries.items():
         entry.last_timestamp = now_ms - (expiration_ms if producer_id == action.producer else 0)
-    broker.trigger.expire_producers()
+    broker.actions.expire_producers()
 
 
 PERFORM: Final[Mapping[type[Action], Callable[[IdempotentCluster, Any, spec.State], Awaitable[None]]]] = {

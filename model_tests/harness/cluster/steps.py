@@ -32,7 +32,7 @@ async def append(binding: ClusterBinding, action: protocol.Append, before: State
 async def send_fetch(binding: ClusterBinding, action: protocol.SendFetch, before: State) -> None:
     follower = before.replicas[action.broker]
     binding.leaders[follower.leader_epoch] = follower.leader
-    binding.broker(action.broker).trigger.send_fetch(TOPIC, PARTITION)
+    binding.broker(action.broker).actions.send_fetch(TOPIC, PARTITION)
 
 
 async def receive_fetch(binding: ClusterBinding, action: protocol.ReceiveFetch, before: State) -> None:
@@ -57,11 +57,11 @@ async def receive_fetch_response(binding: ClusterBinding, action: protocol.Recei
 
 
 async def shrink_isr(binding: ClusterBinding, action: control.ShrinkIsr, before: State) -> None:
-    binding.broker(action.broker).trigger.shrink_isr(TOPIC, PARTITION, lagging=action.lagging)
+    binding.broker(action.broker).actions.shrink_isr(TOPIC, PARTITION, lagging=action.lagging)
 
 
 async def retry_alter_partition(binding: ClusterBinding, action: control.RetryAlterPartition, before: State) -> None:
-    binding.broker(action.broker).trigger.retry_alter_partition(TOPIC, PARTITION)
+    binding.broker(action.broker).actions.retry_alter_partition(TOPIC, PARTITION)
 
 
 async def receive_alter_partition(
@@ -77,7 +77,7 @@ async def receive_alter_partition_response(
 
 
 async def apply_metadata(binding: ClusterBinding, action: control.ApplyMetadata, before: State) -> None:
-    await binding.broker(action.broker).trigger.apply_metadata()
+    await binding.broker(action.broker).actions.apply_metadata()
 
 
 async def preferred_election(binding: ClusterBinding, action: control.PreferredElection, before: State) -> None:
@@ -100,11 +100,11 @@ async def lapse_session(binding: ClusterBinding, action: faults.LapseSession, be
 
 
 async def register(binding: ClusterBinding, action: faults.Register, before: State) -> None:
-    binding.epochs.register(action.broker, await binding.broker(action.broker).trigger.register())
+    binding.epochs.register(action.broker, await binding.broker(action.broker).actions.register())
 
 
 async def unfence(binding: ClusterBinding, action: faults.Unfence, before: State) -> None:
-    await binding.broker(action.broker).trigger.heartbeat()
+    await binding.broker(action.broker).actions.heartbeat()
 
 
 async def controller_failover(binding: ClusterBinding, action: faults.ControllerFailover, before: State) -> None:
@@ -115,13 +115,13 @@ async def controller_failover(binding: ClusterBinding, action: faults.Controller
 
 
 async def flush(binding: ClusterBinding, action: faults.Flush, before: State) -> None:
-    binding.broker(action.broker).trigger.flush()
+    binding.broker(action.broker).actions.flush()
 
 
 async def checkpoint_high_watermark(
     binding: ClusterBinding, action: faults.CheckpointHighWatermark, before: State
 ) -> None:
-    binding.broker(action.broker).trigger.checkpoint_high_watermark()
+    binding.broker(action.broker).actions.checkpoint_high_watermark()
 
 
 async def crash(binding: ClusterBinding, action: faults.Crash, before: State) -> None:

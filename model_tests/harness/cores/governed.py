@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import attrs
 
-from tidegauge.impl.controller.configs import AlterOperation, ConfigChange, ConfigResourceType
+from tidegauge.impl.controller.configs import ConfigChange
+from tidegauge.impl.metadata.config_resources import AlterOperation, ConfigResourceType
 from tidegauge.impl.metadata.topic_configs import MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION_ENABLE
 from tidegauge.model_tests.harness.cores import abstraction
 from tidegauge.model_tests.harness.cores.replication import TOPIC, Broker

@@ -21,7 +21,7 @@ from kio.schema.incremental_alter_configs.v1.request import (
 
 from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.cluster.cluster import Cluster
-from tidegauge.impl.controller.configs import AlterOperation, ConfigResourceType
+from tidegauge.impl.metadata.config_resources import AlterOperation, ConfigResourceType
 from tidegauge.impl.wire.primitives import TopicName, i8, i32, i64, millis
 from tidegauge.model_tests.harness.simulation.options import Options
 from tidegauge.model_tests.harness.simulation.workload import CLIENT, TOPIC

@@ -1,0 +1,61 @@
+"""The metadata log as bytes: partition 0 of `__cluster_metadata`, record batches whose values are JSON.
+
+One decision is one batch, so that a crash keeps all of it or nothing. A value is a JSON object whose "type" is the
+record's class; `encode` and `decode` are each other's inverse.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, get_args
+
+import attrs
+
+from tidegauge.impl.metadata.records import MetadataRecord
+from tidegauge.impl.records.batches import Buffer
+from tidegauge.impl.records.payload import Record, build_batch, decode_batches
+
+RECORD_TYPES: Final[dict[str, type[Any]]] = {kind.__name__: kind for kind in get_args(MetadataRecord)}
+
+
+class MetadataFormatError(ValueError):
+    """Bytes in the metadata log that are no metadata record."""
+
+
+def encode_decision(records: Sequence[MetadataRecord], base_offset: int, now_ms: int) -> bytes:
+    """One decision as a batch whose first record is at `base_offset`."""
+    return build_batch(
+        [Record(offset, now_ms, None, encode(record)) for offset, record in enumerate(records, start=base_offset)]
+    )
+
+
+def decode_decisions(batches: Buffer, offset: int) -> Iterator[tuple[int, MetadataRecord]]:
+    """The records of batches from `offset` on, each after its own offset. Raises MetadataFormatError."""
+    for record in decode_batches(batches):
+        if record.offset >= offset:
+            yield record.offset, decode(record.value or b"")
+
+
+def encode(record: MetadataRecord) -> bytes:
+    """One line of JSON; fields in the order of the class, so that equal records are equal bytes."""
+    fields = {field.name: getattr(record, field.name) for field in attrs.fields(type(record))}
+    return json.dumps({"type": type(record).__name__, **fields}, separators=(",", ":")).encode()
+
+
+def decode(value: bytes) -> MetadataRecord:
+    """The record that `encode` wrote. Raises MetadataFormatError, naming what is wrong."""
+    try:
+        fields = json.loads(value)
+        kind = RECORD_TYPES[fields.pop("type")]
+        record: MetadataRecord = kind(**{name: _frozen(item) for name, item in fields.items()})
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        known = ", ".join(RECORD_TYPES)
+        raise MetadataFormatError(
+            f"{value!r} is no metadata record ({error}): a JSON object whose type is one of {known} is"
+        ) from None
+    return record
+
+
+def _frozen(item: Any) -> Any:
+    return tuple(map(_frozen, item)) if isinstance(item, list) else item
