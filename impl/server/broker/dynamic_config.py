@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tidegauge.impl.controller.configs import ALL_BROKERS
+from tidegauge.impl.metadata.config_resources import ALL_BROKERS
 from tidegauge.impl.metadata.image import ClusterImage
 from tidegauge.impl.server.config import ServerConfig, with_dynamic
 
