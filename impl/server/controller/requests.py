@@ -10,8 +10,8 @@ from kio.schema.broker_heartbeat.v2.response import BrokerHeartbeatResponse
 from kio.schema.broker_registration.v4.response import BrokerRegistrationResponse
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.partition.messages import AlterPartitionRequest, PartitionFetchResponse
 from tidegauge.impl.metadata.topic_names import METADATA_TOPIC_ID
+from tidegauge.impl.partition.messages import AlterPartitionRequest, PartitionFetchResponse
 from tidegauge.impl.server.controller.directories import note_offline_directories
 from tidegauge.impl.server.controller.observers import observe
 from tidegauge.impl.server.reads import PartitionRead, ReadOutcome, fetch_response, partition_reads
