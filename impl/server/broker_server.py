@@ -16,7 +16,6 @@ is cancelled: a crash is the host's doing (it cuts disk and network, then cancel
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -26,12 +25,12 @@ from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.impl.ports.network import Address, peer_host
 from tidegauge.impl.server.apis.api_versions import api_versions_response, invalid_request, names_its_software
 from tidegauge.impl.server.broker.actions import BrokerActions
+from tidegauge.impl.server.broker.collaborators import BrokerCollaborators
 from tidegauge.impl.server.broker.controller_link import ControllerLink
 from tidegauge.impl.server.broker.directory_failures import DirectoryFailures
 from tidegauge.impl.server.broker.directory_moves import DirectoryMoves
 from tidegauge.impl.server.broker.dynamic_config import DynamicConfig
 from tidegauge.impl.server.broker.fetch_sessions import LARGEST_SESSION_ID, FetchSessions
-from tidegauge.impl.server.broker.handlers import HANDLERS
 from tidegauge.impl.server.broker.isr_proposals import IsrProposals
 from tidegauge.impl.server.broker.listener import BrokerListener
 from tidegauge.impl.server.broker.log_cleaner import LogCleaner
@@ -44,10 +43,12 @@ from tidegauge.impl.server.broker.registration import Registration
 from tidegauge.impl.server.broker.replica_fetchers import ReplicaFetchers
 from tidegauge.impl.server.broker.replica_manager import ReplicaManager
 from tidegauge.impl.server.broker.tasks import BrokerTasks
+from tidegauge.impl.server.broker_handlers import BROKER_HANDLERS
 from tidegauge.impl.server.node import Node
 from tidegauge.impl.server.transport.connection import Service
-from tidegauge.impl.server.transport.context import Handler, RequestContext
+from tidegauge.impl.server.transport.context import RequestContext
 from tidegauge.impl.server.transport.failed_requests import FailedRequests
+from tidegauge.impl.server.transport.handlers import Handlers
 from tidegauge.impl.server.transport.idle_connections import IdleConnections
 from tidegauge.impl.server.transport.security.acl_authorizer import make_authorizer
 from tidegauge.impl.server.transport.security.listeners import plan_listeners
@@ -111,7 +112,9 @@ class Broker:
         self._controller_address = controller
         self._connections = 0
         self.quotas = Quotas(self.clock, node.config, lambda: self.metadata.image)
-        self._versions = {key: BROKER_APIS[key] for key in BROKER_APIS if key in {*HANDLERS, ApiKey.API_VERSIONS}}
+        self._versions = {
+            key: BROKER_APIS[key] for key in BROKER_APIS if key in {*BROKER_HANDLERS, ApiKey.API_VERSIONS}
+        }
         self.authorizer = make_authorizer(node.config, lambda: self.metadata.image.acls)
         service = self._service(node)
         self.listeners = [BrokerListener(self, spec, service, node.randomness) for spec in plan_listeners(node.config)]
@@ -121,9 +124,7 @@ class Broker:
 
     def _service(self, node: Node) -> Service:
         """What the listeners have in common."""
-        handlers: dict[ApiKey, Handler] = {
-            key: self.quotas.governing(partial(handle, self)) for key, handle in HANDLERS.items()
-        }
+        handlers = Handlers(BROKER_HANDLERS, self._collaborators, self.quotas.governing)
         handlers[ApiKey.API_VERSIONS] = self._handle_api_versions
         return Service(
             handlers,
@@ -135,6 +136,9 @@ class Broker:
             turns=trio.Semaphore(node.config.queued_max_requests),
             idle=self.idle_connections,
         )
+
+    def _collaborators(self) -> BrokerCollaborators:
+        return BrokerCollaborators(metadata=self.metadata, producer_ids=self.producer_ids, broker=self)
 
     def _interference(self, orders: Interference | None) -> ServerInterference | None:
         if orders is None:

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from tidegauge.impl.server.apis.absent_apis import ABSENT
 from tidegauge.impl.server.apis.api_versions import FEATURES
-from tidegauge.impl.server.broker.handlers import HANDLERS
-from tidegauge.impl.server.controller.requests import CONTROLLER_HANDLERS
-from tidegauge.impl.server.transport.deferred import Deferred
+from tidegauge.impl.server.broker_handlers import BROKER_HANDLERS
+from tidegauge.impl.server.controller_handlers import CONTROLLER_HANDLERS
+from tidegauge.impl.server.transport.handlers import loaded
 from tidegauge.impl.wire.apis import (
     BROKER_APIS,
     CONTROLLER_APIS,
@@ -46,7 +46,7 @@ def page() -> str:
             *HEAD.splitlines(),
             "| key | API | versions | answered by | what it does |",
             "|---|---|---|---|---|",
-            *(_row(key) for key in BROKER_APIS if key in HANDLERS or key is ApiKey.API_VERSIONS),
+            *(_row(key) for key in BROKER_APIS if key in BROKER_HANDLERS or key is ApiKey.API_VERSIONS),
             "",
             f"Produce 0 to {PRODUCE_SERVED_FROM - 1} are advertised, for librdkafka looks at them, and refused.",
             "",
@@ -83,7 +83,7 @@ def _answered(key: ApiKey) -> tuple[str, str]:
         return "broker", "What is served here, and which features are in force."
     if key in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
         return "broker", "Authentication, on listeners with SASL; elsewhere there is nothing to do: ILLEGAL_SASL_STATE."
-    handler = _itself(HANDLERS[key])
+    handler = loaded(BROKER_HANDLERS[key])
     if key in ABSENT and handler is ABSENT[key]:
         captured = inspect.getclosurevars(handler).nonlocals
         if "error" in captured:
@@ -95,14 +95,9 @@ def _answered(key: ApiKey) -> tuple[str, str]:
     return "broker", _sentence(handler)
 
 
-def _itself(handler: Any) -> Any:
-    """A handler that may be imported late."""
-    return handler.handler if isinstance(handler, Deferred) else handler
-
-
 def _sentence(handler: Any) -> str:
     """The first sentence of what a handler says of itself."""
-    said = inspect.getdoc(_itself(handler))
+    said = inspect.getdoc(loaded(handler))
     assert said, f"{handler} says nothing about itself"
     paragraph = " ".join(said.split("\n\n")[0].split())
     return re.split(r"(?<=\.) (?=[A-Z])", paragraph)[0].replace("|", r"\|")

@@ -18,7 +18,7 @@ from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.cluster.security import Security, allow
 from tidegauge.impl.metadata.access import Acl, PatternType, Permission
 from tidegauge.impl.records.payload import ProducerIdentity, build_batch, decode_batches
-from tidegauge.impl.server.broker.handlers import HANDLERS
+from tidegauge.impl.server.broker_handlers import BROKER_HANDLERS
 from tidegauge.impl.wire.apis import BROKER_APIS, ApiKey, request_class
 from tidegauge.impl.wire.versions import blank, nested_class
 from tidegauge.model_tests.security.access_rules import (
@@ -98,7 +98,7 @@ def state(cluster: Cluster) -> object:
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_an_api_is_refused_without_each_right_and_served_with_all(case: Case) -> None:
-    assert case.api in HANDLERS
+    assert case.api in BROKER_HANDLERS
 
     @simulated
     async def run() -> None:

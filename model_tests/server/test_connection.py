@@ -18,7 +18,7 @@ from tidegauge.impl.client import requests
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.ports.clock import SimulatedClock
 from tidegauge.impl.ports.network import Address
-from tidegauge.impl.server.broker.handlers import HANDLERS
+from tidegauge.impl.server.broker_handlers import BROKER_HANDLERS
 from tidegauge.impl.server.transport.connection import Connection, Service
 from tidegauge.impl.server.transport.context import RequestContext
 from tidegauge.impl.wire.apis import BROKER_APIS, SPOKEN, ApiKey
@@ -175,7 +175,7 @@ async def test_api_versions_say_what_is_spoken() -> None:
         await peer.stream.send_all(encode_request(request, 1, "me"))
         _, answer = await peer.answer(ApiKey.API_VERSIONS)
         served = {key.api_key: (key.min_version, key.max_version) for key in answer.api_keys}
-        assert served == {int(key): BROKER_APIS[key] for key in (*HANDLERS, ApiKey.API_VERSIONS)}
+        assert served == {int(key): BROKER_APIS[key] for key in (*BROKER_HANDLERS, ApiKey.API_VERSIONS)}
 
 
 @simulated
@@ -187,7 +187,7 @@ async def test_an_unknown_version_of_api_versions_is_answered_in_version_0() -> 
         await peer.stream.send_all(bytes(frame))
         correlation_id, answer = await peer.answer(ApiKey.API_VERSIONS, version=0)
         assert (correlation_id, answer.error_code) == (9, ErrorCode.unsupported_version)
-        assert {key.api_key for key in answer.api_keys} == {int(key) for key in (*HANDLERS, ApiKey.API_VERSIONS)}
+        assert {key.api_key for key in answer.api_keys} == {int(key) for key in (*BROKER_HANDLERS, ApiKey.API_VERSIONS)}
 
 
 @simulated

@@ -13,7 +13,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.list_groups.v5.response import ListGroupsResponse
 
 from tidegauge.impl.cluster.cluster import Cluster
-from tidegauge.impl.server.broker.handlers import HANDLERS
+from tidegauge.impl.server.broker_handlers import BROKER_HANDLERS
 from tidegauge.impl.wire.apis import BROKER_APIS, PRODUCE_SERVED_FROM, ApiKey, request_class
 from tidegauge.impl.wire.primitives import NO_WAIT
 from tidegauge.model_tests.server.asking import Asker
@@ -35,7 +35,7 @@ async def connected(cluster: Cluster) -> Asker:
     return Asker(await trio.open_tcp_stream(address.host, address.port))
 
 
-@pytest.mark.parametrize("key", [key for key in BROKER_APIS if key in HANDLERS], ids=lambda key: key.name)
+@pytest.mark.parametrize("key", [key for key in BROKER_APIS if key in BROKER_HANDLERS], ids=lambda key: key.name)
 def test_every_version_is_answered(key: ApiKey) -> None:
     async def ask_all() -> None:
         async with Cluster(brokers=1, host="tcp") as cluster:

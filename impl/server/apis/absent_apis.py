@@ -26,8 +26,9 @@ from tidegauge.impl.server.apis.absent_topics import (
     handle_offset_delete,
     handle_txn_offset_commit,
 )
-from tidegauge.impl.server.broker.forwarding import BrokerHandler, on_cluster
+from tidegauge.impl.server.broker.forwarding import on_cluster
 from tidegauge.impl.server.transport.authorization import Operation
+from tidegauge.impl.server.transport.handlers import HandlerFunction
 from tidegauge.impl.wire.apis import ApiKey
 
 READ, WRITE, DESCRIBE, DELETE = Operation.READ, Operation.WRITE, Operation.DESCRIBE, Operation.DELETE
@@ -39,7 +40,7 @@ NO_TRANSACTION: Final = ErrorCode.invalid_producer_id_mapping
 NO_STREAMS_GROUPS: Final = "there are no streams groups here"
 ONE_VOTER: Final = "the quorum's voters do not change: kraft.version is 0"
 
-_GROUPS: Final[dict[ApiKey, BrokerHandler]] = {
+_GROUPS: Final[dict[ApiKey, HandlerFunction]] = {
     ApiKey.FIND_COORDINATOR: handle_find_coordinator,
     ApiKey.OFFSET_COMMIT: handle_offset_commit,
     ApiKey.OFFSET_FETCH: handle_offset_fetch,
@@ -55,7 +56,7 @@ _GROUPS: Final[dict[ApiKey, BrokerHandler]] = {
     ApiKey.CONSUMER_GROUP_DESCRIBE: refusing_each("group_ids", "groups", NOT_FOUND, on_each_group(DESCRIBE)),
 }
 
-_TRANSACTIONS: Final[dict[ApiKey, BrokerHandler]] = {
+_TRANSACTIONS: Final[dict[ApiKey, HandlerFunction]] = {
     ApiKey.ADD_PARTITIONS_TO_TXN: handle_add_partitions_to_txn,
     ApiKey.ADD_OFFSETS_TO_TXN: refusing(NO_TRANSACTION, on_transaction(WRITE, group=True)),
     ApiKey.END_TXN: refusing(NO_TRANSACTION, on_transaction(WRITE)),
@@ -67,7 +68,7 @@ _TRANSACTIONS: Final[dict[ApiKey, BrokerHandler]] = {
     ApiKey.LIST_TRANSACTIONS: handle_list_transactions,
 }
 
-_SHARE_GROUPS: Final[dict[ApiKey, BrokerHandler]] = {
+_SHARE_GROUPS: Final[dict[ApiKey, HandlerFunction]] = {
     ApiKey.SHARE_GROUP_HEARTBEAT: refusing(OFF, on_group(READ), NO_SHARE_GROUPS),
     ApiKey.SHARE_GROUP_DESCRIBE: refusing_each("group_ids", "groups", OFF, on_each_group(DESCRIBE), NO_SHARE_GROUPS),
     ApiKey.SHARE_FETCH: refusing(OFF, on_group(READ), NO_SHARE_GROUPS),
@@ -84,7 +85,7 @@ _SHARE_GROUPS: Final[dict[ApiKey, BrokerHandler]] = {
     ApiKey.DELETE_SHARE_GROUP_OFFSETS: refusing(OFF, on_group(DELETE), NO_SHARE_GROUPS),
 }
 
-_OTHERS: Final[dict[ApiKey, BrokerHandler]] = {
+_OTHERS: Final[dict[ApiKey, HandlerFunction]] = {
     ApiKey.STREAMS_GROUP_HEARTBEAT: refusing(OFF, on_group(READ), NO_STREAMS_GROUPS),
     ApiKey.STREAMS_GROUP_DESCRIBE: refusing_each(
         "group_ids", "groups", OFF, on_each_group(DESCRIBE), NO_STREAMS_GROUPS
@@ -93,5 +94,5 @@ _OTHERS: Final[dict[ApiKey, BrokerHandler]] = {
     ApiKey.REMOVE_RAFT_VOTER: refusing(OFF, on_cluster(ALTER), ONE_VOTER),
 }
 
-ABSENT: Final[dict[ApiKey, BrokerHandler]] = {**_GROUPS, **_TRANSACTIONS, **_SHARE_GROUPS, **_OTHERS}
+ABSENT: Final[dict[ApiKey, HandlerFunction]] = {**_GROUPS, **_TRANSACTIONS, **_SHARE_GROUPS, **_OTHERS}
 """The handlers of what is not there."""

@@ -28,7 +28,7 @@ from kio.schema.list_transactions.v2.response import ListTransactionsResponse
 from kio.schema.offset_fetch.v10.response import OffsetFetchResponsePartitions
 
 from tidegauge.impl.server.apis.error_answers import error_answer
-from tidegauge.impl.server.broker.forwarding import BrokerHandler, Check
+from tidegauge.impl.server.broker.forwarding import Check
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 from tidegauge.impl.wire.offset_unions import (
     AnyOffsetCommitRequest,
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 
     from tidegauge.impl.server.broker_server import Broker
     from tidegauge.impl.server.transport.context import RequestContext
+    from tidegauge.impl.server.transport.handlers import HandlerFunction
 
 GROUP: Final = 0
 TRANSACTION: Final = 1
@@ -67,10 +68,10 @@ TRANSACTION_STATES: Final = frozenset(
 )
 
 
-def refusing(error: ErrorCode, check: Check | None = None, message: str = "") -> BrokerHandler:
+def refusing(error: ErrorCode, check: Check | None = None, message: str = "") -> HandlerFunction:
     """A handler that answers everything that a request names with an error, or with that of `check`."""
 
-    async def handle(_: Broker, request: Any, context: RequestContext) -> Any:
+    async def handle(request: Any, context: RequestContext) -> Any:
         denied = ErrorCode.none if check is None else check(request, context)
         return error_answer(request, error, message) if denied is ErrorCode.none else error_answer(request, denied)
 
@@ -83,10 +84,10 @@ def refusing_each(
     error: ErrorCode,
     check: Callable[[Any, RequestContext], ErrorCode],
     message: str = "",
-) -> BrokerHandler:
+) -> HandlerFunction:
     """A handler that answers each item of a request's array with an error, or with that of `check` for the item."""
 
-    async def handle(_: Broker, request: Any, context: RequestContext) -> Any:
+    async def handle(request: Any, context: RequestContext) -> Any:
         answered: list[Any] = []
         for item in getattr(request, array):
             denied = check(item, context)
@@ -139,7 +140,7 @@ def on_transaction(operation: Operation, *, group: bool = False) -> Callable[[An
 
 
 async def handle_find_coordinator(
-    broker: Broker, request: FindCoordinatorRequest, context: RequestContext
+    request: FindCoordinatorRequest, context: RequestContext, *, broker: Broker
 ) -> FindCoordinatorResponse:
     """This broker, for groups; nobody for transactions and share groups."""
     return FindCoordinatorResponse(
@@ -182,9 +183,7 @@ def _coordinator_error(key_type: int, key: str, context: RequestContext) -> tupl
 # --- questions that find nothing -------------------------------------------------------------------------------------
 
 
-async def handle_describe_groups(
-    _: Broker, request: DescribeGroupsRequest, context: RequestContext
-) -> DescribeGroupsResponse:
+async def handle_describe_groups(request: DescribeGroupsRequest, context: RequestContext) -> DescribeGroupsResponse:
     """No group is there: an error, or a dead group to older clients."""
     return DescribeGroupsResponse(
         throttle_time=NO_WAIT,
@@ -210,13 +209,13 @@ def _described(group: str, include_operations: bool, context: RequestContext) ->
     )
 
 
-async def handle_list_groups(_: Broker, request: ListGroupsRequest, context: RequestContext) -> ListGroupsResponse:
+async def handle_list_groups(request: ListGroupsRequest, context: RequestContext) -> ListGroupsResponse:
     """There are none."""
     return ListGroupsResponse(throttle_time=NO_WAIT, error_code=ErrorCode.none, groups=())
 
 
 async def handle_list_transactions(
-    _: Broker, request: ListTransactionsRequest, context: RequestContext
+    request: ListTransactionsRequest, context: RequestContext
 ) -> ListTransactionsResponse:
     """There are none; states that were asked for and are none of Kafka's are told."""
     unknown = tuple(state for state in request.state_filters if state not in TRANSACTION_STATES)
@@ -229,7 +228,7 @@ async def handle_list_transactions(
 
 
 async def handle_offset_fetch(
-    broker: Broker, request: AnyOffsetFetchRequest, context: RequestContext
+    request: AnyOffsetFetchRequest, context: RequestContext, *, broker: Broker
 ) -> AnyOffsetFetchResponse:
     """A group that is not there has no offsets: -1 for each partition asked for, and no error."""
     return AnyOffsetFetchResponse(
@@ -280,7 +279,7 @@ def _topic_error(
 
 
 async def handle_offset_commit(
-    broker: Broker, request: AnyOffsetCommitRequest, context: RequestContext
+    request: AnyOffsetCommitRequest, context: RequestContext, *, broker: Broker
 ) -> AnyOffsetCommitResponse:
     """Nothing keeps offsets yet, so that none are taken."""
     denied = group_error(Operation.READ, request.group_id, context)

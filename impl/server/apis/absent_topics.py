@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from kio.schema.offset_delete.v0.request import OffsetDeleteRequest
     from kio.schema.txn_offset_commit.v5.request import TxnOffsetCommitRequest
 
-    from tidegauge.impl.server.broker_server import Broker
     from tidegauge.impl.server.transport.context import RequestContext
 
 ASKED_BY_BROKERS_FROM: Final = 4
@@ -30,7 +29,7 @@ ASKED_BY_BROKERS_FROM: Final = 4
 NONE: Final = ErrorCode.none
 
 
-async def handle_offset_delete(_: Broker, request: OffsetDeleteRequest, context: RequestContext) -> Any:
+async def handle_offset_delete(request: OffsetDeleteRequest, context: RequestContext) -> Any:
     """GROUP_AUTHORIZATION_FAILED, or TOPIC_AUTHORIZATION_FAILED where no topic may be read, or GROUP_ID_NOT_FOUND."""
     denied = group_error(Operation.DELETE, request.group_id, context)
     if denied is not NONE:
@@ -41,9 +40,7 @@ async def handle_offset_delete(_: Broker, request: OffsetDeleteRequest, context:
     return error_answer(request, ErrorCode.group_id_not_found)
 
 
-async def handle_consumer_group_heartbeat(
-    _: Broker, request: ConsumerGroupHeartbeatRequest, context: RequestContext
-) -> Any:
+async def handle_consumer_group_heartbeat(request: ConsumerGroupHeartbeatRequest, context: RequestContext) -> Any:
     """GROUP_AUTHORIZATION_FAILED, or TOPIC_AUTHORIZATION_FAILED for a topic that may not be described, or
     UNSUPPORTED_VERSION.
     """
@@ -55,7 +52,7 @@ async def handle_consumer_group_heartbeat(
     return error_answer(request, ErrorCode.unsupported_version, NO_GROUPS)
 
 
-async def handle_txn_offset_commit(_: Broker, request: TxnOffsetCommitRequest, context: RequestContext) -> Any:
+async def handle_txn_offset_commit(request: TxnOffsetCommitRequest, context: RequestContext) -> Any:
     """TOPIC_AUTHORIZATION_FAILED for topics that may not be read, INVALID_PRODUCER_ID_MAPPING for the others."""
     denied = on_transaction(Operation.WRITE, group=True)(request, context)
     if denied is not NONE:
@@ -72,7 +69,7 @@ async def handle_txn_offset_commit(_: Broker, request: TxnOffsetCommitRequest, c
     return dataclasses.replace(error_answer(request, NONE), topics=topics)
 
 
-async def handle_add_partitions_to_txn(_: Broker, request: AddPartitionsToTxnRequest, context: RequestContext) -> Any:
+async def handle_add_partitions_to_txn(request: AddPartitionsToTxnRequest, context: RequestContext) -> Any:
     """A client's request: TRANSACTIONAL_ID_AUTHORIZATION_FAILED; TOPIC_AUTHORIZATION_FAILED for topics that may not be
     written, and then OPERATION_NOT_ATTEMPTED for the others; INVALID_PRODUCER_ID_MAPPING. A broker's:
     CLUSTER_AUTHORIZATION_FAILED.

@@ -40,7 +40,7 @@ class Unusable:
 # --- at a broker ---------------------------------------------------------------------------------------------------
 
 
-async def handle_describe_acls(broker: Broker, request: DescribeAclsRequest, context: RequestContext) -> Any:
+async def handle_describe_acls(request: DescribeAclsRequest, context: RequestContext, *, broker: Broker) -> Any:
     """The ACLs that a filter means, by resource pattern. DESCRIBE on the cluster."""
     if not context.allowed(Operation.DESCRIBE, ResourceType.CLUSTER):
         return error_answer(request, ErrorCode.cluster_authorization_failed)
@@ -77,7 +77,7 @@ async def handle_describe_acls(broker: Broker, request: DescribeAclsRequest, con
 
 
 async def handle_alter_acls(
-    broker: Broker, request: CreateAclsRequest | DeleteAclsRequest, context: RequestContext
+    request: CreateAclsRequest | DeleteAclsRequest, context: RequestContext, *, broker: Broker
 ) -> Any:
     """CreateAcls and DeleteAcls, forwarded. ALTER on the cluster."""
     if not context.allowed(Operation.ALTER, ResourceType.CLUSTER):
@@ -90,7 +90,7 @@ async def handle_alter_acls(
 # --- at the controller ---------------------------------------------------------------------------------------------
 
 
-async def create_acls(node: ControllerNode, request: CreateAclsRequest, _: RequestContext) -> CreateAclsResponse:
+async def create_acls(request: CreateAclsRequest, _: RequestContext, *, node: ControllerNode) -> CreateAclsResponse:
     """Each ACL is added, or refused by itself with INVALID_REQUEST."""
     read = [_acl(creation) for creation in request.creations]
     with node.decision():
@@ -107,7 +107,7 @@ async def create_acls(node: ControllerNode, request: CreateAclsRequest, _: Reque
     )
 
 
-async def delete_acls(node: ControllerNode, request: DeleteAclsRequest, _: RequestContext) -> DeleteAclsResponse:
+async def delete_acls(request: DeleteAclsRequest, _: RequestContext, *, node: ControllerNode) -> DeleteAclsResponse:
     """What each filter means is removed; a filter that is none is answered with INVALID_REQUEST."""
     read = [acl_filter(one) for one in request.filters]
     with node.decision():

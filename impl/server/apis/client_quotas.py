@@ -22,7 +22,7 @@ from tidegauge.impl.wire.primitives import NO_WAIT, f64
 if TYPE_CHECKING:
     from kio.schema.describe_client_quotas.v1.request import ComponentData, DescribeClientQuotasRequest
 
-    from tidegauge.impl.server.broker_server import Broker
+    from tidegauge.impl.server.broker.metadata_cache import MetadataCache
     from tidegauge.impl.server.transport.context import RequestContext
 
 EXACT: Final = 0
@@ -31,7 +31,7 @@ ANY: Final = 2
 
 
 async def handle_describe_client_quotas(
-    broker: Broker, request: DescribeClientQuotasRequest, context: RequestContext
+    request: DescribeClientQuotasRequest, context: RequestContext, *, metadata: MetadataCache
 ) -> DescribeClientQuotasResponse:
     """The quotas of the entities that have each part asked for; with `strict` of those that have no other part."""
     if not context.allowed(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER):
@@ -51,7 +51,7 @@ async def handle_describe_client_quotas(
                 ),
                 values=tuple(ValueData(key=key, value=f64(value)) for key, value in sorted(quotas.items())),
             )
-            for entity, quotas in broker.metadata.image.client_quotas.items()
+            for entity, quotas in metadata.image.client_quotas.items()
             if _matches(_parts(entity), request)
         ),
     )

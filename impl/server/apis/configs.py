@@ -101,7 +101,7 @@ class Sources:
 
 
 async def handle_describe_configs(
-    broker: Broker, request: DescribeConfigsRequest, context: RequestContext
+    request: DescribeConfigsRequest, context: RequestContext, *, broker: Broker
 ) -> DescribeConfigsResponse:
     """The settings of topics, of this broker, and of all brokers, resource by resource."""
     return DescribeConfigsResponse(
@@ -205,13 +205,13 @@ def in_own_unit(setting: Setting, place: _Place) -> str | None:
     return str(number * scale if number >= 0 else -1)
 
 
-async def handle_alter_configs(broker: Broker, request: AlterConfigsRequest, context: RequestContext) -> Any:
+async def handle_alter_configs(request: AlterConfigsRequest, context: RequestContext, *, broker: Broker) -> Any:
     """Each resource named gets the settings given and no others; decided by the controller."""
     return await _forward_allowed(broker, request, context)
 
 
 async def handle_incremental_alter_configs(
-    broker: Broker, request: IncrementalAlterConfigsRequest, context: RequestContext
+    request: IncrementalAlterConfigsRequest, context: RequestContext, *, broker: Broker
 ) -> Any:
     """Single settings are set, deleted, and lists appended to and subtracted from; decided by the controller."""
     return await _forward_allowed(broker, request, context)

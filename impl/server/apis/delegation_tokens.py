@@ -12,13 +12,10 @@ from tidegauge.impl.server.transport.authorization import ANONYMOUS, Operation, 
 if TYPE_CHECKING:
     from kio.schema.create_delegation_token.v3.request import CreateDelegationTokenRequest
 
-    from tidegauge.impl.server.broker_server import Broker
     from tidegauge.impl.server.transport.context import RequestContext
 
 
-async def handle_create_delegation_token(
-    _: Broker, request: CreateDelegationTokenRequest, context: RequestContext
-) -> Any:
+async def handle_create_delegation_token(request: CreateDelegationTokenRequest, context: RequestContext) -> Any:
     """Errors, the first that applies: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED to whoever has not authenticated,
     DELEGATION_TOKEN_AUTHORIZATION_FAILED for another owner without CREATE_TOKENS on that user, INVALID_PRINCIPAL_TYPE
     for a renewer that is no user, DELEGATION_TOKEN_AUTH_DISABLED.
@@ -38,7 +35,7 @@ def _creation_error(request: CreateDelegationTokenRequest, context: RequestConte
     return ErrorCode.delegation_token_auth_disabled
 
 
-async def handle_delegation_token(_: Broker, request: Any, context: RequestContext) -> Any:
+async def handle_delegation_token(request: Any, context: RequestContext) -> Any:
     """Renew, expire and describe: DELEGATION_TOKEN_AUTH_DISABLED, to those who have authenticated."""
     stranger = context.principal == ANONYMOUS
     return error_answer(

@@ -45,7 +45,7 @@ class _Deletion:
 
 
 async def handle_delete_records(
-    broker: Broker, request: DeleteRecordsRequest, context: RequestContext
+    request: DeleteRecordsRequest, context: RequestContext, *, broker: Broker
 ) -> DeleteRecordsResponse:
     """Delete the records before the given offsets; -1 is the high watermark. Only the leader does."""
     made = [

@@ -48,7 +48,7 @@ CLIENT_METRICS_ONLY: Final = 0
 
 
 async def handle_describe_cluster(
-    broker: Broker, request: DescribeClusterRequest, context: RequestContext
+    request: DescribeClusterRequest, context: RequestContext, *, broker: Broker
 ) -> DescribeClusterResponse:
     """The brokers (KIP-700); a broker does not list controllers (KIP-919)."""
     if request.endpoint_type != BROKERS:
@@ -79,7 +79,7 @@ async def handle_describe_cluster(
 
 
 async def handle_describe_topic_partitions(
-    broker: Broker, request: DescribeTopicPartitionsRequest, context: RequestContext
+    request: DescribeTopicPartitionsRequest, context: RequestContext, *, broker: Broker
 ) -> DescribeTopicPartitionsResponse:
     """Partitions with their eligible leaders, topic by topic in order of names, a page at a time (KIP-966)."""
     cursor = request.cursor
@@ -191,7 +191,7 @@ def _partition(
 
 
 async def handle_list_config_resources(
-    broker: Broker, request: ListConfigResourcesRequest, context: RequestContext
+    request: ListConfigResourcesRequest, context: RequestContext, *, broker: Broker
 ) -> ListConfigResourcesResponse:
     """The resources that can have configurations, of the types asked for, or of all (KIP-1142)."""
     if not context.allowed(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER):

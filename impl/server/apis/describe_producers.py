@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 async def handle_describe_producers(
-    broker: Broker, request: DescribeProducersRequest, context: RequestContext
+    request: DescribeProducersRequest, context: RequestContext, *, broker: Broker
 ) -> DescribeProducersResponse:
     """The producers of each partition that is asked for and led here."""
     topics = []

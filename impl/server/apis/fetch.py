@@ -43,7 +43,7 @@ LEADER_MOVED: Final = frozenset({ErrorCode.not_leader_or_follower, ErrorCode.fen
 """Errors beside which the answer says who leads and where (KIP-951)."""
 
 
-async def handle_fetch(broker: Broker, request: FetchRequest, context: RequestContext) -> FetchResponse:
+async def handle_fetch(request: FetchRequest, context: RequestContext, *, broker: Broker) -> FetchResponse:
     """Answer a fetch, at once or when there is news."""
     begun = broker.fetch_sessions.begin(
         request, uses_topic_ids=context.api_version >= TOPIC_IDS_FROM, now_ms=broker.clock.now_ms()

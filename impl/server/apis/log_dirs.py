@@ -27,7 +27,7 @@ TopicPartition = tuple[str, int]
 
 
 async def handle_describe_log_dirs(
-    broker: Broker, request: DescribeLogDirsRequest, context: RequestContext
+    request: DescribeLogDirsRequest, context: RequestContext, *, broker: Broker
 ) -> DescribeLogDirsResponse:
     """Each directory with the logs in it: their sizes, and how far those on their way are behind."""
     if not context.allowed(Operation.DESCRIBE, ResourceType.CLUSTER):
@@ -93,7 +93,7 @@ def _lag(broker: Broker, key: TopicPartition, log: Log, *, is_future: bool) -> i
 
 
 async def handle_alter_replica_log_dirs(
-    broker: Broker, request: AlterReplicaLogDirsRequest, context: RequestContext
+    request: AlterReplicaLogDirsRequest, context: RequestContext, *, broker: Broker
 ) -> AlterReplicaLogDirsResponse:
     """Let replicas move to other directories; answered when they have set out."""
     if not context.allowed(Operation.ALTER, ResourceType.CLUSTER):

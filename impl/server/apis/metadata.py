@@ -43,7 +43,9 @@ DEFAULT_NUMBER: Final = -1
 """Partitions or replicas of a topic whose creator leaves their number to the cluster."""
 
 
-async def handle_metadata(broker: Broker, request: AnyMetadataRequest, context: RequestContext) -> AnyMetadataResponse:
+async def handle_metadata(
+    request: AnyMetadataRequest, context: RequestContext, *, broker: Broker
+) -> AnyMetadataResponse:
     """Brokers that are up, and the topics asked for; version 0 asks for all of them by naming none."""
     asked = request.topics
     if asked and context.api_version < TOPIC_IDS_FROM and any(map(_has_id, asked)):

@@ -64,7 +64,7 @@ _NOTHING: Final = _Found(-1)
 
 
 async def handle_list_offsets(
-    broker: Broker, request: ListOffsetsRequest, context: RequestContext
+    request: ListOffsetsRequest, context: RequestContext, *, broker: Broker
 ) -> ListOffsetsResponse:
     """Find an offset in each partition."""
     often = Counter((topic.name, asked.partition_index) for topic in request.topics for asked in topic.partitions)
@@ -142,7 +142,7 @@ def _missing(broker: Broker, topic: str, partition: int) -> ErrorCode:
 
 
 async def handle_offset_for_leader_epoch(
-    broker: Broker, request: OffsetForLeaderEpochRequest, context: RequestContext
+    request: OffsetForLeaderEpochRequest, context: RequestContext, *, broker: Broker
 ) -> OffsetForLeaderEpochResponse:
     """Where a leader epoch ends in the leader's log (KIP-101, KIP-320)."""
     trusted = context.allowed(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)

@@ -82,7 +82,7 @@ class _Undecided:
     produced: PartitionProduced
 
 
-async def handle_produce(broker: Broker, request: ProduceRequest, context: RequestContext) -> ProduceResponse | None:
+async def handle_produce(request: ProduceRequest, context: RequestContext, *, broker: Broker) -> ProduceResponse | None:
     """Append, and answer when the producer's acks are met; None (no answer) for acks=0."""
     if not _may_write_transactions(request, context):
         return _unless_unacknowledged(request, produce_error(request, ErrorCode.transactional_id_authorization_failed))

@@ -12,18 +12,15 @@ if TYPE_CHECKING:
     from kio.schema.sasl_authenticate.v2.request import SaslAuthenticateRequest
     from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
 
-    from tidegauge.impl.server.broker_server import Broker
     from tidegauge.impl.server.transport.context import RequestContext
 
 
-async def handle_sasl_handshake(_: Broker, __: SaslHandshakeRequest, ___: RequestContext) -> SaslHandshakeResponse:
+async def handle_sasl_handshake(__: SaslHandshakeRequest, ___: RequestContext) -> SaslHandshakeResponse:
     """There is nothing to begin here: ILLEGAL_SASL_STATE."""
     return SaslHandshakeResponse(error_code=ErrorCode.illegal_sasl_state, mechanisms=())
 
 
-async def handle_sasl_authenticate(
-    _: Broker, __: SaslAuthenticateRequest, ___: RequestContext
-) -> SaslAuthenticateResponse:
+async def handle_sasl_authenticate(__: SaslAuthenticateRequest, ___: RequestContext) -> SaslAuthenticateResponse:
     """There is nothing to go on with here: ILLEGAL_SASL_STATE."""
     return SaslAuthenticateResponse(
         error_code=ErrorCode.illegal_sasl_state,

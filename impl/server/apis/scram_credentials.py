@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 async def handle_describe_scram_credentials(
-    broker: Broker, request: DescribeUserScramCredentialsRequest, context: RequestContext
+    request: DescribeUserScramCredentialsRequest, context: RequestContext, *, broker: Broker
 ) -> Any:
     """The users asked for, or all. DESCRIBE on the cluster.
 
@@ -73,7 +73,7 @@ def _described(broker: Broker, user: str, times: int) -> DescribeUserScramCreden
 
 
 async def alter_scram_credentials(
-    node: ControllerNode, request: AlterUserScramCredentialsRequest, _: RequestContext
+    request: AlterUserScramCredentialsRequest, _: RequestContext, *, node: ControllerNode
 ) -> AlterUserScramCredentialsResponse:
     """At the controller: each user's alterations are carried out, all or none."""
     with node.decision():

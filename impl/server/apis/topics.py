@@ -38,7 +38,7 @@ Refusal = tuple[ErrorCode, str]
 
 
 async def handle_create_topics(
-    broker: Broker, request: CreateTopicsRequest, context: RequestContext
+    request: CreateTopicsRequest, context: RequestContext, *, broker: Broker
 ) -> CreateTopicsResponse:
     """Topics are created one by one, each wholly or not at all; a settings' reader is told their settings."""
     create_all = context.allowed(Operation.CREATE, ResourceType.CLUSTER)
@@ -98,7 +98,7 @@ def _as_visible(result: CreatableTopicResult, context: RequestContext) -> Creata
 
 
 async def handle_delete_topics(
-    broker: Broker, request: DeleteTopicsRequest, context: RequestContext
+    request: DeleteTopicsRequest, context: RequestContext, *, broker: Broker
 ) -> DeleteTopicsResponse:
     """Topics are deleted by name or by id; their replicas go as soon as their brokers learn of it.
 
@@ -182,7 +182,7 @@ def _hidden(result: DeletableTopicResult, asked: DeleteTopicState, context: Requ
 
 
 async def handle_create_partitions(
-    broker: Broker, request: CreatePartitionsRequest, context: RequestContext
+    request: CreatePartitionsRequest, context: RequestContext, *, broker: Broker
 ) -> CreatePartitionsResponse:
     """Topics grow to the number of partitions that is asked for."""
     counts = Counter(topic.name for topic in request.topics)

@@ -23,12 +23,12 @@ ONE_ERROR_FROM: Final = 2
 _forward = forwarding(on_cluster(Operation.ALTER))
 
 
-async def handle_update_features(broker: Broker, request: UpdateFeaturesRequest, context: RequestContext) -> Any:
+async def handle_update_features(request: UpdateFeaturesRequest, context: RequestContext, *, broker: Broker) -> Any:
     """Features stay at the level that is in force; clients of older versions look for each one's own result.
 
     Its message is the word that Kafka 4 has there.
     """
-    answer = await _forward(broker, request, context)
+    answer = await _forward(request, context, broker=broker)
     if context.api_version >= ONE_ERROR_FROM or answer.error_code is not ErrorCode.none:
         return answer
     return UpdateFeaturesResponseV1(

@@ -9,7 +9,7 @@ is answered as Kafka answers it: every item that it names, with the error.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -22,21 +22,20 @@ from tidegauge.impl.wire.channel import NoAnswerError, UnreachableError
 if TYPE_CHECKING:
     from tidegauge.impl.server.broker_server import Broker
     from tidegauge.impl.server.transport.context import RequestContext
+    from tidegauge.impl.server.transport.handlers import HandlerFunction
 
 Check: TypeAlias = "Callable[[Any, RequestContext], ErrorCode]"
 """Whether a request may be asked, as a whole: none, or the error that its answer is to carry everywhere."""
 
-BrokerHandler: TypeAlias = "Callable[[Broker, Any, RequestContext], Awaitable[Any]]"
 
-
-def forwarding(check: Check | None = None) -> BrokerHandler:
+def forwarding(check: Check | None = None) -> HandlerFunction:
     """A broker's handler that forwards a request, once `check` allows it.
 
     An API whose items are allowed or refused one by one has a handler of its own, which calls `forward` with what is
     left of its request.
     """
 
-    async def handle(broker: Broker, request: Any, context: RequestContext) -> Any:
+    async def handle(request: Any, context: RequestContext, *, broker: Broker) -> Any:
         error = ErrorCode.none if check is None else check(request, context)
         if error is not ErrorCode.none:
             return error_answer(request, error)

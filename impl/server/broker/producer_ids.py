@@ -65,13 +65,13 @@ class ProducerIdAllocator:
 
 
 async def handle_init_producer_id(
-    broker: Broker, request: InitProducerIdRequest, context: RequestContext
+    request: InitProducerIdRequest, context: RequestContext, *, producer_ids: ProducerIdAllocator
 ) -> InitProducerIdResponse:
     """A new id in epoch 0; what id and epoch the producer had before does not matter without a transactional id."""
     error = _error(request, context)
     if error is not ErrorCode.none:
         return _answer(error)
-    allocated = await broker.producer_ids.allocate()
+    allocated = await producer_ids.allocate()
     return _answer(allocated) if isinstance(allocated, ErrorCode) else _answer(ErrorCode.none, allocated, 0)
 
 

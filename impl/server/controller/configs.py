@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 async def handle_alter_configs(
-    node: ControllerNode, request: AlterConfigsRequest, _: RequestContext
+    request: AlterConfigsRequest, _: RequestContext, *, node: ControllerNode
 ) -> AlterConfigsResponse:
     """Each resource's settings are replaced as a whole, or none of them."""
     responses = []
@@ -51,7 +51,7 @@ async def handle_alter_configs(
 
 
 async def handle_incremental_alter_configs(
-    node: ControllerNode, request: IncrementalAlterConfigsRequest, _: RequestContext
+    request: IncrementalAlterConfigsRequest, _: RequestContext, *, node: ControllerNode
 ) -> IncrementalAlterConfigsResponse:
     """Each resource's settings are changed as asked, or none of them."""
     return IncrementalAlterConfigsResponse(
@@ -87,7 +87,7 @@ def _record(node: ControllerNode, resource: str, changed: tuple[tuple[object, ..
 
 
 async def handle_alter_client_quotas(
-    node: ControllerNode, request: AlterClientQuotasRequest, _: RequestContext
+    request: AlterClientQuotasRequest, _: RequestContext, *, node: ControllerNode
 ) -> AlterClientQuotasResponse:
     """Each entity's quotas are changed as asked, or none of them; of two entries about one entity the first counts."""
     entities = [tuple(sorted((part.entity_type, part.entity_name or "") for part in e.entity)) for e in request.entries]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 async def handle_assign_replicas_to_dirs(
-    node: ControllerNode, request: AssignReplicasToDirsRequest, _: RequestContext
+    request: AssignReplicasToDirsRequest, _: RequestContext, *, node: ControllerNode
 ) -> AssignReplicasToDirsResponse:
     """Note each replica's directory; a request of a former process of the broker is refused as a whole."""
     error = node.controller.broker_error(request.broker_id, request.broker_epoch)

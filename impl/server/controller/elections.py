@@ -30,7 +30,7 @@ MESSAGES: Final = {
 
 
 async def handle_elect_leaders(
-    node: ControllerNode, request: ElectLeadersRequest, _: RequestContext
+    request: ElectLeadersRequest, _: RequestContext, *, node: ControllerNode
 ) -> ElectLeadersResponse:
     """Preferred (0) or unclean (1) election of the partitions named, or of all that need one."""
     if request.election_type not in (PREFERRED, UNCLEAN):

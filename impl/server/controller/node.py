@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,15 +20,17 @@ from tidegauge.impl.partition.messages import PartitionFetchResponse
 from tidegauge.impl.ports.network import Address
 from tidegauge.impl.server.apis.api_versions import api_versions_response
 from tidegauge.impl.server.config import DYNAMIC_CONFIGS
+from tidegauge.impl.server.controller.collaborators import ControllerCollaborators
 from tidegauge.impl.server.controller.elections import rebalance_leaders
 from tidegauge.impl.server.controller.metadata_log import StoredMetadataLog
 from tidegauge.impl.server.controller.observers import ObserverState
-from tidegauge.impl.server.controller.requests import CONTROLLER_HANDLERS
+from tidegauge.impl.server.controller_handlers import CONTROLLER_HANDLERS
 from tidegauge.impl.server.purgatory import Purgatory
 from tidegauge.impl.server.trace import registration_state
 from tidegauge.impl.server.transport.connection import Connection, Service
-from tidegauge.impl.server.transport.context import Handler, RequestContext
+from tidegauge.impl.server.transport.context import RequestContext
 from tidegauge.impl.server.transport.failed_requests import FailedRequests
+from tidegauge.impl.server.transport.handlers import Handlers
 from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.log import Log
 from tidegauge.impl.wire.apis import CONTROLLER_APIS, ApiKey
@@ -82,7 +83,7 @@ class ControllerNode:
             metadata_offset=self.log.end_offset,
             changed=(),
         )
-        handlers: dict[ApiKey, Handler] = {key: partial(handle, self) for key, handle in CONTROLLER_HANDLERS.items()}
+        handlers = Handlers(CONTROLLER_HANDLERS, lambda: ControllerCollaborators(node=self))
         handlers[ApiKey.API_VERSIONS] = self._handle_api_versions
         self._service = Service(
             handlers,

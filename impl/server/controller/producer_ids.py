@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 async def handle_allocate_producer_ids(
-    node: ControllerNode, request: AllocateProducerIdsRequest, _: RequestContext
+    request: AllocateProducerIdsRequest, _: RequestContext, *, node: ControllerNode
 ) -> AllocateProducerIdsResponse:
     """The next block, once it is in the metadata log."""
     with node.decision():

@@ -26,7 +26,7 @@ UPGRADE_TYPES: Final = (1, 2, 3)
 
 
 async def handle_describe_quorum(
-    node: ControllerNode, request: DescribeQuorumRequest, _: RequestContext
+    request: DescribeQuorumRequest, _: RequestContext, *, node: ControllerNode
 ) -> DescribeQuorumResponse:
     """Who replicates the metadata log, and how far they are (KIP-595): one voter, and the brokers as observers."""
     asked = [(topic.topic_name, part.partition_index) for topic in request.topics for part in topic.partitions]
@@ -96,7 +96,7 @@ def _replica(node_id: int, end_offset: int, fetched_ms: int, caught_up_ms: int) 
 
 
 async def handle_update_features(
-    node: ControllerNode, request: UpdateFeaturesRequest, _: RequestContext
+    request: UpdateFeaturesRequest, _: RequestContext, *, node: ControllerNode
 ) -> UpdateFeaturesResponse:
     """Features are in force at one level each, the one that is true of this house; asking for it changes nothing."""
     problem = next((wrong for update in request.feature_updates if (wrong := _problem(update))), "")

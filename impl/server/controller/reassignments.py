@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 async def handle_alter_partition_reassignments(
-    node: ControllerNode, request: AlterPartitionReassignmentsRequest, _: RequestContext
+    request: AlterPartitionReassignmentsRequest, _: RequestContext, *, node: ControllerNode
 ) -> AlterPartitionReassignmentsResponse:
     """Partitions are to move, one by one; one without replicas stays where it was before it was to move."""
     may_change_factor = request.allow_replication_factor_change
@@ -71,7 +71,7 @@ def _alter(
 
 
 async def handle_list_partition_reassignments(
-    node: ControllerNode, request: ListPartitionReassignmentsRequest, _: RequestContext
+    request: ListPartitionReassignmentsRequest, _: RequestContext, *, node: ControllerNode
 ) -> ListPartitionReassignmentsResponse:
     """What is being reassigned, of the partitions named or of all."""
     asked = (
@@ -101,7 +101,7 @@ async def handle_list_partition_reassignments(
 
 
 async def handle_unregister_broker(
-    node: ControllerNode, request: UnregisterBrokerRequest, _: RequestContext
+    request: UnregisterBrokerRequest, _: RequestContext, *, node: ControllerNode
 ) -> UnregisterBrokerResponse:
     """A broker that is gone for good is struck off."""
     broker = int(request.broker_id)

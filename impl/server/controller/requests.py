@@ -16,8 +16,6 @@ from tidegauge.impl.server.controller.directories import note_offline_directorie
 from tidegauge.impl.server.controller.observers import observe
 from tidegauge.impl.server.reads import PartitionRead, ReadOutcome, fetch_response, partition_reads
 from tidegauge.impl.server.trace import request_fields
-from tidegauge.impl.server.transport.deferred import ServerHandler, deferred
-from tidegauge.impl.wire.apis import ApiKey
 from tidegauge.impl.wire.fetch_messages import FetchRequest, FetchResponse
 from tidegauge.impl.wire.primitives import NO_WAIT, BrokerId, i32, i64
 
@@ -32,7 +30,7 @@ if TYPE_CHECKING:
 
 
 async def handle_registration(
-    node: ControllerNode, request: BrokerRegistrationRequest, _: RequestContext
+    request: BrokerRegistrationRequest, _: RequestContext, *, node: ControllerNode
 ) -> BrokerRegistrationResponse:
     """A broker's process joins and gets its broker epoch."""
     if not request.listeners:
@@ -55,7 +53,7 @@ async def handle_registration(
 
 
 async def handle_heartbeat(
-    node: ControllerNode, request: BrokerHeartbeatRequest, _: RequestContext
+    request: BrokerHeartbeatRequest, _: RequestContext, *, node: ControllerNode
 ) -> BrokerHeartbeatResponse:
     """A broker's session is renewed; one that has caught up is unfenced, one that wants to stop is let go."""
     note_offline_directories(node, request)
@@ -92,7 +90,7 @@ _STANDINGS: Final = {
 """What a heartbeat has done, by what the broker was before and is after it: (unfenced, about to stop)."""
 
 
-async def handle_fetch(node: ControllerNode, request: FetchRequest, context: RequestContext) -> FetchResponse:
+async def handle_fetch(request: FetchRequest, context: RequestContext, *, node: ControllerNode) -> FetchResponse:
     """Brokers fetch the metadata log, and wait for what comes."""
     asked = tuple(partition_reads(request))
     if any(not _is_metadata(one) for one in asked):
@@ -125,7 +123,7 @@ def _is_metadata(asked: PartitionRead) -> bool:
 
 
 async def handle_alter_partition(
-    node: ControllerNode, request: WireAlterPartitionRequest, _: RequestContext
+    request: WireAlterPartitionRequest, _: RequestContext, *, node: ControllerNode
 ) -> WireAlterPartitionResponse:
     """Leaders propose ISRs; each is written or refused by itself."""
     names = {image.topic_id: name for name, image in node.controller.image.topics.items()}
@@ -187,28 +185,3 @@ def _refused(data: AlterData, error: ErrorCode) -> alter_response.PartitionData:
         leader_epoch=data.leader_epoch,
         partition_epoch=data.partition_epoch,
     )
-
-
-CONTROLLER_HANDLERS: Final[dict[ApiKey, ServerHandler]] = {
-    ApiKey.FETCH: handle_fetch,
-    ApiKey.CREATE_TOPICS: deferred("controller.topics", "handle_create_topics"),
-    ApiKey.DELETE_TOPICS: deferred("controller.topics", "handle_delete_topics"),
-    ApiKey.CREATE_PARTITIONS: deferred("controller.topics", "handle_create_partitions"),
-    ApiKey.ELECT_LEADERS: deferred("controller.elections", "handle_elect_leaders"),
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: deferred("controller.reassignments", "handle_alter_partition_reassignments"),
-    ApiKey.LIST_PARTITION_REASSIGNMENTS: deferred("controller.reassignments", "handle_list_partition_reassignments"),
-    ApiKey.UNREGISTER_BROKER: deferred("controller.reassignments", "handle_unregister_broker"),
-    ApiKey.ALTER_PARTITION: handle_alter_partition,
-    ApiKey.BROKER_REGISTRATION: handle_registration,
-    ApiKey.BROKER_HEARTBEAT: handle_heartbeat,
-    ApiKey.ASSIGN_REPLICAS_TO_DIRS: deferred("controller.directories", "handle_assign_replicas_to_dirs"),
-    ApiKey.ALLOCATE_PRODUCER_IDS: deferred("controller.producer_ids", "handle_allocate_producer_ids"),
-    ApiKey.ALTER_CONFIGS: deferred("controller.configs", "handle_alter_configs"),
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: deferred("controller.configs", "handle_incremental_alter_configs"),
-    ApiKey.ALTER_CLIENT_QUOTAS: deferred("controller.configs", "handle_alter_client_quotas"),
-    ApiKey.DESCRIBE_QUORUM: deferred("controller.quorum", "handle_describe_quorum"),
-    ApiKey.UPDATE_FEATURES: deferred("controller.quorum", "handle_update_features"),
-    ApiKey.CREATE_ACLS: deferred("apis.acls", "create_acls"),
-    ApiKey.DELETE_ACLS: deferred("apis.acls", "delete_acls"),
-    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: deferred("apis.scram_credentials", "alter_scram_credentials"),
-}

@@ -32,7 +32,7 @@ DEFAULT: Final = -1
 
 
 async def handle_create_topics(
-    node: ControllerNode, request: CreateTopicsRequest, _: RequestContext
+    request: CreateTopicsRequest, _: RequestContext, *, node: ControllerNode
 ) -> CreateTopicsResponse:
     """Topics are created one by one, each wholly or not at all; with `validate_only` they are only looked at."""
     partitions = sum(_partitions_asked(node, topic) for topic in request.topics)
@@ -130,7 +130,7 @@ def _new_topic_id(node: ControllerNode, name: str) -> str:
 
 
 async def handle_delete_topics(
-    node: ControllerNode, request: DeleteTopicsRequest, _: RequestContext
+    request: DeleteTopicsRequest, _: RequestContext, *, node: ControllerNode
 ) -> DeleteTopicsResponse:
     """Topics are deleted one by one, those with replicas on brokers that are down as well."""
     return DeleteTopicsResponse(
@@ -162,7 +162,7 @@ def _delete(node: ControllerNode, asked: DeleteTopicState) -> DeletableTopicResu
 
 
 async def handle_create_partitions(
-    node: ControllerNode, request: CreatePartitionsRequest, _: RequestContext
+    request: CreatePartitionsRequest, _: RequestContext, *, node: ControllerNode
 ) -> CreatePartitionsResponse:
     """Topics grow one by one, each wholly or not at all."""
     results = tuple(_grow(node, topic, request.validate_only) for topic in request.topics)

@@ -1,0 +1,24 @@
+"""What the handlers of a broker's requests may name as their collaborators.
+
+A keyword-only parameter of a handler is bound to the field of the same name, and has its type.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+if TYPE_CHECKING:
+    from tidegauge.impl.server.broker.metadata_cache import MetadataCache
+    from tidegauge.impl.server.broker.producer_ids import ProducerIdAllocator
+    from tidegauge.impl.server.broker_server import Broker
+
+
+@attrs.frozen
+class BrokerCollaborators:
+    """A broker's parts, by the names that handlers call them."""
+
+    metadata: MetadataCache
+    producer_ids: ProducerIdAllocator
+    broker: Broker
