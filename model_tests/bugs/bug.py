@@ -11,6 +11,7 @@ import attrs
 from tidegauge.model_tests.harness.cores.replication import Roles
 from tidegauge.spec.bugs import BUGS as SPEC_BUGS
 from tidegauge.spec.bugs import Bug as SpecBug
+from tidegauge.spec.replication.machine import Replication
 
 
 @attrs.frozen
@@ -21,6 +22,6 @@ class CoreBug:
     roles: Roles
 
     @property
-    def twin(self) -> SpecBug:
+    def twin(self) -> SpecBug[Replication]:
         """The same bug in the specification."""
         return SPEC_BUGS[self.name]

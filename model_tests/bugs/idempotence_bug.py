@@ -5,8 +5,9 @@ from __future__ import annotations
 import attrs
 
 from tidegauge.model_tests.harness.cores.replication import Roles
+from tidegauge.spec.bugs import Bug
 from tidegauge.spec.bugs.idempotence import IDEMPOTENCE_BUGS as SPEC_BUGS
-from tidegauge.spec.bugs.idempotence import IdempotenceBug
+from tidegauge.spec.idempotence.machine import Idempotence
 
 
 @attrs.frozen
@@ -17,6 +18,6 @@ class IdempotenceCoreBug:
     roles: Roles
 
     @property
-    def twin(self) -> IdempotenceBug:
+    def twin(self) -> Bug[Idempotence]:
         """The same bug in the specification."""
         return SPEC_BUGS[self.name]

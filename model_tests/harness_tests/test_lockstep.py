@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import attrs
 import pytest
 
 from tidegauge.model_tests.harness.counterexamples.replay import SpecBinding
@@ -19,7 +18,7 @@ from tidegauge.spec.replication.state import Acks, State
 
 def with_bug(name: str, machine: Replication) -> SpecBinding:
     """The specification with a bug of the zoo, as if it were an implementation."""
-    return SpecBinding(BUGS[name].buggy(**attrs.asdict(machine, recurse=False)))
+    return SpecBinding(BUGS[name].switched_on(machine))
 
 
 def test_the_specification_agrees_with_itself() -> None:

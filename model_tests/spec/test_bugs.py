@@ -26,12 +26,12 @@ def found(name: str) -> Violation[State]:
 
 
 @every_bug
-def test_the_explorer_finds_the_bug_by_an_invariant_that_it_breaks(bug: Bug) -> None:
+def test_the_explorer_finds_the_bug_by_an_invariant_that_it_breaks(bug: Bug[Replication]) -> None:
     assert found(bug.name).invariant in bug.falls
 
 
 @every_bug
-def test_the_counterexample_is_harmless_without_the_bug(bug: Bug) -> None:
+def test_the_counterexample_is_harmless_without_the_bug(bug: Bug[Replication]) -> None:
     machine = bug.correct_machine()
     state = next(iter(machine.initial()))
     for action in found(bug.name).trace.actions:
@@ -41,7 +41,7 @@ def test_the_counterexample_is_harmless_without_the_bug(bug: Bug) -> None:
 
 
 @every_bug
-def test_a_bug_overrides_one_rule_or_two_and_no_action(bug: Bug) -> None:
+def test_a_bug_overrides_one_rule_or_two_and_no_action(bug: Bug[Replication]) -> None:
     own = {name for name, value in vars(bug.buggy).items() if callable(value) and not name.startswith("_")}
     assert 1 <= len(own) <= 2
     assert all(hasattr(Replication, rule) for rule in own)

@@ -9,7 +9,8 @@ from functools import cache
 import attrs
 import pytest
 
-from tidegauge.spec.bugs.idempotence import IDEMPOTENCE_BUGS, IdempotenceBug
+from tidegauge.spec.bugs import Bug
+from tidegauge.spec.bugs.idempotence import IDEMPOTENCE_BUGS
 from tidegauge.spec.idempotence.machine import Idempotence, IdempotenceBounds
 from tidegauge.spec.idempotence.models import IDEMPOTENCE_MODELS, QUICK_IDEMPOTENCE
 from tidegauge.spec.idempotence.partition import Crash, Expire, Fetch, ReceiveProduce
@@ -176,14 +177,14 @@ def found(name: str) -> Exploration[State]:
 
 
 @every_bug
-def test_the_explorer_finds_the_bug_by_an_invariant_that_it_breaks(bug: IdempotenceBug) -> None:
+def test_the_explorer_finds_the_bug_by_an_invariant_that_it_breaks(bug: Bug[Idempotence]) -> None:
     violations = found(bug.name).violations
     assert violations, f"{bug.name} was not found among {found(bug.name).distinct} states"
     assert violations[0].invariant in bug.falls
 
 
 @every_bug
-def test_the_counterexample_is_harmless_without_the_bug(bug: IdempotenceBug) -> None:
+def test_the_counterexample_is_harmless_without_the_bug(bug: Bug[Idempotence]) -> None:
     machine = bug.correct_machine()
     state = next(iter(machine.initial()))
     for action in found(bug.name).violations[0].trace.actions:
@@ -193,13 +194,13 @@ def test_the_counterexample_is_harmless_without_the_bug(bug: IdempotenceBug) -> 
 
 
 @every_bug
-def test_a_counterexample_can_be_written_and_read_back(bug: IdempotenceBug) -> None:
+def test_a_counterexample_can_be_written_and_read_back(bug: Bug[Idempotence]) -> None:
     violation = found(bug.name).violations[0]
     assert read_trace(bug.machine(), trace_lines(bug.machine(), violation.trace, violation)) == violation.trace
 
 
 @every_bug
-def test_a_bug_overrides_one_rule_and_no_action(bug: IdempotenceBug) -> None:
+def test_a_bug_overrides_one_rule_and_no_action(bug: Bug[Idempotence]) -> None:
     own = {name for name, value in vars(bug.buggy).items() if callable(value) and not name.startswith("_")}
     assert len(own) == 1
     assert all(hasattr(Idempotence, rule) for rule in own)

@@ -18,8 +18,9 @@ from tidegauge.spec.bugs.replication import (
     last_replica_standing,
     minimal_isr,
 )
+from tidegauge.spec.replication.machine import Replication
 
-BUGS: Mapping[str, Bug] = {
+BUGS: Mapping[str, Bug[Replication]] = {
     module.BUG.name: module.BUG
     for module in (
         kafka_1211,

@@ -1,35 +1,54 @@
-"""What a historical bug is: the machine with one rule as it once was, and the small model in which it shows."""
+"""What a historical bug is: a class of a machine with one rule as it once was, and a small model in which it shows."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, Generic, TypeVar, cast
 
 import attrs
 
-from tidegauge.spec.replication.machine import Replication
+from tidegauge.spec.kernel.machine import Machine
+
+M_co = TypeVar("M_co", bound=Machine[Any], covariant=True)
 
 
 @attrs.frozen
-class Bug:
-    """One entry of the zoo.
-
-    `mechanism` is a sentence on how it goes wrong; `falls` names the invariants of which the shortest counterexample
-    breaks one; `constants` are those of a model small enough to explore and large enough to show it.
-    """
+class Bug(Generic[M_co]):
+    """One entry of the zoo, of whichever machine."""
 
     name: str
     title: str
     reference: str
     mechanism: str
+    """A sentence on how it goes wrong."""
     falls: tuple[str, ...]
-    buggy: type[Replication]
-    constants: Mapping[str, Any]
+    """The invariants of which the shortest counterexample breaks one."""
+    buggy: type[Any]
+    """A subclass of one of the classes that the machine is made of: it overrides the rule that was wrong."""
+    model: M_co
+    """The correct machine, with constants small enough to explore and large enough to show the bug."""
 
-    def machine(self) -> Replication:
-        """The machine with the bug."""
-        return self.buggy(**self.constants)
+    @property
+    def replaced(self) -> type[Any]:
+        """The class whose rule is overridden."""
+        found = next((kind for kind in self.model.kinds if issubclass(self.buggy, kind)), None)
+        if found is None:
+            raise TypeError(f"{self.name}: {self.buggy.__name__} overrides nothing that {self.model.name} is made of")
+        return found
 
-    def correct_machine(self) -> Replication:
-        """The same model without it."""
-        return Replication(**self.constants)
+    def fits(self, machine: Machine[Any]) -> bool:
+        """Whether the bug can be switched on in a machine."""
+        return self.replaced in machine.kinds
+
+    def switched_on(self, machine: Machine[Any]) -> Machine[Any]:
+        """The same machine with the bug. Raises ValueError where there is no such rule."""
+        if not self.fits(machine):
+            raise ValueError(f"{machine.name} has no rule of {self.replaced.__name__}, which {self.name} breaks")
+        return machine.exchanged(self.replaced, self.buggy)
+
+    def machine(self) -> M_co:
+        """The small model with the bug."""
+        return cast("M_co", self.switched_on(self.model))
+
+    def correct_machine(self) -> M_co:
+        """The small model without it."""
+        return self.model

@@ -4,18 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import attrs
-
 from tidegauge.spec.idempotence.machine import Idempotence, IdempotenceBounds
-
-
-@attrs.frozen
-class IdempotenceModel:
-    """A machine with constants, and why these."""
-
-    name: str
-    machine: Idempotence
-    shows: str
+from tidegauge.spec.kernel.model import Model
 
 
 def _calm(**perturbations: int) -> IdempotenceBounds:
@@ -23,18 +13,18 @@ def _calm(**perturbations: int) -> IdempotenceBounds:
 
 
 _ALL = (
-    IdempotenceModel(
-        "retries",
+    Model(
+        "idempotence-retries",
         Idempotence(brokers=1, max_in_flight=3, batches_retained=3, bounds=_calm(connection_losses=1, duplicates=1)),
         "three batches in flight, lost answers, requests that overtake each other and arrive twice",
     ),
-    IdempotenceModel(
-        "leader-change",
+    Model(
+        "idempotence-leader-change",
         Idempotence(max_records=3, batches_retained=2, bounds=_calm(connection_losses=1, elections=1)),
         "a new leader that remembers what it has replicated; a tail that is cut",
     ),
-    IdempotenceModel(
-        "rebuild",
+    Model(
+        "idempotence-rebuild",
         Idempotence(
             max_records=2,
             max_attempts=2,
@@ -44,8 +34,8 @@ _ALL = (
         ),
         "memory from snapshots and the log, after a crash that took a tail along",
     ),
-    IdempotenceModel(
-        "retention",
+    Model(
+        "idempotence-retention",
         Idempotence(
             max_records=2,
             max_attempts=2,
@@ -56,8 +46,8 @@ _ALL = (
         ),
         "records that are gone, of a producer that goes on",
     ),
-    IdempotenceModel(
-        "expiry",
+    Model(
+        "idempotence-expiry",
         Idempotence(
             max_records=4,
             batches_retained=2,
@@ -66,13 +56,13 @@ _ALL = (
         ),
         "a producer that was idle for too long, forgotten by one replica and not by the other",
     ),
-    IdempotenceModel(
-        "epochs",
+    Model(
+        "idempotence-epochs",
         Idempotence(max_records=3, batches_retained=2, max_attempts=2, bounds=_calm(give_ups=1, elections=1)),
         "a session that is given up, and its late requests (KIP-360)",
     ),
-    IdempotenceModel(
-        "wrap",
+    Model(
+        "idempotence-wrap",
         Idempotence(
             brokers=1,
             max_records=9,
@@ -85,19 +75,19 @@ _ALL = (
         ),
         "sequence numbers that wrap, within batches and between them",
     ),
-    IdempotenceModel(
-        "two-producers",
+    Model(
+        "idempotence-two-producers",
         Idempotence(producers=2, brokers=1, max_records=2, batches_retained=2, bounds=_calm(connection_losses=1)),
         "two producers, of which neither is mistaken for the other",
     ),
-    IdempotenceModel(
-        "without-sequences",
+    Model(
+        "idempotence-without-sequences",
         Idempotence(max_records=3, max_in_flight=1, idempotent=False, bounds=_calm(connection_losses=1, elections=1)),
         "one request in flight and no sequences: repeats are doubled, the order holds",
     ),
 )
 
-IDEMPOTENCE_MODELS: Mapping[str, IdempotenceModel] = {f"idempotence-{model.name}": model for model in _ALL}
+IDEMPOTENCE_MODELS: Mapping[str, Model[Idempotence]] = {model.name: model for model in _ALL}
 
 QUICK_IDEMPOTENCE = tuple(f"idempotence-{name}" for name in ("expiry", "epochs", "wrap", "without-sequences"))
 """Two seconds."""

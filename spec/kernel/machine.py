@@ -55,6 +55,12 @@ class NotEnabled(Exception):  # noqa: N818 - a state of affairs, not an error
         self.guard = guard
 
 
+def constants_of(machine: Machine[Any]) -> dict[str, Any]:
+    """The machine's constants by name."""
+    kind: type[Any] = type(machine)
+    return {field.name: getattr(machine, field.name) for field in attrs.fields(kind) if field.init}
+
+
 class Machine(ABC, Generic[S]):
     """A protocol as a state machine."""
 
@@ -64,6 +70,18 @@ class Machine(ABC, Generic[S]):
     @property
     def name(self) -> str:
         return type(self).__name__
+
+    @property
+    def kinds(self) -> tuple[type[Any], ...]:
+        """The classes that the machine is made of: its own, and those of its extensions. They identify it."""
+        return (type(self),)
+
+    def exchanged(self, kind: type[Any], other: type[Any]) -> Machine[S]:
+        """The same machine, with the same constants, with `other` in place of one of its `kinds`."""
+        if kind is not type(self):
+            raise ValueError(f"{self.name} is not made of {kind.__name__}")
+        exchanged: Machine[S] = other(**constants_of(self))
+        return exchanged
 
     @abstractmethod
     def initial(self) -> Iterable[S]:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import attrs
-
+from tidegauge.spec.kernel.model import Model
 from tidegauge.spec.replication.composed import ComposedReplication
 from tidegauge.spec.replication.extensions.directories import Directories
 from tidegauge.spec.replication.extensions.reassignment import Reassignment
@@ -20,20 +19,11 @@ from tidegauge.spec.replication.machine import Bounds, Replication
 from tidegauge.spec.replication.state import Acks
 
 
-@attrs.frozen
-class Model:
-    """A machine with constants, and why these."""
-
-    name: str
-    machine: Replication
-    shows: str
-
-
 def _calm(**perturbations: int) -> Bounds:
     return Bounds(**{"shrinks": 0, "lapses": 0, **perturbations})
 
 
-_ALL = (
+_ALL: tuple[Model[Replication], ...] = (
     Model(
         "isr",
         Replication(brokers=2, max_records=2, bounds=_calm(shrinks=1, lapses=1)),
@@ -194,7 +184,7 @@ _ALL = (
     ),
 )
 
-MODELS: Mapping[str, Model] = {model.name: model for model in _ALL}
+MODELS: Mapping[str, Model[Replication]] = {model.name: model for model in _ALL}
 
 QUICK = ("crash", "unclean", "network", "controller")
 """A few seconds, most of the actions."""

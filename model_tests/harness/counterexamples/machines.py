@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias, get_args, get_type_hints
 import attrs
 
 from tidegauge.spec.bugs import BUGS, Bug
-from tidegauge.spec.bugs.idempotence import IDEMPOTENCE_BUGS, IdempotenceBug
+from tidegauge.spec.bugs.idempotence import IDEMPOTENCE_BUGS
 from tidegauge.spec.idempotence.machine import Idempotence
 from tidegauge.spec.idempotence.state import named_producers
 from tidegauge.spec.kernel.codec import fits
@@ -30,7 +30,7 @@ _KINDS: Final = (Replication, Reassignment, ControlledShutdown, Retention, Setti
 MACHINES: Final[Mapping[str, type[AnyMachine]]] = {kind.__name__: kind for kind in _KINDS}
 """By name."""
 
-ALL_BUGS: Final[Mapping[str, Bug | IdempotenceBug]] = {**BUGS, **IDEMPOTENCE_BUGS}
+ALL_BUGS: Final[Mapping[str, Bug[Any]]] = {**BUGS, **IDEMPOTENCE_BUGS}
 """Every bug of the zoo by name, that of whichever machine it is."""
 
 _BROKERS: Final = ("initial_isr", "initial_replicas")
@@ -38,12 +38,13 @@ _BROKERS: Final = ("initial_isr", "initial_replicas")
 
 def bugs_of(machine: Machine[Any]) -> list[str]:
     """The names of the bugs that can be switched on in a machine."""
-    return [name for name, bug in ALL_BUGS.items() if type(machine) in bug.buggy.__bases__]
+    return [name for name, bug in ALL_BUGS.items() if bug.fits(machine)]
 
 
 def with_bug(machine: AnyMachine, bug: str) -> AnyMachine:
     """The same model with a bug of the zoo."""
-    return ALL_BUGS[bug].buggy(**attrs.asdict(machine, recurse=False))
+    buggy: AnyMachine = ALL_BUGS[bug].switched_on(machine)  # type: ignore[assignment]
+    return buggy
 
 
 def machine_of(data: Any) -> AnyMachine:

@@ -20,12 +20,11 @@ from tidegauge.model_tests.harness.report.replayed import figure_of
 from tidegauge.model_tests.harness.verification.campaigning import caught_by_simulation
 from tidegauge.spec.bugs import BUGS
 from tidegauge.spec.idempotence.machine import Idempotence
-from tidegauge.spec.idempotence.models import IDEMPOTENCE_MODELS, IdempotenceModel
 from tidegauge.spec.kernel.changes import plain
 from tidegauge.spec.kernel.explorer import explore
 from tidegauge.spec.kernel.machine import Machine
+from tidegauge.spec.registry import REGISTRY
 from tidegauge.spec.replication.machine import Replication
-from tidegauge.spec.replication.models import MODELS, Model
 
 if TYPE_CHECKING:
     from tidegauge.model_tests.harness.lockstep.hypothesis_machine import LockstepRun
@@ -73,7 +72,7 @@ class Demonstrated:
 
 def explored(name: str) -> ModelExplored:
     """Explore a model of `spec.replication.models` or `spec.idempotence.models` to its end."""
-    model: Model | IdempotenceModel = IDEMPOTENCE_MODELS[name] if name in IDEMPOTENCE_MODELS else MODELS[name]
+    model = REGISTRY.model(name)
     machine: Machine[Any] = model.machine
     found = explore(machine, clock=time.process_time)
     seconds = found.seconds or 0.0

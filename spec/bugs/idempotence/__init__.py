@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tidegauge.spec.bugs.bug import Bug
 from tidegauge.spec.bugs.idempotence import kafka_3197, kafka_5494, kafka_6003, kafka_6683, kafka_7692, kafka_15591
-from tidegauge.spec.bugs.idempotence_bug import IdempotenceBug
+from tidegauge.spec.idempotence.machine import Idempotence
 
-IDEMPOTENCE_BUGS: Mapping[str, IdempotenceBug] = {
+IDEMPOTENCE_BUGS: Mapping[str, Bug[Idempotence]] = {
     module.BUG.name: module.BUG for module in (kafka_3197, kafka_5494, kafka_6003, kafka_6683, kafka_7692, kafka_15591)
 }
 """By name, oldest first."""
 
-__all__ = ["IDEMPOTENCE_BUGS", "IdempotenceBug"]
+__all__ = ["IDEMPOTENCE_BUGS", "Bug"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from tidegauge.spec.bugs.idempotence_bug import IdempotenceBug
+from tidegauge.spec.bugs.bug import Bug
 from tidegauge.spec.idempotence.machine import Idempotence, IdempotenceBounds
 from tidegauge.spec.idempotence.state import Replica
 
@@ -17,7 +17,7 @@ class AcceptsAnyUnknown(Idempotence):
         return True
 
 
-BUG = IdempotenceBug(
+BUG = Bug(
     name="kafka_15591",
     title="the first batch is overtaken and lost",
     reference="KAFKA-15591, KIP-360",
@@ -27,5 +27,5 @@ BUG = IdempotenceBug(
     ),
     falls=("NoGap", "HeadOfLineAccepted"),
     buggy=AcceptsAnyUnknown,
-    constants={"max_records": 2, "max_attempts": 2, "bounds": IdempotenceBounds(connection_losses=0)},
+    model=Idempotence(max_records=2, max_attempts=2, bounds=IdempotenceBounds(connection_losses=0)),
 )

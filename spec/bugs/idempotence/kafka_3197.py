@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from tidegauge.spec.bugs.idempotence_bug import IdempotenceBug
+from tidegauge.spec.bugs.bug import Bug
 from tidegauge.spec.idempotence.machine import Idempotence, IdempotenceBounds
 from tidegauge.spec.idempotence.state import NONE, Producer
 
@@ -18,7 +18,7 @@ class InFlightByConnection(Idempotence):
         return to_leader < self.max_in_flight and all(flight.sent_to != NONE for flight in producer.in_flight)
 
 
-BUG = IdempotenceBug(
+BUG = Bug(
     name="kafka_3197",
     title="reordering with one request in flight",
     reference="KAFKA-3197",
@@ -28,11 +28,11 @@ BUG = IdempotenceBug(
     ),
     falls=("NoReordering",),
     buggy=InFlightByConnection,
-    constants={
-        "max_records": 2,
-        "max_in_flight": 1,
-        "max_attempts": 2,
-        "idempotent": False,
-        "bounds": IdempotenceBounds(connection_losses=0, elections=1),
-    },
+    model=Idempotence(
+        max_records=2,
+        max_in_flight=1,
+        max_attempts=2,
+        idempotent=False,
+        bounds=IdempotenceBounds(connection_losses=0, elections=1),
+    ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from tidegauge.spec.bugs.idempotence_bug import IdempotenceBug
+from tidegauge.spec.bugs.bug import Bug
 from tidegauge.spec.idempotence.machine import Idempotence, IdempotenceBounds
 
 
@@ -16,7 +16,7 @@ class RemembersLastBatch(Idempotence):
         return 1
 
 
-BUG = IdempotenceBug(
+BUG = Bug(
     name="kafka_5494",
     title="several requests in flight, one batch remembered",
     reference="KAFKA-5494",
@@ -26,10 +26,10 @@ BUG = IdempotenceBug(
     ),
     falls=("ProducerStateMatchesLog", "HeadOfLineAccepted"),
     buggy=RemembersLastBatch,
-    constants={
-        "max_records": 2,
-        "max_attempts": 2,
-        "batches_retained": 2,
-        "bounds": IdempotenceBounds(connection_losses=1),
-    },
+    model=Idempotence(
+        max_records=2,
+        max_attempts=2,
+        batches_retained=2,
+        bounds=IdempotenceBounds(connection_losses=1),
+    ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from tidegauge.spec.bugs.idempotence_bug import IdempotenceBug
+from tidegauge.spec.bugs.bug import Bug
 from tidegauge.spec.idempotence.machine import Idempotence, IdempotenceBounds
 from tidegauge.spec.idempotence.state import NONE, Batch, Error, Replica, entry_of
 
@@ -21,7 +21,7 @@ class FollowerChecksSequences(Idempotence):
         return self.sequence_error(replica, batch)
 
 
-BUG = IdempotenceBug(
+BUG = Bug(
     name="kafka_6003",
     title="a follower that refuses its leader's batch",
     reference="KAFKA-6003",
@@ -31,11 +31,11 @@ BUG = IdempotenceBug(
     ),
     falls=("ReplicationGoesOn",),
     buggy=FollowerChecksSequences,
-    constants={
-        "max_records": 2,
-        "max_attempts": 2,
-        "batches_retained": 2,
-        "reordering": False,
-        "bounds": IdempotenceBounds(connection_losses=0, expiries=1),
-    },
+    model=Idempotence(
+        max_records=2,
+        max_attempts=2,
+        batches_retained=2,
+        reordering=False,
+        bounds=IdempotenceBounds(connection_losses=0, expiries=1),
+    ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from tidegauge.spec.bugs.idempotence_bug import IdempotenceBug
+from tidegauge.spec.bugs.bug import Bug
 from tidegauge.spec.idempotence.machine import Idempotence, IdempotenceBounds
 from tidegauge.spec.idempotence.state import Producers
 
@@ -17,7 +17,7 @@ class RemembersBeforeAppending(Idempotence):
         return after
 
 
-BUG = IdempotenceBug(
+BUG = Bug(
     name="kafka_6683",
     title="producer state ahead of its snapshot's offset",
     reference="KAFKA-6683",
@@ -27,11 +27,11 @@ BUG = IdempotenceBug(
     ),
     falls=("ProducerStateMatchesLog",),
     buggy=RemembersBeforeAppending,
-    constants={
-        "max_records": 2,
-        "max_attempts": 2,
-        "batches_retained": 2,
-        "segments": True,
-        "bounds": IdempotenceBounds(connection_losses=0, crashes=1),
-    },
+    model=Idempotence(
+        max_records=2,
+        max_attempts=2,
+        batches_retained=2,
+        segments=True,
+        bounds=IdempotenceBounds(connection_losses=0, crashes=1),
+    ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from tidegauge.spec.bugs.idempotence_bug import IdempotenceBug
+from tidegauge.spec.bugs.bug import Bug
 from tidegauge.spec.idempotence.machine import Idempotence, IdempotenceBounds
 from tidegauge.spec.idempotence.state import Batch, BatchMetadata
 
@@ -18,7 +18,7 @@ class OffsetDeltaFromSequences(Idempotence):
         return attrs.evolve(right, offset_delta=right.last_sequence - batch.sequence)
 
 
-BUG = IdempotenceBug(
+BUG = Bug(
     name="kafka_7692",
     title="sequence numbers overflow within a batch",
     reference="KAFKA-7692",
@@ -28,14 +28,14 @@ BUG = IdempotenceBug(
     ),
     falls=("ProducerStateMatchesLog", "AcknowledgedWhereItIs"),
     buggy=OffsetDeltaFromSequences,
-    constants={
-        "brokers": 1,
-        "max_records": 6,
-        "batch_sizes": (2,),
-        "max_attempts": 2,
-        "batches_retained": 2,
-        "sequences": 5,
-        "reordering": False,
-        "bounds": IdempotenceBounds(connection_losses=1),
-    },
+    model=Idempotence(
+        brokers=1,
+        max_records=6,
+        batch_sizes=(2,),
+        max_attempts=2,
+        batches_retained=2,
+        sequences=5,
+        reordering=False,
+        bounds=IdempotenceBounds(connection_losses=1),
+    ),
 )

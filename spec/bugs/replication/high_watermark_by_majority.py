@@ -25,5 +25,5 @@ BUG = Bug(
     mechanism="A member of the ISR that is not of the majority may be elected, and lacks what the majority committed.",
     falls=("WeakIsr", "StrongIsr", "LeaderCandidateCompleteness"),
     buggy=HighWatermarkByMajority,
-    constants={"brokers": 3, "max_records": 1, "bounds": Bounds(shrinks=0, lapses=0)},
+    model=Replication(brokers=3, max_records=1, bounds=Bounds(shrinks=0, lapses=0)),
 )

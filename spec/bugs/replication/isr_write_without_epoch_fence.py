@@ -25,5 +25,5 @@ BUG = Bug(
     mechanism="An overtaken leader changes the ISR under its successor, which then waits for the wrong replicas.",
     falls=("LeaderInIsr", "ReplicationQuorumSuperset", "LeaderCandidateCompleteness", "StrongIsr", "WeakIsr"),
     buggy=IsrWriteWithoutEpochFence,
-    constants={"brokers": 3, "max_records": 1, "bounds": Bounds(shrinks=1, lapses=1)},
+    model=Replication(brokers=3, max_records=1, bounds=Bounds(shrinks=1, lapses=1)),
 )

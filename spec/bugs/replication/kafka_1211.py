@@ -24,5 +24,5 @@ BUG = Bug(
     mechanism="A follower's high watermark lags behind the leader's; cutting there removes records that are committed.",
     falls=("LeaderCandidateCompleteness", "StrongIsr", "WeakIsr"),
     buggy=TruncateToHighWatermark,
-    constants={"brokers": 3, "max_records": 1, "bounds": Bounds(shrinks=0, lapses=1)},
+    model=Replication(brokers=3, max_records=1, bounds=Bounds(shrinks=0, lapses=1)),
 )

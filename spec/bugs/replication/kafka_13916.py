@@ -24,5 +24,5 @@ BUG = Bug(
     mechanism="A fenced broker goes on fetching, so its leader proposes it, and the controller writes it into the ISR.",
     falls=("IsrIsUnfenced",),
     buggy=FencedReplicaJoins,
-    constants={"brokers": 2, "max_records": 1, "bounds": Bounds(shrinks=0, lapses=1)},
+    model=Replication(brokers=2, max_records=1, bounds=Bounds(shrinks=0, lapses=1)),
 )

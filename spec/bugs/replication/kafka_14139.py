@@ -27,5 +27,5 @@ BUG = Bug(
     ),
     falls=("LeaderCandidateCompleteness", "StrongIsr", "WeakIsr"),
     buggy=IsrWithoutBrokerEpochs,
-    constants={"brokers": 2, "max_records": 1, "bounds": Bounds(shrinks=1, lapses=0, crashes=1)},
+    model=Replication(brokers=2, max_records=1, bounds=Bounds(shrinks=1, lapses=0, crashes=1)),
 )

@@ -31,5 +31,5 @@ BUG = Bug(
         "ConsistentRead",
     ),
     buggy=AcceptsStaleResponse,
-    constants={"brokers": 2, "max_records": 1, "bounds": Bounds(shrinks=0, lapses=2)},
+    model=Replication(brokers=2, max_records=1, bounds=Bounds(shrinks=0, lapses=2)),
 )

@@ -28,11 +28,11 @@ BUG = Bug(
     ),
     falls=("LogMatching", "LeaderCandidateCompleteness", "StrongIsr", "WeakIsr"),
     buggy=EndOffsetWithoutEpoch,
-    constants={
-        "brokers": 2,
-        "max_records": 2,
-        "min_insync_replicas": 2,
-        "acks": (Acks.LEADER,),
-        "bounds": Bounds(shrinks=0, lapses=2),
-    },
+    model=Replication(
+        brokers=2,
+        max_records=2,
+        min_insync_replicas=2,
+        acks=(Acks.LEADER,),
+        bounds=Bounds(shrinks=0, lapses=2),
+    ),
 )

@@ -28,12 +28,12 @@ BUG = Bug(
     mechanism="A follower that missed an election fetches with its old tail, and its leader counts that as replicated.",
     falls=("LeaderCandidateCompleteness", "StrongIsr", "WeakIsr"),
     buggy=FetchWithoutEpoch,
-    constants={
-        "brokers": 2,
-        "max_records": 2,
-        "min_insync_replicas": 2,
-        "acks": (Acks.LEADER,),
-        "initial_leader": 1,
-        "bounds": Bounds(shrinks=0, lapses=2),
-    },
+    model=Replication(
+        brokers=2,
+        max_records=2,
+        min_insync_replicas=2,
+        acks=(Acks.LEADER,),
+        initial_leader=1,
+        bounds=Bounds(shrinks=0, lapses=2),
+    ),
 )

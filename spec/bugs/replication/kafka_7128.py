@@ -27,11 +27,11 @@ BUG = Bug(
     ),
     falls=("LeaderCandidateCompleteness", "StrongIsr"),
     buggy=JoinsBeforeEpochStart,
-    constants={
-        "brokers": 3,
-        "max_records": 1,
-        "initial_leader": 1,
-        "initial_isr": (0, 1),
-        "bounds": Bounds(shrinks=0, lapses=0, preferred_elections=1),
-    },
+    model=Replication(
+        brokers=3,
+        max_records=1,
+        initial_leader=1,
+        initial_isr=(0, 1),
+        bounds=Bounds(shrinks=0, lapses=0, preferred_elections=1),
+    ),
 )

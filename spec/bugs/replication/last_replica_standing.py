@@ -37,5 +37,5 @@ BUG = Bug(
     ),
     falls=("LeaderCandidateCompleteness", "LeaderCompleteness", "StrongIsr"),
     buggy=LastReplicaStays,
-    constants={"brokers": 2, "max_records": 1, "min_insync_replicas": 2, "bounds": Bounds(0, lapses=1, crashes=1)},
+    model=Replication(brokers=2, max_records=1, min_insync_replicas=2, bounds=Bounds(0, lapses=1, crashes=1)),
 )

@@ -24,5 +24,5 @@ BUG = Bug(
     mechanism="The controller has written the joiner into the ISR; the leader has not heard, and commits without it.",
     falls=("LeaderCandidateCompleteness", "StrongIsr"),
     buggy=HighWatermarkOverMinimalIsr,
-    constants={"brokers": 2, "max_records": 1, "bounds": Bounds(shrinks=1, lapses=0)},
+    model=Replication(brokers=2, max_records=1, bounds=Bounds(shrinks=1, lapses=0)),
 )

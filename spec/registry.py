@@ -1,0 +1,222 @@
+"""Every machine, model and bug, once: explorer, lockstep, simulation, replay, report and command line draw from here.
+
+A *registration* gives a machine its name, its models and its bugs. A machine is identified by the classes that it is
+made of (`Machine.kinds`), a bug's class standing for the correct one. What is not registered is refused; it is never
+taken for the machine that it extends.
+
+A test registers a machine of its own for as long as it runs: `with REGISTRY.registered(Registration(...)):`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar
+
+import attrs
+
+from tidegauge.spec.authentication.machine import Authentication
+from tidegauge.spec.bugs import BUGS
+from tidegauge.spec.bugs.bug import Bug
+from tidegauge.spec.bugs.idempotence import IDEMPOTENCE_BUGS
+from tidegauge.spec.bugs.kip320 import KIP320_BUGS
+from tidegauge.spec.compaction.machine import Compaction
+from tidegauge.spec.idempotence.machine import Idempotence
+from tidegauge.spec.idempotence.models import IDEMPOTENCE_MODELS
+from tidegauge.spec.idempotence.state import named_producers
+from tidegauge.spec.kernel.machine import Action, Machine
+from tidegauge.spec.kernel.model import Model
+from tidegauge.spec.published.kip320.machine import Kip320
+from tidegauge.spec.replication.composed import ComposedReplication
+from tidegauge.spec.replication.extensions.directories import Directories
+from tidegauge.spec.replication.extensions.reassignment import Reassignment
+from tidegauge.spec.replication.extensions.retention import Retention
+from tidegauge.spec.replication.extensions.settings import Settings
+from tidegauge.spec.replication.extensions.shutdown import ControlledShutdown
+from tidegauge.spec.replication.machine import Replication
+from tidegauge.spec.replication.models import MODELS
+from tidegauge.spec.replication.state import named_brokers
+
+T = TypeVar("T")
+
+
+class NotRegisteredError(ValueError):
+    """A machine, a model or a bug that the registry does not have; says what it has."""
+
+
+@attrs.frozen
+class Population:
+    """Whom a machine's actions may name: brokers, producers."""
+
+    what: str
+    size: Callable[[Any], int]
+    """How many of them a machine has; they are numbered from 0."""
+    named_in: Callable[[Any], Iterator[int]]
+    """Every one that an action names."""
+
+
+@attrs.frozen
+class Registration:
+    """A machine, with all that is known by its name."""
+
+    name: str
+    machine: Machine[Any]
+    """What the name alone means: the machine with constants small enough to explore."""
+    models: tuple[Model[Any], ...] = ()
+    bugs: tuple[Bug[Any], ...] = ()
+    populations: tuple[Population, ...] = ()
+
+    def unknown_members(self, machine: Machine[Any], action: Action) -> Iterator[str]:
+        """Whom the action names that the machine does not have, and whom it has."""
+        for population in self.populations:
+            count = population.size(machine)
+            for number in population.named_in(action):
+                if not 0 <= number < count:
+                    what = population.what
+                    yield f"names {what} {number}, but the machine has the {what}s 0 to {count - 1}"
+
+
+class Registry:
+    """Registrations by name. Lookups raise NotRegisteredError with what there is to choose from."""
+
+    def __init__(self, *registrations: Registration) -> None:
+        self._registrations: dict[str, Registration] = {}
+        for registration in registrations:
+            self.register(registration)
+
+    def register(self, registration: Registration) -> None:
+        """Add a machine. Raises ValueError if its name, a model's or a bug's, or the machine itself, is taken."""
+        names = [registration.name, *(m.name for m in registration.models if m.name != registration.name)]
+        if taken := [name for name in names if name in self.names]:
+            raise ValueError(f"{', '.join(taken)}: there is a machine or a model of that name already")
+        if taken := [bug.name for bug in registration.bugs if self.bugs.get(bug.name, bug) is not bug]:
+            raise ValueError(f"{', '.join(taken)}: there is a bug of that name already")
+        kinds = registration.machine.kinds
+        for known in self:
+            if known.machine.kinds == kinds:
+                raise ValueError(f"{registration.name} is the machine that is registered as {known.name}")
+        self._registrations[registration.name] = registration
+
+    @contextmanager
+    def registered(self, registration: Registration) -> Iterator[Registration]:
+        """The registry with one more machine, for as long as the context lasts."""
+        self.register(registration)
+        try:
+            yield registration
+        finally:
+            del self._registrations[registration.name]
+
+    def __iter__(self) -> Iterator[Registration]:
+        return iter(self._registrations.values())
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What a machine may be called on the command line: the registrations' names, then the models'."""
+        return (*self._registrations, *(name for name in self.models if name not in self._registrations))
+
+    @property
+    def models(self) -> dict[str, Model[Any]]:
+        """Every model by name."""
+        return {model.name: model for registration in self for model in registration.models}
+
+    @property
+    def bugs(self) -> dict[str, Bug[Any]]:
+        """Every bug by name."""
+        return {bug.name: bug for registration in self for bug in registration.bugs}
+
+    def of(self, machine: Machine[Any]) -> Registration:
+        """The registration of a machine, whatever its constants, and whatever bug it has."""
+        correct = {bug.buggy: bug.replaced for bug in self.bugs.values()}
+        kinds = tuple(correct.get(kind, kind) for kind in machine.kinds)
+        for registration in self:
+            if registration.machine.kinds == kinds:
+                return registration
+        made_of = " with ".join(kind.__name__ for kind in kinds)
+        raise NotRegisteredError(
+            f"{made_of} is not registered: add it to spec.registry, which has {', '.join(self._registrations)}"
+        )
+
+    def registration(self, name: str) -> Registration:
+        """The registration of that name, or that of the model of that name."""
+        if name in self._registrations:
+            return self._registrations[name]
+        return self.of(self.model(name).machine)
+
+    def model(self, name: str) -> Model[Any]:
+        """The model of that name."""
+        return _chosen("model", name, self.models)
+
+    def bug(self, name: str) -> Bug[Any]:
+        """The bug of that name."""
+        return _chosen("bug", name, self.bugs)
+
+    def bugs_of(self, machine: Machine[Any]) -> dict[str, Bug[Any]]:
+        """The bugs that can be switched on in a machine, by name."""
+        return {name: bug for name, bug in self.bugs.items() if bug.fits(machine)}
+
+    def machine(self, name: str, bug: str | None = None) -> Machine[Any]:
+        """The machine that a name means, with a bug if one is named.
+
+        A registration's name with a bug means the model in which the bug shows.
+        """
+        if name not in self.names:
+            raise NotRegisteredError(f"there is no specification {name!r}: choose one of {', '.join(self.names)}")
+        models = self.models
+        machine = models[name].machine if name in models else self._registrations[name].machine
+        if bug is None:
+            return machine
+        known = self.bugs_of(machine)
+        if bug not in known:
+            raise NotRegisteredError(f"{name} has no bug {bug!r}: choose one of {', '.join(known) or 'none'}")
+        return known[bug].switched_on(machine) if name in models else known[bug].machine()
+
+
+def _chosen(what: str, name: str, known: dict[str, T]) -> T:
+    if name not in known:
+        raise NotRegisteredError(f"there is no {what} {name!r}: choose one of {', '.join(known)}")
+    return known[name]
+
+
+def _models(kind: type[Machine[Any]]) -> tuple[Model[Any], ...]:
+    return tuple(model for model in MODELS.values() if type(model.machine) is kind)
+
+
+BROKERS: Final = Population("broker", lambda machine: int(machine.brokers), named_brokers)
+PRODUCERS: Final = Population("producer", lambda machine: int(machine.producers), named_producers)
+
+REGISTRY: Final = Registry(
+    Registration(
+        "replication",
+        Replication(brokers=2, max_records=1),
+        _models(Replication),
+        tuple(BUGS.values()),
+        populations=(BROKERS,),
+    ),
+    Registration("kip320", Kip320(), bugs=tuple(KIP320_BUGS.values())),
+    Registration("reassignment", MODELS["reassignment"].machine, _models(Reassignment), populations=(BROKERS,)),
+    Registration(
+        "controlled-shutdown",
+        MODELS["controlled-shutdown"].machine,
+        _models(ControlledShutdown),
+        populations=(BROKERS,),
+    ),
+    Registration("retention", MODELS["retention"].machine, _models(Retention), populations=(BROKERS,)),
+    Registration("directories", MODELS["directories"].machine, _models(Directories), populations=(BROKERS,)),
+    Registration("settings", MODELS["settings"].machine, _models(Settings), populations=(BROKERS,)),
+    Registration(
+        "composed-replication",
+        MODELS["moving-and-deleting"].machine,
+        _models(ComposedReplication),
+        populations=(BROKERS,),
+    ),
+    Registration(
+        "idempotence",
+        Idempotence(max_attempts=2),
+        tuple(IDEMPOTENCE_MODELS.values()),
+        tuple(IDEMPOTENCE_BUGS.values()),
+        populations=(BROKERS, PRODUCERS),
+    ),
+    Registration("compaction", Compaction()),
+    Registration("authentication", Authentication()),
+)
+"""All that this house specifies."""
