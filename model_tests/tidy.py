@@ -1,7 +1,7 @@
-"""The rules of the house that a linter does not know; test_tidy.py holds the tree to them.
+"""The rules of this project that a linter does not know; test_tidy.py holds the tree to them.
 
-A rule looks at one module and yields what is wrong with it, in words. Rules about code read the syntax tree, so a word
-in a comment or a docstring never trips one of them.
+A rule looks at one module and yields a message for each breach. Rules about code read the syntax tree, so comments and
+docstrings do not trip them; the rule about words reads everything.
 """
 
 from __future__ import annotations
@@ -28,17 +28,34 @@ MAY_IMPORT = {
     "linearizability": frozenset({"linearizability"}),
     "spark_check": WITNESSES | {"spark_check"},
     "tidegauge": WITNESSES | {"spark_check", "model_tests.harness", "tidegauge"},
-    "model_tests.harness": WITNESSES | {"model_tests"},
+    "model_tests.harness": WITNESSES | {"model_tests.harness", "model_tests.bugs"},
     "model_tests": WITNESSES | {"model_tests", "spark_check", "tidegauge", "benchmarks"},
 }
 """Who may import whom; the longest prefix of a module's name decides."""
 
-CORES = ("impl.partition", "impl.coordinators", "impl.controller", "impl.metadata")
-CLOCKS_AND_DICE = frozenset({"time", "random", "datetime", "secrets", "uuid"})
+IMPL_MAY_IMPORT = {
+    "impl.records": frozenset({"impl.records"}),
+    "impl.partition": frozenset({"impl.partition", "impl.records"}),
+    "impl.metadata": frozenset({"impl.metadata", "impl.partition", "impl.records"}),
+    "impl.controller": frozenset({"impl.controller", "impl.metadata", "impl.partition"}),
+    "impl.storage": frozenset({"impl.storage", "impl.partition", "impl.records", "impl.ports"}),
+    "impl.wire": frozenset({"impl.wire", "impl.records", "impl.ports"}),
+}
+"""What a package of impl/ may import of impl/: always downwards."""
+
+CORES = ("impl.partition", "impl.coordinators", "impl.controller", "impl.metadata", "impl.records")
+PURE = ("spec", "linearizability", *CORES)
+COMPOSED_OF_EXTENSIONS = ("spec.replication.composed", "spec.replication.models", "spec.registry", "spec.bugs")
+"""What may name an extension from outside of it: a list of features, a list of models, the registry, a bug of it."""
+CLOCKS_AND_RANDOMNESS = frozenset({"time", "random", "datetime", "secrets", "uuid"})
 PLAIN_VALUES = frozenset({"random", "random.Random", "uuid.UUID", "datetime.timedelta"})
 """What may be had from them: a generator that asks for a seed, and types that only hold what they are given."""
-OUTSIDE_WORLD = frozenset({"trio", "socket", "select", "subprocess", "threading", "asyncio", "os", "pathlib"})
+TASKS = frozenset({"trio", "asyncio", "anyio"})
+OUTSIDE = frozenset({"socket", "select", "subprocess", "threading", "os", "pathlib"})
 NO_NAMES = frozenset({"utils", "util", "helpers", "helper", "manager", "managers", "common", "misc"})
+WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+"""A part of `snake_case` or `CamelCase`, or a word of prose."""
+NAME = re.compile(r"\w+")
 UNFINISHED = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X)\b")
 
 
@@ -78,6 +95,18 @@ def tree() -> Iterator[Module]:
             yield Module(path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8"))
 
 
+def folder(module: Module) -> str:
+    """The top folder of a file; "docs" for pages at the root as well."""
+    return module.path.split("/")[0] if "/" in module.path else "docs"
+
+
+def documents() -> Iterator[Module]:
+    """Every page of the documentation but the glossary, which names the retired words."""
+    for path in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]):
+        if path.name not in {"glossary.md", "CHANGELOG.md"}:
+            yield Module(path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8"))
+
+
 def imports(module: Module) -> Iterator[tuple[int, str]]:
     """Every (line, dotted name) imported, `from a import b` as `a.b`, relative imports made absolute."""
     package = module.name if module.path.endswith("__init__.py") else module.name.rpartition(".")[0]
@@ -106,12 +135,40 @@ def imports_go_one_way(module: Module) -> Iterator[str]:
             yield f"{module.path}:{line}: {ours} may not import {name}"
 
 
-def pure_rooms_have_no_clock_and_no_dice(module: Module) -> Iterator[str]:
+def packages_of_impl_import_downwards(module: Module) -> Iterator[str]:
+    """apis → broker → {controller, storage} → partition → records; client → wire → records; all → ports."""
+    ours = next((room for room in IMPL_MAY_IMPORT if is_within(module.name, room)), None)
+    if ours is None:
+        return
+    for line, name in imports(module):
+        if is_within(name, "impl") and not any(is_within(name, allowed) for allowed in IMPL_MAY_IMPORT[ours]):
+            yield f"{module.path}:{line}: {ours} may not import {name}"
+
+
+def a_base_names_no_extension(module: Module) -> Iterator[str]:
+    """An extension imports its base; the base works without it."""
+    if not module.inside("spec") or ".extensions." in module.name or module.inside(*COMPOSED_OF_EXTENSIONS):
+        return
+    for line, name in imports(module):
+        if ".extensions." in f"{name}.":
+            yield f"{module.path}:{line}: imports the extension {name}"
+
+
+def pure_code_imports_no_messages(module: Module) -> Iterator[str]:
+    """A pure package knows Kafka's error codes and no message of the wire: handlers translate."""
+    if not module.inside(*PURE):
+        return
+    for line, name in imports(module):
+        if (is_within(name, "kio") and not is_within(name, "kio.schema.errors")) or is_within(name, "impl.wire"):
+            yield f"{module.path}:{line}: imports {name}"
+
+
+def pure_code_is_deterministic(module: Module) -> Iterator[str]:
     """Randomness is a generator with a seed that the caller gave; time is the port's, or a number handed in."""
     if not module.inside("spec", "linearizability", "impl") or module.inside("impl.ports"):
         return
     for line, name in imports(module):
-        if name.split(".")[0] in CLOCKS_AND_DICE and name not in PLAIN_VALUES:
+        if name.split(".")[0] in CLOCKS_AND_RANDOMNESS and name not in PLAIN_VALUES:
             yield f"{module.path}:{line}: imports {name}"
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Attribute):
@@ -134,10 +191,13 @@ def pure_rooms_have_no_clock_and_no_dice(module: Module) -> Iterator[str]:
 
 def specs_and_cores_touch_nothing_outside(module: Module) -> Iterator[str]:
     """A spec and a core are events in, effects out: no I/O, no tasks, no files, no printing."""
+    for line, name in imports(module) if module.inside(*PURE) else ():
+        if name.split(".")[0] in TASKS:
+            yield f"{module.path}:{line}: imports {name}"
     if not module.inside("spec", *CORES):
         return
     for line, name in imports(module):
-        if name.split(".")[0] in OUTSIDE_WORLD:
+        if name.split(".")[0] in OUTSIDE:
             yield f"{module.path}:{line}: imports {name}"
     for node in ast.walk(module.tree):
         if (
@@ -219,9 +279,30 @@ def nothing_is_left_unfinished(module: Module) -> Iterator[str]:
             yield f"{module.path}:{number}: {found.group()}"
 
 
+@cache
+def retired() -> frozenset[str]:
+    """The words, and the exact names in code letters, that the table in docs/glossary.md retires."""
+    glossary = (ROOT / "docs" / "glossary.md").read_text("utf-8")
+    table = glossary.partition("\n## Retired words\n")[2]
+    rows = re.findall(r"^\| (.+?) \|", table, re.MULTILINE)
+    return frozenset(word for row in rows if row != "retired" for word in row.split(", "))
+
+
+def words_are_the_glossarys(module: Module) -> Iterator[str]:
+    """No retired word in a name, a docstring, a comment, a message or a path."""
+    for number, line in enumerate([module.path, *module.source.splitlines()]):
+        found = [word for word in WORD.findall(line) if word.lower() in retired()]
+        found += [name for name in NAME.findall(line) if f"`{name}`" in retired()]
+        for word in found:
+            yield f"{module.path}:{number}: {word!r} is retired; docs/glossary.md says what to write instead"
+
+
 RULES: tuple[Rule, ...] = (
     imports_go_one_way,
-    pure_rooms_have_no_clock_and_no_dice,
+    packages_of_impl_import_downwards,
+    a_base_names_no_extension,
+    pure_code_imports_no_messages,
+    pure_code_is_deterministic,
     specs_and_cores_touch_nothing_outside,
     production_code_knows_no_bug,
     files_are_short,
@@ -230,4 +311,17 @@ RULES: tuple[Rule, ...] = (
     modules_are_named_after_what_they_do,
     modules_say_what_they_are,
     nothing_is_left_unfinished,
+    words_are_the_glossarys,
 )
+
+STILL_RETIRED: dict[str, int] = {
+    "benchmarks": 12,
+    "docs": 101,
+    "impl": 1029,
+    "linearizability": 65,
+    "model_tests": 1970,
+    "spark_check": 90,
+    "spec": 360,
+    "tidegauge": 92,
+}
+"""How many retired words each folder still has. The numbers only go down; a folder that is not here has none."""

@@ -18,9 +18,9 @@ from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffset
 from kio.schema.metadata.v13.request import MetadataRequest, MetadataRequestTopic
 
 from tidegauge.impl.client.errors import KafkaError
+from tidegauge.impl.records.lazy import in_memory
 from tidegauge.impl.records.payload import Record, build_batch, decode_batches
 from tidegauge.impl.wire.fetch_messages import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from tidegauge.impl.wire.lazy import in_memory
 from tidegauge.impl.wire.primitives import NO_WAIT, BrokerId, TopicName, i8, i16, i32, i64
 from tidegauge.impl.wire.produce_messages import ProducePartition, ProduceRequest, ProduceResponse, ProduceTopic
 

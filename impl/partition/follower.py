@@ -18,7 +18,7 @@ from kio.schema.errors import ErrorCode
 from tidegauge.impl.partition.high_watermark import HighWatermark
 from tidegauge.impl.partition.messages import NO_EPOCH, EpochEndOffset, FollowerFetch, PartitionFetchResponse
 from tidegauge.impl.partition.registration import NO_LEADER
-from tidegauge.impl.wire.lazy import in_memory
+from tidegauge.impl.records.lazy import in_memory
 
 
 class Follower(HighWatermark):

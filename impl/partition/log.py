@@ -10,7 +10,7 @@ from typing import Protocol, TypeAlias
 
 from tidegauge.impl.partition.producer_state import ProducerStates
 from tidegauge.impl.records.batches import BatchHeader
-from tidegauge.impl.wire.lazy import LazyRecords
+from tidegauge.impl.records.lazy import LazyRecords
 
 Admit: TypeAlias = Callable[[Sequence[BatchHeader]], None]
 """Objects to an append by raising; it sees the headers of batches that are otherwise in order."""

@@ -47,7 +47,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from tidegauge.impl.records.batches import extents
-from tidegauge.impl.wire.lazy import in_memory
+from tidegauge.impl.records.lazy import in_memory
 
 if TYPE_CHECKING:
     from tidegauge.impl.partition.messages import AlterPartitionRequest, FollowerFetch, PartitionFetchResponse

@@ -14,7 +14,7 @@ from typing import Protocol, runtime_checkable
 import attrs
 
 from tidegauge.impl.ports.disk import Buffer, File
-from tidegauge.impl.wire.lazy import LazyRecords
+from tidegauge.impl.records.lazy import LazyRecords
 
 LAZY_BYTES = 64 << 10
 """From here on handing out a place is cheaper than reading."""

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from tidegauge.impl.records.lazy import LazyRecords, in_memory
 from tidegauge.impl.wire import fetch_codec, produce_codec
 from tidegauge.impl.wire.apis import (
     BROKER_APIS,
@@ -38,7 +39,6 @@ from tidegauge.impl.wire.entity_reader import Read, entity_reader
 from tidegauge.impl.wire.fetch_messages import FetchRequest, FetchResponse
 from tidegauge.impl.wire.fields import DAMAGE, Part, read_nullable_string, skip_tags
 from tidegauge.impl.wire.frames import Payload as Bytes
-from tidegauge.impl.wire.lazy import LazyRecords, in_memory
 from tidegauge.impl.wire.produce_messages import ProduceRequest, ProduceResponse
 from tidegauge.impl.wire.versions import convert
 

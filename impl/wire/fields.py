@@ -18,7 +18,7 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.wire.lazy import LazyRecords
+from tidegauge.impl.records.lazy import LazyRecords
 
 Buffer = bytes | bytearray | memoryview
 Part = Buffer | LazyRecords

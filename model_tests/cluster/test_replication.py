@@ -9,8 +9,8 @@ from kio.schema.errors import ErrorCode
 from tidegauge.impl.client.client import EARLIEST, LATEST, ClientConfig
 from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.records.lazy import in_memory
 from tidegauge.impl.records.payload import decode_batches
-from tidegauge.impl.wire.lazy import in_memory
 from tidegauge.model_tests.simulated import simulated
 
 SMALL_LAG = {"replica.lag.time.max.ms": 2_000}

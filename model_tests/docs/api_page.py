@@ -28,12 +28,13 @@ PAGE: Final = Path(__file__).resolve().parent.parent.parent / "docs" / "apis.md"
 HEAD: Final = """\
 # APIs and versions
 
-Made from the code by `python -m tidegauge.model_tests.docs.api_page`; a test fails when it is stale. Another sends
-every version of every API to a broker over TCP. What is not as in Apache Kafka is in [differences.md](differences.md).
+`python -m tidegauge.model_tests.docs.api_page` writes this page from the code; a test fails when it is stale. Another
+sends every version of every API to a broker over TCP. What differs from Apache Kafka is in
+[differences.md](differences.md).
 
-A broker advertises the table of one real release, Kafka 4.3, and nothing else, so that clients know what they talk to.
-"Controller" says that a broker checks who asks and forwards the request; "none" that there is nothing of the kind here
-yet, which is answered as by a Kafka that has none.
+A broker advertises the APIs and versions of one release, Kafka 4.3, and no others, so that clients know what they talk
+to. "Controller" means that a broker authorizes the request and forwards it; "none" that nothing of the kind exists here
+yet, and that the broker responds as a Kafka cluster without any of it would.
 
 """
 
@@ -44,7 +45,7 @@ def page() -> str:
         f"{line}\n"
         for line in (
             *HEAD.splitlines(),
-            "| key | API | versions | answered by | what it does |",
+            "| key | API | versions | carried out by | what it does |",
             "|---|---|---|---|---|",
             *(_row(key) for key in BROKER_APIS if key in BROKER_HANDLERS or key is ApiKey.API_VERSIONS),
             "",
@@ -73,12 +74,12 @@ def page() -> str:
 
 
 def _row(key: ApiKey) -> str:
-    by, what = _answered(key)
+    by, what = _served(key)
     return f"| {int(key)} | {_name(key)} | {_range(BROKER_APIS[key])} | {by} | {what} |"
 
 
-def _answered(key: ApiKey) -> tuple[str, str]:
-    """(who answers, what is done)."""
+def _served(key: ApiKey) -> tuple[str, str]:
+    """(Where the API is carried out, what it does)."""
     if key is ApiKey.API_VERSIONS:
         return "broker", "What is served here, and which features are in force."
     if key in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
@@ -87,7 +88,7 @@ def _answered(key: ApiKey) -> tuple[str, str]:
     if key in ABSENT and handler is ABSENT[key]:
         captured = inspect.getclosurevars(handler).nonlocals
         if "error" in captured:
-            return "none", f"Everything that the request names is answered with {captured['error'].name.upper()}."
+            return "none", f"{captured['error'].name.upper()} for everything that the request names."
         return "none", _sentence(handler)
     if key in CONTROLLER_APIS and key is not ApiKey.FETCH:
         documented = handler if handler.__doc__ else CONTROLLER_HANDLERS[key]

@@ -9,7 +9,7 @@ from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.partition.messages import EpochEndOffset
 from tidegauge.impl.partition.replica import PartitionReplica
-from tidegauge.impl.wire.lazy import in_memory
+from tidegauge.impl.records.lazy import in_memory
 from tidegauge.model_tests.harness.cores.memory_log import MemoryLog
 from tidegauge.model_tests.partition.replicas import EVERYTHING, Partition, registration
 

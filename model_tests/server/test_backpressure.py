@@ -16,6 +16,7 @@ from kio.schema.metadata.v13.response import MetadataResponse
 
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.ports.clock import SimulatedClock
+from tidegauge.impl.records.lazy import LazyRecords
 from tidegauge.impl.records.payload import Record, build_batch
 from tidegauge.impl.server.transport.connection import MOST_UNSENT, Connection, Service
 from tidegauge.impl.server.transport.context import RequestContext
@@ -25,7 +26,6 @@ from tidegauge.impl.wire.codecs import encode_request
 from tidegauge.impl.wire.fetch_messages import FetchPartition, FetchRequest, FetchTopic
 from tidegauge.impl.wire.fields import Part
 from tidegauge.impl.wire.frames import LENGTH, FrameReader
-from tidegauge.impl.wire.lazy import LazyRecords
 from tidegauge.impl.wire.primitives import NO_WAIT
 from tidegauge.impl.wire.produce_messages import ProducePartition, ProduceRequest, ProduceTopic
 from tidegauge.model_tests.simulated import simulated

@@ -12,6 +12,7 @@ from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.records.batches import Compression
+from tidegauge.impl.records.lazy import in_memory
 from tidegauge.impl.records.payload import ProducerIdentity, Record, build_batch, decode_batches
 from tidegauge.impl.server.apis.fetch import LEADER_MOVED
 from tidegauge.impl.server.broker.replica_selection import RACK_AWARE_SELECTOR
@@ -25,7 +26,6 @@ from tidegauge.impl.wire.fetch_messages import (
     FetchTopic,
     PartitionFetched,
 )
-from tidegauge.impl.wire.lazy import in_memory
 from tidegauge.impl.wire.produce_messages import (
     PartitionProduced,
     ProducePartition,

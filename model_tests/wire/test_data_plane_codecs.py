@@ -13,6 +13,7 @@ from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader
 from kio.static.primitive import Records
 
+from tidegauge.impl.records.lazy import in_memory
 from tidegauge.impl.wire import fetch_messages as fetch
 from tidegauge.impl.wire import produce_codec
 from tidegauge.impl.wire import produce_messages as produce
@@ -25,7 +26,6 @@ from tidegauge.impl.wire.codecs import (
     encode_request,
     encode_response,
 )
-from tidegauge.impl.wire.lazy import in_memory
 from tidegauge.impl.wire.primitives import to_millis
 
 st.register_type_strategy(Records, st.binary(max_size=40).map(Records))

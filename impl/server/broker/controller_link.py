@@ -27,11 +27,11 @@ from tidegauge.impl.partition.messages import (
     PartitionFetchResponse,
 )
 from tidegauge.impl.ports.network import Address
+from tidegauge.impl.records.lazy import in_memory
 from tidegauge.impl.server.broker.isr_proposals import core_response_of, wire_request_of
 from tidegauge.impl.server.broker.partition import Partition
 from tidegauge.impl.server.reads import follower_request, partition_responses
 from tidegauge.impl.wire.channel import Channel
-from tidegauge.impl.wire.lazy import in_memory
 from tidegauge.impl.wire.primitives import BrokerId, i16, i64, u16
 
 if TYPE_CHECKING:

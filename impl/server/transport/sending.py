@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from tidegauge.impl.ports.network import send_all, send_file, sends_files
+from tidegauge.impl.records.lazy import LazyRecords
 from tidegauge.impl.wire.fields import Buffer, Part
-from tidegauge.impl.wire.lazy import LazyRecords
 
 if TYPE_CHECKING:
     import trio

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tidegauge.impl.partition.messages import FollowerFetch, PartitionFetchResponse
 from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.impl.records.batches import BatchHeader, headers
-from tidegauge.impl.wire.lazy import in_memory
+from tidegauge.impl.records.lazy import in_memory
 from tidegauge.model_tests.bugs.idempotence_bug import IdempotenceCoreBug
 from tidegauge.model_tests.harness.cores.replication import Roles
 

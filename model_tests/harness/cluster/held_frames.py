@@ -17,12 +17,12 @@ from tidegauge.impl.partition.log import Buffer
 from tidegauge.impl.partition.messages import AlterPartitionRequest
 from tidegauge.impl.ports.simulated_network import Frame, SimulatedNetwork
 from tidegauge.impl.records.batches import headers
+from tidegauge.impl.records.lazy import in_memory
 from tidegauge.impl.records.payload import decode_records
 from tidegauge.impl.server.broker.isr_proposals import core_response_of
 from tidegauge.impl.server.reads import partition_reads, partition_responses
 from tidegauge.impl.wire.apis import ApiKey
 from tidegauge.impl.wire.codecs import decode_request, encode_request
-from tidegauge.impl.wire.lazy import in_memory
 from tidegauge.model_tests.harness.cores import abstraction
 from tidegauge.spec.replication import state as spec
 from tidegauge.spec.replication.state import Record

@@ -12,7 +12,7 @@ from typing import Any, Final
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.partition.replica import PartitionReplica
-from tidegauge.impl.wire.lazy import in_memory
+from tidegauge.impl.records.lazy import in_memory
 from tidegauge.model_tests.harness.cores import abstraction
 from tidegauge.model_tests.harness.cores.replication import PARTITION, TOPIC, Broker, Cores
 from tidegauge.spec.kernel.machine import Action

@@ -6,8 +6,8 @@ from __future__ import annotations
 class LazyRecords:
     """Record batches that are read when they are needed, and perhaps never into this process's memory.
 
-    What is read later may have gone meanwhile, with the file that held it: then reading raises OSError. This is a plain
-    class to extend: each part of each answer is asked whether it is one, and an abstract one takes its time to say no.
+    A file may be deleted before its records are read; reading then raises OSError. This is a plain base class because
+    every part of every response is tested with `isinstance`, which is slow for an abstract one.
     """
 
     def __len__(self) -> int:
