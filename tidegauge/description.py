@@ -19,9 +19,9 @@ def describe(cluster: Cluster, decisions: int = 0) -> Iterator[str]:
     faults = cluster.fault_log.entries
     yield f"what was done to it ({len(faults)}):" if faults else "nothing was done to it on purpose"
     yield from (f"  {fault}" for fault in faults)
-    struck = [injection for injection in cluster.interference.injections if injection.hits or injection.remaining]
-    for injection in struck:
-        yield f"  in force: {type(injection).__name__} of {injection.where}, has struck {injection.hits} times"
+    applied = [injection for injection in cluster.request_faults.injections if injection.hits or injection.remaining]
+    for injection in applied:
+        yield f"  in force: {type(injection).__name__} of {injection.where}, applied to {injection.hits} requests"
     if decisions and cluster.trace:
         yield f"the last {min(decisions, len(cluster.trace))} of {len(cluster.trace)} decisions (time, node, decision):"
         for event in cluster.trace[-decisions:]:

@@ -34,7 +34,7 @@ from tidegauge.impl.cluster.security import Security
 from tidegauge.impl.controller.controller import Controller
 from tidegauge.impl.controller.state import DEFAULT_CONTROLLER_ID
 from tidegauge.impl.faults.fault_log import FaultLog
-from tidegauge.impl.faults.interference import Interference
+from tidegauge.impl.faults.request_faults import RequestFaults
 from tidegauge.impl.metadata.topic_configs import config_value
 from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.impl.ports.network import Address
@@ -121,7 +121,7 @@ class Cluster(Changes, Injections, Access):
         self._bound: dict[str, Mapping[str, Address]] = {}
         self._client_ids: set[str] = set()
         self._fault_log: FaultLog | None = None
-        self._interference: Interference | None = None
+        self._request_faults: RequestFaults | None = None
         self._entered = False
         self._is_over = False
         self._background = Background()
@@ -136,7 +136,7 @@ class Cluster(Changes, Injections, Access):
         self._host = self._make_host()
         self._fault_log = FaultLog(self._host.clock(CONTROLLER).now_ms())
         names = [CONTROLLER, *map(broker_name, range(self.size))]
-        self._interference = Interference(
+        self._request_faults = RequestFaults(
             self.seed, names, self._host.links if isinstance(self._host, TcpHost) else None
         )
         self._nursery = await self._background.__aenter__()
@@ -234,7 +234,7 @@ class Cluster(Changes, Injections, Access):
             config=self.config,
             rack=None if self._racks is None or name == CONTROLLER else self._racks[node_id],
             timers=self.timers,
-            interference=self.interference,
+            request_faults=self.request_faults,
             advertised_host=self._advertised_host if name != CONTROLLER else None,
             randomness=self.host.randomness(name),
             internal_host=self.host.internal_host(name),
@@ -251,11 +251,11 @@ class Cluster(Changes, Injections, Access):
         return self._host
 
     @property
-    def interference(self) -> Interference:
+    def request_faults(self) -> RequestFaults:
         """The orders that servers obey; the methods of `impl.cluster.injections` give them."""
-        if self._interference is None:
+        if self._request_faults is None:
             raise RuntimeError(NOT_RUNNING)
-        return self._interference
+        return self._request_faults
 
     @property
     def fault_log(self) -> FaultLog:

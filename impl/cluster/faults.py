@@ -16,7 +16,7 @@ import trio
 from tidegauge.impl.cluster.hosts import BROKER, CONTROLLER, Host, SimulatedHost, UnsupportedFaultError
 from tidegauge.impl.cluster.running import Running
 from tidegauge.impl.faults.fault_log import FaultLog, logged
-from tidegauge.impl.faults.interference import Interference
+from tidegauge.impl.faults.request_faults import RequestFaults
 from tidegauge.impl.ports.failing_disk import EVERYTHING, SYNCS, WRITES, Operation
 from tidegauge.impl.ports.link_faults import LinkFaults
 from tidegauge.impl.ports.simulated_disk import Fate
@@ -44,7 +44,6 @@ class Faults:
     size: int
     _nodes: dict[str, Running]
     _client_ids: set[str]
-    _nursery: trio.Nursery
 
     @property
     def host(self) -> Host:
@@ -55,7 +54,7 @@ class Faults:
         raise NotImplementedError
 
     @property
-    def interference(self) -> Interference:
+    def request_faults(self) -> RequestFaults:
         raise NotImplementedError
 
     @property
@@ -231,7 +230,7 @@ class Faults:
     def clear_faults(self) -> None:
         """End loss, delay, duplication and reordering on all links, and all injections; partitions and pauses stay."""
         self.host.links.clear_faults()
-        self.interference.clear()
+        self.request_faults.clear()
 
     @logged
     def reset_connections(self, node: NodeName, peer: NodeName | None = None) -> int:
@@ -239,9 +238,9 @@ class Faults:
         ends = self._node_name(node), None if peer is None else self._node_name(peer)
         if isinstance(self.host, SimulatedHost):
             return self.host.wires.reset(*ends)
-        cut = self.interference.connections_of(*ends)
+        cut = self.request_faults.connections_of(*ends)
         for connection in cut:
-            self._nursery.start_soon(connection.abort)
+            connection.reset()
         return len(cut)
 
     @logged
@@ -379,7 +378,7 @@ class Faults:
         if not isinstance(node, str):
             self._running(node)
             return _name(node)
-        clients = {**dict.fromkeys(sorted(self._client_ids)), **self.interference.clients}
+        clients = {**dict.fromkeys(sorted(self._client_ids)), **self.request_faults.client_ids}
         if node in self._nodes or node in clients:
             return node
         known = ", ".join(repr(name) for name in list(clients)[-10:])

@@ -15,7 +15,7 @@ from kio.schema.errors import ErrorCode
 from tidegauge.impl.cluster.faults import Faults, NodeName
 from tidegauge.impl.cluster.hosts import BROKER
 from tidegauge.impl.faults.fault_log import logged
-from tidegauge.impl.faults.injections import UNLIMITED, Disconnection, Failure, Hold, Slowness, Where
+from tidegauge.impl.faults.injections import UNLIMITED, Delay, Disconnection, Failure, Hold, RequestFilter
 from tidegauge.impl.server.apis.request_parts import TOPICS
 from tidegauge.impl.wire.apis import BROKER_APIS, ApiKey, canonical_version, request_class
 
@@ -60,7 +60,7 @@ class Injections(Faults):
         if code is ErrorCode.none:
             raise ValueError(f"error is {error!r}: that is no error; give one, such as 'NOT_LEADER_OR_FOLLOWER'")
         injection = Failure(where=where, count=_count(count), after=carried_out, error=code, message=message)
-        return self.interference.inject(injection)
+        return self.request_faults.inject(injection)
 
     def fail_produces(self, /, error: Error, count: int | None = 1, **where: Any) -> Failure:
         """Answer the next `count` Produce requests with an error: `fail_requests("Produce", …)`."""
@@ -84,7 +84,7 @@ class Injections(Faults):
         `fail_requests`.
         """
         where = self._where(api, topic, partition, broker, client)
-        return self.interference.inject(Hold(where=where, count=_count(count), after=carried_out))
+        return self.request_faults.inject(Hold(where=where, count=_count(count), after=carried_out))
 
     def hold_acks(self, /, topic: str | None = None, partition: int | None = None, **where: Any) -> Hold:
         """Carry Produce requests out, replication included, and keep their answers until `release()`."""
@@ -102,14 +102,14 @@ class Injections(Faults):
         partition: int | None = None,
         broker: int | None = None,
         client: NodeName | None = None,
-    ) -> Slowness:
+    ) -> Delay:
         """Answer requests so many milliseconds later than they are ready, drawn from the seed up to `most_ms`."""
         most = least_ms if most_ms is None else most_ms
         if not 0 <= least_ms <= most < math.inf:
             raise ValueError(f"least_ms is {least_ms!r} and most_ms {most!r}: give 0 <= least_ms <= most_ms")
         where = self._where(api, topic, partition, broker, client)
-        slowness = Slowness(where=where, count=_count(count), after=True, least_ms=least_ms, most_ms=most)
-        return self.interference.inject(slowness)
+        delay = Delay(where=where, count=_count(count), after=True, least_ms=least_ms, most_ms=most)
+        return self.request_faults.inject(delay)
 
     @logged
     def drop_connections(
@@ -129,11 +129,11 @@ class Injections(Faults):
         idle there is `reset_connections`.
         """
         where = self._where(api, topic, partition, broker, client)
-        return self.interference.inject(Disconnection(where=where, count=_count(count), after=carried_out))
+        return self.request_faults.inject(Disconnection(where=where, count=_count(count), after=carried_out))
 
     def _where(
         self, api: Api | None, topic: str | None, partition: int | None, broker: int | None, client: NodeName | None
-    ) -> Where:
+    ) -> RequestFilter:
         keys = None if api is None else (api_key(api),)
         if topic is not None and not isinstance(topic, str):
             raise ValueError(f"topic is {topic!r}: give a topic's name, or leave it out for any")
@@ -146,7 +146,7 @@ class Injections(Faults):
         if broker is not None:
             self._running(broker)
         peer = client if client is None or isinstance(client, str) else f"{BROKER}{self._running(client).server.id}"
-        return Where(keys, topic, partition, None if broker is None else f"{BROKER}{broker}", peer)
+        return RequestFilter(keys, topic, partition, None if broker is None else f"{BROKER}{broker}", peer)
 
 
 def api_key(api: Api) -> ApiKey:

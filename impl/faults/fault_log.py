@@ -1,4 +1,4 @@
-"""What was done to a cluster on purpose, in order: the first thing to look at when a test fails."""
+"""The log of the faults that a program has injected into a cluster: the first thing to read when a test fails."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ R = TypeVar("R")
 
 @attrs.frozen
 class FaultApplied:
-    """One call: seconds since the cluster began to start, and the call as one would write it."""
+    """One call: when, in seconds since the cluster began to start, and what, as it would be written in Python."""
 
     at_s: float
     call: str
@@ -26,10 +26,10 @@ class FaultApplied:
 
 @attrs.define
 class FaultLog:
-    """The calls of one cluster.
+    """The calls to one cluster, in order.
 
-    `started_ms`: what the nodes' clocks showed when it began to start, in ms, by which their decisions are placed
-    among the calls.
+    `started_ms` is what the nodes' clocks showed when the cluster began to start, in ms. It relates the times of their
+    decisions to those of the calls.
     """
 
     started_ms: int
@@ -41,7 +41,7 @@ class FaultLog:
 
 
 class Logged(Protocol):
-    """What has a fault log."""
+    """An object with a fault log."""
 
     @property
     def fault_log(self) -> FaultLog: ...
@@ -51,7 +51,7 @@ S = TypeVar("S", bound=Logged)
 
 
 def logged(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
-    """A method whose calls are written to the fault log, before they are carried out."""
+    """Make a method write each call to the fault log before it is carried out."""
 
     @functools.wraps(method)
     def call(self: S, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -62,6 +62,6 @@ def logged(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P]
 
 
 def as_written(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    """A call as one would write it."""
+    """A call as it would be written in Python."""
     given = [repr(value) for value in args] + [f"{key}={value!r}" for key, value in kwargs.items()]
     return f"{name}({', '.join(given)})"

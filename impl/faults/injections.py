@@ -1,7 +1,7 @@
-"""Injections: what is done to requests on purpose, and to which of them.
+"""Injections: faults that are injected into requests, and which requests they apply to.
 
-Each strikes before its request is carried out or after: a failure *before* leaves nothing behind, one *after* is the
-lost acknowledgement, when the records are in the log and the client does not know.
+An injection applies before the handler carries its request out, or after. A failure *before* leaves nothing behind. A
+failure *after* is the lost acknowledgement: the records are in the log, and the client does not know.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ import trio
 from tidegauge.impl.wire.apis import ApiKey
 
 if TYPE_CHECKING:
-    from kio.schema.errors import ErrorCode
+    from collections.abc import Callable
 
-    from tidegauge.impl.faults.interference import Interference
+    from kio.schema.errors import ErrorCode
 
 UNLIMITED: Final = math.inf
 
 
 @attrs.frozen
-class Where:
-    """Which requests: all that is given must fit."""
+class RequestFilter:
+    """Which requests an injection applies to: those that match everything that is given."""
 
     apis: Collection[int] | None = None
     """None: any API."""
@@ -34,18 +34,18 @@ class Where:
     node: str | None = None
     """The server's name (`broker-0`); None: any broker."""
     client: str | None = None
-    """The peer's client id; None: any that is not one of the cluster's own nodes."""
+    """The sender's client id; None: any that is not one of the cluster's own nodes."""
 
-    def fits(self, api_key: int, node: str, client: str, own_nodes: Collection[str]) -> bool:
-        """Whether a request is meant, topics aside."""
+    def matches(self, api_key: int, node: str, client: str, own_nodes: Collection[str]) -> bool:
+        """Whether a request matches, topics aside."""
         return (
             (self.apis is None or api_key in self.apis)
             and (self.node is None or self.node == node)
             and (client not in own_nodes if self.client is None else self.client == client)
         )
 
-    def names(self, topic: str, partition: int | None) -> bool:
-        """Whether a partition is meant; one without a number stands for the whole topic."""
+    def matches_partition(self, topic: str, partition: int | None) -> bool:
+        """Whether a partition matches; without a number it stands for the whole topic."""
         return self.topic == topic and (partition is None or self.partition in (None, partition))
 
     def __str__(self) -> str:
@@ -60,29 +60,35 @@ class Where:
 
 @attrs.define(eq=False, kw_only=True)
 class Injection:
-    """One order, until it has struck `count` requests or is cancelled. Use it as `with` to cancel it at the end."""
+    """A fault of requests. It ends after `count` requests, by `cancel()`, or with the block of its `with`."""
 
-    where: Where
+    where: RequestFilter
     count: float = UNLIMITED
-    """How many requests it strikes at most."""
+    """How many requests it applies to at most."""
     after: bool = False
-    """Whether it strikes when the request has been carried out."""
+    """Whether it applies when the request has been carried out."""
     hits: int = 0
-    """How many requests it has struck."""
-    owner: Interference | None = attrs.field(default=None, repr=False)
+    """How many requests it has applied to."""
+    _remove: Callable[[Injection], None] | None = attrs.field(default=None, repr=False, init=False)
+    """Removes it from the cluster's injections; None while it is not one of them."""
 
     @property
     def remaining(self) -> float:
-        """How many requests it will still strike; infinity for one without a limit, 0 for one that is over."""
-        return 0 if self.owner is None else self.count - self.hits
+        """How many requests it will still apply to: infinity without a limit, 0 when it has ended."""
+        return 0 if self._remove is None else self.count - self.hits
+
+    def begin(self, remove: Callable[[Injection], None]) -> None:
+        """Apply to requests from now on; the end calls `remove`."""
+        self._remove = remove
 
     def cancel(self) -> None:
-        """Strike nothing any more."""
-        if self.owner is not None:
-            self.owner.forget(self)
+        """Apply to no further request."""
+        if self._remove is not None:
+            remove, self._remove = self._remove, None
+            remove(self)
 
-    def strike(self) -> None:
-        """Count a request that is struck."""
+    def count_hit(self) -> None:
+        """Count a request that it applies to; the last one ends it."""
         self.hits += 1
         if self.hits >= self.count:
             self.cancel()
@@ -104,12 +110,12 @@ class Failure(Injection):
 
 @attrs.define(eq=False, kw_only=True)
 class Disconnection(Injection):
-    """Requests get no answer, and their connection is closed."""
+    """Requests get no response, and their connection is closed."""
 
 
 @attrs.define(eq=False, kw_only=True)
-class Slowness(Injection):
-    """Answers take so many milliseconds longer, drawn uniformly."""
+class Delay(Injection):
+    """Responses are sent later, by a number of milliseconds drawn uniformly."""
 
     least_ms: float
     most_ms: float
@@ -117,7 +123,7 @@ class Slowness(Injection):
 
 @attrs.define(eq=False, kw_only=True)
 class Hold(Injection):
-    """Requests, or their answers, wait until they are released."""
+    """Requests, or their responses, wait until they are released."""
 
     waiting: int = 0
     """How many wait now."""
@@ -125,19 +131,19 @@ class Hold(Injection):
     _changed: trio.Event = attrs.field(factory=trio.Event, repr=False, init=False)
 
     def release(self, count: int | None = None) -> None:
-        """Let the `count` that have waited longest go; without a number let all go, and hold nothing any more."""
+        """Release the `count` that have waited longest; without a number release all and end the injection."""
         if count is None:
             self.cancel()
         else:
             self._lot.unpark(count=count)
 
     def cancel(self) -> None:
-        """Let all go, and hold nothing any more."""
+        """Release all and apply to no further request."""
         Injection.cancel(self)
         self._lot.unpark_all()
 
     async def wait_until_released(self) -> None:
-        """The request's part of it."""
+        """Wait as one of the requests that are held."""
         self.waiting += 1
         self._changed.set()
         self._changed = trio.Event()

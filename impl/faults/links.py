@@ -1,12 +1,12 @@
-"""Links between the nodes of a cluster on the real host, and what befalls requests on them.
+"""Faults of the links between the nodes of a cluster on the real host.
 
-On the simulated host the network strikes frames. TCP cannot be struck, so on the real host requests are, at the server:
-what a node has received counts as on its way until the link lets it through, and so does an answer that is ready. A
-node is known by the client id that its requests carry; brokers carry theirs (`broker-0`), and real clients what they
-were configured with.
+The simulated network injects faults into frames. TCP offers no such place, so on the real host the server injects them
+into requests: a request that was received counts as on its way until the link lets it through, and so does a response
+that is ready to be sent. The client id of a request names the node that sent it: `broker-0` for a broker, the
+configured `client.id` for a client.
 
-A request that waits keeps its connection waiting, as its answers come in order: a delayed link answers one request of a
-connection after the other.
+A request that waits keeps its connection waiting, because responses are sent in order. A delayed link therefore handles
+the requests of a connection one after the other.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Link: TypeAlias = tuple[str, str]
 
 @attrs.define(eq=False)
 class Links:
-    """All links between all nodes; the methods that `impl.ports.simulated_network` has mean the same."""
+    """The links between all nodes; methods that `impl.ports.simulated_network` has too mean the same there."""
 
     seed: int
     _blocked: set[Link] = attrs.field(factory=set)
@@ -33,12 +33,12 @@ class Links:
     _faults: dict[tuple[str | None, str | None], LinkFaults] = attrs.field(factory=dict)
     _numbers: dict[Link, int] = attrs.field(factory=dict)
     _opened: trio.Event = attrs.field(factory=trio.Event)
-    """Set, and replaced, whenever something is let through again."""
+    """Set and replaced when a link lets messages through again."""
 
     @property
-    def quiet(self) -> bool:
-        """Whether nothing befalls anything."""
-        return not (self._faults or self._blocked or self._isolated or self._paused)
+    def has_faults(self) -> bool:
+        """Whether any link has a fault."""
+        return bool(self._faults or self._blocked or self._isolated or self._paused)
 
     def block(self, source: str, destination: str) -> None:
         self._blocked.add((source, destination))
@@ -53,7 +53,7 @@ class Links:
         else:
             self._blocked = {link for link in self._blocked if node not in link}
             self._isolated.pop(node, None)
-        self._let_through()
+        self._reopen()
 
     def is_blocked(self, source: str, destination: str) -> bool:
         return (
@@ -67,7 +67,7 @@ class Links:
 
     def resume(self, node: str) -> None:
         self._paused.discard(node)
-        self._let_through()
+        self._reopen()
 
     def is_paused(self, node: str) -> bool:
         return node in self._paused
@@ -82,7 +82,7 @@ class Links:
         return self._faults.get((source, destination), NO_FAULTS)
 
     async def carry(self, source: str, destination: str) -> bool:
-        """Return when a request or an answer gets through; False when it is lost."""
+        """Return True when a request or response gets through, False when the link loses it."""
         faults = self._faults_of(source, destination)
         if faults is not NO_FAULTS:
             number = self._numbers[source, destination] = self._numbers.get((source, destination), -1) + 1
@@ -104,6 +104,6 @@ class Links:
                     return faults
         return NO_FAULTS
 
-    def _let_through(self) -> None:
+    def _reopen(self) -> None:
         self._opened.set()
         self._opened = trio.Event()

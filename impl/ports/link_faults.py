@@ -1,4 +1,4 @@
-"""What may befall a frame of a link, on whichever host."""
+"""The faults of a link, on every host."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def _range(_: object, attribute: attrs.Attribute[tuple[float, float]], value: tu
 
 @attrs.frozen
 class LinkFaults:
-    """What may befall a frame of a link; probabilities in 0..1, times in milliseconds, drawn uniformly."""
+    """Faults of the frames of a link: probabilities in 0..1, times in milliseconds, drawn uniformly."""
 
     loss: float = attrs.field(default=0.0, validator=_probability)
     duplicate: float = attrs.field(default=0.0, validator=_probability)
     reorder: float = attrs.field(default=0.0, validator=_probability)
     delay_ms: tuple[float, float] = attrs.field(default=(0.0, 0.0), validator=_range)
     reorder_ms: tuple[float, float] = attrs.field(default=(1.0, 20.0), validator=_range)
-    """How much later a reordered or duplicate frame comes."""
+    """How much later a reordered or duplicate frame arrives."""
 
 
 NO_FAULTS = LinkFaults()

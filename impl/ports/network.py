@@ -62,13 +62,20 @@ class Network(Protocol):
         """Take connections at `address`; port 0 picks a free one. Raises OSError when it is taken."""
 
 
-async def abort(stream: trio.abc.Stream) -> None:
-    """Reset a connection: what has not been delivered is lost, in both directions."""
-    if isinstance(stream, trio.SocketStream):
+def reset(stream: trio.abc.Stream) -> None:
+    """Reset a connection at once: what has not been delivered is lost, in both directions."""
+    inner = getattr(stream, "transport_stream", stream)  # a TLS stream's own
+    if isinstance(inner, trio.SocketStream):
         with contextlib.suppress(OSError):  # the peer was faster
-            stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    elif isinstance(stream, SupportsAbort):
-        stream.abort()
+            inner.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        inner.socket.close()
+    elif isinstance(inner, SupportsAbort):
+        inner.abort()
+
+
+async def abort(stream: trio.abc.Stream) -> None:
+    """Reset a connection and close its stream."""
+    reset(stream)
     await trio.aclose_forcefully(stream)
 
 

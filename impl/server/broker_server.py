@@ -56,7 +56,7 @@ from tidegauge.impl.storage.log_directories import LogDirectories
 from tidegauge.impl.wire.apis import BROKER_APIS, ApiKey
 
 if TYPE_CHECKING:
-    from tidegauge.impl.faults.interference import Interference, ServerInterference
+    from tidegauge.impl.faults.request_faults import RequestFaults, ServerRequestFaults
 
 
 class Broker:
@@ -131,7 +131,7 @@ class Broker:
             self._versions,
             self.clock,
             node.config.socket_request_max_bytes,
-            interference=self._interference(node.interference),
+            request_faults=self._request_faults(node.request_faults),
             on_failure=self.failed_requests.note,
             turns=trio.Semaphore(node.config.queued_max_requests),
             idle=self.idle_connections,
@@ -140,10 +140,10 @@ class Broker:
     def _collaborators(self) -> BrokerCollaborators:
         return BrokerCollaborators(metadata=self.metadata, producer_ids=self.producer_ids, broker=self)
 
-    def _interference(self, orders: Interference | None) -> ServerInterference | None:
-        if orders is None:
+    def _request_faults(self, faults: RequestFaults | None) -> ServerRequestFaults | None:
+        if faults is None:
             return None
-        return orders.at(f"broker-{self.id}", lambda topic_id: self.metadata.topic_name(str(topic_id)))
+        return faults.at(f"broker-{self.id}", lambda topic_id: self.metadata.topic_name(str(topic_id)))
 
     @property
     def advertised(self) -> Address:

@@ -90,7 +90,7 @@ class ControllerNode:
             CONTROLLER_APIS,
             self.clock,
             self.config.socket_request_max_bytes,
-            interference=None if node.interference is None else node.interference.at("controller", lambda _: None),
+            request_faults=None if (faults := node.request_faults) is None else faults.at("controller", lambda _: None),
             on_failure=self.failed_requests.note,
         )
 

@@ -33,7 +33,7 @@ import trio
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.ports.clock import Clock
-from tidegauge.impl.ports.network import abort, peer_host
+from tidegauge.impl.ports.network import abort, peer_host, reset
 from tidegauge.impl.server.apis.api_versions import unsupported_version
 from tidegauge.impl.server.apis.error_answers import error_answer
 from tidegauge.impl.server.transport.authorization import ANONYMOUS, AllowAll, Authorizer, Principal
@@ -53,7 +53,7 @@ from tidegauge.impl.wire.fields import Part
 from tidegauge.impl.wire.frames import ConnectionLostError, FrameMemory, FrameReader, FrameTooLargeError, Payload
 
 if TYPE_CHECKING:
-    from tidegauge.impl.faults.interference import ServerInterference
+    from tidegauge.impl.faults.request_faults import ServerRequestFaults
     from tidegauge.impl.server.transport.security.sasl_gate import SaslGate
 
 T = TypeVar("T")
@@ -89,8 +89,8 @@ class Service:
     """The listener by which the peers came."""
     gate: Callable[[], SaslGate] | None = None
     """Makes a connection's gate, which its peer passes by authenticating; None lets everybody in."""
-    interference: ServerInterference | None = None
-    """What befalls requests by order of whoever embeds the cluster."""
+    request_faults: ServerRequestFaults | None = None
+    """Faults that are injected into requests; None where nobody can inject any."""
     on_failure: Callable[[RequestContext, Exception], None] | None = None
     """Told of handlers that failed in a way that nobody foresaw; without it their errors go through."""
     turns: trio.Semaphore | None = None
@@ -143,7 +143,7 @@ class Connection:
         self._unsent_bytes = 0
         self._has_turn = False
         self._was_seen = False
-        """Whether the interference has been told of this connection."""
+        """Whether the faults know this connection."""
         self._waits_for_peer = False
         self._progressed_at = trio.current_time()
         self._watchers: trio.Nursery
@@ -237,6 +237,10 @@ class Connection:
         """Reset the connection: what is on its way is lost."""
         await abort(self._stream)
 
+    def reset(self) -> None:
+        """Reset the connection at once, as `abort`; its own task closes what is left of it."""
+        reset(self._stream)
+
     # --- turns -----------------------------------------------------------------------------------------------------
 
     async def _take_turn(self) -> None:
@@ -281,11 +285,11 @@ class Connection:
         )
         handler = service.handlers[api_key]  # type: ignore[index]
         try:
-            if (interference := service.interference) is None or (self._was_seen and interference.is_quiet):
+            if (faults := service.request_faults) is None or (self._was_seen and not faults.is_active):
                 answer = await handler(message, context)
             else:
                 self._was_seen = True
-                answer = await interference.handle(handler, message, context)
+                answer = await faults.handle(handler, message, context)
         except FORESEEN:
             raise
         except Exception as error:
