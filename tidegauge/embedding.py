@@ -25,7 +25,7 @@ from tidegauge.background_loop import BackgroundLoop
 from tidegauge.description import describe
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.faults.injections import Hold, Injection
-from tidegauge.impl.server.trace import TraceEvent
+from tidegauge.impl.server.trace.tracer import TraceEvent
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -9,6 +9,7 @@ import trio
 
 from tidegauge.impl.cluster.hosts import BROKER, SimulatedHost
 from tidegauge.impl.faults.fault_log import FaultLog, logged
+from tidegauge.impl.server import trace
 from tidegauge.impl.server.broker.departure import leave
 from tidegauge.impl.storage.surviving_logs import survivors
 
@@ -117,7 +118,8 @@ class Changes:
         self.host.power_on(name)
         if broker.tracer.trace is not None:
             disk = self.host.disk(name).disk
-            broker.tracer.record("Stop", **survivors(disk, broker.replicas.directories.paths))
+            left = survivors(disk, broker.replicas.directories.paths)
+            broker.tracer.record(trace.events.Stop, kept=left.ends, starts=left.starts)
 
     async def _administer(self, request: Any, what: str) -> None:
         from tidegauge.impl.client import topic_requests

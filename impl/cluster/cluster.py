@@ -43,7 +43,7 @@ from tidegauge.impl.server.broker_server import Broker
 from tidegauge.impl.server.config import ServerConfig
 from tidegauge.impl.server.controller.node import ControllerNode
 from tidegauge.impl.server.node import Node
-from tidegauge.impl.server.trace import Trace, Tracer
+from tidegauge.impl.server.trace.tracer import Trace, Tracer
 from tidegauge.impl.server.transport.security.listeners import ListenerSpec, plan_listeners
 
 if TYPE_CHECKING:

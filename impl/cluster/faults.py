@@ -21,6 +21,7 @@ from tidegauge.impl.ports.failing_disk import EVERYTHING, SYNCS, WRITES, Operati
 from tidegauge.impl.ports.link_faults import LinkFaults
 from tidegauge.impl.ports.simulated_disk import Fate
 from tidegauge.impl.ports.simulated_network import SimulatedNetwork
+from tidegauge.impl.server import trace
 from tidegauge.impl.server.broker_server import Broker
 from tidegauge.impl.server.controller.node import ControllerNode
 from tidegauge.impl.storage.surviving_logs import survivors, unsynced_bytes_below
@@ -115,7 +116,8 @@ class Faults:
         # What is wrong with the disk concerns the broker, not whoever looks at what it holds.
         if broker.tracer.trace is not None:
             disk = self.host.disk(name).disk
-            broker.tracer.record("Crash", **survivors(disk, broker.replicas.directories.paths))
+            left = survivors(disk, broker.replicas.directories.paths)
+            broker.tracer.record(trace.events.Crash, kept=left.ends, starts=left.starts)
         running.abandon()
 
     @logged
@@ -140,13 +142,17 @@ class Faults:
         name = self._alive(broker_id)
         self.host.links.pause(name)
         self.host.clock(name).stop()
-        self.broker(broker_id).tracer.record("Pause")
+        tracer = self.broker(broker_id).tracer
+        if tracer.trace is not None:
+            tracer.record(trace.events.Pause)
 
     @logged
     def resume(self, broker_id: int) -> None:
         """Let a paused broker go on."""
         name = self._alive(broker_id)
-        self.broker(broker_id).tracer.record("Resume")
+        tracer = self.broker(broker_id).tracer
+        if tracer.trace is not None:
+            tracer.record(trace.events.Resume)
         self.host.clock(name).go_on()
         self.host.links.resume(name)
 

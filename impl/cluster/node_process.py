@@ -25,7 +25,7 @@ from tidegauge.impl.server.broker_server import Broker
 from tidegauge.impl.server.config import ServerConfig
 from tidegauge.impl.server.controller.node import METADATA_DIRECTORY, ControllerNode
 from tidegauge.impl.server.node import Node
-from tidegauge.impl.server.trace import Tracer
+from tidegauge.impl.server.trace.tracer import Tracer
 from tidegauge.impl.storage.checkpoints import META_PROPERTIES
 
 LEAVE_TIMEOUT: Final = 60.0

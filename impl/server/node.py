@@ -13,7 +13,7 @@ from tidegauge.impl.ports.disk import Disk
 from tidegauge.impl.ports.network import Address, Network
 from tidegauge.impl.ports.randomness import Randomness, SystemRandomness
 from tidegauge.impl.server.config import ServerConfig
-from tidegauge.impl.server.trace import Tracer
+from tidegauge.impl.server.trace.tracer import Tracer
 
 if TYPE_CHECKING:
     from tidegauge.impl.faults.request_faults import RequestFaults

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+
+import attrs
 
 from tidegauge.impl.ports.disk import Disk
 from tidegauge.impl.ports.simulated_disk import SimulatedDisk
@@ -67,11 +68,18 @@ def surviving_end_offsets(disk: Disk, directories: Sequence[str]) -> dict[TopicP
     return dict(sorted(found.items()))
 
 
-def survivors(disk: Disk, directories: Sequence[str]) -> dict[str, Any]:
-    """What a trace says of a disk: `kept`, where each log ends, and `starts`, where those start that have lost records.
+@attrs.frozen
+class Survivors:
+    """What a disk holds of each log."""
 
-    ((topic, partition, offset), …) each.
-    """
+    ends: Mapping[TopicPartition, int]
+    """Where each log ends."""
+    starts: Mapping[TopicPartition, int]
+    """Where those logs start that do not start at 0."""
+
+
+def survivors(disk: Disk, directories: Sequence[str]) -> Survivors:
+    """What the disk holds of each log in these directories."""
     starts: dict[TopicPartition, int] = {}
     for directory in directories:
         if disk.exists(directory):
@@ -79,10 +87,8 @@ def survivors(disk: Disk, directories: Sequence[str]) -> dict[str, Any]:
             for name in disk.list_directory(directory):
                 if (key := partition_of(name)) is not None and key not in starts:
                     starts[key] = max(_base_offset(disk, f"{directory}/{name}"), written.get(key, 0))
-    return {
-        "kept": tuple((*key, end) for key, end in surviving_end_offsets(disk, directories).items()),
-        "starts": tuple((*key, start) for key, start in sorted(starts.items()) if start),
-    }
+    ends = surviving_end_offsets(disk, directories)
+    return Survivors(ends, {key: start for key, start in sorted(starts.items()) if start})
 
 
 def _base_offset(disk: Disk, path: str) -> int:

@@ -14,6 +14,7 @@ from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.cluster.hosts import SimulatedHost
 from tidegauge.impl.ports.failing_disk import SYNCS
+from tidegauge.impl.server.trace.events import Crash
 from tidegauge.model_tests.cluster.test_replication import log_values
 from tidegauge.model_tests.simulated import simulated
 
@@ -58,8 +59,9 @@ async def test_a_crash_keeps_exactly_what_it_is_told_to(kept: int) -> None:
                 if value == b"a":
                     cluster.broker(0).actions.flush()
         await cluster.crash(0, keep={("t", 0): kept})
-        crash = cluster.trace[-1]
-        assert (crash.name, crash.fields["kept"]) == ("Crash", (("t", 0, kept),))
+        crash = cluster.trace[-1].decision
+        assert isinstance(crash, Crash)
+        assert crash.kept == {("t", 0): kept}
         await cluster.restart(0)
         assert log_values(cluster, 0, "t") == values[:kept]
 

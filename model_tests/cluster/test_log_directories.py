@@ -21,6 +21,7 @@ from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.cluster.cluster import Cluster, broker_name
 from tidegauge.impl.ports.failing_disk import SYNCS, Operation
 from tidegauge.impl.records.payload import decode_batches
+from tidegauge.impl.server.trace.events import Crash
 from tidegauge.impl.wire.primitives import TopicName, i16, i32, millis
 from tidegauge.model_tests.simulated import simulated
 
@@ -120,8 +121,8 @@ async def test_a_crash_tells_what_every_directory_kept() -> None:
                 await client.produce("t", b"a", partition=partition)
         cluster.fail_disk(0, directory="two")
         await cluster.crash(0, keep={("t", 0): 1, ("t", 1): 1})
-        (crashed,) = [event for event in cluster.trace if event.name == "Crash"]
-        assert crashed.fields["kept"] == (("t", 0, 1), ("t", 1, 1))
+        (crash,) = [event.decision for event in cluster.trace if isinstance(event.decision, Crash)]
+        assert crash.kept == {("t", 0): 1, ("t", 1): 1}
 
 
 @simulated

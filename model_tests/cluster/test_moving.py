@@ -14,6 +14,7 @@ from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.server.trace.events import Register
 from tidegauge.linearizability.check import check
 from tidegauge.model_tests.harness.simulation.recorder import Recorder
 from tidegauge.model_tests.simulated import simulated
@@ -245,8 +246,9 @@ async def test_a_partition_on_one_broker_is_there_again_with_everything_when_tha
             await cluster.restart(1)
             await cluster.wait_for_leader("t")
             assert len((await client.fetch("t", 0)).records) == 2
-        *_, registered = [e for e in cluster.trace if e.name == "Register" and e.fields["broker"] == 1]
-        assert registered.fields["changed"] == (), "it stays eligible, for it has lost nothing"
+        decisions = [event.decision for event in cluster.trace]
+        *_, registered = [one for one in decisions if isinstance(one, Register) and one.broker == 1]
+        assert registered.changed == (), "it stays eligible, for it has lost nothing"
 
 
 @simulated

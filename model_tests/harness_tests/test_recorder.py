@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import trio
 from kio.schema.errors import ErrorCode
@@ -11,7 +9,9 @@ from kio.schema.errors import ErrorCode
 from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.client.observer import Operation
 from tidegauge.impl.client.requests import Fetched, ListedOffset
-from tidegauge.impl.server.trace import TraceEvent
+from tidegauge.impl.partition.registration import PartitionRegistration
+from tidegauge.impl.server.trace import events
+from tidegauge.impl.server.trace.tracer import TraceEvent
 from tidegauge.linearizability.history import Kind, Outcome
 from tidegauge.model_tests.harness.deterministic import run_deterministically
 from tidegauge.model_tests.harness.simulation.recorder import (
@@ -26,65 +26,78 @@ CONTROLLER = 3000
 SECOND = 1_000_000_000
 
 
-def trace_of(*events: tuple[int, str, dict[str, Any]]) -> TimedTrace:
+def trace_of(*decisions: tuple[int, events.Decision]) -> TimedTrace:
     """One event a second, the first at 1 s."""
 
-    async def tell() -> TimedTrace:
+    async def write() -> TimedTrace:
         trace = TimedTrace()
-        for node, name, fields in events:
+        for node, decision in decisions:
             await trio.sleep(1)
-            trace.append(TraceEvent(0, node, name, fields))
+            trace.append(TraceEvent(0, node, decision))
         return trace
 
-    return run_deterministically(tell, seed=0)
+    return run_deterministically(write, seed=0)
 
 
-def written(leader: int, epoch: int, isr: tuple[int, ...], elr: tuple[int, ...] = ()) -> dict[str, Any]:
-    """What the controller wrote: one partition changed."""
-    return {"broker": 0, "changed": (("t", 0, leader, epoch, epoch, isr, elr, -1),)}
+def written(leader: int, epoch: int, isr: tuple[int, ...], elr: tuple[int, ...] = ()) -> events.ChangedPartition:
+    """The partition as the controller registers it."""
+    registration = PartitionRegistration((0, 1), leader, epoch, epoch, frozenset(isr), frozenset(elr))
+    return events.ChangedPartition("t", 0, registration, metadata_offset=9)
 
 
-def applied(leader: int, epoch: int, end: int) -> dict[str, Any]:
-    return {"topic": "t", "partition": 0, "leader": leader, "leader_epoch": epoch, "log_end_offset": end}
+def created(isr: tuple[int, ...], elr: tuple[int, ...] = ()) -> tuple[int, events.Decision]:
+    """Broker 0 leads the new partition."""
+    return CONTROLLER, events.CreateTopic((written(0, 0, isr, elr),), "t")
+
+
+def elected(isr: tuple[int, ...] = (1,)) -> tuple[int, events.Decision]:
+    """Broker 0 is fenced, and broker 1 leads in epoch 1."""
+    return CONTROLLER, events.LapseSession((written(1, 1, isr),), broker=0, broker_epoch=1)
+
+
+def applied(node: int, leader: int, epoch: int, end: int) -> tuple[int, events.Decision]:
+    """A broker with a log of this end hears who leads."""
+    state = events.ReplicaState(leader, epoch, epoch, end, 0, 0, (0, 1), None)
+    return node, events.ApplyMetadata("t", 0, state, controller_epoch=0, replicas=(0, 1), elr=())
 
 
 def test_the_first_leader_that_takes_over_says_what_is_kept() -> None:
     trace = trace_of(
-        (CONTROLLER, "CreateTopic", written(0, 0, (0,))),
-        (0, "ApplyMetadata", applied(0, 0, 0)),
-        (CONTROLLER, "LapseSession", written(1, 1, (1,))),
-        (1, "ApplyMetadata", applied(1, 1, 7)),
-        (0, "ApplyMetadata", applied(1, 1, 9)),
+        created((0,)),
+        applied(0, 0, 0, 0),
+        elected(),
+        applied(1, 1, 1, 7),
+        applied(0, 1, 1, 9),
     )
     assert unclean_elections(trace, {}) == [UncleanElection("t", 0, 1, 3 * SECOND, 7, 5 * SECOND)]
 
 
 def test_a_log_that_parts_from_the_committed_one_keeps_less_than_its_end() -> None:
     trace = trace_of(
-        (CONTROLLER, "CreateTopic", written(0, 0, (0,))),
-        (CONTROLLER, "LapseSession", written(1, 1, (1,))),
-        (1, "ApplyMetadata", applied(1, 1, 7)),
+        created((0,)),
+        elected(),
+        applied(1, 1, 1, 7),
     )
     assert [election.offset for election in unclean_elections(trace, {("t", 0, 1): 4})] == [4]
 
 
 def test_an_old_leader_that_never_hears_of_it_may_answer_for_ever() -> None:
     trace = trace_of(
-        (CONTROLLER, "CreateTopic", written(0, 0, (0,))),
-        (0, "ApplyMetadata", applied(0, 0, 0)),
-        (CONTROLLER, "LapseSession", written(1, 1, (1,))),
-        (1, "ApplyMetadata", applied(1, 1, 7)),
+        created((0,)),
+        applied(0, 0, 0, 0),
+        elected(),
+        applied(1, 1, 1, 7),
     )
     assert [election.deposed for election in unclean_elections(trace, {})] == [None]
 
 
 def test_a_crash_deposes_as_well() -> None:
     trace = trace_of(
-        (CONTROLLER, "CreateTopic", written(0, 0, (0,))),
-        (0, "ApplyMetadata", applied(0, 0, 0)),
-        (0, "Crash", {"kept": ()}),
-        (CONTROLLER, "LapseSession", written(1, 1, (1,))),
-        (1, "ApplyMetadata", applied(1, 1, 7)),
+        created((0,)),
+        applied(0, 0, 0, 0),
+        (0, events.Crash({}, {})),
+        elected(),
+        applied(1, 1, 1, 7),
     )
     assert [election.deposed for election in unclean_elections(trace, {})] == [4 * SECOND], "nobody led any more"
 
@@ -92,17 +105,17 @@ def test_a_crash_deposes_as_well() -> None:
 @pytest.mark.parametrize(("isr", "elr"), [((0, 1), ()), ((0,), (1,))])
 def test_a_leader_from_isr_or_elr_is_a_clean_one(isr: tuple[int, ...], elr: tuple[int, ...]) -> None:
     trace = trace_of(
-        (CONTROLLER, "CreateTopic", written(0, 0, isr, elr)),
-        (CONTROLLER, "LapseSession", written(1, 1, (1,))),
-        (1, "ApplyMetadata", applied(1, 1, 7)),
+        created(isr, elr),
+        elected(),
+        applied(1, 1, 1, 7),
     )
     assert unclean_elections(trace, {}) == []
 
 
 def test_an_election_that_nobody_followed_lost_nothing() -> None:
     trace = trace_of(
-        (CONTROLLER, "CreateTopic", written(0, 0, (0,))),
-        (CONTROLLER, "LapseSession", written(1, 1, (1,))),
+        created((0,)),
+        elected(),
     )
     assert unclean_elections(trace, {}) == []
 

@@ -22,7 +22,7 @@ from tidegauge.impl.server.broker_server import Broker
 from tidegauge.impl.server.config import ServerConfig
 from tidegauge.impl.server.controller.node import ControllerNode
 from tidegauge.impl.server.node import Node
-from tidegauge.impl.server.trace import Tracer
+from tidegauge.impl.server.trace.tracer import Tracer
 
 CONFIG_VARIABLE = "NODE_CONFIG"
 CONTROLLER = "controller"

@@ -10,7 +10,8 @@ from kio.schema.errors import ErrorCode as E
 
 from tidegauge.impl.controller.controller import Controller
 from tidegauge.impl.ports.clock import SystemClock
-from tidegauge.impl.server.trace import Tracer
+from tidegauge.impl.server.trace.events import RequestFailed
+from tidegauge.impl.server.trace.tracer import Tracer
 from tidegauge.impl.server.transport.failed_requests import MOST, FailedRequests
 from tidegauge.impl.wire.apis import ApiKey
 from tidegauge.model_tests.server.asking import asking
@@ -36,7 +37,9 @@ async def test_a_controller_whose_handler_fails_lives_on(monkeypatch: pytest.Mon
             patched.setattr(Controller, "create_topic", fail)
             assert await created(peer, "a") is E.unknown_server_error
         assert cluster.controller.failed_requests.last == [FAILED]
-        assert [event.fields["api"] for event in cluster.trace if event.name == "RequestFailed"] == ["CREATE_TOPICS"]
+        assert [one.decision.api for one in cluster.trace if isinstance(one.decision, RequestFailed)] == [
+            "CREATE_TOPICS"
+        ]
         assert await created(peer, "a") is E.none
 
 

@@ -3,108 +3,116 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
 import attrs
 import pytest
+from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.server.trace import TraceEvent
+from tidegauge.impl.partition.messages import FollowerFetch
+from tidegauge.impl.partition.registration import PartitionRegistration
+from tidegauge.impl.server.trace import events
+from tidegauge.impl.server.trace.tracer import TraceEvent
 from tidegauge.model_tests.harness.simulation.options import Fault, Options, draw
 from tidegauge.model_tests.harness.simulation.simulation import traced
-from tidegauge.model_tests.harness.validation.validation import Settings, Validated, partitions, surviving, validate
+from tidegauge.model_tests.harness.validation.validation import (
+    Settings,
+    Validated,
+    concerns,
+    partitions,
+    surviving,
+    validate,
+)
 from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.state import History, Record, State
 
 CONTROLLER = 3000
 
 
-def state(**changes: Any) -> dict[str, Any]:
-    """A broker's account of its replica."""
-    calm = {
-        "leader": 0,
-        "leader_epoch": 0,
-        "partition_epoch": 0,
-        "log_end_offset": 0,
-        "high_watermark": 0,
-        "log_start": 0,
-        "isr": (0, 1),
-        "pending_isr": None,
-    }
-    return {"topic": "t", "partition": 0, **calm, **changes}
+def state(**changes: Any) -> events.ReplicaState:
+    """What a replica knows at first, but for the changes."""
+    calm = events.ReplicaState(
+        leader=0,
+        leader_epoch=0,
+        partition_epoch=0,
+        log_end_offset=0,
+        high_watermark=0,
+        log_start=0,
+        isr=(0, 1),
+        pending_isr=None,
+    )
+    return attrs.evolve(calm, **changes)
 
 
-def event(node: int, name: str, **fields: Any) -> TraceEvent:
-    return TraceEvent(0, node, name, fields)
+def event(node: int, decision: events.Decision) -> TraceEvent:
+    return TraceEvent(0, node, decision)
 
 
-ANSWER = {"error": "none", "diverging_epoch": -1, "diverging_end_offset": -1, "leader_log_start": 0}
+def response(records: int, high_watermark: int, error: ErrorCode = ErrorCode.none) -> events.FetchOutcome:
+    return events.FetchOutcome(error, None, records, high_watermark, 0)
 
 
-def written(**changes: Any) -> tuple[tuple[Any, ...], ...]:
-    """What the controller says of the partition; `end` is that of the metadata log."""
-    calm = {"leader": 0, "leader_epoch": 0, "partition_epoch": 0, "isr": (0, 1), "elr": (), "last_known": -1}
-    calm |= {"replicas": (0, 1), "adding": (), "removing": (), "offline": (), "end": 9}
-    return (("t", 0, *{**calm, **changes}.values()),)
+def follower_fetch(offset: int, last_fetched_epoch: int) -> FollowerFetch:
+    """Of broker 1."""
+    return FollowerFetch(1, 2, 0, offset, last_fetched_epoch, 0)
 
 
-CREATED = written()
+CREATED = events.ChangedPartition("t", 0, PartitionRegistration((0, 1), 0, 0, 0, frozenset({0, 1})), metadata_offset=9)
+FIRST, SECOND = follower_fetch(0, -1), follower_fetch(2, 0)
 
 GOOD: tuple[TraceEvent, ...] = (
-    event(CONTROLLER, "ControllerFailover", controller_epoch=0, metadata_offset=1, changed=()),
-    event(CONTROLLER, "Register", broker=0, broker_epoch=1, changed=()),
-    event(CONTROLLER, "Register", broker=1, broker_epoch=2, changed=()),
-    event(CONTROLLER, "Unfence", broker=0, broker_epoch=1, changed=()),
-    event(CONTROLLER, "Unfence", broker=1, broker_epoch=2, changed=()),
-    event(CONTROLLER, "CreateTopic", topic="t", changed=CREATED),
-    event(0, "PullMetadata", metadata_offset=9),
-    event(1, "PullMetadata", metadata_offset=9),
-    event(0, "ApplyMetadata", controller_epoch=0, replicas=(0, 1), elr=(), **state()),
-    event(1, "ApplyMetadata", controller_epoch=0, replicas=(0, 1), elr=(), **state()),
-    event(0, "Append", acks=-1, base_offset=0, records=2, **state(log_end_offset=2)),
-    event(1, "SendFetch", source=0, fetch=(1, 2, 0, 0, -1, 0), **state()),
-    event(
-        0,
-        "ReceiveFetch",
-        fetch=(1, 2, 0, 0, -1, 0),
-        records=2,
-        leader_high_watermark=0,
-        **ANSWER,
-        **state(log_end_offset=2),
-    ),
-    event(
-        1,
-        "ReceiveFetchResponse",
-        source=0,
-        fetch=(1, 2, 0, 0, -1, 0),
-        records=2,
-        leader_high_watermark=0,
-        accepted=True,
-        **ANSWER,
-        **state(log_end_offset=2),
-    ),
-    event(1, "SendFetch", source=0, fetch=(1, 2, 0, 2, 0, 0), **state(log_end_offset=2)),
-    event(
-        0,
-        "HoldFetch",
-        fetch=(1, 2, 0, 2, 0, 0),
-        records=0,
-        leader_high_watermark=2,
-        **ANSWER,
-        **state(log_end_offset=2, high_watermark=2),
-    ),
+    event(CONTROLLER, events.ControllerFailover((), controller_epoch=0, metadata_offset=1)),
+    event(CONTROLLER, events.Register((), broker=0, broker_epoch=1)),
+    event(CONTROLLER, events.Register((), broker=1, broker_epoch=2)),
+    event(CONTROLLER, events.Unfence((), broker=0, broker_epoch=1)),
+    event(CONTROLLER, events.Unfence((), broker=1, broker_epoch=2)),
+    event(CONTROLLER, events.CreateTopic((CREATED,), "t")),
+    event(0, events.PullMetadata(9)),
+    event(1, events.PullMetadata(9)),
+    event(0, events.ApplyMetadata("t", 0, state(), controller_epoch=0, replicas=(0, 1), elr=())),
+    event(1, events.ApplyMetadata("t", 0, state(), controller_epoch=0, replicas=(0, 1), elr=())),
+    event(0, events.Append("t", 0, state(log_end_offset=2), acks=-1, base_offset=0, records=2)),
+    event(1, events.SendFetch("t", 0, state(), source=0, fetch=FIRST)),
+    event(0, events.ReceiveFetch("t", 0, state(log_end_offset=2), FIRST, response(2, 0))),
+    event(1, events.ReceiveFetchResponse("t", 0, state(log_end_offset=2), 0, FIRST, response(2, 0), accepted=True)),
+    event(1, events.SendFetch("t", 0, state(log_end_offset=2), source=0, fetch=SECOND)),
+    event(0, events.HoldFetch("t", 0, state(log_end_offset=2, high_watermark=2), SECOND, response(0, 2))),
 )
-"""A record is written by hand, as a cluster of two would tell it: created, appended, fetched, committed."""
+"""A trace written by hand, as a cluster of two would write it: created, appended, fetched, committed."""
+
+
+@attrs.frozen
+class Dance(events.OfReplica):
+    """A decision that the specification does not have."""
 
 
 def of(trace: tuple[TraceEvent, ...]) -> Validated:
     return validate(trace, "t", 0, Settings(min_insync_replicas=1))
 
 
+def with_fields(decision: events.Decision, **changes: Any) -> events.Decision:
+    """The decision with other values; those of its outcome and of its state are named like its own."""
+    own: dict[str, Any] = {}
+    inner: dict[str, dict[str, Any]] = {}
+    for name, value in changes.items():
+        holder = next((one for one in ("state", "outcome") if name in fields_of(getattr(decision, one, None))), None)
+        if name in fields_of(decision) or holder is None:
+            own[name] = value
+        else:
+            inner.setdefault(holder, {})[name] = value
+    evolved = {name: attrs.evolve(getattr(decision, name), **values) for name, values in inner.items()}
+    return attrs.evolve(decision, **own, **evolved)
+
+
+def fields_of(value: Any) -> frozenset[str]:
+    return frozenset() if value is None else frozenset(field.name for field in attrs.fields(type(value)))
+
+
 def changed(place: int, **fields: Any) -> tuple[TraceEvent, ...]:
     """The good trace with some fields of one event changed."""
-    one = attrs.evolve(GOOD[place], fields={**GOOD[place].fields, **fields})
+    one = attrs.evolve(GOOD[place], decision=with_fields(GOOD[place].decision, **fields))
     return (*GOOD[:place], one, *GOOD[place + 1 :])
 
 
@@ -129,15 +137,15 @@ def test_a_trace_written_by_hand_is_followed_to_its_end() -> None:
         (changed(8, isr=(0,)), 8, r"isr is \[0\] at broker 0, \[0, 1\] in the specification"),
         (changed(10, high_watermark=2), 10, "high_watermark is 2 at broker 0, 0 in the specification"),
         (changed(10, records=1), 10, "log_end_offset is 2 at broker 0, 1 in the specification"),
-        (changed(12, fetch=(1, 2, 0, 1, 0, 0)), 12, "no message on its way is what this event received"),
-        (changed(12, error="not_leader_or_follower"), 12, "the guard fails: broker 0 answers"),
-        (changed(12, leader_high_watermark=1), 12, "the guard fails: broker 0 answers"),
-        (changed(13, leader_high_watermark=1), 13, "no message on its way is what this event received"),
+        (changed(12, fetch=follower_fetch(1, 0)), 12, "no message on its way is what this event received"),
+        (changed(12, error=ErrorCode.not_leader_or_follower), 12, "the guard fails: broker 0 answers"),
+        (changed(12, outcome=response(2, 1)), 12, "the guard fails: broker 0 answers"),
+        (changed(13, outcome=response(2, 1)), 13, "no message on its way is what this event received"),
         (changed(15, high_watermark=1), 15, "high_watermark is 1 at broker 0, 2 in the specification"),
         ((*GOOD[:11], *GOOD[12:]), 11, "no message on its way"),
         ((*GOOD, GOOD[14]), 16, "the guard fails: broker 1 is still waiting for an answer"),
-        ((*GOOD[:10], event(1, "Append", acks=1, base_offset=0, records=1, **state())), 10, "does not think it leads"),
-        ((*GOOD[:10], event(0, "Dance", **state())), 10, "the specification knows no Dance"),
+        ((*GOOD[:10], event(1, events.Append("t", 0, state(), 1, 0, 1))), 10, "does not think it leads"),
+        ((*GOOD[:10], event(0, Dance("t", 0, state()))), 10, "the specification knows no Dance"),
     ],
 )
 def test_the_first_event_that_is_not_allowed_is_shown_with_the_reason(
@@ -150,22 +158,21 @@ def test_the_first_event_that_is_not_allowed_is_shown_with_the_reason(
     assert f"the first {place} of {len(bad)} events match" in str(done)
 
 
-@pytest.mark.parametrize("error", ["unknown_topic_id", "none"])
-def test_what_a_leader_answered_just_before_it_stopped_may_arrive_after_it_if_it_says_nothing(error: str) -> None:
-    stopped = event(0, "Stop", kept=(("t", 0, 2),), starts=())
-    said = {**ANSWER, "error": error, "records": 0, "leader_high_watermark": -1, "accepted": False}
-    late = event(1, "ReceiveFetchResponse", source=0, fetch=(1, 2, 0, 2, 0, 0), **said, **state(log_end_offset=2))
+@pytest.mark.parametrize("error", [ErrorCode.unknown_topic_id, ErrorCode.none])
+def test_what_a_leader_answered_just_before_it_stopped_may_arrive_after_it_if_it_says_nothing(error: ErrorCode) -> None:
+    stopped = event(0, events.Stop({("t", 0): 2}, {}))
+    outcome, held = response(0, -1, error), state(log_end_offset=2)
+    late = event(1, events.ReceiveFetchResponse("t", 0, held, 0, SECOND, outcome, accepted=False))
     done = of((*GOOD, stopped, late))
-    assert done.holds == (error != "none"), str(done)
+    assert done.holds == (error is not ErrorCode.none), str(done)
 
 
 @pytest.mark.parametrize(("times", "place"), [(1, None), (2, 19)])
 def test_an_answer_arrives_once_though_its_sender_has_ended(times: int, place: int | None) -> None:
-    fetch = {"fetch": (1, 2, 0, 2, 0, 0), "records": 0, "leader_high_watermark": 2, **ANSWER}
-    held = {"log_end_offset": 2, "high_watermark": 2}
-    answered = event(0, "ReceiveFetch", **fetch, **state(**held))
-    ended = event(0, "Crash", kept=(("t", 0, 2),), starts=())
-    received = event(1, "ReceiveFetchResponse", source=0, accepted=True, **fetch, **state(**held))
+    held = state(log_end_offset=2, high_watermark=2)
+    answered = event(0, events.ReceiveFetch("t", 0, held, SECOND, response(0, 2)))
+    ended = event(0, events.Crash({("t", 0): 2}, {}))
+    received = event(1, events.ReceiveFetchResponse("t", 0, held, 0, SECOND, response(0, 2), accepted=True))
     done = of((*GOOD, answered, ended, *[received] * times))
     assert (None if done.mismatch is None else done.mismatch.position) == place, str(done)
 
@@ -180,7 +187,7 @@ def run() -> tuple[Options, tuple[TraceEvent, ...]]:
     """The first simulated run in whose first partition a broker crashes and the ISR changes."""
     for options in map(draw, range(100)):
         trace = tuple(traced(options))
-        if {event.name for event in trace if event.fields.get("partition", 0) == partitions(trace)[0][1]} >= NEEDED:
+        if {event.name for event in trace if concerns(event, *partitions(trace)[0])} >= NEEDED:
             return options, trace
     raise AssertionError(f"no seed has all of {NEEDED}")
 
@@ -203,18 +210,14 @@ def test_the_trace_of_a_real_run_is_a_behaviour_of_the_specification() -> None:
 
 def nth(name: str, place: int) -> int:
     """Where the given event of the first partition is in the trace; -1 is the last one."""
-    _, partition = partitions(real())[0]
-    places = [
-        index
-        for index, event in enumerate(real())
-        if event.name == name and event.fields.get("partition", partition) == partition
-    ]
+    first = partitions(real())[0]
+    places = [index for index, one in enumerate(real()) if one.name == name and concerns(one, *first)]
     return places[place]
 
 
 def tampered(place: int, **fields: Any) -> Validated:
     trace = list(real())
-    trace[place] = attrs.evolve(trace[place], fields={**trace[place].fields, **fields})
+    trace[place] = attrs.evolve(trace[place], decision=with_fields(trace[place].decision, **fields))
     return validate(trace, *partitions(real())[0], settings())
 
 
@@ -222,7 +225,9 @@ def tampered(place: int, **fields: Any) -> Validated:
 @pytest.mark.parametrize("field", ["log_end_offset", "high_watermark", "leader_epoch", "partition_epoch"])
 def test_a_field_that_is_one_too_large_is_found_where_it_is(name: str, field: str) -> None:
     place = nth(name, -3)
-    done = tampered(place, **{field: real()[place].fields[field] + 1})
+    decision = real()[place].decision
+    assert isinstance(decision, events.OfReplica)
+    done = tampered(place, state=attrs.evolve(decision.state, **{field: getattr(decision.state, field) + 1}))
     assert done.mismatch is not None
     assert done.mismatch.position == place
 
@@ -240,17 +245,16 @@ def test_a_decision_that_is_left_out_is_missed_later(name: str) -> None:
 def test_a_crash_cannot_have_kept_more_than_there_was(more: int) -> None:
     """Only a broker whose disk failed may have written what it never said; this one's machine just died."""
     place = nth("Crash", 0)
-    node, (topic, partition) = real()[place].node, partitions(real())[0]
-    said = [event.fields["log_end_offset"] for event in real()[:place] if event.node == node and told(event)]
-    done = tampered(place, kept=((topic, partition, said[-1] + more),))
+    node, partition = real()[place].node, partitions(real())[0]
+    ends = [
+        one.decision.state.log_end_offset
+        for one in real()[:place]
+        if one.node == node and concerns(one, *partition) and isinstance(one.decision, events.OfReplica)
+    ]
+    done = tampered(place, kept={partition: ends[-1] + more})
     assert done.mismatch is not None
     assert done.mismatch.position == place
     assert "a crash of broker" in done.mismatch.reason
-
-
-def told(event: TraceEvent) -> bool:
-    partition = (event.fields.get("topic"), event.fields.get("partition"))
-    return "log_end_offset" in event.fields and partition == partitions(real())[0]
 
 
 # --- one kind of event after the other, in a run that has it ---------------------------------------------------------
@@ -284,9 +288,15 @@ def run_with(kind: str) -> tuple[Options, tuple[TraceEvent, ...], int]:
 
 def is_of_the_first(event: TraceEvent) -> bool:
     """Whether it is about the first partition, and changes something where it might not."""
-    lost = event.fields.get("partitions", ((None, 0),))
-    about = event.fields.get("partition", 0) == 0 and any(one[1] == 0 for one in lost)
-    return about and event.fields.get("changed", ("nothing is said",)) != ()
+    match event.decision:
+        case events.LogDirectoryFailed(lost=lost):
+            return any(one.partition == 0 for one in lost)
+        case events.ControllerDecision(changed=()):
+            return False
+        case events.OfPartition(partition=partition) | events.PartitionDecision(partition=partition):
+            return partition == 0
+        case _:
+            return True
 
 
 def held_against(trace: Sequence[TraceEvent], options: Options) -> Validated:
@@ -300,27 +310,33 @@ def test_each_kind_of_event_is_followed(kind: str) -> None:
     assert held_against(trace, options).holds
 
 
-def rewritten(fields: Mapping[str, Any], place: int, value: Any) -> dict[str, Any]:
-    """With another value at a place of what the controller wrote."""
-    (changed,) = fields["changed"]
-    return {"changed": ((*changed[:place], value, *changed[place + 1 :]),)}
+def rewritten(decision: Any, **changes: Any) -> dict[str, Any]:
+    """The registration that the controller wrote, with other values."""
+    (changed,) = decision.changed
+    registration = attrs.evolve(changed.registration, **changes)
+    return {"changed": (attrs.evolve(changed, registration=registration),)}
 
 
-TAMPERED: tuple[tuple[str, str, Callable[[Mapping[str, Any]], dict[str, Any]]], ...] = (
-    ("StartReassignment", "another target", lambda fields: {"target": tuple(reversed(fields["target"]))}),
-    ("StartReassignment", "nothing is added", lambda fields: rewritten(fields, 8, (0, 1, 2, 3))),
-    ("StartReassignment", "nothing is written", lambda fields: {"changed": ()}),
-    ("CancelReassignment", "the leader epoch stays", lambda fields: rewritten(fields, 3, fields["changed"][0][3] - 1)),
-    ("RemoveReplica", "before the metadata say so", lambda fields: {"metadata_offset": 0}),
-    ("DeleteRecords", "more than was asked", lambda fields: {"log_start": fields["log_start"] + 1}),
-    ("DeleteRecords", "what is not committed", lambda fields: {"offset": fields["high_watermark"] + 1}),
-    ("Retain", "what is not committed", lambda fields: {"log_start": fields["high_watermark"] + 1}),
-    ("AlterConfigs", "no setting has changed", lambda fields: {"settings": ()}),
-    ("AlterConfigs", "the partition epoch stays", lambda fields: {"changed": ()}),
-    ("LogDirectoryFailed", "a record less", lambda fields: {"partitions": (("orders", 0, -1, 0),)}),
-    ("DirectoriesOffline", "nobody is offline", lambda fields: rewritten(fields, 11, ())),
-    ("DirectoriesOffline", "another broker's", lambda fields: {"broker": (fields["broker"] + 1) % 3}),
-    ("PullMetadata", "back in the log", lambda fields: {"metadata_offset": 0}),
+def an_epoch_less(decision: Any) -> dict[str, Any]:
+    return rewritten(decision, leader_epoch=decision.changed[0].registration.leader_epoch - 1)
+
+
+NOTHING_LEFT = (events.LostReplica("orders", 0, -1, 0),)
+TAMPERED: tuple[tuple[str, str, Callable[[Any], dict[str, Any]]], ...] = (
+    ("StartReassignment", "another target", lambda one: {"target": tuple(reversed(one.target))}),
+    ("StartReassignment", "nothing is added", lambda one: rewritten(one, replicas=(0, 1, 2, 3))),
+    ("StartReassignment", "nothing is written", lambda one: {"changed": ()}),
+    ("CancelReassignment", "the leader epoch stays", an_epoch_less),
+    ("RemoveReplica", "before the metadata say so", lambda one: {"metadata_offset": 0}),
+    ("DeleteRecords", "more than was asked", lambda one: {"log_start": one.state.log_start + 1}),
+    ("DeleteRecords", "what is not committed", lambda one: {"offset": one.state.high_watermark + 1}),
+    ("Retain", "what is not committed", lambda one: {"log_start": one.state.high_watermark + 1}),
+    ("AlterConfigs", "no setting has changed", lambda one: {"settings": ()}),
+    ("AlterConfigs", "the partition epoch stays", lambda one: {"changed": ()}),
+    ("LogDirectoryFailed", "a record less", lambda one: {"lost": NOTHING_LEFT}),
+    ("DirectoriesOffline", "nobody is offline", lambda one: rewritten(one, offline_replicas=frozenset())),
+    ("DirectoriesOffline", "another broker's", lambda one: {"broker": (one.broker + 1) % 3}),
+    ("PullMetadata", "back in the log", lambda one: {"metadata_offset": 0}),
 )
 
 
@@ -329,11 +345,10 @@ TAMPERED: tuple[tuple[str, str, Callable[[Mapping[str, Any]], dict[str, Any]]], 
     [(kind, change) for kind, _, change in TAMPERED],
     ids=[f"{kind}: {what}" for kind, what, _ in TAMPERED],
 )
-def test_a_tampered_event_of_each_kind_is_found_where_it_is(
-    kind: str, change: Callable[[Mapping[str, Any]], dict[str, Any]]
-) -> None:
+def test_a_tampered_event_of_each_kind_is_found_where_it_is(kind: str, change: Callable[[Any], dict[str, Any]]) -> None:
     options, trace, place = run_with(kind)
-    one = attrs.evolve(trace[place], fields={**trace[place].fields, **change(trace[place].fields)})
+    decision = trace[place].decision
+    one = attrs.evolve(trace[place], decision=with_fields(decision, **change(decision)))
     done = held_against((*trace[:place], one, *trace[place + 1 :]), options)
     assert done.mismatch is not None
     assert done.mismatch.position == place, str(done)
@@ -341,7 +356,10 @@ def test_a_tampered_event_of_each_kind_is_found_where_it_is(
 
 def test_only_a_broker_without_the_replica_may_refuse_a_fetch_as_one() -> None:
     place = nth("ReceiveFetch", -3)
-    refusal = attrs.evolve(real()[place], name="RefuseFetch")
+    received = real()[place].decision
+    assert isinstance(received, events.ReceiveFetch)
+    refused = events.RefuseFetch(received.topic, received.partition, received.fetch, received.outcome.error)
+    refusal = attrs.evolve(real()[place], decision=refused)
     trace = (*real()[:place], refusal, *real()[place + 1 :])
     done = validate(trace, *partitions(real())[0], settings())
     assert done.mismatch is not None
@@ -394,7 +412,7 @@ def test_what_survives_ends_where_the_new_leaders_log_parts(
 def test_a_request_that_failed_in_a_way_that_nobody_foresaw_is_a_finding(node: int) -> None:
     """Clients try again and see nothing of it, so that the trace has to tell."""
     place = nth("Append", 3)
-    failed = TraceEvent(real()[place].time, node, "RequestFailed", {"api": "PRODUCE", "error": "KeyError(0)"})
+    failed = TraceEvent(real()[place].time, node, events.RequestFailed("PRODUCE", "KeyError(0)"))
     done = validate((*real()[:place], failed, *real()[place:]), *partitions(real())[0], settings())
     assert done.mismatch is not None
     assert done.mismatch.position == place

@@ -10,7 +10,7 @@ from tidegauge.impl.ports.simulated_disk import SimulatedDisk
 from tidegauge.impl.records.payload import Record, build_batch
 from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.log import Log
-from tidegauge.impl.storage.surviving_logs import survivors
+from tidegauge.impl.storage.surviving_logs import Survivors, survivors
 
 FIRST = "d/t-0/00000000000000000000.log"
 
@@ -37,7 +37,7 @@ def test_what_follows_a_loss_is_lost_as_well(lost: int | None, kept: int) -> Non
     file = disk.open(FIRST)
     file.truncate(0 if lost is None else file.size - lost)
     file.close()
-    assert survivors(disk, ["d"]) == {"kept": (("t", 0, kept),), "starts": ()}
+    assert survivors(disk, ["d"]) == Survivors({("t", 0): kept}, {})
     assert reopened(disk).log_end_offset == kept
 
 
@@ -46,5 +46,5 @@ def test_a_log_start_is_told_where_it_is_known() -> None:
     log.delete_records_before(2)
     log.retention(0)
     log.abandon()
-    assert survivors(disk, ["d"]) == {"kept": (("t", 0, 3),), "starts": (("t", 0, 2),)}
+    assert survivors(disk, ["d"]) == Survivors({("t", 0): 3}, {("t", 0): 2})
     assert reopened(disk).log_start_offset == 2

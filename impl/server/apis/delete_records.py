@@ -18,6 +18,7 @@ from kio.schema.delete_records.v2.response import (
 )
 from kio.schema.errors import ErrorCode
 
+from tidegauge.impl.server import trace
 from tidegauge.impl.server.apis.produce import INTERNAL_TOPICS
 from tidegauge.impl.server.broker.partition import Partition
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
@@ -56,10 +57,9 @@ async def handle_delete_records(
     moved = {deletion.partition: deletion for deletion in deletions if deletion.error is None and deletion.partition}
     broker.replicas.write_log_starts(moved)
     for partition, deletion in moved.items():
-        if not partition.is_gone:
-            broker.tracer.replica(
-                "DeleteRecords", partition.topic, partition.index, partition.replica, offset=deletion.offset
-            )
+        if broker.tracer.trace is not None and not partition.is_gone:
+            deleted = trace.events.DeleteRecords
+            broker.tracer.replica(deleted, *partition.key, partition.replica, offset=deletion.offset)
         broker.replicas.follower_fetches.wake(partition.key)
     if not _settle(broker, deletions):
         await context.while_connected(

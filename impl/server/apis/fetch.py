@@ -19,11 +19,11 @@ from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.partition.messages import EpochEndOffset, PartitionFetchResponse
 from tidegauge.impl.records.batches import Compression, RecordError
+from tidegauge.impl.server import trace
 from tidegauge.impl.server.apis.produce import known_leader, node_endpoints
 from tidegauge.impl.server.broker.partition import Partition, TopicPartition
 from tidegauge.impl.server.broker.replica_selection import NO_PREFERENCE, preferred_read_replica
 from tidegauge.impl.server.reads import PartitionRead, ReadOutcome, fetch_response
-from tidegauge.impl.server.trace import answer_fields, fetch_fields
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 from tidegauge.impl.wire.fetch_messages import CONSUMER, FetchRequest, FetchResponse
 
@@ -163,14 +163,8 @@ class _Fetch:
             partition = None if one.refusal is not None else self.broker.replicas.get(one.topic, asked.partition)
             if partition is None or (asked.topic_id and partition.topic_id != asked.topic_id):
                 answer = PartitionFetchResponse(one.refusal or self._missing(one, partition))
-                if asked.follower is not None and partition is None and one.refusal is None:
-                    self.broker.tracer.record(
-                        "RefuseFetch",
-                        topic=one.topic,
-                        partition=asked.partition,
-                        error=answer.error.name,
-                        **fetch_fields(asked.follower),
-                    )
+                if partition is None and one.refusal is None and self.broker.tracer.trace is not None:
+                    self._trace_refusal(one, answer.error)
                 if answer.error in LEADER_MOVED:
                     leader, epoch = known_leader(self.broker, one.topic, asked.partition)
                     answer = PartitionFetchResponse(answer.error, leader, epoch)
@@ -229,6 +223,11 @@ class _Fetch:
         except (RecordError, OSError) as error:
             return PartitionFetchResponse(self.broker.replicas.storage_failed(partition, error))
 
+    def _trace_refusal(self, one: Resolved, error: ErrorCode) -> None:
+        if one.asked.follower is not None:
+            refusal, fetch = trace.events.RefuseFetch, one.asked.follower
+            self.broker.tracer.record(refusal, one.topic, one.asked.partition, fetch=fetch, error=error)
+
     def _trace(
         self, partition: Partition, asked: PartitionRead, answer: PartitionFetchResponse, *, held: bool, noted: bool
     ) -> None:
@@ -236,12 +235,12 @@ class _Fetch:
         if held and not noted:
             return
         self.broker.tracer.replica(
-            "HoldFetch" if held else "ReceiveFetch",
+            trace.events.HoldFetch if held else trace.events.ReceiveFetch,
             partition.topic,
             partition.index,
             partition.replica,
-            **fetch_fields(asked.follower),
-            **answer_fields(answer, asked.follower),
+            fetch=asked.follower,
+            outcome=trace.events.FetchOutcome.of(answer, asked.follower),
         )
 
 

@@ -27,6 +27,7 @@ from tidegauge.impl.records.batches import (
     UnsupportedCompressionError,
     compression_of,
 )
+from tidegauge.impl.server import trace
 from tidegauge.impl.server.broker.partition import Partition
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 from tidegauge.impl.server.transport.connection import RefusedError
@@ -254,7 +255,7 @@ def _append_here(
 
 def _trace(broker: Broker, partition: Partition, appended: Appended, acks: int) -> None:
     broker.tracer.replica(
-        "Append",
+        trace.events.Append,
         partition.topic,
         partition.index,
         partition.replica,

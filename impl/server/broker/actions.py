@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import trio
 from kio.schema.errors import ErrorCode
 
+from tidegauge.impl.server import trace
 from tidegauge.impl.server.broker.controller_link import RegistrationRefusedError
 from tidegauge.impl.server.broker.partition import Partition
 from tidegauge.impl.wire.channel import NoAnswerError, UnreachableError
@@ -71,7 +72,8 @@ class BrokerActions:
             await broker.clock.until_running()
             await trio.lowlevel.checkpoint_if_cancelled()  # a broker that has stopped has closed its logs
             if image.offset != self._acted_on:
-                broker.tracer.record("PullMetadata", metadata_offset=image.offset)
+                if broker.tracer.trace is not None:
+                    broker.tracer.record(trace.events.PullMetadata, metadata_offset=image.offset)
                 self._acted_on = image.offset
             broker.reconfigure()
             try:
@@ -148,7 +150,8 @@ class BrokerActions:
                 remote.last_caught_up_ms = now_ms - late
         if not replica.shrink_isr(now_ms):
             return False
-        broker.tracer.replica("ShrinkIsr", hosted.topic, hosted.index, replica)
+        if broker.tracer.trace is not None:
+            broker.tracer.replica(trace.events.ShrinkIsr, hosted.topic, hosted.index, replica)
         broker.replicas.carry_out(hosted)
         return True
 

@@ -19,6 +19,7 @@ from kio.schema.assign_replicas_to_dirs.v0 import request as wire_request
 from kio.schema.assign_replicas_to_dirs.v0.request import AssignReplicasToDirsRequest
 from kio.schema.errors import ErrorCode
 
+from tidegauge.impl.server import trace
 from tidegauge.impl.server.broker.partition import Partition
 from tidegauge.impl.storage.log_directory import LogDirectory
 from tidegauge.impl.wire.channel import NoAnswerError, UnreachableError
@@ -59,11 +60,13 @@ class DirectoryFailures:
 
     def _failed(self, directory: LogDirectory, lost: list[Partition]) -> None:
         broker = self._broker
-        broker.tracer.record(
-            "LogDirectoryFailed",
-            path=directory.path,
-            partitions=tuple((one.topic, one.index, one.log.log_end_offset, one.log.log_start_offset) for one in lost),
-        )
+        if broker.tracer.trace is not None:
+            gone = trace.events.LostReplica
+            broker.tracer.record(
+                trace.events.LogDirectoryFailed,
+                path=directory.path,
+                lost=tuple(gone(*one.key, one.log.log_end_offset, one.log.log_start_offset) for one in lost),
+            )
         self._lost.update({one.key: one.topic_id for one in lost if one not in self._told})
         if not broker.replicas.directories.online:
             broker.tasks.halt(f"every log directory has failed, the last one {directory.path}")

@@ -17,8 +17,8 @@ from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.partition.messages import AlterPartitionRequest, AlterPartitionResponse
 from tidegauge.impl.partition.registration import PartitionRegistration
+from tidegauge.impl.server import trace
 from tidegauge.impl.server.broker.partition import Partition, TopicPartition
-from tidegauge.impl.server.trace import request_fields
 from tidegauge.impl.wire.channel import NoAnswerError, UnreachableError
 from tidegauge.impl.wire.primitives import BrokerId, i32, i64, topic_uuid
 
@@ -61,9 +61,9 @@ class IsrProposals:
         request = partition.replica.alter_partition_request(self._broker.registration.broker_epoch)
         if partition.is_gone or request is None or self._on_their_way.get(partition.key):
             return False
-        self._broker.tracer.replica(
-            "RetryAlterPartition", partition.topic, partition.index, partition.replica, **request_fields(request)
-        )
+        if self._broker.tracer.trace is not None:
+            retry = trace.events.RetryAlterPartition
+            self._broker.tracer.replica(retry, partition.topic, partition.index, partition.replica, request=request)
         self.propose(partition)
         return True
 
@@ -78,13 +78,18 @@ class IsrProposals:
         if partition.is_gone:
             return
         if response is None:
-            name, error = "DisconnectController", ErrorCode.network_exception
+            error = ErrorCode.network_exception
         else:
             partition.replica.receive_alter_partition_response(request, response)
-            name, error = "ReceiveAlterPartitionResponse", response.error
-        broker.tracer.replica(
-            name, partition.topic, partition.index, partition.replica, error=error.name, **request_fields(request)
-        )
+            error = response.error
+        if broker.tracer.trace is not None:
+            kinds = trace.events
+            broker.tracer.replica(
+                kinds.DisconnectController if response is None else kinds.ReceiveAlterPartitionResponse,
+                *(partition.topic, partition.index, partition.replica),
+                request=request,
+                error=error,
+            )
         broker.replicas.carry_out(partition)
         if broker.timers and error not in OUT_OF_DATE:
             await trio.sleep(broker.config.current.retry_backoff_ms / 1000)

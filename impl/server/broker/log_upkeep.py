@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from tidegauge.impl.server import trace
 from tidegauge.impl.server.broker.partition import Partition
 from tidegauge.impl.storage.flushing import PendingFlush
 
@@ -44,8 +45,8 @@ class LogUpkeep:
         def retain(partition: Partition) -> int:
             log, start = partition.log, partition.log.log_start_offset
             removed = log.retention(now_ms, partition.replica.high_watermark)
-            if log.log_start_offset != start:
-                tracer.replica("Retain", partition.topic, partition.index, partition.replica)
+            if log.log_start_offset != start and tracer.trace is not None:
+                tracer.replica(trace.events.Retain, partition.topic, partition.index, partition.replica)
             return removed
 
         return self._each(retain)

@@ -31,10 +31,10 @@ from kio.schema.errors import ErrorCode
 from tidegauge.impl.partition.messages import FollowerFetch, PartitionFetchResponse
 from tidegauge.impl.partition.registration import NO_LEADER
 from tidegauge.impl.records.batches import RecordError
+from tidegauge.impl.server import trace
 from tidegauge.impl.server.broker.follower_sessions import FollowerSession
 from tidegauge.impl.server.broker.partition import Partition, TopicPartition
 from tidegauge.impl.server.reads import partition_responses
-from tidegauge.impl.server.trace import answer_fields, fetch_fields
 from tidegauge.impl.wire.channel import NoAnswerError, UnreachableError
 from tidegauge.impl.wire.fetch_messages import INITIAL_EPOCH, SESSIONLESS_EPOCH, FetchResponse
 
@@ -284,13 +284,17 @@ class ReplicaFetchers:
                 continue
             partition.outstanding.append(fetch)
             fetches.append((partition, fetch))
-            self._trace("SendFetch", leader, partition, fetch)
+            if self._broker.tracer.trace is not None:
+                sent = trace.events.SendFetch
+                self._broker.tracer.replica(sent, *partition.key, partition.replica, source=leader, fetch=fetch)
         return fetches
 
     def _disconnected(self, leader: int, fetches: Sequence[tuple[Partition, FollowerFetch]]) -> None:
         for partition, fetch in fetches:
             partition.outstanding.remove(fetch)
-            self._trace("Disconnect", leader, partition, fetch)
+            if self._broker.tracer.trace is not None and not partition.is_gone:
+                given_up = trace.events.Disconnect
+                self._broker.tracer.replica(given_up, *partition.key, partition.replica, source=leader, fetch=fetch)
 
     def _receive(
         self,
@@ -309,17 +313,17 @@ class ReplicaFetchers:
             error = answer.error
         except (RecordError, OSError) as failure:
             accepted, error = False, self._broker.replicas.storage_failed(partition, failure)
-        if self._broker.tracer.trace is not None:
-            fields = answer_fields(answer, fetch)
-            self._trace("ReceiveFetchResponse", leader, partition, fetch, accepted=accepted, **fields)
+        if self._broker.tracer.trace is not None and not partition.is_gone:
+            self._broker.tracer.replica(
+                trace.events.ReceiveFetchResponse,
+                *partition.key,
+                partition.replica,
+                source=leader,
+                fetch=fetch,
+                outcome=trace.events.FetchOutcome.of(answer, fetch),
+                accepted=accepted,
+            )
         self._broker.replicas.carry_out(partition)
         if accepted and session is not None:
             session.settled((partition.topic_id, partition.index))
         return accepted or error is ErrorCode.none
-
-    def _trace(self, name: str, leader: int, partition: Partition, fetch: FollowerFetch, **fields: object) -> None:
-        if partition.is_gone:
-            return
-        self._broker.tracer.replica(
-            name, partition.topic, partition.index, partition.replica, source=leader, **fetch_fields(fetch), **fields
-        )

@@ -38,10 +38,11 @@ from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.impl.ports.clock import Clock
 from tidegauge.impl.ports.disk import FEW, PendingSync
 from tidegauge.impl.records.batches import RecordError
+from tidegauge.impl.server import trace
 from tidegauge.impl.server.broker.partition import Partition, TopicPartition
 from tidegauge.impl.server.config import ServerConfig
 from tidegauge.impl.server.purgatory import Purgatory
-from tidegauge.impl.server.trace import Tracer
+from tidegauge.impl.server.trace.tracer import Tracer
 from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.flushing import PendingFlush
 from tidegauge.impl.storage.log_directories import CheckpointWrite, LogDirectories, NoLogDirectoryError
@@ -140,8 +141,8 @@ class ReplicaManager:
         for topic, index in directories.partitions():
             topic_id = directories.topic_id(topic, index)
             partition = self._open(topic, index, "" if topic_id is None else str(topic_id), LogConfig(), None)
-            if partition is not None:
-                tracer.replica("Restart", topic, index, partition.replica)
+            if partition is not None and tracer.trace is not None:
+                tracer.replica(trace.events.Restart, topic, index, partition.replica)
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(list(self._hosted.values()))
@@ -297,9 +298,9 @@ class ReplicaManager:
             self._flushed.pop(partition.key, None)
             partition.is_removed = True
             partition.replica.resign()
-            self._tracer.record(
-                "RemoveReplica", topic=partition.topic, partition=partition.index, metadata_offset=metadata_offset
-            )
+            if self._tracer.trace is not None:
+                removal = trace.events.RemoveReplica
+                self._tracer.record(removal, partition.topic, partition.index, metadata_offset=metadata_offset)
             by_delay.setdefault(partition.log.config.file_delete_delay_ms, []).append(partition.key)
         for delay_ms, doomed in by_delay.items():
             self.directories.delete_logs(doomed, now_ms, delay_ms)
@@ -316,9 +317,10 @@ class ReplicaManager:
         return key in self._offline
 
     def _apply(self, partition: Partition, registration: PartitionRegistration, controller_epoch: int) -> None:
-        if partition.replica.apply_metadata(registration, controller_epoch, self._clock.now_ms()):
+        applied = partition.replica.apply_metadata(registration, controller_epoch, self._clock.now_ms())
+        if applied and self._tracer.trace is not None:
             self._tracer.replica(
-                "ApplyMetadata",
+                trace.events.ApplyMetadata,
                 partition.topic,
                 partition.index,
                 partition.replica,
@@ -440,7 +442,7 @@ class ReplicaManager:
             self.storage_failed(partition, error)
             return False
         if before < log.flushed_end_offset == log.log_end_offset:
-            self._tracer.replica("Flush", partition.topic, partition.index, partition.replica)
+            self._trace_flush(partition)
         return moved
 
     def flush(self) -> None:
@@ -452,11 +454,15 @@ class ReplicaManager:
                 except OSError as error:
                     self.storage_failed(partition, error)
                 else:
-                    self._tracer.replica("Flush", partition.topic, partition.index, partition.replica)
+                    self._trace_flush(partition)
         flushed = {partition.key: partition.log.flushed_end_offset for partition in self}
         if flushed != self._flushed:
             self.directories.checkpoint()
             self._flushed = flushed
+
+    def _trace_flush(self, partition: Partition) -> None:
+        if self._tracer.trace is not None:
+            self._tracer.replica(trace.events.Flush, partition.topic, partition.index, partition.replica)
 
     def write_log_starts(self, partitions: Iterable[Partition]) -> None:
         """Make the log starts of these partitions durable, before anyone is told of them."""
@@ -492,9 +498,12 @@ class ReplicaManager:
         if self._checkpointed is not checkpoint.before:
             return  # partitions have gone meanwhile, and another one was written without them
         before, self._checkpointed = self._checkpointed, checkpoint.offsets
+        if self._tracer.trace is None:
+            return
         changed = {key for key, offset in checkpoint.offsets.items() if before.get(key, 0) != offset}
         for partition in (one for key, one in self._hosted.items() if key in changed):
-            self._tracer.replica("CheckpointHighWatermark", partition.topic, partition.index, partition.replica)
+            written = trace.events.CheckpointHighWatermark
+            self._tracer.replica(written, partition.topic, partition.index, partition.replica)
 
     def close(self, broker_epoch: int) -> None:
         """A clean shutdown in this broker epoch: flush, checkpoint, and let go of the files."""

@@ -15,6 +15,7 @@ from kio.schema.incremental_alter_configs.v1.response import IncrementalAlterCon
 
 from tidegauge.impl.controller.client_quotas import QuotaAltered, QuotaChange
 from tidegauge.impl.controller.configs import ConfigChange
+from tidegauge.impl.server import trace
 from tidegauge.impl.wire.primitives import NO_WAIT
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from kio.schema.incremental_alter_configs.v1.request import AlterConfigsResource, IncrementalAlterConfigsRequest
 
     from tidegauge.impl.server.controller.node import ControllerNode
+    from tidegauge.impl.server.trace.events import ChangedPartition
     from tidegauge.impl.server.transport.context import RequestContext
 
 
@@ -75,15 +77,16 @@ def _alter(node: ControllerNode, resource: AlterConfigsResource, validate_only: 
     )
 
 
-def _record(node: ControllerNode, resource: str, changed: tuple[tuple[object, ...], ...]) -> None:
+def _record(node: ControllerNode, resource: str, changed: tuple[ChangedPartition, ...]) -> None:
     """Of settings a trace has those by which the controller decides."""
     if node.tracer.trace is not None:
         core = node.controller
+        kept = trace.events.TopicSettings
         settings = tuple(
-            (topic, core.configured_min_insync_replicas(topic), core.unclean_leader_election(topic))
+            kept(topic, core.configured_min_insync_replicas(topic), core.unclean_leader_election(topic))
             for topic in core.image.topics
         )
-        node.tracer.record("AlterConfigs", resource=resource, settings=settings, changed=changed)
+        node.tracer.record(trace.events.AlterConfigs, resource=resource, settings=settings, changed=changed)
 
 
 async def handle_alter_client_quotas(

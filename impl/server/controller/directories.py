@@ -8,6 +8,7 @@ from kio.schema.assign_replicas_to_dirs.v0 import response as wire_response
 from kio.schema.assign_replicas_to_dirs.v0.response import AssignReplicasToDirsResponse
 from kio.schema.errors import ErrorCode
 
+from tidegauge.impl.server import trace
 from tidegauge.impl.wire.primitives import NO_WAIT
 
 if TYPE_CHECKING:
@@ -52,7 +53,8 @@ async def handle_assign_replicas_to_dirs(
             )
             for directory in request.directories
         )
-        node.tracer.record("AssignReplicasToDirs", broker=request.broker_id, changed=changed())
+        if node.tracer.trace is not None:
+            node.tracer.record(trace.events.AssignReplicasToDirs, broker=request.broker_id, changed=changed())
     return AssignReplicasToDirsResponse(throttle_time=NO_WAIT, error_code=ErrorCode.none, directories=answered)
 
 
@@ -67,8 +69,9 @@ def note_offline_directories(node: ControllerNode, request: BrokerHeartbeatReque
     if not request.offline_log_dirs or _is_refused(node, request):
         return
     with node.decision() as changed:
-        if node.controller.directories_offline(request.broker_id, {str(one) for one in request.offline_log_dirs}):
-            node.tracer.record("DirectoriesOffline", broker=request.broker_id, changed=changed())
+        newly = node.controller.directories_offline(request.broker_id, {str(one) for one in request.offline_log_dirs})
+        if newly and node.tracer.trace is not None:
+            node.tracer.record(trace.events.DirectoriesOffline, broker=request.broker_id, changed=changed())
 
 
 def _is_refused(node: ControllerNode, request: BrokerHeartbeatRequest) -> bool:

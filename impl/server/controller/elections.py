@@ -9,6 +9,7 @@ from kio.schema.elect_leaders.v2 import response as elect_response
 from kio.schema.elect_leaders.v2.response import ElectLeadersResponse
 from kio.schema.errors import ErrorCode
 
+from tidegauge.impl.server import trace
 from tidegauge.impl.server.apis.error_answers import error_answer
 from tidegauge.impl.wire.primitives import NO_WAIT, TopicName, i32
 
@@ -74,9 +75,9 @@ def elect(node: ControllerNode, topic: str, partition: int, election_type: int) 
     with node.decision() as changed:
         election = node.controller.elect_preferred if preferred else node.controller.elect_uncleanly
         error = election(topic, partition)
-        if error is ErrorCode.none:
-            name = "PreferredElection" if preferred else "UncleanElection"
-            node.tracer.record(name, topic=topic, partition=partition, changed=changed())
+        if error is ErrorCode.none and node.tracer.trace is not None:
+            kind = trace.events.PreferredElection if preferred else trace.events.UncleanElection
+            node.tracer.record(kind, topic=topic, partition=partition, changed=changed())
     return error
 
 

@@ -18,6 +18,7 @@ from tidegauge.impl.controller.controller import Controller
 from tidegauge.impl.controller.state import ControllerConfig
 from tidegauge.impl.partition.messages import PartitionFetchResponse
 from tidegauge.impl.ports.network import Address
+from tidegauge.impl.server import trace
 from tidegauge.impl.server.apis.api_versions import api_versions_response
 from tidegauge.impl.server.config import DYNAMIC_CONFIGS
 from tidegauge.impl.server.controller.collaborators import ControllerCollaborators
@@ -26,7 +27,6 @@ from tidegauge.impl.server.controller.metadata_log import StoredMetadataLog
 from tidegauge.impl.server.controller.observers import ObserverState
 from tidegauge.impl.server.controller_handlers import CONTROLLER_HANDLERS
 from tidegauge.impl.server.purgatory import Purgatory
-from tidegauge.impl.server.trace import registration_state
 from tidegauge.impl.server.transport.connection import Connection, Service
 from tidegauge.impl.server.transport.context import RequestContext
 from tidegauge.impl.server.transport.failed_requests import FailedRequests
@@ -37,6 +37,7 @@ from tidegauge.impl.wire.apis import CONTROLLER_APIS, ApiKey
 
 if TYPE_CHECKING:
     from tidegauge.impl.server.node import Node
+    from tidegauge.impl.server.trace.events import ChangedPartition
 
 METADATA_DIRECTORY = "__cluster_metadata-0"
 DISK_CHECK_INTERVAL_MS: Final = 5_000
@@ -77,12 +78,13 @@ class ControllerNode:
         if self.is_new and node.config.sasl_users:
             self._install_users()
         self._told = self.registrations()
-        self.tracer.record(
-            "ControllerFailover",
-            controller_epoch=self.controller.controller_epoch,
-            metadata_offset=self.log.end_offset,
-            changed=(),
-        )
+        if self.tracer.trace is not None:
+            self.tracer.record(
+                trace.events.ControllerFailover,
+                controller_epoch=self.controller.controller_epoch,
+                metadata_offset=self.log.end_offset,
+                changed=(),
+            )
         handlers = Handlers(CONTROLLER_HANDLERS, lambda: ControllerCollaborators(node=self))
         handlers[ApiKey.API_VERSIONS] = self._handle_api_versions
         self._service = Service(
@@ -129,7 +131,7 @@ class ControllerNode:
     # --- deciding ----------------------------------------------------------------------------------------------
 
     @contextmanager
-    def decision(self) -> Iterator[Callable[[], tuple[tuple[object, ...], ...]]]:
+    def decision(self) -> Iterator[Callable[[], tuple[ChangedPartition, ...]]]:
         """Around each call of the core that may decide something: afterwards brokers that wait are told.
 
         Yields a function that says, once the core was called, which partitions it has changed. A decision that its log
@@ -160,13 +162,13 @@ class ControllerNode:
         """The partition epoch of each partition."""
         return {(topic, index): r.partition_epoch for topic, index, r in self.controller.image.partitions()}
 
-    def _changed(self) -> tuple[tuple[object, ...], ...]:
-        """The partitions that changed since the last call, as plain values."""
+    def _changed(self) -> tuple[ChangedPartition, ...]:
+        """The partitions that changed since the last call; none when no trace is kept."""
         if self.tracer.trace is None:
             return ()
         before, self._told = self._told, self.registrations()
         return tuple(
-            registration_state(topic, index, registration, self.log.end_offset)
+            trace.events.ChangedPartition(topic, index, registration, self.log.end_offset)
             for topic, index, registration in self.controller.image.partitions()
             if before.get((topic, index)) != registration.partition_epoch
         )
@@ -207,9 +209,10 @@ class ControllerActions:
         node = self._node
         with node.decision() as changed:
             lapsed = node.controller.lapse_session(broker_id)
-            if lapsed:
+            if lapsed and node.tracer.trace is not None:
                 epoch = node.controller.image.brokers[broker_id].broker_epoch
-                node.tracer.record("LapseSession", broker=broker_id, broker_epoch=epoch, changed=changed())
+                fenced = trace.events.LapseSession
+                node.tracer.record(fenced, broker=broker_id, broker_epoch=epoch, changed=changed())
         return lapsed
 
     def expire_sessions(self) -> list[int]:

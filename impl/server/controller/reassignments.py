@@ -17,6 +17,7 @@ from kio.schema.list_partition_reassignments.v0.response import (
 )
 from kio.schema.unregister_broker.v0.response import UnregisterBrokerResponse
 
+from tidegauge.impl.server import trace
 from tidegauge.impl.wire.primitives import NO_WAIT, BrokerId, TopicName, i32
 
 if TYPE_CHECKING:
@@ -61,10 +62,13 @@ def _alter(
         else:
             target = tuple(map(int, asked.replicas))
             refusal = node.controller.reassign(topic, partition, target, may_change_factor=may_change_factor)
-        if refusal.error is ErrorCode.none:
-            target = () if asked.replicas is None else tuple(map(int, asked.replicas))
-            name = "CancelReassignment" if asked.replicas is None else "StartReassignment"
-            node.tracer.record(name, topic=topic, partition=partition, target=target, changed=changed())
+        if refusal.error is not ErrorCode.none or node.tracer.trace is None:
+            pass
+        elif asked.replicas is None:
+            node.tracer.record(trace.events.CancelReassignment, topic=topic, partition=partition, changed=changed())
+        else:
+            started = trace.events.StartReassignment
+            node.tracer.record(started, topic=topic, partition=partition, target=target, changed=changed())
     return ReassignablePartitionResponse(
         partition_index=asked.partition_index, error_code=refusal.error, error_message=refusal.message or None
     )
@@ -107,7 +111,7 @@ async def handle_unregister_broker(
     broker = int(request.broker_id)
     with node.decision() as changed:
         error = node.controller.unregister_broker(broker)
-        if error is ErrorCode.none:
-            node.tracer.record("UnregisterBroker", broker=broker, changed=changed())
+        if error is ErrorCode.none and node.tracer.trace is not None:
+            node.tracer.record(trace.events.UnregisterBroker, broker=broker, changed=changed())
     message = None if error is ErrorCode.none else f"broker {broker} is not registered"
     return UnregisterBrokerResponse(throttle_time=NO_WAIT, error_code=error, error_message=message)

@@ -12,10 +12,10 @@ from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.metadata.topic_names import METADATA_TOPIC_ID
 from tidegauge.impl.partition.messages import AlterPartitionRequest, PartitionFetchResponse
+from tidegauge.impl.server import trace
 from tidegauge.impl.server.controller.directories import note_offline_directories
 from tidegauge.impl.server.controller.observers import observe
 from tidegauge.impl.server.reads import PartitionRead, ReadOutcome, fetch_response, partition_reads
-from tidegauge.impl.server.trace import request_fields
 from tidegauge.impl.wire.fetch_messages import FetchRequest, FetchResponse
 from tidegauge.impl.wire.primitives import NO_WAIT, BrokerId, i32, i64
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from kio.schema.broker_registration.v4.request import BrokerRegistrationRequest
 
     from tidegauge.impl.server.controller.node import ControllerNode
+    from tidegauge.impl.server.trace.events import SessionDecision
     from tidegauge.impl.server.transport.context import RequestContext
 
 
@@ -48,7 +49,9 @@ async def handle_registration(
             directories=tuple(map(str, request.log_dirs)),
             stopped_cleanly_in=request.previous_broker_epoch,
         )
-        node.tracer.record("Register", broker=request.broker_id, broker_epoch=epoch, changed=changed())
+        if node.tracer.trace is not None:
+            registered = trace.events.Register
+            node.tracer.record(registered, broker=request.broker_id, broker_epoch=epoch, changed=changed())
     return BrokerRegistrationResponse(throttle_time=NO_WAIT, error_code=ErrorCode.none, broker_epoch=i64(epoch))
 
 
@@ -69,8 +72,8 @@ async def handle_heartbeat(
             want_shut_down=request.want_shut_down,
         )
         after = image.is_unfenced(broker_id), image.is_shutting_down(broker_id)
-        if (event := _STANDINGS.get((before, after))) is not None:
-            node.tracer.record(event, broker=broker_id, broker_epoch=request.broker_epoch, changed=changed())
+        if node.tracer.trace is not None and (decided := _session_decision(before, after)) is not None:
+            node.tracer.record(decided, broker=broker_id, broker_epoch=request.broker_epoch, changed=changed())
     return BrokerHeartbeatResponse(
         throttle_time=NO_WAIT,
         error_code=answer.error,
@@ -80,14 +83,17 @@ async def handle_heartbeat(
     )
 
 
-_STANDINGS: Final = {
-    ((False, False), (True, False)): "Unfence",
-    ((True, False), (False, False)): "LapseSession",
-    ((True, False), (True, True)): "BeginShutdown",
-    ((True, False), (False, True)): "Shutdown",
-    ((True, True), (False, True)): "GrantShutdown",
-}
-"""What a heartbeat has done, by what the broker was before and is after it: (unfenced, about to stop)."""
+def _session_decision(before: tuple[bool, bool], after: tuple[bool, bool]) -> type[SessionDecision] | None:
+    """What a heartbeat has done, by what the broker was before and is after it: (unfenced, about to stop)."""
+    events = trace.events
+    decisions: dict[tuple[tuple[bool, bool], tuple[bool, bool]], type[SessionDecision]] = {
+        ((False, False), (True, False)): events.Unfence,
+        ((True, False), (False, False)): events.LapseSession,
+        ((True, False), (True, True)): events.BeginShutdown,
+        ((True, False), (False, True)): events.Shutdown,
+        ((True, True), (False, True)): events.GrantShutdown,
+    }
+    return decisions.get((before, after))
 
 
 async def handle_fetch(request: FetchRequest, context: RequestContext, *, node: ControllerNode) -> FetchResponse:
@@ -156,14 +162,15 @@ def _alter(
     )
     with node.decision() as changed:
         answer = node.controller.alter_partition(topic, data.partition_index, proposal)
-        node.tracer.record(
-            "ReceiveAlterPartition",
-            topic=topic,
-            partition=data.partition_index,
-            error=answer.error.name,
-            **request_fields(proposal),
-            changed=changed(),
-        )
+        if node.tracer.trace is not None:
+            node.tracer.record(
+                trace.events.ReceiveAlterPartition,
+                topic=topic,
+                partition=int(data.partition_index),
+                request=proposal,
+                error=answer.error,
+                changed=changed(),
+            )
     now = answer.registration
     if answer.error is not ErrorCode.none or now is None:
         return _refused(data, answer.error)

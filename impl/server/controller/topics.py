@@ -13,6 +13,7 @@ from kio.schema.delete_topics.v6.response import DeletableTopicResult, DeleteTop
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.controller.topics import CreatedTopic
+from tidegauge.impl.server import trace
 from tidegauge.impl.server.apis.error_answers import error_answer
 from tidegauge.impl.server.apis.topic_settings import settings_of
 from tidegauge.impl.wire.primitives import NO_WAIT, TopicName, i8, i16, i32, topic_uuid
@@ -61,8 +62,8 @@ def _create(node: ControllerNode, asked: CreatableTopic, validate_only: bool) ->
         created = _place(node, asked, topic_id, configs, validate_only or bool(unset))
         if unset and created.error is ErrorCode.none:
             created = CreatedTopic(ErrorCode.invalid_config, f"{unset[0]} has no value: leave it out to unset it")
-        if created.error is ErrorCode.none and not validate_only:
-            node.tracer.record("CreateTopic", topic=asked.name, changed=changed())
+        if created.error is ErrorCode.none and not validate_only and node.tracer.trace is not None:
+            node.tracer.record(trace.events.CreateTopic, topic=asked.name, changed=changed())
     ok = created.error is ErrorCode.none
     return CreatableTopicResult(
         name=TopicName(asked.name),
@@ -151,8 +152,8 @@ def _delete(node: ControllerNode, asked: DeleteTopicState) -> DeletableTopicResu
     topic = image.topics.get(name)
     with node.decision() as changed:
         error = node.controller.delete_topic(name)
-        if error is ErrorCode.none:
-            node.tracer.record("DeleteTopic", topic=name, changed=changed())
+        if error is ErrorCode.none and node.tracer.trace is not None:
+            node.tracer.record(trace.events.DeleteTopic, topic=name, changed=changed())
     return DeletableTopicResult(
         name=TopicName(name),
         topic_id=None if topic is None else topic_uuid(topic.topic_id),
@@ -180,6 +181,6 @@ def _grow(node: ControllerNode, asked: CreatePartitionsTopic, validate_only: boo
         )
     with node.decision() as changed:
         refusal = node.controller.create_partitions(asked.name, asked.count, given, validate_only=validate_only)
-        if refusal.error is ErrorCode.none and not validate_only:
-            node.tracer.record("CreatePartitions", topic=asked.name, changed=changed())
+        if refusal.error is ErrorCode.none and not validate_only and node.tracer.trace is not None:
+            node.tracer.record(trace.events.CreatePartitions, topic=asked.name, changed=changed())
     return CreatePartitionsTopicResult(name=asked.name, error_code=refusal.error, error_message=refusal.message or None)

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from tidegauge.impl.server import trace
 from tidegauge.impl.wire.codecs import api_name
 
 if TYPE_CHECKING:
-    from tidegauge.impl.server.trace import Tracer
+    from tidegauge.impl.server.trace.tracer import Tracer
     from tidegauge.impl.server.transport.context import RequestContext
 
 LOGGER: Final = logging.getLogger(__name__)
@@ -30,5 +31,6 @@ class FailedRequests:
     def note(self, context: RequestContext, error: Exception) -> None:
         name = api_name(context.api_key)
         self.last = [*self.last[1 - MOST :], f"{name}: {error!r}"]
-        self.tracer.record("RequestFailed", api=name, error=repr(error))
+        if self.tracer.trace is not None:
+            self.tracer.record(trace.events.RequestFailed, api=name, error=repr(error))
         LOGGER.error("%s failed at %s of version %s", self.node, name, context.api_version, exc_info=error)

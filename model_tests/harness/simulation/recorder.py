@@ -16,7 +16,9 @@ from tidegauge.impl.client.client import EARLIEST
 from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.client.observer import Operation
 from tidegauge.impl.client.requests import Fetched, ListedOffset
-from tidegauge.impl.server.trace import Trace, TraceEvent
+from tidegauge.impl.partition.registration import NO_LEADER, PartitionRegistration
+from tidegauge.impl.server.trace import events
+from tidegauge.impl.server.trace.tracer import Trace, TraceEvent
 from tidegauge.linearizability.history import History, Kind
 
 KINDS = {"produce": Kind.PRODUCE, "fetch": Kind.FETCH, "list_offsets": Kind.LIST_OFFSETS}
@@ -118,44 +120,37 @@ def unclean_elections(trace: TimedTrace, kept: Kept) -> list[UncleanElection]:
     `kept` knows where a new leader's log parts from the committed one; without it, nothing below its end is declared.
     """
     found: list[UncleanElection] = []
-    known: dict[tuple[str, int], tuple[Any, ...]] = {}
+    known: dict[tuple[str, int], PartitionRegistration] = {}
     for place, event in enumerate(trace):
-        for changed in event.fields.get("changed", ()):
-            topic, partition, leader, leader_epoch, *_ = changed
-            before = known.get((topic, partition))
-            known[topic, partition] = changed
-            if before is None or leader == -1 or leader_epoch == before[3]:
+        decision = event.decision
+        for changed in decision.changed if isinstance(decision, events.ControllerDecision) else ():
+            partition, now = (changed.topic, changed.partition), changed.registration
+            before = known.get(partition)
+            known[partition] = now
+            if before is None or now.leader == NO_LEADER or now.leader_epoch == before.leader_epoch:
                 continue
-            if leader not in (*before[5], *before[6], *_proposed(event)):
-                election = _election(trace, kept, place, topic, partition, leader_epoch)
+            if now.leader not in before.isr | before.elr | _proposed(decision):
+                election = _election(trace, kept, place, *partition, now.leader_epoch)
                 found += [election] if election is not None else []
     return found
 
 
-def _proposed(event: TraceEvent) -> tuple[int, ...]:
+def _proposed(decision: events.Decision) -> frozenset[int]:
     """Whom a proposal that was written has brought into the ISR: the same decision may make one of them leader."""
-    return tuple(member for member, _ in event.fields["request"][4]) if event.name == "ReceiveAlterPartition" else ()
+    return decision.request.members if isinstance(decision, events.ReceiveAlterPartition) else frozenset()
 
 
 def _election(
     trace: TimedTrace, kept: Kept, place: int, topic: str, partition: int, epoch: int
 ) -> UncleanElection | None:
-    took_over = next(
-        (
-            event
-            for event in trace[place:]
-            if _is_of(event, "ApplyMetadata", topic, partition)
-            and event.fields["leader"] == event.node
-            and event.fields["leader_epoch"] >= epoch
-        ),
-        None,
-    )
-    if took_over is None:
-        return None
-    end: int = took_over.fields["log_end_offset"]
-    survives = kept.get((topic, partition, took_over.fields["leader_epoch"]), end)
-    deposed = _deposed(trace, place, topic, partition, epoch)
-    return UncleanElection(topic, partition, epoch, trace.times[place], min(end, survives), deposed)
+    for event in trace[place:]:
+        state = _applied(event, topic, partition)
+        if state is not None and state.leader == event.node and state.leader_epoch >= epoch:
+            survives = kept.get((topic, partition, state.leader_epoch), state.log_end_offset)
+            offset = min(state.log_end_offset, survives)
+            deposed = _deposed(trace, place, topic, partition, epoch)
+            return UncleanElection(topic, partition, epoch, trace.times[place], offset, deposed)
+    return None
 
 
 def _deposed(trace: TimedTrace, place: int, topic: str, partition: int, epoch: int) -> int | None:
@@ -163,26 +158,35 @@ def _deposed(trace: TimedTrace, place: int, topic: str, partition: int, epoch: i
     leads: dict[int, int] = {}
     last = trace.times[place]
     for now, event in enumerate(trace):
-        if _is_of(event, "ApplyMetadata", topic, partition):
+        if (state := _applied(event, topic, partition)) is not None:
             led = leads.pop(event.node, epoch)
-            if event.fields["leader"] == event.node and event.fields["leader_epoch"] < epoch:
-                leads[event.node] = event.fields["leader_epoch"]
+            if state.leader == event.node and state.leader_epoch < epoch:
+                leads[event.node] = state.leader_epoch
             elif led < epoch:
                 last = max(last, trace.times[now])
-        elif _ends_replica(event, topic, partition) and leads.pop(event.node, epoch) < epoch:
+        elif _ends_replica(event.decision, topic, partition) and leads.pop(event.node, epoch) < epoch:
             last = max(last, trace.times[now])
     return None if leads else last
 
 
-def _ends_replica(event: TraceEvent, topic: str, partition: int) -> bool:
+def _applied(event: TraceEvent, topic: str, partition: int) -> events.ReplicaState | None:
+    """The state of the replica when the event is that it takes over metadata."""
+    match event.decision:
+        case events.ApplyMetadata(topic=name, partition=index, state=state) if (name, index) == (topic, partition):
+            return state
+        case _:
+            return None
+
+
+def _ends_replica(decision: events.Decision, topic: str, partition: int) -> bool:
     """Whether the node has no such replica any more, for now."""
-    if event.name == "LogDirectoryFailed":
-        return any(lost[:2] == (topic, partition) for lost in event.fields["partitions"])
-    return event.name in ("Crash", "Stop") or _is_of(event, "RemoveReplica", topic, partition)
-
-
-def _is_of(event: TraceEvent, name: str, topic: str, partition: int) -> bool:
-    return event.name == name and (event.fields["topic"], event.fields["partition"]) == (topic, partition)
+    match decision:
+        case events.LogDirectoryFailed(lost=lost):
+            return any((one.topic, one.partition) == (topic, partition) for one in lost)
+        case events.RemoveReplica():
+            return (decision.topic, decision.partition) == (topic, partition)
+        case _:
+            return isinstance(decision, events.Crash | events.Stop)
 
 
 def declare(recorder: Recorder, elections: Sequence[UncleanElection]) -> None:

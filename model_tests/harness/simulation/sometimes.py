@@ -10,7 +10,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from tidegauge.impl.server.trace import Trace, TraceEvent
+from kio.schema.errors import ErrorCode
+
+from tidegauge.impl.server.trace import events
+from tidegauge.impl.server.trace.tracer import Trace, TraceEvent
 from tidegauge.linearizability.history import Kind, Operation, Outcome
 from tidegauge.model_tests.harness.simulation.recorder import UncleanElection
 
@@ -68,83 +71,86 @@ def seen(trace: Trace, rows: Sequence[Operation], elections: Sequence[UncleanEle
     return dict(counts)
 
 
+FENCED: Final = (ErrorCode.fenced_leader_epoch, ErrorCode.unknown_leader_epoch)
+
+
 def _note_event(event: TraceEvent, counts: Counter[str]) -> None:
-    fields = event.fields
-    match event.name:
-        case "ReceiveFetch":
-            counts["a fetch was fenced"] += fields["error"] in ("fenced_leader_epoch", "unknown_leader_epoch")
-        case "ReceiveFetchResponse":
-            out_of_range = fields["error"] == "offset_out_of_range" and fields["accepted"]
+    match event.decision:
+        case events.ReceiveFetch(outcome=outcome):
+            counts["a fetch was fenced"] += outcome.error in FENCED
+        case events.ReceiveFetchResponse(outcome=outcome, accepted=accepted):
+            out_of_range = outcome.error is ErrorCode.offset_out_of_range and accepted
             counts["a follower started over where its leader's log begins"] += out_of_range
-        case "HoldFetch":
+        case events.HoldFetch():
             counts["a fetch was held and handled again"] += 1
-        case "ShrinkIsr":
+        case events.ShrinkIsr():
             counts["the ISR shrank"] += 1
-        case "ReceiveAlterPartition":
-            counts["an ISR change was refused"] += fields["error"] != "none"
-        case "ReceiveAlterPartitionResponse":
-            counts["the ISR grew"] += fields["error"] == "none" and len(fields["request"][4]) > 1
-        case "ControllerFailover":
+        case events.ReceiveAlterPartition(error=error):
+            counts["an ISR change was refused"] += error is not ErrorCode.none
+        case events.ReceiveAlterPartitionResponse(error=error, request=request):
+            counts["the ISR grew"] += error is ErrorCode.none and len(request.isr) > 1
+        case events.ControllerFailover():
             counts["a controller took over"] += 1
-        case "LogDirectoryFailed":
+        case events.LogDirectoryFailed():
             counts["a log directory failed"] += 1
-        case "DirectoriesOffline":
+        case events.DirectoriesOffline():
             counts["a broker lived on without one of its log directories"] += 1
-        case "DeleteRecords":
-            counts["records were deleted"] += fields["log_start"] == fields["offset"] > 0
-        case "Retain":
+        case events.DeleteRecords(offset=offset, state=state):
+            counts["records were deleted"] += state.log_start == offset > 0
+        case events.Retain():
             counts["retention took records"] += 1
-        case "AlterConfigs":
-            counts["a setting by which the controller decides was changed"] += fields["changed"] != ()
+        case events.AlterConfigs(changed=changed):
+            counts["a setting by which the controller decides was changed"] += changed != ()
 
 
 def _note_moves(event: TraceEvent, counts: Counter[str], moving: set[tuple[str, int]]) -> None:
     """Partitions that are on their way, until they have arrived or are taken back."""
-    counts["a replica was deleted"] += event.name == "RemoveReplica"
-    for topic, partition, *_, adding, removing, _, _ in event.fields.get("changed", ()):
-        if adding or removing:
-            moving.add((topic, partition))
-        elif (topic, partition) in moving:
-            moving.discard((topic, partition))
-            taken_back = event.name == "CancelReassignment"
+    decision = event.decision
+    counts["a replica was deleted"] += isinstance(decision, events.RemoveReplica)
+    for one in decision.changed if isinstance(decision, events.ControllerDecision) else ():
+        place = one.topic, one.partition
+        if one.registration.is_reassigned:
+            moving.add(place)
+        elif place in moving:
+            moving.discard(place)
+            taken_back = isinstance(decision, events.CancelReassignment)
             counts[f"a reassignment was {'taken back' if taken_back else 'completed'}"] += 1
 
 
 def _note_leadership(
     event: TraceEvent, counts: Counter[str], leads: dict[tuple[str, int], dict[int, int]], paused: set[int]
 ) -> None:
-    fields = event.fields
-    match event.name:
-        case "ApplyMetadata":
-            leaders = leads.setdefault((fields["topic"], fields["partition"]), {})
+    match event.decision:
+        case events.ApplyMetadata(topic=topic, partition=partition, state=state):
+            leaders = leads.setdefault((topic, partition), {})
             leaders.pop(event.node, None)
-            if fields["leader"] == event.node:
-                leaders[event.node] = fields["leader_epoch"]
+            if state.leader == event.node:
+                leaders[event.node] = state.leader_epoch
                 counts["two brokers thought that they led"] += len(leaders) > 1
                 counts["a paused broker was deposed"] += any(other in paused for other in leaders)
-        case "LogDirectoryFailed":
-            for topic, partition, *_ in fields["partitions"]:
-                led = leads.get((topic, partition), {}).pop(event.node, None)
+        case events.LogDirectoryFailed(lost=lost):
+            for one in lost:
+                led = leads.get((one.topic, one.partition), {}).pop(event.node, None)
                 counts["a leader was lost with its disk"] += led is not None
-        case "Crash":
+        case events.Crash():
             for leaders in leads.values():
                 counts["a leader crashed"] += leaders.pop(event.node, None) is not None
             paused.discard(event.node)
-        case "Pause":
+        case events.Pause():
             paused.add(event.node)
-        case "Resume":
+        case events.Resume():
             paused.discard(event.node)
 
 
 def _note_loss(event: TraceEvent, counts: Counter[str], ends: dict[tuple[int, str, int], int]) -> None:
-    fields = event.fields
-    if event.name == "RemoveReplica":
-        ends.pop((event.node, fields["topic"], fields["partition"]), None)
-    elif event.name == "Crash":
-        for topic, partition, kept in fields["kept"]:
-            counts["a crash lost records"] += kept < ends.get((event.node, topic, partition), 0)
-            ends[event.node, topic, partition] = kept
-    elif "log_end_offset" in fields:
-        place = event.node, fields["topic"], fields["partition"]
-        counts["a follower truncated its log"] += fields["log_end_offset"] < ends.get(place, 0)
-        ends[place] = fields["log_end_offset"]
+    match event.decision:
+        case events.RemoveReplica(topic=topic, partition=partition):
+            ends.pop((event.node, topic, partition), None)
+        case events.Crash(kept=kept):
+            for (topic, partition), end in kept.items():
+                counts["a crash lost records"] += end < ends.get((event.node, topic, partition), 0)
+                ends[event.node, topic, partition] = end
+        case events.OfReplica(topic=topic, partition=partition, state=state):
+            place = event.node, topic, partition
+            counts["a follower truncated its log"] += state.log_end_offset < ends.get(place, 0)
+            ends[place] = state.log_end_offset

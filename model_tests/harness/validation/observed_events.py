@@ -1,15 +1,23 @@
-"""Events of a cluster's trace as actions of the specification.
+"""Decisions of a cluster's trace as actions of the specification.
 
-One function for each event. It yields the ways in which the event may be understood, the most likely first: each a
-list of makers of actions, called one after the other with the state that they act in. Where a message is received,
-there is one way for each message on its way that fits; if none fits and the message was sent earlier, it arrives late.
+`actions_of` has one function for each class of decision. It yields the ways in which the decision may be understood,
+the most likely first: each a list of makers of actions, called one after the other with the state that they act in.
+Where a message is received, there is one way for each message on its way that fits; if none fits and the message was
+sent earlier, it arrives late.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import singledispatch
 from typing import TYPE_CHECKING
 
+from kio.schema.errors import ErrorCode
+
+from tidegauge.impl.partition.messages import AlterPartitionRequest as CoreAlterPartitionRequest
+from tidegauge.impl.partition.messages import FollowerFetch
+from tidegauge.impl.server.trace import events
+from tidegauge.impl.server.trace.tracer import TraceEvent
 from tidegauge.model_tests.harness.validation.observed import (
     AbandonFetch,
     AnswerLate,
@@ -47,26 +55,37 @@ from tidegauge.spec.replication.state import (
 )
 
 if TYPE_CHECKING:
-    from tidegauge.model_tests.harness.validation.validation import Event, Follower
+    from tidegauge.model_tests.harness.validation.validation import Follower
 
 Make = Callable[[State], ReplicationAction]
 Choice = Sequence[Make]
 
 
 class Untranslatable(Exception):  # noqa: N818 - a finding
-    """An event that the specification has no word for."""
+    """A decision that the specification has no action for."""
 
 
-def actions_of(event: Event, follower: Follower) -> Iterator[Choice]:
+def ways_of(event: TraceEvent, follower: Follower) -> Iterator[Choice]:
     """The ways to understand an event; one empty way for an event that does not touch this partition."""
-    translate = TRANSLATIONS.get(event.name)
-    if translate is None:
-        raise Untranslatable(f"the specification knows no {event.name}")
-    broker = event.fields.get("broker", event.node)
-    if event.name in OF_BROKERS and broker not in follower.brokers:
+    decision = event.decision
+    broker = decision.broker if isinstance(decision, events.SessionDecision) else event.node
+    if isinstance(decision, OF_BROKERS) and broker not in follower.brokers:
         yield []
     else:
-        yield from translate(event, follower)
+        yield from actions_of(decision, event.node, follower)
+
+
+OF_BROKERS = (
+    *(events.SessionDecision, events.PullMetadata, events.LogDirectoryFailed),
+    *(events.Crash, events.Stop, events.Restart, events.Pause, events.Resume),
+)
+"""Decisions of or about a broker as a whole, which may host the partition or not."""
+
+
+@singledispatch
+def actions_of(decision: events.Decision, node: int, follower: Follower) -> Iterator[Choice]:
+    """The ways to understand a decision of a node. Raises Untranslatable for one that is registered nowhere."""
+    raise Untranslatable(f"the specification knows no {type(decision).__name__}")
 
 
 def just(action: ReplicationAction) -> Choice:
@@ -81,49 +100,50 @@ def all_of(*actions: ReplicationAction) -> Choice:
 # --- produce and fetch ---------------------------------------------------------------------------------------------
 
 
-def append(event: Event, follower: Follower) -> Iterator[Choice]:
-    action = protocol.Append(follower.index(event.node), Acks(event.fields["acks"]))
-    yield [lambda state: action] * event.fields["records"]
+@actions_of.register(events.Append)
+def append(decision: events.Append, node: int, follower: Follower) -> Iterator[Choice]:
+    action = protocol.Append(follower.index(node), Acks(decision.acks))
+    yield [lambda state: action] * decision.records
 
 
-def send_fetch(event: Event, follower: Follower) -> Iterator[Choice]:
+@actions_of.register(events.SendFetch)
+def send_fetch(decision: events.SendFetch, node: int, follower: Follower) -> Iterator[Choice]:
     """A fetch to a leader that is down already is lost, and so is no action: its Disconnect follows."""
     assert follower.state is not None
-    leader = follower.index(event.fields["source"])
+    leader = follower.index(decision.source)
     if follower.state.replicas[leader].running:
-        wanted = request_of(event, follower)
-        yield [lambda state: protocol.SendFetch(follower.index(event.node))]
+        wanted = request_of(decision.fetch, decision.source, follower)
+        yield [lambda state: protocol.SendFetch(follower.index(node))]
         if wanted not in follower.sent:
             return
     else:
         yield []
 
 
-def request_of(event: Event, follower: Follower) -> FetchRequest:
-    """The fetch that an event speaks of."""
-    replica, broker_epoch, leader_epoch, offset, last_fetched_epoch, log_start = event.fields["fetch"]
-    source = event.fields.get("source", event.node)
+def request_of(fetch: FollowerFetch, source: int, follower: Follower) -> FetchRequest:
+    """A fetch to the broker `source` in the specification's terms."""
     return FetchRequest(
-        follower.index(replica),
+        follower.index(fetch.replica_id),
         follower.index(source),
-        leader_epoch,
-        offset,
-        last_fetched_epoch,
-        follower.incarnation(replica, broker_epoch),
-        log_start,
+        fetch.leader_epoch,
+        fetch.fetch_offset,
+        fetch.last_fetched_epoch,
+        follower.incarnation(fetch.replica_id, fetch.broker_epoch),
+        fetch.log_start_offset,
     )
 
 
-def receive_fetch(event: Event, follower: Follower) -> Iterator[Choice]:
+@actions_of.register(events.ReceiveFetch)
+def receive_fetch(decision: events.ReceiveFetch, node: int, follower: Follower) -> Iterator[Choice]:
     assert follower.state is not None
-    request = request_of(event, follower)
-    receive = protocol.ReceiveFetch(request, event.fields["records"])
+    request = request_of(decision.fetch, node, follower)
+    receive = protocol.ReceiveFetch(request, decision.outcome.records)
 
     def answered_so(state: State) -> ReplicationAction:
-        """The action, if its answer is the event's. The follower may never get to see that answer."""
+        """The action, if its response is the decision's. The follower may never get to see that response."""
         assert follower.machine is not None
         _, response = protocol.fetched(follower.machine, state, request, receive.records)
-        if error_of(event) is not None and not says(event, response):
+        if error_of(decision.outcome.error) is not None and not says(decision.outcome, response):
             raise NotEnabled(receive, f"broker {request.leader} answers {response}")
         return receive
 
@@ -133,70 +153,73 @@ def receive_fetch(event: Event, follower: Follower) -> Iterator[Choice]:
         yield [lambda state: ArriveLate(request), answered_so]
 
 
-def hold_fetch(event: Event, follower: Follower) -> Iterator[Choice]:
+@actions_of.register(events.HoldFetch)
+def hold_fetch(decision: events.HoldFetch, node: int, follower: Follower) -> Iterator[Choice]:
     assert follower.state is not None
-    request = request_of(event, follower)
+    request = request_of(decision.fetch, node, follower)
     if request in follower.state.network.fetches:
         yield just(protocol.HoldFetch(request))
     elif request in follower.sent:
         yield [lambda state: ArriveLate(request), lambda state: protocol.HoldFetch(request)]
 
 
-def refuse_fetch(event: Event, follower: Follower) -> Iterator[Choice]:
+@actions_of.register(events.RefuseFetch)
+def refuse_fetch(decision: events.RefuseFetch, node: int, follower: Follower) -> Iterator[Choice]:
     """A broker has no such replica, and that is so; the answer tells the follower nothing."""
     assert follower.state is not None
-    request = request_of(event, follower)
+    request = request_of(decision.fetch, node, follower)
     replica = follower.state.replicas[request.leader]
     if replica.offline or request.leader not in replica.replicas:
-        follower.refused[request] = event.fields["error"]
+        follower.refused[request] = decision.error
         yield []
 
 
-def receive_fetch_response(event: Event, follower: Follower) -> Iterator[Choice]:
+@actions_of.register(events.ReceiveFetchResponse)
+def receive_fetch_response(decision: events.ReceiveFetchResponse, node: int, follower: Follower) -> Iterator[Choice]:
     """An answer in words that the specification lacks tells the follower nothing, nor does that of a failed disk.
 
     It may have been sent just before its sender stopped, when the specification's follower waits no longer.
     """
     assert follower.state is not None
-    request = request_of(event, follower)
-    refused = follower.refused.get(request) == event.fields["error"]
-    if refused or error_of(event) in (None, Error.KAFKA_STORAGE_ERROR):
+    request, outcome = request_of(decision.fetch, decision.source, follower), decision.outcome
+    refused = follower.refused.get(request) is outcome.error
+    if refused or error_of(outcome.error) in (None, Error.KAFKA_STORAGE_ERROR):
         yield just(AbandonFetch(request)) if waits_for(request, follower.state) else []
         return
     for response in follower.state.network.fetch_responses:
-        if response.request == request and says(event, response):
+        if response.request == request and says(outcome, response):
             yield just(protocol.ReceiveFetchResponse(response))
             return
     for response in follower.answers:
-        if response.request == request and says(event, response):
+        if response.request == request and says(outcome, response):
             yield all_of(AnswerLate(response), protocol.ReceiveFetchResponse(response))
 
 
-def says(event: Event, response: FetchResponse) -> bool:
-    """Whether the event's answer is this one."""
-    fields = event.fields
-    if response.error is not error_of(event):
+def says(outcome: events.FetchOutcome, response: FetchResponse) -> bool:
+    """Whether the two are the same response."""
+    if response.error is not error_of(outcome.error):
         return False
-    if response.error in (Error.OK, Error.OFFSET_OUT_OF_RANGE) and response.log_start != fields["leader_log_start"]:
+    if response.error in (Error.OK, Error.OFFSET_OUT_OF_RANGE) and response.log_start != outcome.log_start:
         return False
+    diverging = outcome.diverging_epoch
     return response.error is not Error.OK or (
         (response.diverging_epoch, response.diverging_end_offset)
-        == (fields["diverging_epoch"], fields["diverging_end_offset"])
-        and response.high_watermark == fields["leader_high_watermark"]
-        and len(response.records) == fields["records"]
+        == ((NONE, NONE) if diverging is None else (diverging.epoch, diverging.end_offset))
+        and response.high_watermark == outcome.high_watermark
+        and len(response.records) == outcome.records
     )
 
 
-def error_of(event: Event) -> Error | None:
-    """The event's error in the specification's terms; None for one that it does not know."""
-    name = event.fields["error"].upper()
-    return Error.OK if name == "NONE" else Error.__members__.get(name)
+def error_of(code: ErrorCode) -> Error | None:
+    """Kafka's error in the specification's terms; None for one that it does not know."""
+    return Error.OK if code is ErrorCode.none else Error.__members__.get(code.name.upper())
 
 
-def disconnect(event: Event, follower: Follower) -> Iterator[Choice]:
+@actions_of.register(events.Disconnect)
+def disconnect(decision: events.Disconnect, node: int, follower: Follower) -> Iterator[Choice]:
     """One request is given up; one that never was an action (its leader was down) leaves no trace."""
     assert follower.state is not None
-    request = request_of(event, follower)
+    request = request_of(decision.fetch, decision.source, follower)
     yield just(AbandonFetch(request)) if waits_for(request, follower.state) else []
 
 
@@ -207,30 +230,33 @@ def waits_for(request: FetchRequest, state: State) -> bool:
 # --- ISR changes ---------------------------------------------------------------------------------------------------
 
 
-def shrink_isr(event: Event, follower: Follower) -> Iterator[Choice]:
-    lagging = set(event.fields["isr"]).difference(event.fields["pending_isr"] or ())
-    yield just(control.ShrinkIsr(follower.index(event.node), tuple(sorted(map(follower.index, lagging)))))
+@actions_of.register(events.ShrinkIsr)
+def shrink_isr(decision: events.ShrinkIsr, node: int, follower: Follower) -> Iterator[Choice]:
+    lagging = set(decision.state.isr).difference(decision.state.pending_isr or ())
+    yield just(control.ShrinkIsr(follower.index(node), tuple(sorted(map(follower.index, lagging)))))
 
 
-def retry_alter_partition(event: Event, follower: Follower) -> Iterator[Choice]:
-    yield just(control.RetryAlterPartition(follower.index(event.node)))
+@actions_of.register(events.RetryAlterPartition)
+def retry_alter_partition(decision: events.RetryAlterPartition, node: int, follower: Follower) -> Iterator[Choice]:
+    yield just(control.RetryAlterPartition(follower.index(node)))
 
 
-def proposal_of(event: Event, follower: Follower) -> AlterPartitionRequest:
-    leader, broker_epoch, leader_epoch, partition_epoch, isr = event.fields["request"]
-    members = sorted((follower.index(member), follower.incarnation(member, epoch)) for member, epoch in isr)
+def proposal_of(request: CoreAlterPartitionRequest, follower: Follower) -> AlterPartitionRequest:
+    """A proposed ISR in the specification's terms."""
+    members = sorted((follower.index(member), follower.incarnation(member, epoch)) for member, epoch in request.isr)
     return AlterPartitionRequest(
-        follower.index(leader),
-        follower.incarnation(leader, broker_epoch),
-        leader_epoch,
-        partition_epoch,
+        follower.index(request.broker_id),
+        follower.incarnation(request.broker_id, request.broker_epoch),
+        request.leader_epoch,
+        request.partition_epoch,
         tuple(members),
     )
 
 
-def receive_alter_partition(event: Event, follower: Follower) -> Iterator[Choice]:
+@actions_of.register(events.ReceiveAlterPartition)
+def receive_alter_partition(decision: events.ReceiveAlterPartition, node: int, follower: Follower) -> Iterator[Choice]:
     assert follower.state is not None
-    request = proposal_of(event, follower)
+    request = proposal_of(decision.request, follower)
     receive = control.ReceiveAlterPartition(request)
     if request in follower.state.network.alters:
         yield just(receive)
@@ -238,11 +264,14 @@ def receive_alter_partition(event: Event, follower: Follower) -> Iterator[Choice
         yield [lambda state: ArriveLate(request), lambda state: receive]
 
 
-def receive_alter_partition_response(event: Event, follower: Follower) -> Iterator[Choice]:
+@actions_of.register(events.ReceiveAlterPartitionResponse)
+def receive_alter_partition_response(
+    decision: events.ReceiveAlterPartitionResponse, node: int, follower: Follower
+) -> Iterator[Choice]:
     assert follower.state is not None
-    request = proposal_of(event, follower)
+    request = proposal_of(decision.request, follower)
     for response in follower.state.network.alter_responses:
-        if answers(response, request) and response.error is error_of(event):
+        if answers(response, request) and response.error is error_of(decision.error):
             yield just(control.ReceiveAlterPartitionResponse(response))
 
 
@@ -251,9 +280,10 @@ def answers(response: AlterPartitionResponse, request: AlterPartitionRequest) ->
     return (response.leader, response.leader_epoch, response.proposed_on) == about
 
 
-def disconnect_controller(event: Event, follower: Follower) -> Iterator[Choice]:
+@actions_of.register(events.DisconnectController)
+def disconnect_controller(decision: events.DisconnectController, node: int, follower: Follower) -> Iterator[Choice]:
     assert follower.state is not None
-    broker = follower.index(event.node)
+    broker = follower.index(node)
     on_its_way = follower.state.network.has_alter_of(broker)
     yield just(faults.DisconnectController(broker)) if on_its_way else []
 
@@ -261,9 +291,10 @@ def disconnect_controller(event: Event, follower: Follower) -> Iterator[Choice]:
 # --- metadata and membership ---------------------------------------------------------------------------------------
 
 
-def pull_metadata(event: Event, follower: Follower) -> Iterator[Choice]:
+@actions_of.register(events.PullMetadata)
+def pull_metadata(decision: events.PullMetadata, node: int, follower: Follower) -> Iterator[Choice]:
     """What the metadata log said up to where the broker has read it."""
-    broker, offset = follower.index(event.node), event.fields["metadata_offset"]
+    broker, offset = follower.index(node), decision.metadata_offset
     if offset < follower.heard.get(broker, 0):
         return
     follower.heard[broker] = offset
@@ -271,15 +302,17 @@ def pull_metadata(event: Event, follower: Follower) -> Iterator[Choice]:
     yield [] if written is None else just(HearMetadata(broker, written.word))
 
 
-def apply_metadata(event: Event, follower: Follower) -> Iterator[Choice]:
-    yield just(control.ApplyMetadata(follower.index(event.node)))
+@actions_of.register(events.ApplyMetadata)
+def apply_metadata(decision: events.ApplyMetadata, node: int, follower: Follower) -> Iterator[Choice]:
+    yield just(control.ApplyMetadata(follower.index(node)))
 
 
-def remove_replica(event: Event, follower: Follower) -> Iterator[Choice]:
+@actions_of.register(events.RemoveReplica)
+def remove_replica(decision: events.RemoveReplica, node: int, follower: Follower) -> Iterator[Choice]:
     """The metadata have taken the replica away; what its broker had proposed, it asks no more."""
     assert follower.state is not None
-    broker = follower.index(event.node)
-    written = follower.written_at(event.fields["metadata_offset"])
+    broker = follower.index(node)
+    written = follower.written_at(decision.metadata_offset)
     if written is not None and broker not in written.replicas:
         proposed = follower.state.network.has_alter_of(broker)
         yield [
@@ -288,11 +321,12 @@ def remove_replica(event: Event, follower: Follower) -> Iterator[Choice]:
         ]
 
 
-def register(event: Event, follower: Follower) -> Iterator[Choice]:
+@actions_of.register(events.Register)
+def register(decision: events.Register, node: int, follower: Follower) -> Iterator[Choice]:
     """A broker that lost even the partition's folder restarts without a word on the partition."""
     assert follower.state is not None
-    broker = follower.index(event.fields["broker"])
-    directories = tuple(looked_at(event, follower))
+    broker = follower.index(decision.broker)
+    directories = tuple(looked_at(decision, follower))
     if not follower.state.replicas[broker].running:
         yield all_of(faults.Restart(broker), faults.Register(broker), *directories)
         return
@@ -301,10 +335,11 @@ def register(event: Event, follower: Follower) -> Iterator[Choice]:
     yield sent_before_a_pause(follower, broker, register, *directories)
 
 
-def unfence(event: Event, follower: Follower) -> Iterator[Choice]:
+@actions_of.register(events.Unfence)
+def unfence(decision: events.Unfence, node: int, follower: Follower) -> Iterator[Choice]:
     """A broker without a replica has read the metadata, and had nothing to say about them."""
     assert follower.state is not None
-    broker = follower.index(event.fields["broker"])
+    broker = follower.index(decision.broker)
     replica = follower.state.replicas[broker]
     silent = replica.pulled is not None and broker not in replica.pulled.replicas
     heard = [control.ApplyMetadata(broker)] if silent and replica.leader_epoch == NONE else []
@@ -319,52 +354,60 @@ def sent_before_a_pause(follower: Follower, broker: int, *actions: ReplicationAc
     return all_of(faults.Resume(broker), *actions, faults.Pause(broker))
 
 
-def lapse_session(event: Event, follower: Follower) -> Iterator[Choice]:
-    yield just(faults.LapseSession(follower.index(event.fields["broker"])))
+@actions_of.register(events.LapseSession)
+def lapse_session(decision: events.LapseSession, node: int, follower: Follower) -> Iterator[Choice]:
+    yield just(faults.LapseSession(follower.index(decision.broker)))
 
 
-def shutdown(event: Event, follower: Follower) -> Iterator[Choice]:
+@actions_of.register(events.GrantShutdown)
+@actions_of.register(events.Shutdown)
+def shutdown(decision: events.SessionDecision, node: int, follower: Follower) -> Iterator[Choice]:
     """A broker asked to stop, and may at once: for this partition it waits for nobody."""
     assert follower.state is not None
-    broker = follower.index(event.fields["broker"])
+    broker = follower.index(decision.broker)
     asked = follower.state.controller.sessions[broker].shutting_down
     begin: Choice = [] if asked else just(leaving.BeginShutdown(broker))
     yield [*begin, *just(leaving.GiveUpWaiting(broker))]
 
 
-def begin_shutdown(event: Event, follower: Follower) -> Iterator[Choice]:
-    yield just(leaving.BeginShutdown(follower.index(event.fields["broker"])))
+@actions_of.register(events.BeginShutdown)
+def begin_shutdown(decision: events.BeginShutdown, node: int, follower: Follower) -> Iterator[Choice]:
+    yield just(leaving.BeginShutdown(follower.index(decision.broker)))
 
 
-def stop(event: Event, follower: Follower) -> Iterator[Choice]:
+@actions_of.register(events.Stop)
+def stop(decision: events.Stop, node: int, follower: Follower) -> Iterator[Choice]:
     """With the controller's leave, or without it when it could not be had."""
     assert follower.state is not None
-    broker = follower.index(event.node)
+    broker = follower.index(node)
     action = leaving.Stop(broker)
     granted = follower.machine is not None and not action.guard(follower.machine, follower.state)
-    replica, kept = follower.state.replicas[broker], kept_of(event, follower)
+    replica, kept = follower.state.replicas[broker], kept_of(decision, follower)
     stop = action if granted else leaving.StopUnasked(broker)
     if replica.offline:
         lost = [LoseTail(broker, kept)] if kept < replica.log_end_offset else []
-        yield all_of(*written_start(event, follower, broker), stop, *lost)
+        yield all_of(*written_start(decision, follower, broker), stop, *lost)
     else:
-        noteless = [LoseNote(broker)] if event.node in follower.failed_directories else []
+        noteless = [LoseNote(broker)] if node in follower.failed_directories else []
         yield all_of(*started(follower, broker), stop, *noteless)
 
 
-def controller_failover(event: Event, follower: Follower) -> Iterator[Choice]:
+@actions_of.register(events.ControllerFailover)
+def controller_failover(decision: events.ControllerFailover, node: int, follower: Follower) -> Iterator[Choice]:
     yield just(faults.ControllerFailover())
 
 
-def crash(event: Event, follower: Follower) -> Iterator[Choice]:
+@actions_of.register(events.Crash)
+def crash(decision: events.Crash, node: int, follower: Follower) -> Iterator[Choice]:
     """What the disk kept; a log start may be on it though nobody had to write it down."""
-    broker = follower.index(event.node)
-    died = faults.Crash(broker, kept_of(event, follower))
-    yield all_of(*started(follower, broker), *written_start(event, follower, broker), died)
+    broker = follower.index(node)
+    died = faults.Crash(broker, kept_of(decision, follower))
+    yield all_of(*started(follower, broker), *written_start(decision, follower, broker), died)
 
 
-def pause(event: Event, follower: Follower) -> Iterator[Choice]:
-    broker = follower.index(event.node)
+@actions_of.register(events.Pause)
+def pause(decision: events.Pause, node: int, follower: Follower) -> Iterator[Choice]:
+    broker = follower.index(node)
     yield all_of(*started(follower, broker), faults.Pause(broker))
 
 
@@ -375,23 +418,24 @@ def started(follower: Follower, broker: int) -> Iterator[ReplicationAction]:
         yield faults.Restart(broker)
 
 
-def written_start(event: Event, follower: Follower, broker: int) -> Iterator[ReplicationAction]:
+def written_start(decision: events.Crash | events.Stop, follower: Follower, broker: int) -> Iterator[ReplicationAction]:
     assert follower.state is not None
-    replica, start = follower.state.replicas[broker], offset_of(event, follower, "starts")
+    replica, start = follower.state.replicas[broker], decision.starts.get((follower.topic, follower.partition), 0)
     if replica.offline and start > replica.log_start:
         yield StartUnsaid(broker, start)
     elif start > replica.log_start_checkpoint:
         yield WriteLogStart(broker, start)
 
 
-def log_directory_failed(event: Event, follower: Follower) -> Iterator[Choice]:
+@actions_of.register(events.LogDirectoryFailed)
+def log_directory_failed(decision: events.LogDirectoryFailed, node: int, follower: Follower) -> Iterator[Choice]:
     """A broker whose disk failed while it wrote its log has done so, and not said so; its end of the log tells.
 
     It has taken in an answer, in part or as a whole, or appended what a producer sent, who was told nothing good.
     """
     assert follower.state is not None
-    broker = follower.index(event.node)
-    lost = {(topic, index): end for topic, index, end, _ in event.fields["partitions"]}
+    broker = follower.index(node)
+    lost = {(one.topic, one.partition): one.log_end_offset for one in decision.lost}
     end = lost.get((follower.topic, follower.partition))
     if end is None:
         yield []
@@ -408,151 +452,118 @@ def log_directory_failed(event: Event, follower: Follower) -> Iterator[Choice]:
         yield all_of(*[protocol.Append(broker, Acks.NOTHING)] * unsaid, fails)
 
 
-def directories_told(event: Event, follower: Follower) -> Iterator[Choice]:
+@actions_of.register(events.AssignReplicasToDirs)
+@actions_of.register(events.DirectoriesOffline)
+def directories_told(decision: events.BrokerDecision, node: int, follower: Follower) -> Iterator[Choice]:
     """What the controller makes of a broker's word on its directories."""
-    yield all_of(*looked_at(event, follower))
+    yield all_of(*looked_at(decision, follower))
 
 
-def looked_at(event: Event, follower: Follower) -> Iterator[ReplicationAction]:
-    """The replica of the event's broker goes offline, or comes back."""
+def looked_at(decision: events.BrokerDecision, follower: Follower) -> Iterator[ReplicationAction]:
+    """The replica of the decision's broker goes offline, or comes back."""
     assert follower.state is not None
-    broker = follower.index(event.fields["broker"])
-    for changed in follower.changed(event):
-        before, after = broker in follower.state.controller.offline, event.fields["broker"] in changed[11]
+    broker = follower.index(decision.broker)
+    for registration in follower.changed(decision):
+        before = broker in follower.state.controller.offline
+        after = decision.broker in registration.offline_replicas
         if before != after:
             yield ReplicaOffline(broker) if after else ReplicaOnline(broker)
 
 
-def restart(event: Event, follower: Follower) -> Iterator[Choice]:
-    yield just(faults.Restart(follower.index(event.node)))
+@actions_of.register(events.Restart)
+def restart(decision: events.Restart, node: int, follower: Follower) -> Iterator[Choice]:
+    yield just(faults.Restart(follower.index(node)))
 
 
-def resume(event: Event, follower: Follower) -> Iterator[Choice]:
+@actions_of.register(events.Resume)
+def resume(decision: events.Resume, node: int, follower: Follower) -> Iterator[Choice]:
     """To go on means nothing to a broker that wasn't stopped."""
     assert follower.state is not None
-    broker = follower.index(event.node)
+    broker = follower.index(node)
     yield just(faults.Resume(broker)) if follower.state.replicas[broker].paused else []
 
 
-def kept_of(event: Event, follower: Follower) -> int:
+def kept_of(decision: events.Crash | events.Stop, follower: Follower) -> int:
     """How much of this partition's log survived."""
-    return offset_of(event, follower, "kept")
-
-
-def offset_of(event: Event, follower: Follower, field: str) -> int:
-    """This partition's offset among those of all."""
-    told: dict[tuple[str, int], int] = {(topic, index): end for topic, index, end in event.fields[field]}
-    return told.get((follower.topic, follower.partition), 0)
+    return decision.kept.get((follower.topic, follower.partition), 0)
 
 
 # --- what an operator changes, and what goes at the front of a log ---------------------------------------------------
 
 
-def start_reassignment(event: Event, follower: Follower) -> Iterator[Choice]:
+@actions_of.register(events.StartReassignment)
+def start_reassignment(decision: events.StartReassignment, node: int, follower: Follower) -> Iterator[Choice]:
     """A move to where the partition is already changes nothing."""
     assert follower.state is not None
-    action = StartReassignment(tuple(map(follower.index, event.fields["target"])))
+    action = StartReassignment(tuple(map(follower.index, decision.target)))
     changes = follower.machine is not None and not action.guard(follower.machine, follower.state)
-    yield just(action) if changes or follower.changed(event) else []
+    yield just(action) if changes or follower.changed(decision) else []
 
 
-def alter_configs(event: Event, follower: Follower) -> Iterator[Choice]:
+@actions_of.register(events.AlterConfigs)
+def alter_configs(decision: events.AlterConfigs, node: int, follower: Follower) -> Iterator[Choice]:
     assert follower.state is not None
     controller: Controller = follower.state.controller
-    for topic, min_insync, unclean in event.fields["settings"]:
-        if topic == follower.topic and (min_insync, unclean) != (controller.min_insync, controller.elects_uncleanly):
-            yield just(ChangeSettings(min_insync, unclean))
+    known = controller.min_insync, controller.elects_uncleanly
+    for now in decision.settings:
+        new = now.min_insync_replicas, now.unclean_leader_election
+        if now.topic == follower.topic and new != known:
+            yield just(ChangeSettings(*new))
             return
     yield []
 
 
-def delete_records(event: Event, follower: Follower) -> Iterator[Choice]:
+@actions_of.register(events.DeleteRecords)
+def delete_records(decision: events.DeleteRecords, node: int, follower: Follower) -> Iterator[Choice]:
     """A deletion of what is gone already deletes nothing."""
     assert follower.state is not None
-    broker, offset = follower.index(event.node), event.fields["offset"]
+    broker, offset = follower.index(node), decision.offset
     yield just(DeleteRecords(broker, offset)) if offset > follower.state.replicas[broker].log_start else []
 
 
-def retain(event: Event, follower: Follower) -> Iterator[Choice]:
+@actions_of.register(events.Retain)
+def retain(decision: events.Retain, node: int, follower: Follower) -> Iterator[Choice]:
     """How much retention takes is its own affair, up to the high watermark; a leader's is a deletion."""
     assert follower.state is not None
-    broker = follower.index(event.node)
+    broker = follower.index(node)
     leads = follower.state.replicas[broker].leader == broker
-    yield just((DeleteRecords if leads else Retain)(broker, event.fields["log_start"]))
+    yield just((DeleteRecords if leads else Retain)(broker, decision.state.log_start))
 
 
-def of_broker(action: Callable[[int], ReplicationAction]) -> Callable[[Event, Follower], Iterator[Choice]]:
-    """The translation of an event that is an action of the node that it happened at, and nothing more."""
-
-    def translate(event: Event, follower: Follower) -> Iterator[Choice]:
-        yield just(action(follower.index(event.node)))
-
-    return translate
+@actions_of.register(events.CancelReassignment)
+def cancel_reassignment(decision: events.CancelReassignment, node: int, follower: Follower) -> Iterator[Choice]:
+    yield just(CancelReassignment())
 
 
-def request_failed(event: Event, follower: Follower) -> Iterator[Choice]:
-    raise Untranslatable(
-        f"a request failed in a way that nobody foresaw: {event.fields['api']}: {event.fields['error']}"
-    )
+@actions_of.register(events.PreferredElection)
+def preferred_election(decision: events.PreferredElection, node: int, follower: Follower) -> Iterator[Choice]:
+    yield just(control.PreferredElection())
 
 
-def nothing(event: Event, follower: Follower) -> Iterator[Choice]:
+@actions_of.register(events.UncleanElection)
+def unclean_election(decision: events.UncleanElection, node: int, follower: Follower) -> Iterator[Choice]:
+    yield just(control.UncleanElection())
+
+
+@actions_of.register(events.CreateTopic)
+@actions_of.register(events.CreatePartitions)
+def create(decision: events.TopicDecision, node: int, follower: Follower) -> Iterator[Choice]:
+    """The partition exists already: the topic's others are meant."""
     yield []
 
 
-def once(action: ReplicationAction) -> Callable[[Event, Follower], Iterator[Choice]]:
-    def translate(event: Event, follower: Follower) -> Iterator[Choice]:
-        yield just(action)
-
-    return translate
+@actions_of.register(events.Flush)
+def flush(decision: events.Flush, node: int, follower: Follower) -> Iterator[Choice]:
+    yield just(faults.Flush(follower.index(node)))
 
 
-OF_BROKERS = frozenset({"Register", "Unfence", "LapseSession", "Crash", "Restart", "Pause", "Resume"}) | frozenset(
-    {"BeginShutdown", "GrantShutdown", "Shutdown", "Stop", "PullMetadata", "LogDirectoryFailed"}
-)
-"""Events of a broker as a whole, which may host the partition or not."""
+@actions_of.register(events.CheckpointHighWatermark)
+def checkpoint_high_watermark(
+    decision: events.CheckpointHighWatermark, node: int, follower: Follower
+) -> Iterator[Choice]:
+    yield just(faults.CheckpointHighWatermark(follower.index(node)))
 
-TRANSLATIONS: dict[str, Callable[[Event, Follower], Iterator[Choice]]] = {
-    "Append": append,
-    "SendFetch": send_fetch,
-    "ReceiveFetch": receive_fetch,
-    "RefuseFetch": refuse_fetch,
-    "HoldFetch": hold_fetch,
-    "ReceiveFetchResponse": receive_fetch_response,
-    "Disconnect": disconnect,
-    "ShrinkIsr": shrink_isr,
-    "RetryAlterPartition": retry_alter_partition,
-    "ReceiveAlterPartition": receive_alter_partition,
-    "ReceiveAlterPartitionResponse": receive_alter_partition_response,
-    "DisconnectController": disconnect_controller,
-    "PullMetadata": pull_metadata,
-    "ApplyMetadata": apply_metadata,
-    "RemoveReplica": remove_replica,
-    "Register": register,
-    "Unfence": unfence,
-    "LapseSession": lapse_session,
-    "ControllerFailover": controller_failover,
-    "PreferredElection": once(control.PreferredElection()),
-    "UncleanElection": once(control.UncleanElection()),
-    "CreateTopic": nothing,
-    "CreatePartitions": nothing,
-    "StartReassignment": start_reassignment,
-    "CancelReassignment": once(CancelReassignment()),
-    "AlterConfigs": alter_configs,
-    "DeleteRecords": delete_records,
-    "Retain": retain,
-    "LogDirectoryFailed": log_directory_failed,
-    "AssignReplicasToDirs": directories_told,
-    "DirectoriesOffline": directories_told,
-    "Flush": of_broker(faults.Flush),
-    "CheckpointHighWatermark": of_broker(faults.CheckpointHighWatermark),
-    "Crash": crash,
-    "RequestFailed": request_failed,
-    "Restart": restart,
-    "Pause": pause,
-    "Resume": resume,
-    "BeginShutdown": begin_shutdown,
-    "GrantShutdown": shutdown,
-    "Shutdown": shutdown,
-    "Stop": stop,
-}
+
+@actions_of.register(events.RequestFailed)
+def request_failed(decision: events.RequestFailed, node: int, follower: Follower) -> Iterator[Choice]:
+    raise Untranslatable(f"a request failed in a way that nobody foresaw: {decision.api}: {decision.error}")

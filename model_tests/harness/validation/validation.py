@@ -20,12 +20,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import attrs
+from kio.schema.errors import ErrorCode
 
+from tidegauge.impl.partition.registration import PartitionRegistration
+from tidegauge.impl.server.trace import events
+from tidegauge.impl.server.trace.tracer import TraceEvent
 from tidegauge.model_tests.harness.validation import observed
-from tidegauge.model_tests.harness.validation.observed_events import Untranslatable, actions_of
+from tidegauge.model_tests.harness.validation.observed_events import Untranslatable, ways_of
 from tidegauge.spec.kernel.changes import plain
 from tidegauge.spec.kernel.machine import NotEnabled
 from tidegauge.spec.kernel.traces import fallen, fallen_step
@@ -43,31 +47,13 @@ from tidegauge.spec.replication.state import (
     State,
 )
 
-CHECKED = (
-    *("leader", "leader_epoch", "partition_epoch", "controller_epoch"),
-    *("log_end_offset", "high_watermark", "log_start", "isr", "pending_isr"),
-)
-"""What an event of a broker says of its replica right after it."""
-
-
-WRITTEN = (
-    *("leader", "leader_epoch", "partition_epoch", "isr", "elr", ""),
-    *("replicas", "adding", "removing", "offline", ""),
-)
-"""What a decision of the controller says of a partition after its name; "" is not compared."""
-
-
-class Event(Protocol):
-    """A decision, as `impl.server.trace.TraceEvent` records it."""
-
-    @property
-    def time(self) -> int: ...
-    @property
-    def node(self) -> int: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def fields(self) -> Mapping[str, Any]: ...
+REGISTERED = {
+    **{name: name for name in ("leader", "leader_epoch", "partition_epoch", "isr", "elr", "replicas")},
+    "adding_replicas": "adding",
+    "removing_replicas": "removing",
+    "offline_replicas": "offline",
+}
+"""Fields of a registration that are compared -> their names in the specification."""
 
 
 @attrs.frozen
@@ -76,7 +62,7 @@ class Mismatch:
 
     position: int
     """The event's place in the whole trace, from 0."""
-    event: Event
+    event: TraceEvent
     reason: str
     """The guard that failed, the field that differs, or the invariant that fell."""
     state: State
@@ -129,7 +115,7 @@ class Wrong(Exception):  # noqa: N818 - a finding
     """The event is not what the specification says."""
 
 
-def validate(trace: Sequence[Event], topic: str, partition: int, settings: Settings = Settings()) -> Validated:
+def validate(trace: Sequence[TraceEvent], topic: str, partition: int, settings: Settings = Settings()) -> Validated:
     """Hold the events of one partition against the specification."""
     concerning = [(place, event) for place, event in enumerate(trace) if concerns(event, topic, partition)]
     follower = Follower(topic, partition, settings)
@@ -146,15 +132,23 @@ def validate(trace: Sequence[Event], topic: str, partition: int, settings: Setti
     return Validated(topic, partition, len(concerning), len(concerning), follower.actions, None, follower.kept)
 
 
-def concerns(event: Event, topic: str, partition: int) -> bool:
-    """Whether the event is the partition's, or a whole node's."""
-    named = event.fields.get("topic")
-    return named is None or (named == topic and event.fields.get("partition", partition) == partition)
+def concerns(event: TraceEvent, topic: str, partition: int) -> bool:
+    """Whether the event is the partition's, its topic's, or a whole node's."""
+    match event.decision:
+        case events.OfPartition() | events.PartitionDecision() as decision:
+            return (decision.topic, decision.partition) == (topic, partition)
+        case events.TopicDecision() as decision:
+            return decision.topic == topic
+        case _:
+            return True
 
 
-def partitions(trace: Iterable[Event]) -> list[tuple[str, int]]:
+def partitions(trace: Iterable[TraceEvent]) -> list[tuple[str, int]]:
     """The partitions that brokers learned of, in the order in which they did."""
-    known = {(e.fields["topic"], e.fields["partition"]): None for e in trace if e.name == "ApplyMetadata"}
+    known: dict[tuple[str, int], None] = {}
+    for event in trace:
+        if isinstance(event.decision, events.ApplyMetadata):
+            known[event.decision.topic, event.decision.partition] = None
     return list(known)
 
 
@@ -170,22 +164,30 @@ class World:
     controller_epoch: int = 0
     shutting_down: dict[int, bool] = attrs.field(factory=dict)
 
-    def note(self, event: Event) -> None:
-        broker = event.fields.get("broker", event.node)
-        match event.name:
-            case "Register":
-                self.epochs[broker, event.fields["broker_epoch"]] = self.registrations[broker]
-                self.registrations[broker] += 1
+    def note(self, event: TraceEvent) -> None:
+        match event.decision:
+            case events.Register(broker=broker, broker_epoch=broker_epoch):
+                self.note_registration(broker, broker_epoch)
                 self.fenced[broker], self.running[broker], self.shutting_down[broker] = True, True, False
-            case "Unfence" | "LapseSession" | "Shutdown" | "GrantShutdown":
-                self.fenced[broker] = event.name != "Unfence"
-                self.shutting_down[broker] |= event.name in ("Shutdown", "GrantShutdown")
-            case "BeginShutdown":
+            case events.Unfence(broker=broker):
+                self.fenced[broker] = False
+            case events.LapseSession(broker=broker):
+                self.fenced[broker] = True
+            case events.Shutdown(broker=broker) | events.GrantShutdown(broker=broker):
+                self.fenced[broker] = self.shutting_down[broker] = True
+            case events.BeginShutdown(broker=broker):
                 self.shutting_down[broker] = True
-            case "Crash" | "Restart" | "Stop":
-                self.running[broker] = event.name == "Restart"
-            case "ControllerFailover":
-                self.controller_epoch = event.fields["controller_epoch"]
+            case events.Crash() | events.Stop():
+                self.running[event.node] = False
+            case events.Restart():
+                self.running[event.node] = True
+            case events.ControllerFailover(controller_epoch=epoch):
+                self.controller_epoch = epoch
+
+    def note_registration(self, broker: int, broker_epoch: int) -> None:
+        """A new broker epoch is the broker's next incarnation."""
+        self.epochs[broker, broker_epoch] = self.registrations[broker]
+        self.registrations[broker] += 1
 
 
 class Follower:
@@ -204,7 +206,7 @@ class Follower:
         """Every request that was ever sent, to know a late one."""
         self.answers: dict[FetchResponse, None] = {}
         """Answers to fetches that were sent and that nobody has received, nor given up."""
-        self.refused: dict[FetchRequest, str] = {}
+        self.refused: dict[FetchRequest, ErrorCode] = {}
         """Fetches that came to a broker without the replica, and what was answered."""
         self.heard: dict[int, int] = {}
         """Broker -> how far its process has read the metadata log."""
@@ -214,29 +216,28 @@ class Follower:
         self._written: list[tuple[int, Controller]] = []
         """The controller's word, by the end of the metadata log when it was written."""
 
-    def follow(self, event: Event) -> None:
+    def follow(self, event: TraceEvent) -> None:
         """Take one event's actions. Raises Wrong, NotEnabled or Untranslatable."""
         self.taken = ()
         self._follow(event)
-        if event.name == "LogDirectoryFailed":
+        if isinstance(event.decision, events.LogDirectoryFailed):
             self.failed_directories.add(event.node)
-        elif event.name in ("Crash", "Stop"):
+        elif isinstance(event.decision, events.Crash | events.Stop):
             self.failed_directories.discard(event.node)
             self.heard.pop(event.node, None)
 
-    def _follow(self, event: Event) -> None:
+    def _follow(self, event: TraceEvent) -> None:
         if self.state is None:
-            if event.name in ("CreateTopic", "CreatePartitions") and self.changed(event):
-                self._create(*self.changed(event)[0])
+            created = isinstance(event.decision, events.CreateTopic | events.CreatePartitions)
+            if created and (changed := self._changes(event.decision)):
+                self._create(changed[0])
             else:
                 self.world.note(event)
             return
-        if event.name == "Register":
-            broker = event.fields["broker"]
-            self.world.epochs[broker, event.fields["broker_epoch"]] = self.world.registrations[broker]
-            self.world.registrations[broker] += 1
+        if isinstance(event.decision, events.Register):
+            self.world.note_registration(event.decision.broker, event.decision.broker_epoch)
         failed: Exception = Wrong("no message on its way is what this event received")
-        for choice in actions_of(event, self):
+        for choice in ways_of(event, self):
             try:
                 self._take(event, choice)
             except (Wrong, NotEnabled) as wrong:
@@ -245,31 +246,21 @@ class Follower:
             return
         raise failed
 
-    def changed(self, event: Event) -> list[tuple[Any, ...]]:
-        """What the controller's decision made of this partition, if it changed it."""
-        return [one for one in event.fields.get("changed", ()) if one[:2] == (self.topic, self.partition)]
+    def changed(self, decision: events.Decision) -> list[PartitionRegistration]:
+        """What a decision of the controller made of this partition, if it changed it."""
+        return [one.registration for one in self._changes(decision)]
+
+    def _changes(self, decision: events.Decision) -> list[events.ChangedPartition]:
+        changed = decision.changed if isinstance(decision, events.ControllerDecision) else ()
+        return [one for one in changed if (one.topic, one.partition) == (self.topic, self.partition)]
 
     def written_at(self, offset: int) -> Controller | None:
         """What the metadata log said of the partition up to an offset; None before it was created."""
         return next((written for end, written in reversed(self._written) if end <= offset), None)
 
-    def _create(
-        self,
-        _topic: str,
-        _partition: int,
-        leader: int,
-        leader_epoch: int,
-        partition_epoch: int,
-        isr: tuple[int, ...],
-        elr: tuple[int, ...],
-        _last_known: int,
-        replicas: tuple[int, ...],
-        _adding: tuple[int, ...],
-        _removing: tuple[int, ...],
-        _offline: tuple[int, ...],
-        end: int,
-    ) -> None:
+    def _create(self, created: events.ChangedPartition) -> None:
         """The partition just created: the controller has written it, and no broker knows it yet."""
+        registration = created.registration
         world = self.world
         self.brokers = tuple(sorted(world.registrations))
         self.machine = observed.ObservedReplication(
@@ -285,21 +276,21 @@ class Follower:
         controller = Controller(
             world.controller_epoch,
             tuple(sessions),
-            leader=self.index(leader),
-            leader_epoch=leader_epoch,
-            partition_epoch=partition_epoch,
-            isr=tuple(sorted(map(self.index, isr))),
-            elr=tuple(sorted(map(self.index, elr))),
-            last_known_leader=self.index(leader),
-            replicas=tuple(map(self.index, replicas)),
+            leader=self.index(registration.leader),
+            leader_epoch=registration.leader_epoch,
+            partition_epoch=registration.partition_epoch,
+            isr=tuple(sorted(map(self.index, registration.isr))),
+            elr=tuple(sorted(map(self.index, registration.elr))),
+            last_known_leader=self.index(registration.leader),
+            replicas=tuple(map(self.index, registration.replicas)),
             min_insync=self.settings.min_insync_replicas,
             elects_uncleanly=self.settings.unclean_leader_election,
         )
         hosts = (Replica(running=world.running[b], broker_epoch=incarnations[b]) for b in self.brokers)
         self.state = State(tuple(hosts), controller)
-        self._written.append((end, controller))
+        self._written.append((created.metadata_offset, controller))
 
-    def _take(self, event: Event, choice: Sequence[Callable[[State], ReplicationAction]]) -> None:
+    def _take(self, event: TraceEvent, choice: Sequence[Callable[[State], ReplicationAction]]) -> None:
         """All of one event's actions, or none of them."""
         assert self.machine is not None
         assert self.state is not None
@@ -321,10 +312,10 @@ class Follower:
         self.actions.update(action.name for action in taken)
         self.sent.update(dict.fromkeys((*state.network.fetches, *state.network.alters)))
         self._note_answers(state, taken)
-        if event.name == "ControllerFailover":
-            self._written.append((event.fields["metadata_offset"], state.controller))
-        for changed in self.changed(event):
-            self._written.append((changed[-1], state.controller))
+        if isinstance(event.decision, events.ControllerFailover):
+            self._written.append((event.decision.metadata_offset, state.controller))
+        for changed in self._changes(event.decision):
+            self._written.append((changed.metadata_offset, state.controller))
 
     def _note_answers(self, state: State, taken: Sequence[ReplicationAction]) -> None:
         """What was answered, until it is received or nobody waits for it."""
@@ -335,32 +326,40 @@ class Follower:
             elif isinstance(action, observed.AbandonFetch):
                 self.answers = {one: None for one in self.answers if one.request != action.request}
 
-    def _compare(self, event: Event, state: State) -> None:
+    def _compare(self, event: TraceEvent, state: State) -> None:
         """The node's own account of itself against the specification's."""
-        changed = self.changed(event)
-        if changed:
-            self._compare_controller(changed[0], state.controller)
-        elif "changed" in event.fields and self.state is not None:
-            before, after = self.state.controller.partition_epoch, state.controller.partition_epoch
+        decision = event.decision
+        if isinstance(decision, events.ControllerDecision):
+            self._compare_controller(self.changed(decision), state.controller)
+        elif isinstance(decision, events.OfReplica):
+            replica = state.replicas[self.index(event.node)]
+            said: dict[str, object] = attrs.asdict(decision.state, recurse=False)
+            if isinstance(decision, events.ApplyMetadata):
+                said["controller_epoch"] = decision.controller_epoch
+            for name, value in said.items():
+                expected = self._seen(name, replica)
+                if value != expected:
+                    where = f"broker {event.node}"
+                    raise Wrong(f"{name} is {plain(value)} at {where}, {plain(expected)} in the specification")
+
+    def _compare_controller(self, changed: Sequence[PartitionRegistration], controller: Controller) -> None:
+        if not changed and self.state is not None:
+            before, after = self.state.controller.partition_epoch, controller.partition_epoch
             if before != after:
                 raise Wrong(f"the controller wrote nothing, the specification partition epoch {after}")
-        if "log_end_offset" not in event.fields:
-            return
-        replica = state.replicas[self.index(event.node)]
-        for name in (name for name in CHECKED if name in event.fields):
-            said, expected = event.fields[name], self._seen(name, replica)
-            if said != expected:
-                raise Wrong(f"{name} is {plain(said)} at broker {event.node}, {plain(expected)} in the specification")
+        for registration in changed[:1]:
+            for said, expected in REGISTERED.items():
+                self._compare_registered(expected, getattr(registration, said), getattr(controller, expected))
 
-    def _compare_controller(self, changed: tuple[Any, ...], controller: Controller) -> None:
-        for name, said in zip(WRITTEN, changed[2:], strict=True):
-            expected: Any = said if name == "" else getattr(controller, name)
-            if name == "leader":
-                expected = self.broker(expected)
-            elif isinstance(expected, tuple) and name:
-                expected = tuple(map(self.broker, expected))
-            if said != expected:
-                raise Wrong(f"the controller wrote {name} {plain(said)}, the specification {plain(expected)}")
+    def _compare_registered(self, name: str, said: Any, expected: Any) -> None:
+        if name == "leader":
+            expected = self.broker(expected)
+        elif isinstance(expected, tuple):
+            expected = tuple(map(self.broker, expected))
+        if isinstance(said, frozenset):
+            said = tuple(sorted(said))
+        if said != expected:
+            raise Wrong(f"the controller wrote {name} {plain(said)}, the specification {plain(expected)}")
 
     def _seen(self, name: str, replica: Replica) -> Any:
         """A field of the specification's replica in the cluster's terms."""

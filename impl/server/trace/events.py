@@ -1,0 +1,504 @@
+"""What a node can decide, one class each, named as the specification's action.
+
+A decision carries what is needed to rebuild that action and, where a replica made it, the state of the replica right
+after it, so that a run can be held against the specification step by step. Decisions are immutable values: they
+compare, and print the same in every process.
+
+Three kinds of node decide. A *leader* or *follower* is a broker acting for one of its replicas (`OfReplica`); a
+*broker* acts as a whole (`Decision`); what the *controller* decides says which partitions it changed
+(`ControllerDecision`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Self
+
+import attrs
+
+from tidegauge.impl.records.batches import extents
+from tidegauge.impl.records.lazy import in_memory
+
+if TYPE_CHECKING:
+    from kio.schema.errors import ErrorCode
+
+    from tidegauge.impl.partition.messages import (
+        AlterPartitionRequest,
+        EpochEndOffset,
+        FollowerFetch,
+        PartitionFetchResponse,
+    )
+    from tidegauge.impl.partition.registration import PartitionRegistration
+    from tidegauge.impl.partition.replica import PartitionReplica
+
+TopicPartition = tuple[str, int]
+
+
+@attrs.frozen
+class ReplicaState:
+    """What a replica knows of its partition."""
+
+    leader: int
+    leader_epoch: int
+    partition_epoch: int
+    log_end_offset: int
+    high_watermark: int
+    log_start: int
+    isr: tuple[int, ...]
+    """The committed ISR as far as the replica knows, sorted."""
+    pending_isr: tuple[int, ...] | None
+    """The ISR that a leader has proposed and that is not decided yet, sorted."""
+
+    @classmethod
+    def of(cls, replica: PartitionReplica) -> Self:
+        """The state of a replica now."""
+        return cls(
+            leader=replica.leader,
+            leader_epoch=replica.leader_epoch,
+            partition_epoch=replica.partition_epoch,
+            log_end_offset=replica.log_end_offset,
+            high_watermark=replica.high_watermark,
+            log_start=replica.log.log_start_offset,
+            isr=tuple(sorted(replica.isr)),
+            pending_isr=None if replica.pending_isr is None else tuple(sorted(replica.pending_isr)),
+        )
+
+
+@attrs.frozen
+class FetchOutcome:
+    """What a leader's response to a follower's fetch says."""
+
+    error: ErrorCode
+    diverging_epoch: EpochEndOffset | None
+    """Where the logs part, if they do (KIP-595)."""
+    records: int
+    """How many offsets the response takes the follower on."""
+    high_watermark: int
+    """The leader's."""
+    log_start: int
+    """The leader's."""
+
+    @classmethod
+    def of(cls, response: PartitionFetchResponse, fetch: FollowerFetch) -> Self:
+        """The outcome of `fetch` when `response` is the leader's response to it."""
+        batches = extents(in_memory(response.records))
+        reached = max((batch.next_offset for batch in batches), default=fetch.fetch_offset)
+        return cls(
+            error=response.error,
+            diverging_epoch=response.diverging_epoch,
+            records=reached - fetch.fetch_offset,
+            high_watermark=response.high_watermark,
+            log_start=response.log_start_offset,
+        )
+
+
+@attrs.frozen
+class LostReplica:
+    """A replica whose log directory has failed, with what was in its log."""
+
+    topic: str
+    partition: int
+    log_end_offset: int
+    log_start: int
+
+
+@attrs.frozen
+class ChangedPartition:
+    """A partition as a decision of the controller left it."""
+
+    topic: str
+    partition: int
+    registration: PartitionRegistration
+    metadata_offset: int
+    """The end of the metadata log right after the decision."""
+
+
+@attrs.frozen
+class TopicSettings:
+    """The settings of a topic by which the controller decides."""
+
+    topic: str
+    min_insync_replicas: int
+    unclean_leader_election: bool
+
+
+# --- the kinds of decision -----------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Decision:
+    """What a node decided. One that has no fields of its own concerns the broker that decided it."""
+
+    def __str__(self) -> str:
+        fields = (f"{name}={_plain(value)}" for name, value in attrs.asdict(self, recurse=False).items())
+        return " ".join((type(self).__name__, *fields))
+
+
+@attrs.frozen
+class OfPartition(Decision):
+    """A decision of a broker about one partition."""
+
+    topic: str
+    partition: int
+
+
+@attrs.frozen
+class OfReplica(OfPartition):
+    """A decision of a broker's replica."""
+
+    state: ReplicaState
+    """Right after the decision."""
+
+
+@attrs.frozen
+class ControllerDecision(Decision):
+    """A decision of the controller."""
+
+    changed: tuple[ChangedPartition, ...]
+    """The partitions that it changed, as they are now."""
+
+
+@attrs.frozen
+class PartitionDecision(ControllerDecision):
+    """A decision of the controller that was about one partition."""
+
+    topic: str
+    partition: int
+
+
+@attrs.frozen
+class TopicDecision(ControllerDecision):
+    """A decision of the controller that was about a topic."""
+
+    topic: str
+
+
+@attrs.frozen
+class BrokerDecision(ControllerDecision):
+    """A decision of the controller that was about a broker."""
+
+    broker: int
+
+
+@attrs.frozen
+class SessionDecision(BrokerDecision):
+    """A decision of the controller about one process of a broker."""
+
+    broker_epoch: int
+
+
+# --- produce, fetch and replication --------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Append(OfReplica):
+    """The leader appends a batch of `records` offsets."""
+
+    acks: int
+    base_offset: int
+    records: int
+
+
+@attrs.frozen
+class SendFetch(OfReplica):
+    """The follower sends a fetch to the broker `source`."""
+
+    source: int
+    fetch: FollowerFetch
+
+
+@attrs.frozen
+class ReceiveFetch(OfReplica):
+    """The leader handles a fetch and responds."""
+
+    fetch: FollowerFetch
+    outcome: FetchOutcome
+
+
+@attrs.frozen
+class HoldFetch(OfReplica):
+    """The leader handles a fetch, notes its offset, and holds the response until there is something new."""
+
+    fetch: FollowerFetch
+    outcome: FetchOutcome
+
+
+@attrs.frozen
+class RefuseFetch(OfPartition):
+    """A broker gets a fetch for a replica that it does not have."""
+
+    fetch: FollowerFetch
+    error: ErrorCode
+
+
+@attrs.frozen
+class ReceiveFetchResponse(OfReplica):
+    """The follower handles the response of `source`; `accepted` unless it was refused or out of date."""
+
+    source: int
+    fetch: FollowerFetch
+    outcome: FetchOutcome
+    accepted: bool
+
+
+@attrs.frozen
+class Disconnect(OfReplica):
+    """The follower gives up a fetch to `source`: no response will come."""
+
+    source: int
+    fetch: FollowerFetch
+
+
+@attrs.frozen
+class ShrinkIsr(OfReplica):
+    """The leader proposes an ISR without the followers that lag; the proposal is in `state.pending_isr`."""
+
+
+@attrs.frozen
+class RetryAlterPartition(OfReplica):
+    """The leader sends its open proposal again."""
+
+    request: AlterPartitionRequest
+
+
+@attrs.frozen
+class ReceiveAlterPartitionResponse(OfReplica):
+    """The leader handles the controller's response to its proposal."""
+
+    request: AlterPartitionRequest
+    error: ErrorCode
+
+
+@attrs.frozen
+class DisconnectController(OfReplica):
+    """The leader gives up a proposal: no response will come."""
+
+    request: AlterPartitionRequest
+    error: ErrorCode
+
+
+@attrs.frozen
+class DeleteRecords(OfReplica):
+    """The leader deletes on demand what is before `offset`: its log starts there at least, durably."""
+
+    offset: int
+
+
+@attrs.frozen
+class Retain(OfReplica):
+    """Retention has moved the start of the replica's log, durably."""
+
+
+@attrs.frozen
+class Flush(OfReplica):
+    """All of the replica's log is on stable storage."""
+
+
+@attrs.frozen
+class CheckpointHighWatermark(OfReplica):
+    """The replica's high watermark is on the disk, where a restart begins from it."""
+
+
+# --- what a broker does with metadata ------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class PullMetadata(Decision):
+    """The broker has read the metadata log up to `metadata_offset`, and acts on it now."""
+
+    metadata_offset: int
+
+
+@attrs.frozen
+class ApplyMetadata(OfReplica):
+    """The replica takes over a registration of its partition."""
+
+    controller_epoch: int
+    replicas: tuple[int, ...]
+    elr: tuple[int, ...]
+    """Sorted (KIP-966)."""
+
+
+@attrs.frozen
+class RemoveReplica(OfPartition):
+    """The metadata log has taken the replica away by `metadata_offset`: its log is gone."""
+
+    metadata_offset: int
+
+
+# --- a broker's process and its disks ------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Crash(Decision):
+    """The broker's machine died."""
+
+    kept: Mapping[TopicPartition, int]
+    """Where each log on its disk ends now."""
+    starts: Mapping[TopicPartition, int]
+    """Where those begin that do not begin at 0."""
+
+
+@attrs.frozen
+class Stop(Decision):
+    """The broker stopped in good order."""
+
+    kept: Mapping[TopicPartition, int]
+    """Where each log on its disk ends now."""
+    starts: Mapping[TopicPartition, int]
+    """Where those begin that do not begin at 0."""
+
+
+@attrs.frozen
+class Restart(OfReplica):
+    """The broker started again, and found this replica on its disk."""
+
+
+@attrs.frozen
+class Pause(Decision):
+    """The broker's process was stopped, as by SIGSTOP."""
+
+
+@attrs.frozen
+class Resume(Decision):
+    """The broker's process goes on."""
+
+
+@attrs.frozen
+class LogDirectoryFailed(Decision):
+    """A log directory failed, and its replicas are offline."""
+
+    path: str
+    lost: tuple[LostReplica, ...]
+
+
+@attrs.frozen
+class RequestFailed(Decision):
+    """A handler raised an exception that it should not: a bug of the node."""
+
+    api: str
+    error: str
+
+
+# --- the controller ------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class ControllerFailover(ControllerDecision):
+    """A controller takes over, with the metadata log up to `metadata_offset`."""
+
+    controller_epoch: int
+    metadata_offset: int
+
+
+@attrs.frozen
+class Register(SessionDecision):
+    """A broker's process joins and gets its broker epoch."""
+
+
+@attrs.frozen
+class Unfence(SessionDecision):
+    """A broker has caught up, and may lead and be in ISRs."""
+
+
+@attrs.frozen
+class LapseSession(SessionDecision):
+    """A broker is fenced: nothing was heard of it for too long, or it asked for it."""
+
+
+@attrs.frozen
+class BeginShutdown(SessionDecision):
+    """A broker wants to stop, and has to wait until it leads nothing."""
+
+
+@attrs.frozen
+class GrantShutdown(SessionDecision):
+    """A broker that has waited may stop."""
+
+
+@attrs.frozen
+class Shutdown(SessionDecision):
+    """A broker wants to stop, and may at once."""
+
+
+@attrs.frozen
+class UnregisterBroker(BrokerDecision):
+    """A broker that is gone for good is removed."""
+
+
+@attrs.frozen
+class AssignReplicasToDirs(BrokerDecision):
+    """The controller notes in which log directory the broker has its replicas."""
+
+
+@attrs.frozen
+class DirectoriesOffline(BrokerDecision):
+    """The controller takes the replicas in the broker's failed directories for offline."""
+
+
+@attrs.frozen
+class ReceiveAlterPartition(PartitionDecision):
+    """The controller decides on a proposed ISR."""
+
+    request: AlterPartitionRequest
+    error: ErrorCode
+
+
+@attrs.frozen
+class PreferredElection(PartitionDecision):
+    """The preferred replica is elected."""
+
+
+@attrs.frozen
+class UncleanElection(PartitionDecision):
+    """A leader is elected from outside the ISR and the ELR, at an operator's order."""
+
+
+@attrs.frozen
+class StartReassignment(PartitionDecision):
+    """The partition is to move to the brokers in `target`."""
+
+    target: tuple[int, ...]
+
+
+@attrs.frozen
+class CancelReassignment(PartitionDecision):
+    """The partition is to stay where it is."""
+
+
+@attrs.frozen
+class CreateTopic(TopicDecision):
+    """A topic is created, with all its partitions."""
+
+
+@attrs.frozen
+class CreatePartitions(TopicDecision):
+    """A topic gets more partitions."""
+
+
+@attrs.frozen
+class DeleteTopic(TopicDecision):
+    """A topic is deleted, with all its partitions."""
+
+
+@attrs.frozen
+class AlterConfigs(ControllerDecision):
+    """Settings of a resource are changed; `settings` has those of all topics as they are now."""
+
+    resource: str
+    settings: tuple[TopicSettings, ...]
+
+
+def _plain(value: object) -> str:
+    """A field's value in print: sets sorted, classes as (name=value, …)."""
+    kind = type(value)
+    if attrs.has(kind):
+        fields = (f"{one.name}={_plain(getattr(value, one.name))}" for one in attrs.fields(kind))
+        return f"({', '.join(fields)})"
+    if isinstance(value, frozenset):
+        return _plain(tuple(sorted(value)))
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_plain, value))})"
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{_plain(key)}: {_plain(one)}' for key, one in value.items())}}}"
+    return getattr(value, "name", None) or str(value)
