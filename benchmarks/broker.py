@@ -103,7 +103,7 @@ def running(bootstrap: str) -> Iterator[int]:
     try:
         known = admin.list_topics(timeout=10)
     except KafkaException as error:
-        raise SystemExit(f"--against {bootstrap}: no broker answers there ({error.args[0].str()})") from error
+        raise SystemExit(f"--against {bootstrap}: no broker responds there ({error.args[0].str()})") from error
     if TOPIC in known.topics:
         raise SystemExit(f"--against {bootstrap}: there is a topic {TOPIC} already; delete it first")
     brokers = len(known.brokers)
@@ -183,7 +183,7 @@ def single_records(bootstrap: str, records: int) -> float:
 
 
 def consume(bootstrap: str, size: int, repetitions: int, window: int) -> float:
-    """MB/s of values, of the latest records; the connection and the first answer are not counted."""
+    """MB/s of values, of the latest records; the connection and the first response are not counted."""
     best = 0.0
     for _ in range(repetitions):
         client = Consumer(

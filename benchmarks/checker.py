@@ -1,4 +1,4 @@
-"""How fast histories are judged: one history of 10k and 100k operations, a million small ones, and loading apart.
+"""How fast histories are checked: one history of 10k and 100k operations, a million small ones, and loading apart.
 
 `python -m benchmarks.checker [--histories N]`; times are CPU time of one core, the best of a few runs where so short
 that others on the machine would show.
@@ -64,9 +64,9 @@ def small_histories(histories: int) -> list[Row]:
     for rows, truth in generate(histories, SMALL, SEED, RATE):
         operations += len(rows)
         kernel += timed(lambda rows=rows: screen(rows))[0]  # type: ignore[misc]
-        seconds, judged = timed(lambda rows=rows: check(rows))  # type: ignore[misc]
+        seconds, checked = timed(lambda rows=rows: check(rows))  # type: ignore[misc]
         verdicts += seconds
-        found = {one.history for one in judged.anomalies}
+        found = {one.history for one in checked.anomalies}
         assert found == set(truth.histories.tolist()), "the anomalies found are not the anomalies injected"
         spoiled += len(found)
     note = f"{spoiled:,} anomalies injected, exactly those found"

@@ -117,9 +117,9 @@ async def echo_figures(kind: HostKind, repetitions: int) -> Figures:
 async def echo(stream: trio.abc.Stream) -> None:
     """Answer each frame with a small one."""
     reader = FrameReader(stream, 1 << 24)
-    answer = LENGTH.pack(60) + bytes(60)
+    response = LENGTH.pack(60) + bytes(60)
     while await reader.read_frame() is not None:
-        await stream.send_all(answer)
+        await stream.send_all(response)
 
 
 def table(rows: list[tuple[str, str, Figures, Figures]]) -> Table:

@@ -1,4 +1,4 @@
-"""A million histories of 50 operations, judged by Spark on 2 cores; every injected anomaly is found, and nothing else.
+"""A million histories of 50 operations, checked by Spark on 2 cores; every injected anomaly is found, and nothing else.
 
 `python -m benchmarks.spark [--histories N] [--cores N] [--unclustered]`. The histories are generated once, into
 benchmarks/results/spark. The bar: at most 25 s of wall time after start-up, and 3 GiB for the JVM and the workers.
@@ -201,7 +201,7 @@ def main() -> int:
         ("anomalies", f"{found:,} histories found, {injected:,} injected, {differ:,} differ"),
         ("named", f"{named:,} of them by the name of what was injected"),
     ]
-    table = Table(title="histories judged by Spark", show_header=False)
+    table = Table(title="histories checked by Spark", show_header=False)
     for line in [*lines, *(("note", note) for note in summary.notes)]:
         table.add_row(*line)
     Console().print(table)

@@ -1,4 +1,4 @@
-"""`python -m tidegauge.spark_check HISTORIES… --out DIR`: judge files of histories, by the million."""
+"""`python -m tidegauge.spark_check HISTORIES… --out DIR`: check files of histories, by the million."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidegauge.spark_check.session import CORES, JVM_MEMORY, BadMemory, heap, lo
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """0: all histories hold; 1: some are violated; 2: the job could not run, or rows or histories cannot be judged."""
+    """0: all histories are valid; 1: some are violated; 2: the job could not run, or could not check all of them."""
     options = _parser().parse_args(arguments)
     try:
         job = open_job(options.histories, options.out, level=Level(options.level), resume=options.resume)
@@ -26,10 +26,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("error: interrupted; what is done is kept: --resume goes on from there", file=sys.stderr)
+        print("error: interrupted; what is done is kept: --resume continues from there", file=sys.stderr)
         return 2
     if not summary.operations and not summary.malformed:
-        print(f"warning: {', '.join(options.histories)}: no operations, so nothing is judged", file=sys.stderr)
+        print(f"warning: {', '.join(options.histories)}: no operations, so nothing is checked", file=sys.stderr)
     if options.json:
         print(json.dumps(summary.to_json()))
     else:
@@ -52,25 +52,23 @@ def _memory(text: str) -> str:
 
 
 def _show_progress(done: int, units: int) -> None:
-    """A line that is written over on a terminal; a line now and then elsewhere."""
+    """On a terminal one line that is overwritten; elsewhere one line at the end."""
     if sys.stderr.isatty():
-        print(f"\rjudged {done} of {units} units", end="\n" if done == units else "", file=sys.stderr, flush=True)
+        print(f"\rchecked {done} of {units} units", end="\n" if done == units else "", file=sys.stderr, flush=True)
     elif done == units:
-        print(f"judged {done} of {units} units", file=sys.stderr)
+        print(f"checked {done} of {units} units", file=sys.stderr)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m tidegauge.spark_check", description="Judge files of histories with Spark."
+        prog="python -m tidegauge.spark_check", description="Check files of histories with Spark."
     )
     parser.add_argument("histories", nargs="+", metavar="HISTORIES", help="Parquet or JSON lines files, or folders")
     parser.add_argument("--out", required=True, metavar="DIR", help="where the tables go: a new or empty folder")
     levels = [level.value for level in Level]
-    parser.add_argument(
-        "--level", choices=levels, default=Level.KAFKA.value, help="what a short answer to a read proves"
-    )
+    parser.add_argument("--level", choices=levels, default=Level.KAFKA.value, help="what a short read proves")
     parser.add_argument("--json", action="store_true", help="print the summary as one JSON object")
-    parser.add_argument("--resume", action="store_true", help="go on with the job that was begun in DIR")
+    parser.add_argument("--resume", action="store_true", help="continue the job that was begun in DIR")
     parser.add_argument("--cores", type=_cores, default=CORES, metavar="N", help="workers (default: %(default)s)")
     parser.add_argument(
         "--memory", type=_memory, default=JVM_MEMORY, metavar="SIZE", help="heap of the JVM (default: %(default)s)"

@@ -1,12 +1,13 @@
-"""The second witness: the core rules again, as one SQL query that shares no code with the array kernel.
+"""The core rules again, as one SQL query that shares no code with the array kernel.
 
-Spark's optimizer compiles it to JVM code. It costs about ten times what the kernel costs, so it is no way to judge a
-million histories; it is there to be compared with the kernel, row by row. It says which rule a history breaks, with
-no witness, and leaves out what needs more than joins and windows: holes, polls, sends, unclean elections.
+Spark's optimizer compiles it to JVM code. It costs about ten times as much as the kernel; it exists to be compared with
+the kernel, row by row. It names the rule that a history breaks, without a witness, and leaves out what needs more than
+joins and windows: holes, polls, sends, unclean elections.
 
-* By value: a value is at one offset, was sent by somebody, and not by a produce that failed.
-* By offset: one value is at an offset. An acknowledged one that lost its place, and that nobody read, is a lost write.
-* By time: `reached`, the running maximum of the lengths known before an operation was called, is at most the length
+* By value: a value is at one offset, some produce sent it, and that produce did not fail.
+* By offset: one value is at an offset. An acknowledged value that another replaced, and that no fetch returned, is a
+  lost write.
+* By time: `reached`, the running maximum of the lengths known before an operation was invoked, is at most the length
   that the operation found. Strictly before: intervals that touch are concurrent.
 """
 
@@ -114,7 +115,7 @@ select history, {rules} from broken group by history order by history
 
 
 def check_rules(spark: SparkSession, paths: Iterable[str | Path], level: Level = Level.KAFKA) -> DataFrame:
-    """One row a history: `history`, and for each of RULES whether the history breaks it.
+    """One row for each history: `history`, and for each of RULES whether the history breaks it.
 
     `paths` are Parquet files with all columns of docs/history.md. Histories with an unclean election are left out.
     """

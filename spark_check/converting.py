@@ -1,8 +1,8 @@
-"""JSON lines become Parquet once, before anything is planned: a task a file, in the folder of the job.
+"""Convert JSON lines to Parquet, once, before a job is planned: one task for each file.
 
-A line that is no operation becomes a row of nulls that says why: it is counted and kept aside with the malformed rows
-of any other file, and its history with it. A task holds its whole file in memory, about a kilobyte an operation: split
-what has more than a million lines.
+A line that is no operation becomes a row of nulls with the reason. It is counted and set aside like a malformed row of
+any other file, and so is its history. A task holds its file in memory, about a kilobyte for each operation: split files
+of more than a million lines.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ FOLDER = "_converted"
 
 @attrs.frozen
 class Failed:
-    """What cannot be done, however often it is tried: the input is not what it should be."""
+    """A failure that a retry does not help: the input is wrong."""
 
     message: str
 
 
 def converted(file: Path, out: Path) -> Path:
-    """Where the Parquet of `file` goes; files of the same name in two folders are told apart."""
-    told_apart = hashlib.sha256(str(file).encode()).hexdigest()[:8]
-    return out / FOLDER / f"{file.stem}-{told_apart}{PARQUET}"
+    """Where the Parquet of `file` goes. A hash of the path distinguishes files of the same name."""
+    path_hash = hashlib.sha256(str(file).encode()).hexdigest()[:8]
+    return out / FOLDER / f"{file.stem}-{path_hash}{PARQUET}"
 
 
 def convert(file: Path, out: Path) -> Failed | None:
-    """Write the Parquet of `file`, unless a job that was begun before has done so."""
+    """Write the Parquet of `file`, unless an earlier run of the job has done so."""
     place = converted(file, out)
     if place.exists():
         return None
@@ -58,12 +58,12 @@ def convert(file: Path, out: Path) -> Failed | None:
 
 
 def with_malformed(table: pa.Table, malformed: Sequence[MalformedLine], file: Path) -> pa.Table:
-    """`table` with a row for each malformed line: its history if it names one, why it is malformed, and its text."""
+    """Append to `table` a row for each malformed line: its history if it names one, the reason, and its text."""
     nullable = pa.schema([field.with_nullable(True) for field in table.schema], table.schema.metadata)
-    said = [
+    rows = [
         {"history": line.history, "meta": line.text, REASON: f"{file.name}, line {line.number}: {line.reason}"}
         for line in malformed
     ]
     extended = nullable.append(pa.field(REASON, pa.string()))
     sound = table.cast(nullable).append_column(extended.field(REASON), pa.nulls(len(table), pa.string()))
-    return pa.concat_tables([sound, pa.Table.from_pylist(said, schema=extended)])
+    return pa.concat_tables([sound, pa.Table.from_pylist(rows, schema=extended)])

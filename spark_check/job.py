@@ -1,6 +1,6 @@
-"""The job: files in, tables of verdicts out. Spark hands out the units; workers read, judge and write their own.
+"""The job: files in, tables of verdicts out. Spark distributes the units; each worker reads, checks and writes its own.
 
-No operation ever passes through the JVM, except unclustered ones, which are shuffled there as Arrow streams.
+No operation passes through the JVM, except unclustered ones, which Spark shuffles as Arrow streams.
 """
 
 from __future__ import annotations
@@ -21,11 +21,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tidegauge.linearizability.log import Level
-from tidegauge.spark_check.census import census, reconcile
+from tidegauge.spark_check.checking import check_parts
 from tidegauge.spark_check.converting import Failed, convert, converted
 from tidegauge.spark_check.errors import BadInput, CannotRun, NotReconciled
 from tidegauge.spark_check.footers import PARQUET, find_files, pieces_of
-from tidegauge.spark_check.judging import judge
 from tidegauge.spark_check.output import (
     SUMMARY,
     TABLES,
@@ -40,6 +39,7 @@ from tidegauge.spark_check.output import (
 )
 from tidegauge.spark_check.planner import LARGEST, TARGET, Piece, Plan, Unit, plan
 from tidegauge.spark_check.reading import Part, join_bucket, read_unit, split_by_bucket
+from tidegauge.spark_check.row_counts import count_rows, reconcile
 from tidegauge.spark_check.summary import Summary, summarize
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 Progress = Callable[[int, int], None]
-"""Called with the units done and the units in all."""
+"""Called with the number of units that are done and the number of all units."""
 
 POLL = 0.5
 """Seconds between two looks at how many units are done."""
@@ -57,17 +57,17 @@ POLL = 0.5
 
 @attrs.frozen
 class Work:
-    """What a worker needs to know besides its unit. Travels to the workers, and calls no Spark."""
+    """What a worker needs besides its unit. Spark sends it to the workers; it calls no Spark itself."""
 
     out: Path
     level: Level
 
     def do(self, unit: Unit) -> Commit | Failed:
-        """Read, judge and write one unit."""
+        """Read, check and write one unit."""
         return self._finish(unit, lambda: list(read_unit(unit)))
 
     def split(self, task: tuple[Unit, Sequence[int]]) -> Iterator[tuple[int, bytes | Failed]]:
-        """The rows of one piece of unclustered input, by bucket."""
+        """Split the rows of one piece of unclustered input by bucket."""
         unit, wanted = task
         whole = attrs.evolve(unit, bucket=0, buckets=1)
         try:
@@ -77,7 +77,7 @@ class Work:
             yield from ((bucket, Failed(str(error))) for bucket in wanted)
 
     def join(self, unit: Unit, streams: Iterable[bytes | Failed]) -> Commit | Failed:
-        """Judge and write one bucket."""
+        """Check and write one bucket."""
         held: list[bytes] = []
         for stream in streams:
             if isinstance(stream, Failed):
@@ -86,20 +86,20 @@ class Work:
         return self._finish(unit, lambda: join_bucket(held))
 
     def _finish(self, unit: Unit, read: Callable[[], list[Part]]) -> Commit | Failed:
-        pa.set_cpu_count(1)  # Spark has a worker for each core already
+        pa.set_cpu_count(1)  # Spark starts a worker for each core
         began = time.perf_counter()
         try:
             parts = read()
-            judged = judge(parts, self.level)
+            checked = check_parts(parts, self.level)
         except BadInput as error:
             return Failed(str(error))
         nameless = sum(part.table.column("history").null_count for part in parts)
-        return commit(self.out, unit, judged, nameless, time.perf_counter() - began)
+        return commit(self.out, unit, checked, nameless, time.perf_counter() - began)
 
 
 @attrs.frozen
 class Job:
-    """What is to be judged, and where to: made by `open_job`, which finds fault before any time is spent."""
+    """The input and output of a job. `open_job` makes it, and refuses bad input before any work is done."""
 
     files: tuple[Path, ...]
     pieces: tuple[Piece, ...]
@@ -111,12 +111,12 @@ class Job:
 
     @property
     def finished(self) -> Summary | None:
-        """The summary, if the job is complete already."""
+        """The summary, if the job is complete."""
         place = self.work.out / SUMMARY
         return Summary.from_json(json.loads(place.read_text())) if place.exists() else None
 
     def run(self, spark: SparkSession, progress: Progress | None = None) -> Summary:
-        """Judge what is not judged yet. Raises BadInput, BadOutput, NotReconciled, CannotRun if Spark itself fails."""
+        """Check the units that are not done. Raises BadInput, BadOutput, NotReconciled; CannotRun if Spark fails."""
         with alone(self.work.out):
             begin(self.work.out, self.manifest)
             return self.finished or self._run(spark, progress)
@@ -128,7 +128,7 @@ class Job:
         done = commits(out)
         todo = [unit for unit in planned.units if unit.name not in done]
         with _watched(out, len(planned.units), progress):
-            done |= {one.unit: one for one in _judge_all(spark, todo, self.work)}
+            done |= {one.unit: one for one in _check_all(spark, todo, self.work)}
         _reconcile(out, files, planned, done)
         summary = summarize(
             [done[unit.name] for unit in planned.units],
@@ -143,7 +143,7 @@ class Job:
         return summary
 
     def _plan(self, spark: SparkSession) -> tuple[list[str], Plan]:
-        """Convert what is not Parquet; then all files are, and the plan is made of their footers."""
+        """Convert the files that are not Parquet, then plan from the footers of all files."""
         out = self.work.out
         text = [file for file in self.files if file.suffix != PARQUET]
         if text:
@@ -162,9 +162,9 @@ def open_job(
     target: int = TARGET,
     largest: int = LARGEST,
 ) -> Job:
-    """The job of judging all histories in `paths`; raises BadInput and BadOutput, and writes nothing.
+    """Prepare the job of checking all histories in `paths`. Raises BadInput and BadOutput. Writes nothing.
 
-    `target` and `largest` are the operations that a unit should and may hold.
+    A unit should hold about `target` operations, and at most `largest`.
     """
     out = Path(out).resolve()
     files = find_files(paths)
@@ -176,12 +176,12 @@ def open_job(
 
 
 def _succeed(tasks: RDD[T | Failed]) -> list[T]:
-    """Run `tasks`; what one of them cannot do fails the job in its words, once all have been tried."""
+    """Run all `tasks`, then raise BadInput with the message of the first that failed."""
     try:
         results = tasks.collect()
     except Exception as error:
         raise CannotRun(
-            f"Spark gave up: {_first_line(error)}. What is done is kept: --resume goes on from there"
+            f"Spark failed: {_first_line(error)}. What is done is kept: --resume continues from there"
         ) from error
     failed = [result.message for result in results if isinstance(result, Failed)]
     if failed:
@@ -190,12 +190,12 @@ def _succeed(tasks: RDD[T | Failed]) -> list[T]:
     return [result for result in results if not isinstance(result, Failed)]
 
 
-def _judge_all(spark: SparkSession, units: Sequence[Unit], work: Work) -> Iterator[Commit]:
+def _check_all(spark: SparkSession, units: Sequence[Unit], work: Work) -> Iterator[Commit]:
     single = [unit for unit in units if unit.buckets == 1]
     if single:
         yield from _succeed(spark.sparkContext.parallelize(single, len(single)).map(work.do))
     for shared in _by_pieces(unit for unit in units if unit.buckets > 1):
-        yield from _judge_buckets(spark, shared, work)
+        yield from _check_buckets(spark, shared, work)
 
 
 def _by_pieces(units: Iterable[Unit]) -> Iterator[list[Unit]]:
@@ -206,8 +206,8 @@ def _by_pieces(units: Iterable[Unit]) -> Iterator[list[Unit]]:
     yield from found.values()
 
 
-def _judge_buckets(spark: SparkSession, units: Sequence[Unit], work: Work) -> list[Commit]:
-    """Shuffle the operations by bucket, then judge each bucket."""
+def _check_buckets(spark: SparkSession, units: Sequence[Unit], work: Work) -> list[Commit]:
+    """Shuffle the operations by bucket, then check each bucket."""
     whole = units[0]
     by_bucket = {unit.bucket: attrs.evolve(unit, pieces=(), borrowed=()) for unit in units}
     wanted = tuple(sorted(by_bucket))
@@ -215,17 +215,17 @@ def _judge_buckets(spark: SparkSession, units: Sequence[Unit], work: Work) -> li
     borrowed = [attrs.evolve(whole, bucket=0, pieces=(), borrowed=(piece,)) for piece in whole.borrowed]
     tasks = [(task, wanted) for task in own + borrowed]
 
-    def judge_bucket(bucket: int, pairs: Iterable[tuple[int, bytes | Failed]]) -> Iterator[Commit | Failed]:
+    def check_bucket(bucket: int, pairs: Iterable[tuple[int, bytes | Failed]]) -> Iterator[Commit | Failed]:
         if bucket in by_bucket:
             yield work.join(by_bucket[bucket], (stream for _, stream in pairs))
 
     streams = spark.sparkContext.parallelize(tasks, len(tasks)).flatMap(work.split)
-    return _succeed(streams.partitionBy(whole.buckets, int).mapPartitionsWithIndex(judge_bucket))
+    return _succeed(streams.partitionBy(whole.buckets, int).mapPartitionsWithIndex(check_bucket))
 
 
 @contextmanager
 def _watched(out: Path, units: int, progress: Progress | None) -> Iterator[None]:
-    """Meanwhile say now and then how many units have their commit."""
+    """Report progress every POLL seconds while the block runs: how many units have a commit."""
     if progress is None:
         yield
         return
@@ -246,10 +246,10 @@ def _watched(out: Path, units: int, progress: Progress | None) -> Iterator[None]
 
 
 def _reconcile(out: Path, files: Sequence[str], planned: Plan, done: dict[str, Commit]) -> None:
-    """Hold the tables, as they stand on disk, against an independent count of the input and against the footers."""
-    found = census(files)
+    """Compare the tables on disk with an independent count of the input, and that count with the footers."""
+    found = count_rows(files)
     if found.rows != planned.rows:
-        raise NotReconciled(f"the footers promise {planned.rows:,} rows and the files hold {found.rows:,}: one changed")
+        raise NotReconciled(f"the footers say {planned.rows:,} rows and the files have {found.rows:,}: a file changed")
     written = [out / "verdicts" / f"{unit.name}.parquet" for unit in planned.units]
     tables = [pq.read_table(file, columns=["history", "operations"]) for file in written if file.exists()]
     none = [np.zeros(0, np.int64)]
@@ -259,7 +259,7 @@ def _reconcile(out: Path, files: Sequence[str], planned: Plan, done: dict[str, C
 
 
 def _complete(out: Path, summary: Summary) -> None:
-    """Give each table at least one file, so that Spark finds its schema, and write the summary last of all."""
+    """Give each table at least one file, so that Spark finds its schema; then write the summary, last of all."""
     for name, schema in TABLES.items():
         if not any((out / name).glob("*.parquet")):
             empty = schema.empty_table()
@@ -269,7 +269,7 @@ def _complete(out: Path, summary: Summary) -> None:
 
 
 def _first_line(error: Exception) -> str:
-    """Spark's exceptions carry the traces of two languages; the last line of the worker's says what happened."""
+    """The line that says what happened: Spark's exceptions carry the tracebacks of two languages."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     python = [line for line in lines if re.match(r"[\w.]+(Error|Exception): ", line)]
     return (python or lines or [type(error).__name__])[0]

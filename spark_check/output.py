@@ -1,13 +1,13 @@
-"""The folder that a job writes, and why a kill leaves nothing doubled and nothing half-written.
+"""The folder that a job writes. A killed job leaves no verdict twice and no file half-written.
 
     verdicts/   anomalies/   malformed/     Parquet, one file a unit, named by the unit
     _units/                                 a commit for each unit that is done, in JSON
-    _manifest.json                          what is judged and how: a resumed job must find the same
+    _manifest.json                          the input and the options; a resumed job must have the same
     summary.json                            written last: the job is complete
 
-A unit's tables are each written beside their place and moved there, and its commit comes after all of them. A unit
-without a commit is judged again when the job is resumed, into files of the same names: it can't be counted twice.
-Names that begin with an underscore are not data to Spark.
+Each table of a unit is written to a temporary file and renamed; the unit's commit is written after all of them. A
+resumed job checks a unit without a commit again, into files of the same names, so nothing is counted twice. Spark
+does not read names that begin with an underscore.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tidegauge.linearizability.check import ANOMALY_SCHEMA
+from tidegauge.spark_check.checking import MALFORMED_SCHEMA, VERDICT_SCHEMA, Checked
 from tidegauge.spark_check.errors import BadOutput
-from tidegauge.spark_check.judging import MALFORMED_SCHEMA, VERDICT_SCHEMA, Judged
 from tidegauge.spark_check.planner import Unit
 
 TABLES = {"verdicts": VERDICT_SCHEMA, "anomalies": ANOMALY_SCHEMA, "malformed": MALFORMED_SCHEMA}
@@ -40,7 +40,7 @@ SUMMARY = "summary.json"
 
 @attrs.frozen
 class Example:
-    """An anomaly in words, with the operations that prove it."""
+    """An anomaly with its witness: the operations that prove it, and the reason as text."""
 
     history: int
     anomaly: str
@@ -53,7 +53,7 @@ class Example:
 
 @attrs.frozen
 class Commit:
-    """What a unit came to: counts of histories by verdict, of anomalies by name, of malformed rows by reason."""
+    """The result of a unit: counts of histories by verdict, of anomalies by name, of malformed rows by reason."""
 
     unit: str
     histories: int
@@ -70,25 +70,25 @@ class Commit:
 
     @classmethod
     def from_json(cls, text: str) -> Commit:
-        said: dict[str, Any] = json.loads(text)
-        examples = tuple(Example(**{**one, "operations": tuple(one["operations"])}) for one in said.pop("examples"))
-        return cls(**said, examples=examples)
+        fields: dict[str, Any] = json.loads(text)
+        examples = tuple(Example(**{**one, "operations": tuple(one["operations"])}) for one in fields.pop("examples"))
+        return cls(**fields, examples=examples)
 
 
 def examine(out: Path, manifest: dict[str, Any], resume: bool) -> None:
-    """Raise BadOutput unless a job can begin in `out`, or go on there; write nothing."""
+    """Raise BadOutput unless a job can begin in `out`, or resume there. Writes nothing."""
     if out.exists() and not out.is_dir():
         raise BadOutput(f"{out} is a file: give a folder that does not exist yet, or an empty one")
     if out.is_dir() and any(out.iterdir()):
         if not resume:
             raise BadOutput(
-                f"{out} is not empty: give another folder, or --resume to go on with the job that was begun in it"
+                f"{out} is not empty: give another folder, or --resume to continue the job that was begun in it"
             )
         _same_job(out, manifest)
 
 
 def begin(out: Path, manifest: dict[str, Any]) -> None:
-    """Make the folders, and clear away what a killed job left half-written. Raises BadOutput."""
+    """Make the folders, and remove half-written files of a killed job. Raises BadOutput."""
     if (out / MANIFEST).exists():
         _same_job(out, manifest)
     try:
@@ -104,9 +104,9 @@ def begin(out: Path, manifest: dict[str, Any]) -> None:
 
 @contextmanager
 def alone(out: Path) -> Iterator[None]:
-    """Hold the folder `out`, which is made, against every other job on this machine; a kill lets go of it.
+    """Make the folder `out` and lock it against every other job on this machine. Raises BadOutput.
 
-    Two jobs were both told that it is empty if neither had begun when they looked. Raises BadOutput.
+    Without the lock two jobs that start together would both find the folder empty. The lock ends with the process.
     """
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -126,7 +126,7 @@ def _lock(out: Path, folder: int) -> None:
     except BlockingIOError as error:
         raise BadOutput(f"another job is writing to {out}: wait until it is done, or give another folder") from error
     except OSError:
-        # Some network file systems have no locks; there the manifest alone tells two jobs apart.
+        # Some network file systems have no locks; there only the manifest distinguishes two jobs.
         return
 
 
@@ -138,13 +138,13 @@ def _same_job(out: Path, manifest: dict[str, Any]) -> None:
     differs = [key for key in manifest if begun.get(key) != manifest[key]]
     if differs:
         raise BadOutput(
-            f"the job in {out} cannot be resumed, its {' and its '.join(differs)} were others: "
-            "run again with the same files and options, or into another folder"
+            f"the job in {out} cannot be resumed: its {' and its '.join(differs)} were different. "
+            "Run again with the same files and options, or into another folder"
         )
 
 
 def write_atomically(place: Path, write: Callable[[Path], object]) -> None:
-    """Write beside `place`, then move there."""
+    """Write to a temporary file in the same folder, then rename it to `place`."""
     beside = place.with_name(f".{place.name}.{os.getpid()}.partial")
     try:
         write(beside)
@@ -154,24 +154,24 @@ def write_atomically(place: Path, write: Callable[[Path], object]) -> None:
         raise
 
 
-def commit(out: Path, unit: Unit, judged: Judged, nameless: int, seconds: float) -> Commit:
-    """Put a unit's tables in their places, then its commit."""
-    tables = {"verdicts": judged.verdicts, "anomalies": judged.anomalies, "malformed": judged.malformed}
+def commit(out: Path, unit: Unit, checked: Checked, nameless: int, seconds: float) -> Commit:
+    """Write a unit's tables, then its commit."""
+    tables = {"verdicts": checked.verdicts, "anomalies": checked.anomalies, "malformed": checked.malformed}
     for name, table in tables.items():
         if len(table):
             place = out / name / f"{unit.name}.parquet"
             write_atomically(place, partial(pq.write_table, table, compression="zstd"))
     done = Commit(
         unit=unit.name,
-        histories=len(judged.verdicts),
-        operations=int(pc.sum(judged.verdicts.column("operations")).as_py() or 0),
-        verdicts=dict(judged.counts),
-        anomalies=dict(judged.kinds),
-        malformed=by_kind(Counter(judged.malformed.column("reason").to_pylist())),
+        histories=len(checked.verdicts),
+        operations=int(pc.sum(checked.verdicts.column("operations")).as_py() or 0),
+        verdicts=dict(checked.counts),
+        anomalies=dict(checked.kinds),
+        malformed=by_kind(Counter(checked.malformed.column("reason").to_pylist())),
         nameless=nameless,
         examples=tuple(
             Example(one.history, one.name.value, one.topic, one.partition, one.operations, one.count, one.witness)
-            for one in judged.examples
+            for one in checked.examples
         ),
         seconds=seconds,
     )
@@ -180,7 +180,7 @@ def commit(out: Path, unit: Unit, judged: Judged, nameless: int, seconds: float)
 
 
 def by_kind(reasons: Mapping[str, int]) -> dict[str, int]:
-    """Counts of reasons that differ in their numbers alone added up, under the first of them."""
+    """Add up the counts of reasons that differ only in the numbers in them, under the first of them."""
     first: dict[str, str] = {}
     counts: Counter[str] = Counter()
     for reason, count in reasons.items():
@@ -189,11 +189,11 @@ def by_kind(reasons: Mapping[str, int]) -> dict[str, int]:
 
 
 def commits(out: Path) -> dict[str, Commit]:
-    """The units that are done, by name."""
+    """The commits of the units that are done, by the unit's name."""
     found = (Commit.from_json(file.read_text()) for file in sorted((out / UNITS).glob("*.json")))
     return {one.unit: one for one in found}
 
 
 def committed(out: Path) -> int:
-    """How many units are done."""
+    """Count the units that are done."""
     return sum(1 for _ in (out / UNITS).glob("unit-*.json"))

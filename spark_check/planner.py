@@ -1,19 +1,19 @@
-"""Who judges what: every history is owned by exactly one unit of work.
+"""Plan a job: every history is owned by exactly one unit of work.
 
 Theory of operation
 -------------------
-A *piece* is a row group of a file, with the smallest and largest history id in it, as its footer says. Pieces in order
-of their ids form *runs*: pieces that share more than an endpoint of their id ranges belong to one run, since any of
-their histories may lie in any of them. So two neighbouring runs have at most one history in common: the last of the
-one, which may go on in the pieces of the next.
+A *piece* is a row group of a file, with the smallest and the largest history id in it (from its footer). Pieces in
+order of their ids form *runs*: pieces whose id ranges share more than an endpoint belong to one run, since any of them
+may hold rows of their histories. So two neighbouring runs have at most one history in common: the last of the first
+run, which may continue in the pieces of the second.
 
 A run owns the ids above the last id of the run before it, up to its own last id. It reads its own pieces, and *borrows*
-from the next run those that begin with its last id, for that history alone. Ownership is by id, whatever lies in the
-pieces: what a unit reads and does not own, it drops, and another one owns it.
+those pieces of the next run that begin with its last id, for that history only. Ownership is by id: a unit drops the
+rows that it reads and does not own, and another unit owns them.
 
-Small neighbouring runs are put together into one unit. A run that is too large to be read at once (ids in no order, as
-when clients of many runs write into one file) is split by a hash of the history: that costs a shuffle of all its
-operations, and a note says so. A run of one single history cannot be split and is one unit.
+Small neighbouring runs form one unit. A run that is too large to be read at once (unclustered: its ids are in no
+order) is split by a hash of the history; that costs a shuffle of its operations, and a note says so. A run of a
+single history cannot be split and is one unit.
 
 Pure: pieces in, plan out.
 """
@@ -29,7 +29,7 @@ import numpy as np
 from tidegauge.linearizability.history import Flags, Ints
 
 TARGET = 500_000
-"""Operations that a unit should have: enough to pay for a task, few enough for a worker's memory."""
+"""Operations that a unit should have: enough to outweigh the cost of a task, few enough for a worker's memory."""
 
 LARGEST = 2_000_000
 """Operations that a unit may read at once before it is split by hash."""
@@ -48,9 +48,9 @@ class Piece:
 
 @attrs.frozen
 class Unit:
-    """What one task judges: the ids `first` to `last`, in its own pieces and the borrowed ones. None: no ids at all.
+    """What one task checks: the ids `first` to `last` (None: rows without an id), in its own and borrowed pieces.
 
-    With `buckets` > 1 it is one of so many that share the same pieces: it owns those ids whose hash is `bucket`.
+    With `buckets` > 1 that many units share the same pieces, and each owns the ids whose hash is its `bucket`.
     """
 
     number: int
@@ -66,7 +66,7 @@ class Unit:
         return f"unit-{self.number:06d}"
 
     def owns(self, ids: Ints) -> Flags:
-        """Which of the history ids are this unit's to judge."""
+        """Which of the history ids this unit owns."""
         if self.first is None or self.last is None:
             return np.zeros(len(ids), np.bool_)
         owned: Flags = (ids >= self.first) & (ids <= self.last)
@@ -75,7 +75,7 @@ class Unit:
 
 @attrs.frozen
 class Plan:
-    """All units; `notes` say in words what is unusual about the input."""
+    """All units; `notes` describe what is unusual about the input."""
 
     units: tuple[Unit, ...]
     notes: tuple[str, ...] = ()
@@ -105,7 +105,7 @@ class _Run:
 
 
 def plan(pieces: Iterable[Piece], target: int = TARGET, largest: int = LARGEST) -> Plan:
-    """Divide `pieces` into units of about `target` operations, none over `largest` if that can be helped."""
+    """Divide `pieces` into units of about `target` operations, none over `largest` except for a single history."""
     ordered = sorted((piece for piece in pieces), key=_by_ids)
     blank = tuple(piece for piece in ordered if piece.low is None)
     known = ordered[len(blank) :]
@@ -127,7 +127,7 @@ def plan(pieces: Iterable[Piece], target: int = TARGET, largest: int = LARGEST) 
                 "They are shuffled by history, which is several times slower; write each history's rows together"
             )
         elif rows > largest:
-            notes.append(f"history {last} alone has about {rows:,} operations: it is judged in one piece")
+            notes.append(f"history {last} alone has about {rows:,} operations: it is one unit")
         units.extend(Unit(len(units) + at, first, last, own, borrowed, at, buckets) for at in range(buckets))
     if blank:
         units.append(Unit(len(units), None, None, blank))

@@ -53,7 +53,7 @@ class Part:
 
 
 def read_unit(unit: Unit) -> Iterator[Part]:
-    """The rows that `unit` owns, in order of file and row; raises BadInput if a file cannot be read."""
+    """Read the rows that `unit` owns, in order of file and row. Raises BadInput if a file cannot be read."""
     for piece in sorted(unit.pieces + unit.borrowed, key=lambda piece: (piece.file, piece.row_group)):
         if piece in unit.borrowed and unit.last is not None:
             yield _read_history(piece, unit.last)
@@ -63,7 +63,7 @@ def read_unit(unit: Unit) -> Iterator[Part]:
 
 
 def _owned(unit: Unit, table: pa.Table) -> Flags:
-    """Rows that `unit` judges. Those without a history id belong to the unit (the first bucket) that has the piece."""
+    """Which rows `unit` owns. Rows without a history id belong to the first bucket of the unit that has the piece."""
     column = table.column(KEY)
     if not column.null_count:
         return unit.owns(column.to_numpy())
@@ -73,21 +73,21 @@ def _owned(unit: Unit, table: pa.Table) -> Flags:
 
 
 def read_piece(piece: Piece) -> Part:
-    """A whole row group."""
+    """Read a row group."""
     with _open(piece) as file:
         table = file.read_row_group(piece.row_group, columns=_columns(file), use_threads=False)
         return Part(piece.file, piece.row_group, np.arange(len(table)), table, _topics(file, piece.file))
 
 
 def _read_history(piece: Piece, history: int) -> Part:
-    """The rows of one history in a row group, reading no further than they go."""
+    """Read the rows of one history in a row group, and nothing behind them."""
     with _open(piece) as file:
         group = [piece.row_group]
         ids = file.read_row_group(piece.row_group, columns=[KEY], use_threads=False).column(0)
         rows = np.flatnonzero(pc.equal(ids, history).fill_null(False).to_numpy())
         if not len(rows):
             raise BadInput(
-                f"{piece.file}, row group {piece.row_group}: its footer is about other histories: write it again"
+                f"{piece.file}, row group {piece.row_group}: its footer is wrong about its histories: write it again"
             )
         columns, end, at = _columns(file), int(rows[-1]) + 1, 0
         batches: list[pa.RecordBatch] = []
@@ -124,7 +124,7 @@ def _topics(file: pq.ParquetFile, source: str) -> tuple[str, ...] | None:
 
 
 def split_by_bucket(part: Part, buckets: int, wanted: Iterable[int]) -> Iterator[tuple[int, bytes]]:
-    """The rows of `part` of each of the `buckets`, as (bucket, Arrow stream) for each bucket that is wanted."""
+    """Split the rows of `part` into `buckets`, as (bucket, Arrow stream) for each bucket that is wanted."""
     table = part.table.append_column(_ROW, pa.array(part.rows))
     metadata: dict[bytes, str] = {_FILE: part.file, _GROUP: str(part.row_group)}
     if part.topics is not None:
@@ -146,7 +146,7 @@ def split_by_bucket(part: Part, buckets: int, wanted: Iterable[int]) -> Iterator
 
 
 def join_bucket(streams: Iterable[bytes]) -> list[Part]:
-    """The parts that were split, in order of file, row group and row."""
+    """Join what `split_by_bucket` split, in order of file, row group and row."""
     parts: list[Part] = []
     for stream in streams:
         table = pa.ipc.open_stream(stream).read_all()

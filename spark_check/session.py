@@ -1,8 +1,7 @@
-"""A Spark session for one machine: no web UI, no noise, workers on the Python that started it, memory within bounds.
+"""A Spark session for one machine: no web UI, no log output, workers with this process's Python, limited memory.
 
-A caller with a session of their own needs none of this: every function of this package takes the session it is given.
-On a cluster, install this package on the executors and have Spark's Python be the one it is installed in
-(`spark.pyspark.python`).
+A program that has a session does not need this module: every function of this package takes the session as an argument.
+On a cluster, install this package on the executors and point Spark at that Python (`spark.pyspark.python`).
 """
 
 from __future__ import annotations
@@ -23,17 +22,17 @@ if TYPE_CHECKING:
 
 CORES = 2
 TRIES = 3
-"""How often Spark runs a task that failed; plain `local[2]` never tries again."""
+"""How often Spark runs a task that fails; with plain `local[2]` it does not retry."""
 
 JVM_MEMORY = "640m"
-"""Heap of the JVM. It carries units and summaries, no operations, unless unclustered input has to be shuffled."""
+"""Heap of the JVM. It holds units and summaries, and operations only when unclustered input is shuffled."""
 
 LEAST_MEMORY = 512
 """MiB; Spark refuses to start with less than 450 for itself."""
 _MIB = {"m": 1, "g": 1024}
 
 SETTINGS: Mapping[str, str] = {
-    # The JVM lives for seconds and computes little: the second compiler would cost more than it saves.
+    # The JVM runs for seconds and computes little: the second compiler would cost more than it saves.
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -53,11 +52,11 @@ class NoSpark(CannotRun):
 
 
 class BadMemory(CannotRun):
-    """No heap that a JVM with Spark in it could have."""
+    """A heap size with which a JVM with Spark cannot start."""
 
 
 def heap(memory: str) -> str:
-    """`memory`, if Spark starts with a heap of that size; raises BadMemory."""
+    """Normalise a heap size such as 640m or 2g. Raises BadMemory if Spark cannot start with it."""
     found = re.fullmatch(r"([0-9]{1,9})([mg])b?", memory, re.IGNORECASE)
     if found is None:
         raise BadMemory(f"memory is {memory!r}: give a whole number of m or g, such as {JVM_MEMORY} or 2g")
@@ -71,10 +70,9 @@ def heap(memory: str) -> str:
 
 
 def local_session(cores: int = CORES, memory: str = JVM_MEMORY, name: str = "tidegauge spark_check") -> SparkSession:
-    """The session that this process has, or a new one on this machine's `cores`.
+    """The session of this process, or a new one on this machine with `cores` workers.
 
-    Raises BadMemory for a heap that can't be, NoJava if there is no Java to start one with, NoSpark if pyspark is
-    missing or does not start.
+    Raises BadMemory for an impossible heap, NoJava without a Java, NoSpark if pyspark is missing or does not start.
     """
     memory = heap(memory)
     try:
@@ -88,25 +86,25 @@ def local_session(cores: int = CORES, memory: str = JVM_MEMORY, name: str = "tid
     settings = {**SETTINGS, "spark.master": f"local[{cores},{TRIES}]", "spark.app.name": name}
     conf = SparkConf().setAll([*settings.items(), ("spark.driver.memory", memory)])
     _prepare_environment()
-    # What the JVM writes to stderr is noise unless it does not start, so it goes to a file that is read only then.
-    with tempfile.TemporaryFile() as said:
+    # The JVM's stderr matters only if it does not start, so it goes to a file that is read only then.
+    with tempfile.TemporaryFile() as stderr:
         try:
             gateway = SparkContext._gateway  # of a session that was stopped: the JVM outlives it
             if gateway is None:
-                gateway = launch_gateway(conf=conf, popen_kwargs={"stderr": said})  # type: ignore[no-untyped-call]
+                gateway = launch_gateway(conf=conf, popen_kwargs={"stderr": stderr})  # type: ignore[no-untyped-call]
             return SparkSession(SparkContext(conf=conf, gateway=gateway))
         except Exception as error:
-            said.seek(0)
-            tail = said.read().decode(errors="replace").strip().splitlines()[-5:]
+            stderr.seek(0)
+            tail = stderr.read().decode(errors="replace").strip().splitlines()[-5:]
             raise NoSpark(
                 f"Spark did not start on the Java in {os.environ['JAVA_HOME']}: {error}\n"
                 + "".join(f"  | {line}\n" for line in tail)
-                + "Way out: `python -m tidegauge.spark_check.java` says which Java is taken; JAVA_HOME chooses another"
+                + "Way out: `python -m tidegauge.spark_check.java` prints which Java is used; JAVA_HOME chooses another"
             ) from error
 
 
 def _prepare_environment() -> None:
-    """What the JVM reads when it starts and the workers when they are forked."""
+    """Set what the JVM reads when it starts, and the workers when they are forked."""
     os.environ["JAVA_HOME"] = str(java_home())
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")

@@ -1,4 +1,4 @@
-"""What a job came to, as one object: for the command line, for a report, and as JSON for machines."""
+"""The result of a job as one object: for the command line, for a report, and as JSON."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 import attrs
 
 from tidegauge.linearizability.check import Verdict
-from tidegauge.spark_check.judging import MALFORMED
+from tidegauge.spark_check.checking import MALFORMED
 from tidegauge.spark_check.output import Commit, Example, by_kind
 
 EXAMPLES = 3
-"""Examples of each anomaly that a summary holds."""
+"""How many examples of each anomaly a summary keeps."""
 
 
 @attrs.frozen
@@ -21,8 +21,8 @@ class Summary:
     """Counts over all histories of a job.
 
     `verdicts` counts histories by verdict (valid, violated, unknown, malformed), `anomalies` the rows of the anomaly
-    table by name, `malformed` the rows kept aside, under the first reason of each kind. `seconds` is the wall time of
-    this run of the job, `kernel_seconds` the workers' time added up, over all runs of it.
+    table by name, `malformed` the rows set aside, under the first reason of each kind. `seconds` is the wall time of
+    this run of the job, `kernel_seconds` the sum of the workers' times over all its runs.
     """
 
     out: str
@@ -42,7 +42,7 @@ class Summary:
 
     @property
     def exit_status(self) -> int:
-        """0: all hold; 1: some are violated; 2: some rows or histories could not be judged."""
+        """0: all are valid; 1: some are violated; 2: some rows or histories could not be checked."""
         if self.malformed:
             return 2
         if self.verdicts.get(Verdict.VIOLATED.name.lower()):
@@ -54,18 +54,18 @@ class Summary:
         return {**attrs.asdict(self), "exit_status": self.exit_status}
 
     @classmethod
-    def from_json(cls, said: dict[str, Any]) -> Summary:
-        """What `to_json` gave."""
-        fields = {field.name: said[field.name] for field in attrs.fields(cls)}
+    def from_json(cls, value: dict[str, Any]) -> Summary:
+        """The inverse of `to_json`."""
+        fields = {field.name: value[field.name] for field in attrs.fields(cls)}
         fields["examples"] = tuple(
-            Example(**{**one, "operations": tuple(one["operations"])}) for one in said["examples"]
+            Example(**{**one, "operations": tuple(one["operations"])}) for one in value["examples"]
         )
-        fields["notes"] = tuple(said["notes"])
+        fields["notes"] = tuple(value["notes"])
         return cls(**fields)
 
     def lines(self) -> Iterable[str]:
-        """As a person reads it."""
-        yield f"{self.histories:,} histories, {self.operations:,} operations, judged at level {self.level}"
+        """As text, line by line."""
+        yield f"{self.histories:,} histories, {self.operations:,} operations, checked at level {self.level}"
         for name in (*(verdict.name.lower() for verdict in Verdict), MALFORMED):
             if self.verdicts.get(name):
                 yield f"  {name:<10} {self.verdicts[name]:>12,}"
@@ -81,7 +81,7 @@ class Summary:
 def summarize(
     commits: Iterable[Commit], *, out: str, level: str, files: int, resumed: int, notes: tuple[str, ...], seconds: float
 ) -> Summary:
-    """Add up what the units came to."""
+    """Add up the results of the units."""
     verdicts: Counter[str] = Counter()
     anomalies: Counter[str] = Counter()
     malformed: Counter[str] = Counter()

@@ -14,7 +14,7 @@ from tidegauge.linearizability.anomaly import Name
 from tidegauge.linearizability.check import Verdict, check
 from tidegauge.linearizability.generator import generate
 from tidegauge.linearizability.history import Operations, concatenate
-from tidegauge.spark_check.judging import MALFORMED_SCHEMA, NAMES, VERDICT_SCHEMA
+from tidegauge.spark_check.checking import MALFORMED_SCHEMA, NAMES, VERDICT_SCHEMA
 
 Change = Callable[[pa.Table], pa.Table]
 LENGTH = 20
@@ -53,7 +53,7 @@ def replaced(rows: pa.Table, column: str, at: int, value: int | None) -> pa.Tabl
 
 
 def expected(operations: Operations) -> dict[int, tuple[int, str]]:
-    """The checker's own answer: for each history its rows and its verdict."""
+    """What the checker itself finds: for each history its rows and its verdict."""
     verdicts = check(operations)
     return {
         int(history): (int(rows), Verdict(int(code)).name.lower())

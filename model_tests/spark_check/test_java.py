@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tidegauge.spark_check import java
-from tidegauge.spark_check.java import FLAG, NoJava, java_home, mirror, probe
+from tidegauge.spark_check.java import FLAG, NoJava, java_home, link_folder, probe
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = ("bash", "sh", "env", "ps", "nproc", "dirname", "basename", "cat", "ls", "rm", "uname", "id", "expr", "nice")
@@ -87,7 +87,7 @@ def test_the_command_exits_with_2_and_no_traceback(hidden: Path, capsys: pytest.
     assert said.err.startswith("error: Spark needs Java 17")
 
 
-def test_a_cut_down_runtime_is_mirrored_with_a_launcher_that_drops_one_flag(
+def test_a_cut_down_runtime_gets_a_launcher_that_drops_one_flag(
     hidden: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     program = fake_java(tmp_path / "wheel", "21", complete=False)
@@ -100,27 +100,27 @@ def test_a_cut_down_runtime_is_mirrored_with_a_launcher_that_drops_one_flag(
     said = subprocess.run([home / "bin" / "java", *words], capture_output=True, text=True, check=True).stdout
     assert said.splitlines() == [f"[{word}]" for word in words if word != FLAG]
     made = (home / "bin" / "java").stat().st_ino
-    assert (java_home() / "bin" / "java").stat().st_ino == made, "the mirror is made once"
+    assert (java_home() / "bin" / "java").stat().st_ino == made, "the folder is made once"
 
 
-def test_a_mirror_in_java_home_is_known_as_one(hidden: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A session puts the mirror there, and its child processes look for a Java again."""
+def test_links_in_java_home_are_recognised(hidden: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A session sets it, and its child processes look for a Java again."""
     runtime = probe(fake_java(tmp_path / "wheel", "21", complete=False))
     assert runtime is not None
-    monkeypatch.setenv("JAVA_HOME", str(mirror(runtime)))
-    assert java_home() == mirror(runtime)
+    monkeypatch.setenv("JAVA_HOME", str(link_folder(runtime)))
+    assert java_home() == link_folder(runtime)
 
 
-def test_a_stale_mirror_is_made_anew(hidden: Path, tmp_path: Path) -> None:
+def test_a_stale_folder_of_links_is_made_anew(hidden: Path, tmp_path: Path) -> None:
     first = probe(fake_java(tmp_path / "first", "21", complete=False))
     second = probe(fake_java(tmp_path / "second", "21", complete=False))
     assert first is not None
     assert second is not None
-    assert mirror(first) == mirror(second)
-    assert str(tmp_path / "second") in (mirror(second) / "bin" / "java").read_text()
+    assert link_folder(first) == link_folder(second)
+    assert str(tmp_path / "second") in (link_folder(second) / "bin" / "java").read_text()
 
 
-def test_no_folder_for_the_mirror_is_an_error_that_names_it(
+def test_no_folder_for_the_links_is_an_error_that_names_it(
     hidden: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("in the way")
@@ -128,7 +128,7 @@ def test_no_folder_for_the_mirror_is_an_error_that_names_it(
     runtime = probe(fake_java(tmp_path / "wheel", "21", complete=False))
     assert runtime is not None
     with pytest.raises(NoJava, match="file/cache"):
-        mirror(runtime)
+        link_folder(runtime)
 
 
 @pytest.mark.spark
@@ -143,5 +143,5 @@ def test_spark_runs_on_the_wheel_when_the_machine_has_no_java(tmp_path: Path) ->
     said = "from tidegauge.spark_check.session import local_session; print(local_session().range(41).count() + 1)"
     environment = {**os.environ, "PATH": str(tools), "PYTHONPATH": str(ROOT)}
     environment.pop("JAVA_HOME", None)
-    answer = subprocess.run([sys.executable, "-c", said], env=environment, capture_output=True, text=True, timeout=300)
-    assert answer.stdout.strip() == "42", answer.stderr
+    ran = subprocess.run([sys.executable, "-c", said], env=environment, capture_output=True, text=True, timeout=300)
+    assert ran.stdout.strip() == "42", ran.stderr

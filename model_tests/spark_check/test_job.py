@@ -29,10 +29,10 @@ from tidegauge.model_tests.spark_check.layouts import (
     written_verdicts,
 )
 from tidegauge.spark_check.__main__ import main
+from tidegauge.spark_check.checking import NAMES
 from tidegauge.spark_check.errors import BadInput, BadOutput, CannotRun, NotReconciled
 from tidegauge.spark_check.frames import check_histories
 from tidegauge.spark_check.job import open_job
-from tidegauge.spark_check.judging import NAMES
 from tidegauge.spark_check.output import SUMMARY, UNITS, alone
 from tidegauge.spark_check.session import local_session
 
@@ -102,7 +102,7 @@ def test_a_damaged_file_fails_the_job_by_name_and_leaves_what_is_done(spark: Spa
 
 
 @pytest.mark.parametrize("plan", ["clustered", "unclustered"])
-def test_a_resumed_job_judges_only_what_is_not_done(spark: SparkSession, plan: str, tmp_path: Path) -> None:
+def test_a_resumed_job_checks_only_what_is_not_done(spark: SparkSession, plan: str, tmp_path: Path) -> None:
     operations = histories(60)
     rows = to_arrow(operations) if plan == "clustered" else shuffled(to_arrow(operations), seed=6)
     file = write(tmp_path / "in.parquet", rows, 100)
@@ -143,12 +143,14 @@ def test_what_a_worker_could_not_do_is_said_in_one_line(spark: SparkSession, tmp
     (tmp_path / "out" / "verdicts" / "unit-000000.parquet").mkdir(parents=True)
     job = open_job([file], tmp_path / "out2")
     (tmp_path / "out").rename(tmp_path / "out2")
-    with pytest.raises(CannotRun, match=r"^Spark gave up: IsADirectoryError: .*--resume goes on from there$") as raised:
+    with pytest.raises(
+        CannotRun, match=r"^Spark failed: IsADirectoryError: .*--resume continues from there$"
+    ) as raised:
         job.run(spark)
     assert "\n" not in str(raised.value)
 
 
-def test_json_lines_are_converted_once_and_judged_with_the_rest(spark: SparkSession, tmp_path: Path) -> None:
+def test_json_lines_are_converted_once_and_checked_with_the_rest(spark: SparkSession, tmp_path: Path) -> None:
     operations = histories(40)
     (tmp_path / "in" / "deep").mkdir(parents=True)
     write(tmp_path / "in" / "a.parquet", to_arrow(operations.slice(0, 10 * LENGTH)), 70)
@@ -204,7 +206,7 @@ def command(capsys: pytest.CaptureFixture[str], *words: str | Path) -> tuple[int
 def test_exit_status_0_when_all_hold(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = write(tmp_path / "good.parquet", to_arrow(histories(30, rate=0.0)), 100)
     status, said, _ = command(capsys, file, "--out", tmp_path / "out")
-    assert (status, said.splitlines()[0]) == (0, "30 histories, 600 operations, judged at level kafka")
+    assert (status, said.splitlines()[0]) == (0, "30 histories, 600 operations, checked at level kafka")
 
 
 def test_exit_status_1_when_some_are_violated_and_json_for_machines(
@@ -269,8 +271,8 @@ def test_no_operations_at_all_are_told_on_standard_error(
     file = tmp_path / "none.parquet"
     pq.write_table(to_arrow(histories(1)).slice(0, 0), file)
     status, said, warned = command(capsys, file, "--out", tmp_path / "out")
-    assert (status, said.splitlines()[0]) == (0, "0 histories, 0 operations, judged at level kafka")
-    assert f"warning: {file}: no operations, so nothing is judged" in warned
+    assert (status, said.splitlines()[0]) == (0, "0 histories, 0 operations, checked at level kafka")
+    assert f"warning: {file}: no operations, so nothing is checked" in warned
 
 
 def test_an_unknown_column_is_refused_before_spark_is_started(
@@ -313,14 +315,14 @@ def test_an_interrupted_job_says_how_to_go_on(
         capsys, write(tmp_path / "a.parquet", to_arrow(histories(3)), 100), "--out", tmp_path / "o"
     )
     assert status == 2
-    assert "--resume goes on" in err
+    assert "--resume continues" in err
 
 
 def test_a_job_is_resumed_only_with_the_same_input_and_level(spark: SparkSession, tmp_path: Path) -> None:
     file = write(tmp_path / "in.parquet", to_arrow(histories(3)), 100)
     open_job([file], tmp_path / "out").run(spark)
     other = write(tmp_path / "other.parquet", to_arrow(histories(4)), 100)
-    with pytest.raises(BadOutput, match="its files were others"):
+    with pytest.raises(BadOutput, match="its files were different"):
         open_job([other], tmp_path / "out", resume=True)
 
 
@@ -332,7 +334,7 @@ def test_two_jobs_that_found_one_folder_empty_do_not_both_write_to_it(spark: Spa
         first.run(spark)
     assert not list((tmp_path / "out").iterdir())
     assert first.run(spark) == again.run(spark)
-    with pytest.raises(BadOutput, match="its files were others"):
+    with pytest.raises(BadOutput, match="its files were different"):
         second.run(spark)
     assert written_verdicts(tmp_path / "out") == expected(histories(3))
 

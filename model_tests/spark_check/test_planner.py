@@ -27,8 +27,8 @@ def pieces(layout: Layout) -> list[Piece]:
     ]
 
 
-def judged_rows(layout: Layout, planned: Plan) -> Counter[tuple[str, int, int]]:
-    """How often each (file, row group, row) is judged when each unit reads as `Unit` says."""
+def checked_rows(layout: Layout, planned: Plan) -> Counter[tuple[str, int, int]]:
+    """How often each (file, row group, row) is checked when each unit reads as `Unit` says."""
     seen: Counter[tuple[str, int, int]] = Counter()
     for unit, piece, row, _ in _readings(layout, planned):
         del unit
@@ -47,14 +47,14 @@ def _readings(layout: Layout, planned: Plan) -> list[tuple[Unit, Piece, int, int
 
 
 @given(layouts, sizes)
-def test_every_row_is_judged_once(layout: Layout, size: tuple[int, int]) -> None:
+def test_every_row_is_checked_once(layout: Layout, size: tuple[int, int]) -> None:
     every = {
         (f"file{number}", group, row)
         for number, file in enumerate(layout)
         for group, ids in enumerate(file)
         for row in range(len(ids))
     }
-    assert judged_rows(layout, plan(pieces(layout), *size)) == Counter(every)
+    assert checked_rows(layout, plan(pieces(layout), *size)) == Counter(every)
 
 
 @given(layouts, sizes)

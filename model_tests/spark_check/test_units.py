@@ -28,7 +28,6 @@ from tidegauge.model_tests.spark_check.layouts import (
     written_malformed,
     written_verdicts,
 )
-from tidegauge.spark_check.census import census
 from tidegauge.spark_check.converting import Failed
 from tidegauge.spark_check.errors import BadInput
 from tidegauge.spark_check.footers import find_files, pieces_of
@@ -36,9 +35,10 @@ from tidegauge.spark_check.job import Work
 from tidegauge.spark_check.output import begin
 from tidegauge.spark_check.planner import plan
 from tidegauge.spark_check.reading import join_bucket, read_unit, split_by_bucket
+from tidegauge.spark_check.row_counts import count_rows
 
 
-def judge_here(paths: list[Path], out: Path, target: int = 200, largest: int = 1_000_000) -> None:
+def check_here(paths: list[Path], out: Path, target: int = 200, largest: int = 1_000_000) -> None:
     """Plan and do all units in this process, buckets included."""
     work = Work(out, Level.KAFKA)
     begin(out, {})
@@ -57,7 +57,7 @@ def judge_here(paths: list[Path], out: Path, target: int = 200, largest: int = 1
 def test_row_groups_that_cut_histories_change_no_verdict(size: int, tmp_path: Path) -> None:
     operations = histories(30 if size > 1 else 6)
     file = write(tmp_path / "cut.parquet", to_arrow(operations), size)
-    judge_here([file], tmp_path / "out")
+    check_here([file], tmp_path / "out")
     assert written_verdicts(tmp_path / "out") == expected(operations)
     assert written_anomalies(tmp_path / "out") == expected_anomalies(operations)
 
@@ -70,7 +70,7 @@ def test_files_that_cut_histories_change_no_verdict(tmp_path: Path) -> None:
         write(tmp_path / f"{number}.parquet", rows.slice(start, stop - start), 64)
         for number, (start, stop) in enumerate(pairwise(cuts))
     ]
-    judge_here([*reversed(files)], tmp_path / "out")
+    check_here([*reversed(files)], tmp_path / "out")
     assert written_verdicts(tmp_path / "out") == expected(operations)
     assert written_anomalies(tmp_path / "out") == expected_anomalies(operations)
 
@@ -80,7 +80,7 @@ def test_any_cutting_gives_the_same_verdicts(tmp_path_factory: pytest.TempPathFa
     folder = tmp_path_factory.mktemp("cutting")
     operations = histories(12)
     file = write(folder / "cut.parquet", to_arrow(operations), [*sizes, max(0, 12 * LENGTH - sum(sizes))])
-    judge_here([file], folder / "out", target=50)
+    check_here([file], folder / "out", target=50)
     assert written_verdicts(folder / "out") == expected(operations)
 
 
@@ -97,7 +97,7 @@ def test_rows_in_any_order_change_no_verdict(largest: int, indexed: bool, tmp_pa
         turns = [history * LENGTH + turn for turn in range(LENGTH) for history in range(30)]
         rows = rows.take(pa.array(turns)).drop_columns(["index"])
     file = write(tmp_path / "mixed.parquet", rows, 17)
-    judge_here([file], tmp_path / "out", target=90, largest=largest)
+    check_here([file], tmp_path / "out", target=90, largest=largest)
     assert written_verdicts(tmp_path / "out") == expected(operations)
     assert written_anomalies(tmp_path / "out") == expected_anomalies(operations)
 
@@ -105,7 +105,7 @@ def test_rows_in_any_order_change_no_verdict(largest: int, indexed: bool, tmp_pa
 def test_footers_without_statistics_are_made_up_for(tmp_path: Path) -> None:
     operations = histories(30)
     pq.write_table(to_arrow(operations), tmp_path / "bare.parquet", row_group_size=33, write_statistics=False)
-    judge_here([tmp_path / "bare.parquet"], tmp_path / "out")
+    check_here([tmp_path / "bare.parquet"], tmp_path / "out")
     assert written_verdicts(tmp_path / "out") == expected(operations)
 
 
@@ -120,11 +120,11 @@ SPOILERS: dict[str, tuple[Change, str]] = {
 @pytest.mark.parametrize("spoiler", SPOILERS)
 @pytest.mark.parametrize("size", [10, 26, 10_000])
 def test_malformed_rows_are_kept_aside_with_the_reason(spoiler: str, size: int, tmp_path: Path) -> None:
-    """Row 25 is in the second history: that one is not judged, all others are."""
+    """Row 25 is in the second history: that one is not checked, all others are."""
     operations = histories(10)
     change, reason = SPOILERS[spoiler]
     file = write(tmp_path / "bad.parquet", change(to_arrow(operations)), size)
-    judge_here([file], tmp_path / "out", target=40)
+    check_here([file], tmp_path / "out", target=40)
     (row,) = written_malformed(tmp_path / "out")
     assert (row["file"], row["row_group"], row["row"], row["history"]) == (str(file), 25 // size, 25 % size, 1)
     assert reason in str(row["reason"])
@@ -139,15 +139,15 @@ def test_rows_without_a_history_are_kept_aside_once(largest: int, tmp_path: Path
     for at in (0, 25, 26):
         rows = replaced(rows, "history", at, None)
     file = write(tmp_path / "bad.parquet", rows, 26)
-    judge_here([file], tmp_path / "out", target=40, largest=largest)
+    check_here([file], tmp_path / "out", target=40, largest=largest)
     kept = written_malformed(tmp_path / "out")
     assert [(row["row_group"], row["row"], row["history"]) for row in kept] == [
         (0, 0, None),
         (0, 25, None),
         (1, 0, None),
     ]
-    judged = written_verdicts(tmp_path / "out")
-    assert sum(rows for rows, _ in judged.values()) + len(kept) == census([str(file)]).rows == 10 * LENGTH
+    checked = written_verdicts(tmp_path / "out")
+    assert sum(rows for rows, _ in checked.values()) + len(kept) == count_rows([str(file)]).rows == 10 * LENGTH
 
 
 def test_topics_of_several_files_are_told_apart_by_name(tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_topics_of_several_files_are_told_apart_by_name(tmp_path: Path) -> None:
     second = attrs.evolve(operations, topics=("second",)).slice(LENGTH + 5, 2 * LENGTH)
     one = write(tmp_path / "a.parquet", to_arrow(first), 8)
     two = write(tmp_path / "b.parquet", to_arrow(second), 8)
-    judge_here([one, two], tmp_path / "out")
+    check_here([one, two], tmp_path / "out")
     both = concatenate([first, second])
     assert written_verdicts(tmp_path / "out") == expected(both)
     assert written_anomalies(tmp_path / "out") == expected_anomalies(both) != set()
@@ -182,7 +182,7 @@ def test_a_damaged_page_is_an_error_that_names_the_file(tmp_path: Path) -> None:
 def test_a_table_of_something_else_is_an_error_that_names_the_column(column: str, message: str, tmp_path: Path) -> None:
     file = write(tmp_path / "other.parquet", to_arrow(histories(3)).drop_columns([column]), 100)
     with pytest.raises(BadInput, match=message):
-        judge_here([file], tmp_path / "out")
+        check_here([file], tmp_path / "out")
 
 
 @pytest.mark.parametrize("name", ["missing.parquet", "notes.txt", "empty_folder"])

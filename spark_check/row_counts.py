@@ -1,8 +1,8 @@
-"""An independent count of the input: which histories there are, and how many rows each has.
+"""An independent count of the input: which histories it has, and how many rows each of them has.
 
-It reads the one column `history`, row group by row group, and knows nothing of plans, units or ownership. `reconcile`
-holds the verdicts against it, so that a history that was judged twice, in part or not at all is found by its number.
-Needs 16 bytes a history on the driver.
+It reads only the column `history`, row group by row group, and depends on no plan, unit or ownership. `reconcile`
+compares the verdicts with it and names each history that was checked twice, in part or not at all. The driver needs
+16 bytes for each history.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from tidegauge.spark_check.errors import NotReconciled
 from tidegauge.spark_check.footers import KEY
 
 _MERGE_AT = 4_000_000
-"""Counts that may pile up before they are added together."""
+"""The number of counts at which they are merged."""
 
 
 @attrs.frozen(eq=False)
-class Census:
+class RowCounts:
     """Row counts by history id, ids ascending; `nameless` rows have no history id."""
 
     ids: Ints
@@ -35,57 +35,58 @@ class Census:
         return int(self.counts.sum()) + self.nameless
 
 
-def census(files: Iterable[str]) -> Census:
+def count_rows(files: Iterable[str]) -> RowCounts:
     """Count the rows of every history in Parquet `files`."""
     return add(_row_groups(files))
 
 
-def count(column: pa.ChunkedArray) -> Census:
-    """The rows of every history in a column of history ids."""
+def count_column(column: pa.ChunkedArray) -> RowCounts:
+    """Count the rows of every history in a column of history ids."""
     present = column.drop_null().cast(pa.int64()).to_numpy()
     return _sum(present, np.ones(len(present), np.int64), column.null_count)
 
 
-def add(parts: Iterable[Census]) -> Census:
-    """All counts together."""
-    waiting: list[Census] = []
+def add(parts: Iterable[RowCounts]) -> RowCounts:
+    """Add up counts."""
+    waiting: list[RowCounts] = []
     size = 0
     for part in parts:
         waiting.append(part)
         size += len(part.ids)
         if size > _MERGE_AT:
             waiting = [_merge(waiting)]
-            # What is distinct cannot shrink further: leave room for as much again before the next merge.
+            # Merging again is of no use until as many new counts have come.
             size = -len(waiting[0].ids)
     return _merge(waiting)
 
 
-def _row_groups(files: Iterable[str]) -> Iterator[Census]:
+def _row_groups(files: Iterable[str]) -> Iterator[RowCounts]:
     for file in files:
         with pq.ParquetFile(file) as opened:
             for group in range(opened.num_row_groups):
-                yield count(opened.read_row_group(group, columns=[KEY]).column(0))
+                yield count_column(opened.read_row_group(group, columns=[KEY]).column(0))
 
 
-def _merge(parts: list[Census]) -> Census:
+def _merge(parts: list[RowCounts]) -> RowCounts:
     none = np.zeros(0, np.int64)
     ids = np.concatenate([none, *(part.ids for part in parts)])
     counts = np.concatenate([none, *(part.counts for part in parts)])
     return _sum(ids, counts, sum(part.nameless for part in parts))
 
 
-def _sum(ids: Ints, counts: Ints, nameless: int) -> Census:
+def _sum(ids: Ints, counts: Ints, nameless: int) -> RowCounts:
     if len(ids) and (ids[1:] < ids[:-1]).any():
         order = np.argsort(ids, kind="stable")
         ids, counts = ids[order], counts[order]
     first = np.flatnonzero(np.concatenate(([True], ids[1:] != ids[:-1]))[: len(ids)])
-    return Census(ids[first], np.add.reduceat(counts, first) if len(first) else counts[:0], nameless)
+    return RowCounts(ids[first], np.add.reduceat(counts, first) if len(first) else counts[:0], nameless)
 
 
-def reconcile(found: Census, ids: Ints, counts: Ints, nameless: int) -> None:
-    """Raise NotReconciled unless the verdict rows (`ids`, with the rows that each accounts for) are exactly the input.
+def reconcile(found: RowCounts, ids: Ints, counts: Ints, nameless: int) -> None:
+    """Raise NotReconciled unless the verdict table covers exactly the input.
 
-    `ids` come as they stand in the verdict table, doubles included; `nameless` rows were kept aside.
+    `ids` and `counts` are columns of the verdict table: the histories, duplicates included, and how many rows of the
+    input each verdict is about. `nameless` is how many rows without a history id were set aside.
     """
     order = np.argsort(ids, kind="stable")
     ids, counts = ids[order], counts[order]

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegauge.linearizability.history import Ints
-from tidegauge.spark_check import census as module
-from tidegauge.spark_check.census import Census, add, census, count, reconcile
+from tidegauge.spark_check import row_counts as module
 from tidegauge.spark_check.errors import NotReconciled
+from tidegauge.spark_check.row_counts import RowCounts, add, count_column, count_rows, reconcile
 
 ids_or_null = st.lists(st.one_of(st.none(), st.integers(-5, 5)), max_size=30)
 
@@ -25,10 +25,10 @@ def ints(*items: int) -> Ints:
 
 
 @given(st.lists(ids_or_null, max_size=6), st.integers(1, 10))
-def test_the_census_counts_each_history(columns: list[list[int | None]], merge_at: int) -> None:
+def test_the_rows_of_each_history_are_counted(columns: list[list[int | None]], merge_at: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_MERGE_AT", merge_at)
-        found = add(count(pa.chunked_array([pa.array(column, pa.int64())])) for column in columns)
+        found = add(count_column(pa.chunked_array([pa.array(column, pa.int64())])) for column in columns)
     every = Counter(one for column in columns for one in column)
     assert dict(zip(found.ids.tolist(), found.counts.tolist(), strict=True)) == {
         one: many for one, many in every.items() if one is not None
@@ -37,14 +37,14 @@ def test_the_census_counts_each_history(columns: list[list[int | None]], merge_a
     assert found.nameless == every[None]
 
 
-def test_the_census_reads_files(tmp_path: Path) -> None:
+def test_the_rows_of_files_are_counted(tmp_path: Path) -> None:
     pq.write_table(pa.table({"history": [3, 1, None, 3], "other": [0, 0, 0, 0]}), tmp_path / "a.parquet")
     pq.write_table(pa.table({"history": [1, 2]}), tmp_path / "b.parquet", row_group_size=1)
-    found = census([str(tmp_path / "a.parquet"), str(tmp_path / "b.parquet")])
+    found = count_rows([str(tmp_path / "a.parquet"), str(tmp_path / "b.parquet")])
     assert (found.ids.tolist(), found.counts.tolist(), found.nameless, found.rows) == ([1, 2, 3], [2, 1, 2], 1, 6)
 
 
-INPUT = Census(ints(4, 5, 6), ints(10, 20, 30), nameless=2)
+INPUT = RowCounts(ints(4, 5, 6), ints(10, 20, 30), nameless=2)
 
 
 def test_verdicts_that_account_for_the_input_pass_in_any_order() -> None:

@@ -1,4 +1,4 @@
-"""From rows to verdicts: what a worker does with the parts of one unit. Pure: tables in, tables out."""
+"""Check the rows of one unit: what a worker does. Pure: tables in, tables out."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from tidegauge.linearizability.check import Verdict, Verdicts, check
 from tidegauge.linearizability.history import Flags, Ints, Operations, concatenate
 from tidegauge.linearizability.log import Level
 from tidegauge.linearizability.malformed import MalformedRow, find, sieve
-from tidegauge.spark_check.census import Census, add, count
 from tidegauge.spark_check.errors import BadInput
 from tidegauge.spark_check.footers import KEY
 from tidegauge.spark_check.reading import Part
+from tidegauge.spark_check.row_counts import RowCounts, add, count_column
 
 MALFORMED = "malformed"
-"""The verdict of a history that has malformed rows: it is not judged, since without them a verdict means nothing."""
+"""The verdict of a history with malformed rows. It is not checked: without those rows a verdict means nothing."""
 
 NAMES = (*(verdict.name.lower() for verdict in Verdict), MALFORMED)
-"""Verdicts in words; the first three by the codes of the checker."""
+"""The names of verdicts; the indexes of the first three are the checker's codes."""
 
 VERDICT_SCHEMA = pa.schema(
     [
@@ -37,8 +37,8 @@ VERDICT_SCHEMA = pa.schema(
         pa.field("anomalies", pa.int32(), nullable=False),
     ]
 )
-"""One row a history. `operations`: its rows in the input; `malformed`: how many of them were kept aside; `verdict`: an
-index into NAMES. The columns of the checker's own table have its names and types."""
+"""One row for each history. `operations`: its rows in the input; `malformed`: how many of them were set aside;
+`verdict`: an index into NAMES. Columns that the checker's table has too have the same names and types there."""
 
 MALFORMED_SCHEMA = pa.schema(
     [
@@ -50,7 +50,7 @@ MALFORMED_SCHEMA = pa.schema(
         pa.field("content", pa.string(), nullable=False),
     ]
 )
-"""One row for each row kept aside: where it is (`row` counts within the row group), why, and its content as JSON."""
+"""One row for each row set aside: where it is (`row` counts within the row group), why, and its content as JSON."""
 
 
 Aside = dict[str, Any]
@@ -58,8 +58,8 @@ Aside = dict[str, Any]
 
 
 @attrs.frozen(eq=False)
-class Judged:
-    """What came out of one unit."""
+class Checked:
+    """The tables and counts of one unit."""
 
     verdicts: pa.Table
     anomalies: pa.Table
@@ -67,14 +67,14 @@ class Judged:
     counts: Counter[str]
     """Histories by verdict."""
     kinds: Counter[str]
-    """Rows of the anomaly table by name."""
+    """Rows of the anomaly table by the anomaly's name."""
     examples: tuple[Anomaly, ...]
     """The first anomaly of each name."""
 
 
-def judge(parts: Sequence[Part], level: Level) -> Judged:
-    """Judge the histories in `parts`, which hold all their rows; raises BadInput if a table is none of histories."""
-    rows = add(count(part.table.column(KEY)) for part in parts)
+def check_parts(parts: Sequence[Part], level: Level) -> Checked:
+    """Check the histories in `parts`, which hold all their rows. Raises BadInput for a table without histories."""
+    rows = add(count_column(part.table.column(KEY)) for part in parts)
     sound, aside, spoiled = _sieve(parts)
     operations, order = _combine(sound)
     bad = find(operations)
@@ -88,7 +88,7 @@ def judge(parts: Sequence[Part], level: Level) -> Judged:
     for one in verdicts.anomalies:
         first.setdefault(one.name.value, one)
     table = _verdict_table(verdicts, rows, spoiled, aside)
-    return Judged(
+    return Checked(
         verdicts=table,
         anomalies=verdicts.anomaly_table(),
         malformed=pa.Table.from_pylist(aside, schema=MALFORMED_SCHEMA),
@@ -100,7 +100,7 @@ def judge(parts: Sequence[Part], level: Level) -> Judged:
 
 
 def _sieve(parts: Iterable[Part]) -> tuple[list[Part], list[Aside], set[int]]:
-    """The rows that are operations, those that are not even that, and the histories that have such rows."""
+    """Split the rows: those that are operations, those that are not, and the histories that have some that are not."""
     sound: list[Part] = []
     aside: list[Aside] = []
     spoiled: set[int] = set()
@@ -119,7 +119,7 @@ def _sieve(parts: Iterable[Part]) -> tuple[list[Part], list[Aside], set[int]]:
 
 
 def _aside(part: Part, at: int, reason: str) -> Aside:
-    """Row `at` of `part`, in MALFORMED_SCHEMA."""
+    """Describe row `at` of `part`, under MALFORMED_SCHEMA."""
     content = part.table.slice(at, 1).to_pylist()[0]
     return {
         "file": part.file,
@@ -132,7 +132,7 @@ def _aside(part: Part, at: int, reason: str) -> Aside:
 
 
 def _combine(parts: Sequence[Part]) -> tuple[Operations, Ints | None]:
-    """All rows sorted by history and index, and the order in which that put them (None: as they came)."""
+    """Sort all rows by history and index. Also returns the permutation; None if the rows were in order already."""
     try:
         operations = concatenate([from_arrow(part.table, part.file, part.topics) for part in parts])
     except HistoryError as error:
@@ -152,7 +152,7 @@ def _combine(parts: Sequence[Part]) -> tuple[Operations, Ints | None]:
 
 
 def _place(bad: Iterable[MalformedRow], parts: Sequence[Part], order: Ints | None) -> list[Aside]:
-    """Malformed rows of the combined operations, where they came from."""
+    """Find where malformed rows of the combined operations came from."""
     starts = np.concatenate(([0], np.cumsum([len(part.table) for part in parts])))
     placed: list[Aside] = []
     for row in bad:
@@ -167,10 +167,10 @@ def _among(history: Ints, spoiled: Iterable[int]) -> Flags:
     return found
 
 
-def _verdict_table(verdicts: Verdicts, rows: Census, spoiled: set[int], aside: Iterable[Aside]) -> pa.Table:
-    """VERDICT_SCHEMA: the histories that were judged, and those that were not because of malformed rows."""
-    judged = verdicts.table()
-    table = judged.append_column("malformed", _zeros(len(judged))).select(VERDICT_SCHEMA.names).cast(VERDICT_SCHEMA)
+def _verdict_table(verdicts: Verdicts, rows: RowCounts, spoiled: set[int], aside: Iterable[Aside]) -> pa.Table:
+    """Build the verdict table: the histories that were checked, and those that malformed rows kept from it."""
+    checked = verdicts.table()
+    table = checked.append_column("malformed", _zeros(len(checked))).select(VERDICT_SCHEMA.names).cast(VERDICT_SCHEMA)
     if not spoiled:
         return table
     malformed = Counter(row["history"] for row in aside)
