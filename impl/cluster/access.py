@@ -29,7 +29,7 @@ class Access:
 
     def bootstrap_servers_of(self, listener: str) -> str:
         """Where clients of a listener begin: `host:port` of every broker, separated by commas. Raises ValueError."""
-        endpoints = [broker.endpoints for broker in self.brokers]
+        endpoints = [broker.listeners.advertised for broker in self.brokers]
         if any(listener not in of_one for of_one in endpoints):
             raise ValueError(f"listener {listener!r}: there is {', '.join(endpoints[0])}")
         return ",".join(str(of_one[listener]) for of_one in endpoints)

@@ -10,7 +10,6 @@ import trio
 from tidegauge.impl.cluster.hosts import BROKER, SimulatedHost
 from tidegauge.impl.faults.fault_log import FaultLog, logged
 from tidegauge.impl.server import trace
-from tidegauge.impl.server.broker.departure import leave
 from tidegauge.impl.storage.surviving_logs import survivors
 
 if TYPE_CHECKING:
@@ -105,7 +104,7 @@ class Changes:
         if not running.alive:
             raise ValueError(f"broker {broker_id} is down already: restart it first")
         broker = self.broker(broker_id)
-        await leave(broker, patient=patient)
+        await broker.membership.leave(patient=patient)
         if not running.alive:
             return
         await running.kill()

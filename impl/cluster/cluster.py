@@ -38,7 +38,6 @@ from tidegauge.impl.faults.request_faults import RequestFaults
 from tidegauge.impl.metadata.topic_configs import config_value
 from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.impl.ports.network import Address
-from tidegauge.impl.server.broker.departure import leave
 from tidegauge.impl.server.broker_server import Broker
 from tidegauge.impl.server.config import ServerConfig
 from tidegauge.impl.server.controller.node import ControllerNode
@@ -202,7 +201,7 @@ class Cluster(Changes, Injections, Access):
             async with trio.open_nursery() as nursery:
                 for broker in self.brokers:
                     if self._can_hear(broker.id):
-                        nursery.start_soon(partial(leave, broker, patient=False))
+                        nursery.start_soon(partial(broker.membership.leave, patient=False))
 
     async def _start_controller(self) -> None:
         node = self._node(CONTROLLER, DEFAULT_CONTROLLER_ID)
@@ -218,7 +217,7 @@ class Cluster(Changes, Injections, Access):
         running = self._nodes[name] = Running(server)
         self._addresses[name] = await self._nursery.start(running.run)
         if isinstance(server, Broker):
-            self._bound[name] = server.bound
+            self._bound[name] = server.listeners.bound
 
     def _node(self, name: str, node_id: int) -> Node:
         clock = self.host.clock(name)

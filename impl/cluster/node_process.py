@@ -20,7 +20,6 @@ from tidegauge.impl.controller.state import DEFAULT_CONTROLLER_ID
 from tidegauge.impl.ports.clock import SystemClock
 from tidegauge.impl.ports.disk import RealDisk
 from tidegauge.impl.ports.network import Address, TcpNetwork
-from tidegauge.impl.server.broker.departure import leave
 from tidegauge.impl.server.broker_server import Broker
 from tidegauge.impl.server.config import ServerConfig
 from tidegauge.impl.server.controller.node import METADATA_DIRECTORY, ControllerNode
@@ -128,7 +127,7 @@ async def _run(server: Broker | ControllerNode, until: Ending, when_up: Ending) 
             await until()
             if isinstance(server, Broker):
                 with trio.move_on_after(LEAVE_TIMEOUT):
-                    await leave(server)
+                    await server.membership.leave()
             running.stop()
             nursery.cancel_scope.cancel()
     finally:

@@ -31,7 +31,7 @@ BROKER_HANDLERS: Final[dict[ApiKey, Registered]] = {
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: forwarding(on_cluster(Operation.ALTER)),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: forwarding(on_cluster(Operation.DESCRIBE)),
     ApiKey.UNREGISTER_BROKER: forwarding(on_cluster(Operation.ALTER)),
-    ApiKey.INIT_PRODUCER_ID: Deferred("broker.producer_ids", "handle_init_producer_id"),
+    ApiKey.INIT_PRODUCER_ID: Deferred("apis.producer_ids", "handle_init_producer_id"),
     ApiKey.DESCRIBE_PRODUCERS: Deferred("apis.describe_producers", "handle_describe_producers"),
     ApiKey.DESCRIBE_CONFIGS: Deferred("apis.configs", "handle_describe_configs"),
     ApiKey.ALTER_CONFIGS: Deferred("apis.configs", "handle_alter_configs"),

@@ -1,28 +1,32 @@
-"""A broker: the shell around the replicas' cores.
+"""A broker: the shell around the replicas' cores, put together from its parts.
 
 Theory of operation
 -------------------
-A broker is one nursery. In it run a task for each connection, a fetcher for each leader that it follows, and a handful
-of timers. None of them decides anything: decisions are the cores' (`impl.partition`), and every task does the same
-three things, hand an event to a core, record what it decided in the trace, carry out its effects.
+A broker is one nursery. In it run a task for each connection, a fetcher for each leader that the broker follows, and a
+handful of timers. None of them decides anything: the cores decide (`impl.partition`). Every task does the same three
+things: it hands an event to a core, records the core's decision in the trace, and carries out the core's effects.
 
-Everything that a broker does by itself, and not because a message came, is an `BrokerActions` method: fetch, pull
-metadata, heartbeat, shrink ISRs, checkpoint, flush. Timers call these methods and do nothing else; a broker without
-timers does only what it is told to, one action at a time, which is how the specification drives it.
+What a broker does by itself, and not because a request came, is a method of `BrokerActions`: fetch, pull metadata,
+send heartbeats, shrink ISRs, checkpoint, flush. Timers only call these methods. A broker without timers does one action
+at a time, as a driver orders it; so the specification drives it.
 
-The broker knows its network, disk and clock as ports and cannot tell which host it is on. It never flushes because it
-is cancelled: a crash is the host's doing (it cuts disk and network, then cancels), a clean stop is `stop`.
+A broker knows its network, disk and clock as ports, and cannot tell which host it runs on. It never flushes because it
+is cancelled. A crash is the host's doing: it cuts disk and network, then cancels. A clean stop is `stop`.
+
+This module makes the parts and gives each one the parts that it needs. No part knows the `Broker`.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import trio
 
+from tidegauge.impl.metadata.image import ClusterImage
 from tidegauge.impl.partition.replica import PartitionReplica
-from tidegauge.impl.ports.network import Address, peer_host
+from tidegauge.impl.ports.network import Address
 from tidegauge.impl.server.apis.api_versions import api_versions_response, invalid_request, names_its_software
 from tidegauge.impl.server.broker.actions import BrokerActions
 from tidegauge.impl.server.broker.collaborators import BrokerCollaborators
@@ -33,16 +37,21 @@ from tidegauge.impl.server.broker.dynamic_config import DynamicConfig
 from tidegauge.impl.server.broker.fetch_sessions import LARGEST_SESSION_ID, FetchSessions
 from tidegauge.impl.server.broker.isr_proposals import IsrProposals
 from tidegauge.impl.server.broker.listener import BrokerListener
+from tidegauge.impl.server.broker.listeners import BrokerListeners
 from tidegauge.impl.server.broker.log_cleaner import LogCleaner
 from tidegauge.impl.server.broker.log_upkeep import LogUpkeep
+from tidegauge.impl.server.broker.membership import Membership
 from tidegauge.impl.server.broker.metadata_cache import MetadataCache
+from tidegauge.impl.server.broker.metadata_loader import MetadataLoader
 from tidegauge.impl.server.broker.peers import Peers
 from tidegauge.impl.server.broker.producer_ids import ProducerIdAllocator
 from tidegauge.impl.server.broker.quotas import Quotas
 from tidegauge.impl.server.broker.registration import Registration
 from tidegauge.impl.server.broker.replica_fetchers import ReplicaFetchers
 from tidegauge.impl.server.broker.replica_manager import ReplicaManager
+from tidegauge.impl.server.broker.replica_selection import ReplicaSelector
 from tidegauge.impl.server.broker.tasks import BrokerTasks
+from tidegauge.impl.server.broker.timers import BrokerTimers
 from tidegauge.impl.server.broker_handlers import BROKER_HANDLERS
 from tidegauge.impl.server.node import Node
 from tidegauge.impl.server.transport.connection import Service
@@ -65,76 +74,170 @@ class Broker:
     def __init__(
         self, node: Node, controller: Address, *, replica_class: type[PartitionReplica] = PartitionReplica
     ) -> None:
+        """`controller` is where the controller listens; `replica_class` is the core of its replicas."""
+        self.node = node
         self.id = node.id
-        self.config = DynamicConfig(node.id, node.config)
-        self.network = node.network
-        self.clock = node.clock
-        self.disk = node.disk
-        self.tracer = node.tracer
-        self.failed_requests = FailedRequests(f"broker {node.id}", node.tracer)
-        self.cluster_id = node.cluster_id
-        self.rack = node.rack
-        self.timers = node.timers
+        self.clock, self.disk, self.tracer = node.clock, node.disk, node.tracer
         self.address = node.listen
-        """Where it listens for other brokers, and for whoever is trusted like one."""
-        self.registration = Registration(node.id)
+        """Where it listens for other brokers, and for peers that are trusted like brokers."""
+        self.config = DynamicConfig(node.id, node.config)
+        self.registration = Registration(node.id, node.cluster_id, node.rack)
         self.tasks = BrokerTasks()
-        self.controller: ControllerLink
         self.metadata = MetadataCache()
-        directories = LogDirectories.open(
-            node.disk,
-            node.log_directories,
-            cluster_id=node.cluster_id,
-            node_id=node.id,
-            new_id=lambda: UUID(bytes=node.randomness.token(16), version=4),
+        self.failed_requests = FailedRequests(f"broker {node.id}", node.tracer)
+        self.replicas = _replica_manager(node, replica_class)
+        self.quotas = Quotas(node.clock, node.config, lambda: self.metadata.image)
+        self._make_links(controller)
+        self._make_replication()
+        self._make_upkeep()
+        self._make_actions()
+        self._make_service()
+
+    # --- the parts ---------------------------------------------------------------------------------------------
+
+    def _make_links(self, controller: Address) -> None:
+        """What connects it to the controller and to other brokers."""
+        node, config = self.node, self.node.config
+        timeout_ms = config.controller_quorum_request_timeout_ms
+        self.controller = ControllerLink(
+            self.registration,
+            self.replicas.directories,
+            self.tasks,
+            node.network,
+            controller,
+            response_timeout_ms=node.response_timeout_ms(timeout_ms),
+            metadata_timeout_ms=node.response_timeout_ms(timeout_ms + config.metadata_fetch_wait_max_ms),
         )
-        self.replicas = ReplicaManager(
-            node.id, directories, node.config, node.clock, node.tracer, replica_class, node.disk.all_at_once
+        self.membership = Membership(self.registration, self.controller, self.metadata, self.config)
+        self.loader = MetadataLoader(
+            self.metadata,
+            self.controller,
+            self.replicas,
+            self._apply_settings,
+            config,
+            clock=node.clock,
+            disk=node.disk,
+            tracer=node.tracer,
+            timers=node.timers,
         )
-        self.directory_failures = DirectoryFailures(self)
-        self.directory_moves = DirectoryMoves(self)
-        self.cleaner = LogCleaner(self)
-        self.upkeep = LogUpkeep(self)
-        self.idle_connections = IdleConnections(node.clock, node.config.connections_max_idle_ms)
+        self.producer_ids = ProducerIdAllocator(self.registration, self.controller)
+        self.peers = Peers(
+            self.metadata,
+            node.network,
+            self.tasks,
+            client_id=f"broker-{node.id}",
+            response_timeout_ms=node.response_timeout_ms(config.replica_socket_timeout_ms),
+        )
+
+    def _make_replication(self) -> None:
+        """What makes replicas follow, and leaders keep their ISR."""
+        node = self.node
+        self.fetchers = ReplicaFetchers(
+            self.replicas,
+            self.peers,
+            self.registration,
+            self.tasks,
+            node.config,
+            clock=node.clock,
+            tracer=node.tracer,
+            timers=node.timers,
+        )
+        self.proposals = IsrProposals(
+            self.replicas,
+            self.controller,
+            self.registration,
+            self.tasks,
+            clock=node.clock,
+            tracer=node.tracer,
+            retry_backoff_ms=node.config.retry_backoff_ms if node.timers else None,
+        )
         self.fetch_sessions = FetchSessions(
             node.config.max_incremental_fetch_session_cache_slots,
             lambda: int.from_bytes(node.randomness.token(4), "big") % LARGEST_SESSION_ID + 1,
         )
-        self.peers = Peers(self)
-        self.fetchers = ReplicaFetchers(self)
-        self.proposals = IsrProposals(self)
-        self.producer_ids = ProducerIdAllocator(self)
-        self.actions = BrokerActions(self)
+        self.replica_selector = ReplicaSelector(node.config, self.metadata, node.rack)
         self.replicas.on_proposal = self.proposals.propose
         self.replicas.on_leadership = self.fetchers.leader_changed
+
+    def _make_upkeep(self) -> None:
+        """What looks after logs and log directories."""
+        node = self.node
+        self.directory_failures = DirectoryFailures(
+            self.replicas,
+            self.registration,
+            self.membership,
+            self.metadata,
+            self.controller,
+            self.tasks,
+            tracer=node.tracer,
+            timers=node.timers,
+        )
+        self.directory_moves = DirectoryMoves(
+            self.replicas, self.directory_failures, self.tasks, clock=node.clock, timers=node.timers
+        )
+        self.cleaner = LogCleaner(self.replicas, self.config, clock=node.clock, disk=node.disk)
+        self.upkeep = LogUpkeep(
+            self.replicas, node.config, clock=node.clock, disk=node.disk, tracer=node.tracer, timers=node.timers
+        )
         self.replicas.on_roll = self.upkeep.rolled
-        self.node = node
-        self._controller_address = controller
-        self._connections = 0
-        self.quotas = Quotas(self.clock, node.config, lambda: self.metadata.image)
+
+    def _make_actions(self) -> None:
+        """What it does by itself, and when."""
+        node = self.node
+        self.actions = BrokerActions(
+            self.replicas,
+            self.registration,
+            self.membership,
+            self.loader,
+            self.fetchers,
+            self.proposals,
+            self.tasks,
+            node.config,
+            clock=node.clock,
+            tracer=node.tracer,
+        )
+        self._timers = BrokerTimers(
+            self.actions,
+            self.registration,
+            self.loader,
+            self.directory_failures,
+            self.upkeep,
+            self.cleaner,
+            node.config,
+            node.clock,
+        )
+
+    def _make_service(self) -> None:
+        """What serves requests."""
+        node, config = self.node, self.node.config
+        self.idle_connections = IdleConnections(node.clock, config.connections_max_idle_ms)
+        self.authorizer = make_authorizer(config, lambda: self.metadata.image.acls)
+        make_listener = partial(
+            BrokerListener,
+            config=config,
+            authorizer=self.authorizer,
+            registration=self.registration,
+            metadata=self.metadata,
+            clock=node.clock,
+            randomness=node.randomness,
+        )
+        self.listeners = BrokerListeners(map(make_listener, plan_listeners(config)), self.config, self.quotas)
         self._versions = {
             key: BROKER_APIS[key] for key in BROKER_APIS if key in {*BROKER_HANDLERS, ApiKey.API_VERSIONS}
         }
-        self.authorizer = make_authorizer(node.config, lambda: self.metadata.image.acls)
-        service = self._service(node)
-        self.listeners = [BrokerListener(self, spec, service, node.randomness) for spec in plan_listeners(node.config)]
-        """The first is for other brokers."""
-        self.closed_connections: list[str] = []
-        """Why connections were closed that broke the rules or were lost; the latest ones."""
-
-    def _service(self, node: Node) -> Service:
-        """What the listeners have in common."""
         handlers = Handlers(BROKER_HANDLERS, self._collaborators, self.quotas.governing)
         handlers[ApiKey.API_VERSIONS] = self._handle_api_versions
-        return Service(
-            handlers,
-            self._versions,
-            self.clock,
-            node.config.socket_request_max_bytes,
-            request_faults=self._request_faults(node.request_faults),
-            on_failure=self.failed_requests.note,
-            turns=trio.Semaphore(node.config.queued_max_requests),
-            idle=self.idle_connections,
+        self.listeners.attach(
+            Service(
+                handlers,
+                self._versions,
+                node.clock,
+                config.socket_request_max_bytes,
+                request_faults=self._request_faults(node.request_faults),
+                on_failure=self.failed_requests.note,
+                turns=trio.Semaphore(config.queued_max_requests),
+                idle=self.idle_connections,
+            )
         )
 
     def _collaborators(self) -> BrokerCollaborators:
@@ -145,25 +248,23 @@ class Broker:
             return None
         return faults.at(f"broker-{self.id}", lambda topic_id: self.metadata.topic_name(str(topic_id)))
 
+    def _apply_settings(self, image: ClusterImage) -> None:
+        """Bring into force what the metadata say of the broker's settings and of clients' quotas."""
+        if self.config.apply(image):
+            self.replicas.reconfigure(self.config.current)
+        self.quotas.apply(image.client_quotas)
+
+    async def _handle_api_versions(self, request: Any, context: RequestContext) -> Any:
+        if not names_its_software(request, context.api_version):
+            return invalid_request()
+        return api_versions_response(self._versions, self.metadata.image.offset, context.api_version)
+
+    # --- what embedders ask --------------------------------------------------------------------------------------
+
     @property
     def advertised(self) -> Address:
-        """Where clients are told that the broker listens, by the listener that was configured first."""
-        return next(iter(self.endpoints.values()))
-
-    @property
-    def endpoints(self) -> dict[str, Address]:
-        """Where clients are told that the broker listens, by listener, in the order of `listeners`."""
-        open_to_clients = [listener for listener in self.listeners if not listener.spec.trusted]
-        return {listener.spec.name: listener.advertised for listener in self._as_configured(open_to_clients)}
-
-    def _as_configured(self, listeners: list[BrokerListener]) -> list[BrokerListener]:
-        names = [text.partition(":")[0] for text in self.node.config.listeners]
-        return sorted(listeners, key=lambda listener: names.index(listener.spec.name) if names else 0)
-
-    @property
-    def bound(self) -> dict[str, Address]:
-        """Where it listens, by listener."""
-        return {listener.spec.name: listener.address for listener in self.listeners}
+        """Where clients are told to connect, by the listener that was configured first."""
+        return next(iter(self.listeners.advertised.values()))
 
     @property
     def halted(self) -> str | None:
@@ -176,60 +277,46 @@ class Broker:
         return self.registration.unfenced
 
     @property
-    def stopped_cleanly_in(self) -> int:
-        """The broker epoch of the process that used the log directories last, if it stopped cleanly and this one has
-        not registered yet; else -1."""
-        return self.replicas.directories.stopped_cleanly_in if self.registration.broker_epoch < 0 else -1
+    def closed_connections(self) -> list[str]:
+        """Why connections were closed that broke the rules or were lost; the last hundred."""
+        return self.listeners.closed_connections
 
-    def reconfigure(self) -> None:
-        """Bring into force what the metadata says of brokers' settings and of clients' quotas."""
-        image = self.metadata.image
-        if self.config.apply(image):
-            self.replicas.reconfigure(self.config.current)
-        self.quotas.apply(image.client_quotas)
+    # --- running -------------------------------------------------------------------------------------------------
 
     async def run(self, task_status: trio.TaskStatus[Address] = trio.TASK_STATUS_IGNORED) -> None:
-        """Serve until cancelled. Starts with the address on which the broker listens."""
+        """Serve until cancelled. Starts with the address on which the broker listens for other brokers."""
         try:
-            for listener in sorted(self.listeners, key=lambda listener: listener.spec.port == 0):
-                await listener.open(self.node)  # those that take any free port last
+            await self.listeners.open(self.node)
+            self.registration.endpoints = self.listeners.endpoints
             async with trio.open_nursery() as nursery:
                 self.tasks.nursery = nursery
-                self.address = self.listeners[0].address
-                self.controller = ControllerLink(self, self._controller_address)
-                for listener in self.listeners:
-                    nursery.start_soon(listener.serve)
+                self.address = self.listeners.address
+                self.listeners.serve(nursery)
                 task_status.started(self.address)
-                if self.timers:
-                    nursery.start_soon(self.actions.run_timers)
+                if self.node.timers:
+                    nursery.start_soon(self._timers.run)
                     nursery.start_soon(self.idle_connections.run)
         finally:
             with trio.CancelScope(shield=True):
-                for listener in self.listeners:
-                    await listener.aclose()
-
-    async def serve_connection(self, listener: BrokerListener, stream: trio.abc.Stream) -> None:
-        """Serve a peer that came by a listener, unless there are too many."""
-        if self._connections >= self.config.current.max_connections:
-            return
-        self._connections += 1
-        try:
-            if wait_ms := self.quotas.connection_wait_ms(peer_host(stream)):
-                await trio.sleep(wait_ms / 1000)
-            if (reason := await listener.serve_stream(stream)) is not None:
-                self.closed_connections = [*self.closed_connections[-99:], reason]
-        finally:
-            self._connections -= 1
-
-    async def _handle_api_versions(self, request: Any, context: RequestContext) -> Any:
-        if not names_its_software(request, context.api_version):
-            return invalid_request()
-        return api_versions_response(self._versions, self.metadata.image.offset, context.api_version)
+                await self.listeners.aclose()
 
     def stop(self) -> None:
-        """A clean shutdown's last act, before the nursery is cancelled: logs flushed, checkpoints written."""
+        """Stop cleanly: flush logs, write checkpoints, close files. The caller cancels `run` after it."""
         self.replicas.close(self.registration.broker_epoch)
 
     def abandon(self) -> None:
-        """Let go of all files as they are, when the nursery was cancelled without a `stop`."""
+        """Close all files as they are, when `run` was cancelled without a `stop`."""
         self.replicas.abandon()
+
+
+def _replica_manager(node: Node, replica_class: type[PartitionReplica]) -> ReplicaManager:
+    directories = LogDirectories.open(
+        node.disk,
+        node.log_directories,
+        cluster_id=node.cluster_id,
+        node_id=node.id,
+        new_id=lambda: UUID(bytes=node.randomness.token(16), version=4),
+    )
+    return ReplicaManager(
+        node.id, directories, node.config, node.clock, node.tracer, replica_class, node.disk.all_at_once
+    )

@@ -23,11 +23,12 @@ from tidegauge.impl.metadata.topic_configs import (
     defaults_with,
 )
 from tidegauge.impl.server import settings
-from tidegauge.impl.server.broker.replica_selection import LEADER_SELECTOR, RACK_AWARE_SELECTOR
 from tidegauge.impl.server.settings import flag, property_name, setting_of, update_of, whole
 from tidegauge.impl.server.transport.security.settings import PLAIN_JAAS, SecuritySettings, setting_for_listener
 
 LONG: Final = ConfigType.LONG
+RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+LEADER_SELECTOR: Final = "org.apache.kafka.common.replica.LeaderSelector"
 
 
 def _unthrottled(doc: str) -> Any:

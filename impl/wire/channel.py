@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 import trio
@@ -45,15 +45,21 @@ class _Waiting:
     failure: str | None = None
 
 
+class TaskStarter(Protocol):
+    """Starts tasks: a nursery, or the owner of one."""
+
+    def start_soon(self, async_fn: Callable[..., Awaitable[Any]], /, *args: Any) -> None: ...
+
+
 class Channel:
-    """Requests to one address. Its reader runs in the nursery that the owner gives."""
+    """Requests to one address. Its reader is a task of the owner's."""
 
     def __init__(
         self,
         network: Network,
         address: Address,
         client_id: str,
-        nursery: trio.Nursery,
+        tasks: TaskStarter,
         *,
         timeout_ms: float = math.inf,
         handshake: Handshake | None = None,
@@ -66,7 +72,7 @@ class Channel:
         self.address = address
         self._network = network
         self._client_id = client_id
-        self._nursery = nursery
+        self._tasks = tasks
         self._timeout_ms = timeout_ms
         self._handshake = handshake
         self._memory = memory
@@ -156,7 +162,7 @@ class Channel:
             except (OSError, trio.TooSlowError) as error:
                 raise UnreachableError(f"{self.address} cannot be reached: {error}") from error
             self._stream = stream
-            self._nursery.start_soon(self._read_answers, stream)
+            self._tasks.start_soon(self._read_answers, stream)
             if self._handshake is not None:
                 try:
                     await self._handshake(self)

@@ -55,7 +55,7 @@ async def test_a_fetch_is_two_messages(cluster: Cluster) -> None:
     cluster.broker(1).actions.send_fetch("t", 0)
     await wait_all_tasks_blocked()
     assert cluster.broker(1).replicas.get("t", 0).awaits_response()  # type: ignore[union-attr]
-    with pytest.raises(ValueError, match="still waits for an answer"):
+    with pytest.raises(ValueError, match="still waits for a response"):
         cluster.broker(1).actions.send_fetch("t", 0)
     request = await deliver(cluster)
     assert (request.source, request.destination, request.is_request) == ("broker-1", "broker-0", True)

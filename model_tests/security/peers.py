@@ -90,7 +90,7 @@ class Door:
     async def connect(self, listener: str | None = None) -> Peer:
         """Connect to a listener for clients; by default the first."""
         broker = self.cluster.broker(0)
-        address = broker.advertised if listener is None else broker.endpoints[listener]
+        address = broker.advertised if listener is None else broker.listeners.advertised[listener]
         self._peers += 1
         return Peer(await self.cluster.host.network(f"peer-{self._peers}").connect(address))
 

@@ -158,7 +158,7 @@ async def test_a_client_is_told_addresses_on_the_listener_by_which_it_came() -> 
     async with Cluster(brokers=2, security=security, config=config) as cluster:
         told = {}
         network = cluster.host.network("peer")
-        for name, address in cluster.broker(0).bound.items():
+        for name, address in cluster.broker(0).listeners.bound.items():
             peer = Peer(await network.connect(address))
             if name == "SASL_PLAINTEXT":
                 await peer.log_in("alice")
@@ -173,21 +173,21 @@ async def test_a_client_is_told_addresses_on_the_listener_by_which_it_came() -> 
 @simulated
 async def test_a_restarted_broker_listens_where_it_did() -> None:
     async with Cluster(brokers=2, security=Security("SASL_PLAINTEXT", "PLAINTEXT", users=USERS, acls=())) as cluster:
-        before = cluster.broker(1).bound
+        before = cluster.broker(1).listeners.bound
         assert list(before) == ["INTERNAL", "SASL_PLAINTEXT", "PLAINTEXT"]
         await cluster.crash(1)
         await cluster.restart(1)
-        assert cluster.broker(1).bound == before
+        assert cluster.broker(1).listeners.bound == before
 
 
 def test_a_restarted_broker_listens_on_the_ports_that_it_had() -> None:
     async def main() -> None:
         async with Cluster(host="tcp", brokers=1, security=Security("SASL_PLAINTEXT", "PLAINTEXT", acls=())) as cluster:
-            before = cluster.broker(0).bound
+            before = cluster.broker(0).listeners.bound
             assert len({address.port for address in before.values()}) == 3
             await cluster.crash(0)
             await cluster.restart(0)
-            assert cluster.broker(0).bound == before
+            assert cluster.broker(0).listeners.bound == before
 
     trio.run(main)
 

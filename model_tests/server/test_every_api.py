@@ -63,7 +63,7 @@ def test_a_handler_that_fails_harms_nothing_but_its_request(caplog: pytest.LogCa
     async def ask() -> None:
         async with Cluster(brokers=1, host="tcp") as cluster:
             broker = cluster.broker(0)
-            handlers: Any = broker.listeners[0]._service.handlers
+            handlers: Any = next(iter(broker.listeners))._service.handlers
             handlers[ApiKey.CREATE_TOPICS] = fail
             peer = await connected(cluster)
             answer = await peer.ask(sample(request_class(ApiKey.CREATE_TOPICS, 7)))
@@ -86,7 +86,7 @@ def test_an_answer_that_cannot_be_written_costs_its_connection_and_nothing_else(
     async def ask() -> None:
         async with Cluster(brokers=1, host="tcp") as cluster:
             broker = cluster.broker(0)
-            handlers: Any = broker.listeners[0]._service.handlers
+            handlers: Any = next(iter(broker.listeners))._service.handlers
             handlers[ApiKey.LIST_GROUPS] = answer_without_a_name
             peer, other = await connected(cluster), await connected(cluster)
             with pytest.raises(AssertionError, match="the broker closed the connection"):

@@ -282,7 +282,7 @@ async def test_brokers_are_described_and_fenced_ones_to_who_asks_for_them() -> N
             DescribeClusterRequest(include_cluster_authorized_operations=True, include_fenced_brokers=True)
         )
         assert [(broker.broker_id, broker.is_fenced) for broker in described.brokers] == [(0, False), (1, True)]
-        assert (described.cluster_id, described.controller_id) == (cluster.broker(0).cluster_id, 0)
+        assert (described.cluster_id, described.controller_id) == (cluster.broker(0).registration.cluster_id, 0)
         assert described.cluster_authorized_operations > 0
         described = await peer.ask(
             DescribeClusterRequest(include_cluster_authorized_operations=False, include_fenced_brokers=False)

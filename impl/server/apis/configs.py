@@ -133,8 +133,8 @@ def _described(
 
 def _listening(broker: Broker) -> dict[str, str]:
     """Where the broker listens and what clients are told, in the form of the settings that would say so."""
-    told = broker.endpoints
-    bound = {name: address for name, address in broker.bound.items() if name in told}
+    told = broker.listeners.advertised
+    bound = {name: address for name, address in broker.listeners.bound.items() if name in told}
     settings = {"listeners": bound, "advertised.listeners": told}
     return {
         setting: ",".join(f"{name}://{address}" for name, address in addresses.items())

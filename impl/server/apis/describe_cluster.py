@@ -71,7 +71,7 @@ async def handle_describe_cluster(
     return DescribeClusterResponse(
         throttle_time=NO_WAIT,
         error_code=ErrorCode.none,
-        cluster_id=broker.cluster_id,
+        cluster_id=broker.registration.cluster_id,
         controller_id=a_live_broker(image),
         brokers=tuple(described),
         cluster_authorized_operations=i32(cluster_operations(context) if asked else UNASKED),

@@ -22,7 +22,7 @@ from tidegauge.impl.records.batches import Compression, RecordError
 from tidegauge.impl.server import trace
 from tidegauge.impl.server.apis.produce import known_leader, node_endpoints
 from tidegauge.impl.server.broker.partition import Partition, TopicPartition
-from tidegauge.impl.server.broker.replica_selection import NO_PREFERENCE, preferred_read_replica
+from tidegauge.impl.server.broker.replica_selection import NO_PREFERENCE
 from tidegauge.impl.server.reads import PartitionRead, ReadOutcome, fetch_response
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 from tidegauge.impl.wire.fetch_messages import CONSUMER, FetchRequest, FetchResponse
@@ -201,7 +201,7 @@ class _Fetch:
             return NO_PREFERENCE
         if partition.replica.read_error(asked.offset, asked.leader_epoch) is not ErrorCode.none:
             return NO_PREFERENCE
-        return preferred_read_replica(self.broker, partition, self.request.rack_id, asked.offset)
+        return self.broker.replica_selector.preferred(partition, self.request.rack_id, asked.offset)
 
     def _handle(self, partition: Partition, asked: PartitionRead, size: int, *, read: bool) -> PartitionFetchResponse:
         """Read one partition, or without `read` only where it stands; the ones before it had `size` bytes."""

@@ -67,7 +67,7 @@ async def handle_metadata(
             MetadataResponseBroker(node_id=BrokerId(known), host=address.host, port=i32(address.port), rack=rack)
             for known, address, rack in broker.metadata.endpoints(context.listener)
         ),
-        cluster_id=broker.cluster_id,
+        cluster_id=broker.registration.cluster_id,
         controller_id=a_live_broker(image),
         topics=topics,
         error_code=ErrorCode.none,
@@ -250,4 +250,4 @@ async def _create_missing(broker: Broker, asked: Sequence[MetadataRequestTopic],
     timeout = millis(broker.config.current.controller_quorum_request_timeout_ms)
     answer = await forward(broker, CreateTopicsRequest(topics=topics, timeout=timeout), context)
     if any(topic.error_code is ErrorCode.none for topic in answer.topics):
-        await context.while_connected(broker.actions.learn, watched=False)
+        await context.while_connected(broker.loader.learn, watched=False)

@@ -170,7 +170,7 @@ async def _learn_ids(broker: Broker, request: DeleteTopicsRequest, context: Requ
     """Read the newest metadata if there is an id that this broker does not know: the topic may be that new."""
     if all(topic.topic_id is None or broker.metadata.topic_name(str(topic.topic_id)) for topic in request.topics):
         return
-    await context.while_connected(broker.actions.learn, watched=False)
+    await context.while_connected(broker.loader.learn, watched=False)
 
 
 def _hidden(result: DeletableTopicResult, asked: DeleteTopicState, context: RequestContext) -> DeletableTopicResult:

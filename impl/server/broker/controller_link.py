@@ -26,9 +26,8 @@ from tidegauge.impl.partition.messages import (
     FollowerFetch,
     PartitionFetchResponse,
 )
-from tidegauge.impl.ports.network import Address
 from tidegauge.impl.records.lazy import in_memory
-from tidegauge.impl.server.broker.isr_proposals import core_response_of, wire_request_of
+from tidegauge.impl.server.broker.alter_partition import core_response_of, wire_request_of
 from tidegauge.impl.server.broker.partition import Partition
 from tidegauge.impl.server.reads import follower_request, partition_responses
 from tidegauge.impl.wire.channel import Channel
@@ -38,7 +37,10 @@ if TYPE_CHECKING:
     from kio.schema.broker_heartbeat.v2.response import BrokerHeartbeatResponse
     from kio.schema.broker_registration.v4.response import BrokerRegistrationResponse
 
-    from tidegauge.impl.server.broker_server import Broker
+    from tidegauge.impl.ports.network import Address, Network
+    from tidegauge.impl.server.broker.registration import Registration
+    from tidegauge.impl.server.broker.tasks import BrokerTasks
+    from tidegauge.impl.storage.log_directories import LogDirectories
 
 METADATA_MAX_BYTES = 8 << 20
 
@@ -46,18 +48,26 @@ METADATA_MAX_BYTES = 8 << 20
 class ControllerLink:
     """One broker's connections to the controller."""
 
-    def __init__(self, broker: Broker, address: Address) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        registration: Registration,
+        directories: LogDirectories,
+        tasks: BrokerTasks,
+        network: Network,
+        address: Address,
+        *,
+        response_timeout_ms: float,
+        metadata_timeout_ms: float,
+    ) -> None:
+        """`metadata_timeout_ms` is for metadata fetches, which the controller may hold."""
+        self._registration = registration
+        self._directories = directories
         self._epoch = -1
-        config = broker.config.current
-        timeout_ms = config.controller_quorum_request_timeout_ms
-        short = broker.node.response_timeout_ms(timeout_ms)
-        held = broker.node.response_timeout_ms(timeout_ms + config.metadata_fetch_wait_max_ms)
-        name = f"broker-{broker.id}"
-        self._requests = Channel(broker.network, address, name, broker.tasks.nursery, timeout_ms=short)
-        self._metadata = Channel(broker.network, address, name, broker.tasks.nursery, timeout_ms=held)
+        name = f"broker-{registration.broker_id}"
+        self._requests = Channel(network, address, name, tasks, timeout_ms=response_timeout_ms)
+        self._metadata = Channel(network, address, name, tasks, timeout_ms=metadata_timeout_ms)
         self._proposals = Channel(
-            broker.network, address, name, broker.tasks.nursery, timeout_ms=short, handshake=self._learn_epoch
+            network, address, name, tasks, timeout_ms=response_timeout_ms, handshake=self._learn_epoch
         )
 
     async def _learn_epoch(self, channel: Channel) -> None:
@@ -69,29 +79,35 @@ class ControllerLink:
         """Send a client's request on, and return the controller's answer. Raises UnreachableError or NoAnswerError."""
         return await self._requests.request(request)
 
+    @property
+    def previous_broker_epoch(self) -> int:
+        """What a registration says of the process before this one: its broker epoch, if it stopped cleanly, else -1."""
+        return -1 if self._registration.is_registered else self._directories.stopped_cleanly_in
+
     async def register(self) -> int:
         """Register this process; returns its broker epoch.
 
         Raises UnreachableError, NoAnswerError or RegistrationRefusedError.
         """
+        registration, directories = self._registration, self._directories
         response: BrokerRegistrationResponse = await self._requests.request(
             BrokerRegistrationRequest(
-                broker_id=BrokerId(self._broker.id),
-                cluster_id=self._broker.cluster_id,
+                broker_id=BrokerId(registration.broker_id),
+                cluster_id=registration.cluster_id,
                 incarnation_id=None,
                 listeners=tuple(
                     Listener(
-                        name=listener.spec.name,
-                        host=listener.advertised.host,
-                        port=u16(listener.advertised.port),
-                        security_protocol=i16(listener.spec.protocol),
+                        name=endpoint.listener,
+                        host=endpoint.address.host,
+                        port=u16(endpoint.address.port),
+                        security_protocol=i16(endpoint.security_protocol),
                     )
-                    for listener in self._broker.listeners
+                    for endpoint in registration.endpoints
                 ),
                 features=(),
-                rack=self._broker.rack,
-                log_dirs=self._broker.directory_failures.online_ids,
-                previous_broker_epoch=i64(self._broker.stopped_cleanly_in),
+                rack=registration.rack,
+                log_dirs=tuple(directory.id for directory in directories.online),
+                previous_broker_epoch=i64(self.previous_broker_epoch),
             )
         )
         if response.error_code is not ErrorCode.none:
@@ -107,12 +123,12 @@ class ControllerLink:
         """
         response: BrokerHeartbeatResponse = await self._requests.request(
             BrokerHeartbeatRequest(
-                broker_id=BrokerId(self._broker.id),
-                broker_epoch=i64(self._broker.registration.broker_epoch),
+                broker_id=BrokerId(self._registration.broker_id),
+                broker_epoch=i64(self._registration.broker_epoch),
                 current_metadata_offset=i64(metadata_offset),
                 want_fence=want_fence,
                 want_shut_down=want_shut_down,
-                offline_log_dirs=self._broker.directory_failures.offline_ids,
+                offline_log_dirs=tuple(self._directories.offline_ids),
             )
         )
         return response
@@ -138,8 +154,8 @@ class ControllerLink:
         self, channel: Channel, offset: int, max_wait_ms: int, max_bytes: int
     ) -> PartitionFetchResponse:
         fetch = FollowerFetch(
-            replica_id=self._broker.id,
-            broker_epoch=self._broker.registration.broker_epoch,
+            replica_id=self._registration.broker_id,
+            broker_epoch=self._registration.broker_epoch,
             leader_epoch=-1,
             fetch_offset=offset,
             last_fetched_epoch=-1,

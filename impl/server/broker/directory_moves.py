@@ -3,38 +3,42 @@
 Theory of operation
 -------------------
 A replica that is to move gets a *future* log in the target directory. A task copies the replica's log there, piece by
-piece, as a follower would from a leader: when the logs have parted, since the replica's own was cut, the future log is
-cut at the end of what both have (KIP-101); when the replica's log begins later than the future one ends, that one
-starts anew. Once the future log has everything it takes the other's place, between two pieces of anybody else's work,
-so that no append comes between. The old log is deleted.
+piece, as a follower copies its leader's log. Where the logs diverge, because the replica's log was truncated, the
+future log is truncated at the end of their common part (KIP-101). Where the replica's log starts after the end of the
+future log, the future log starts anew. When the future log has everything, it replaces the replica's log. No await
+comes between the last look and the replacement, so no append is lost. The old log is deleted.
 
-The replica itself notices nothing: its offsets, its epochs and its high watermark are those of the records.
+The replica itself is the same after a move: its offsets, its leader epochs and its high watermark are those of the
+records.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import attrs
 import trio
 
 from tidegauge.impl.records.batches import RecordError
-from tidegauge.impl.server.broker.partition import Partition
+from tidegauge.impl.server.broker.partition import Partition, TopicPartition
 from tidegauge.impl.storage.log import Log
 from tidegauge.impl.storage.log_directory import LogDirectory
 from tidegauge.impl.wire.channel import NoAnswerError, UnreachableError
 from tidegauge.impl.wire.primitives import topic_uuid
 
 if TYPE_CHECKING:
-    from tidegauge.impl.server.broker_server import Broker
+    from tidegauge.impl.ports.clock import Clock
+    from tidegauge.impl.server.broker.directory_failures import DirectoryFailures
+    from tidegauge.impl.server.broker.replica_manager import ReplicaManager
+    from tidegauge.impl.server.broker.tasks import BrokerTasks
 
-TopicPartition = tuple[str, int]
-PIECE_BYTES = 256 << 10
+PIECE_BYTES: Final = 256 << 10
+"""Most bytes that are copied before other tasks run."""
 
 
 @attrs.define(eq=False)
 class Move:
-    """One replica on its way."""
+    """One replica that moves."""
 
     partition: Partition
     target: LogDirectory
@@ -43,19 +47,26 @@ class Move:
 
 
 class DirectoryMoves:
-    """The replicas of one broker that are on their way from one directory to another."""
+    """The moves of one broker's replicas."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(
+        self, replicas: ReplicaManager, failures: DirectoryFailures, tasks: BrokerTasks, *, clock: Clock, timers: bool
+    ) -> None:
+        """`timers`: whether the controller is told of each move as soon as it is complete."""
+        self._replicas = replicas
+        self._failures = failures
+        self._tasks = tasks
+        self._clock = clock
+        self._timers = timers
         self._moves: dict[TopicPartition, Move] = {}
 
     def of(self, topic: str, index: int) -> Move | None:
-        """Where a replica is going; None when it stays."""
+        """The move of a replica; None when it does not move."""
         return self._moves.get((topic, index))
 
     def begin(self, partition: Partition, target: LogDirectory) -> None:
-        """Let a replica move; one that is on its way to somewhere else turns round. Raises OSError."""
-        directories = self._broker.replicas.directories
+        """Move a replica to `target`, and give up its move to any other directory. Raises OSError."""
+        directories = self._replicas.directories
         current = self._moves.get(partition.key)
         if current is not None and current.target is not target:
             self.give_up(partition.key)
@@ -65,58 +76,58 @@ class DirectoryMoves:
             return
         try:
             future = target.open_future(
-                partition.log, partition.key, topic_uuid(partition.topic_id), self._broker.clock.now_ms()
+                partition.log, partition.key, topic_uuid(partition.topic_id), self._clock.now_ms()
             )
         except OSError as error:
             directories.fail(target, error)
             raise
         move = self._moves[partition.key] = Move(partition, target, future)
-        self._broker.tasks.start_soon(self._run, move)
+        self._tasks.start_soon(self._run, move)
 
     def give_up(self, key: TopicPartition) -> None:
-        """Let a replica stay where it is."""
+        """End a move; the replica remains where it is."""
         move = self._moves.pop(key)
         move.scope.cancel()
-        if move.target in self._broker.replicas.directories.online:
+        if move.target in self._replicas.directories.online:
             try:
                 move.target.drop_future(key)
             except OSError as error:
-                self._broker.replicas.directories.fail(move.target, error)
+                self._replicas.directories.fail(move.target, error)
 
     async def _run(self, move: Move) -> None:
-        key, broker = move.partition.key, self._broker
+        key = move.partition.key
         with move.scope:
-            while self._goes_on(move):
+            while self._continues(move):
                 if self._copy_piece(move):
-                    if self._goes_on(move):
-                        self._arrive(move)
+                    if self._continues(move):
+                        self._replace_log(move)
                     break
                 await trio.lowlevel.checkpoint()
-                await broker.clock.until_running()
+                await self._clock.until_running()
         if self._moves.get(key) is move:
             self.give_up(key)
-        elif not move.scope.cancel_called and broker.timers:
-            await self._tell()
+        elif not move.scope.cancel_called and self._timers:
+            await self._report()
 
-    async def _tell(self) -> None:
+    async def _report(self) -> None:
         try:
-            await self._broker.directory_failures.assign()
+            await self._failures.assign()
         except (UnreachableError, NoAnswerError):
-            return  # the next one tells it as well
+            return  # the next assignment says the same
 
-    def _goes_on(self, move: Move) -> bool:
-        """Whether the replica is still there, and both of its directories."""
-        partitions = self._broker.replicas
-        here = partitions.get(*move.partition.key) is move.partition
-        return here and move.target in partitions.directories.online and self._moves.get(move.partition.key) is move
+    def _continues(self, move: Move) -> bool:
+        """Whether the replica is still hosted, and the target still online."""
+        key = move.partition.key
+        is_hosted = self._replicas.get(*key) is move.partition
+        return is_hosted and move.target in self._replicas.directories.online and self._moves.get(key) is move
 
     def _copy_piece(self, move: Move) -> bool:
-        """Bring the future log nearer to the replica's; True when they are the same."""
-        source, future, partitions = move.partition.log, move.future, self._broker.replicas
+        """Copy one piece to the future log; True when it has everything, or a disk has failed."""
+        source, future, replicas = move.partition.log, move.future, self._replicas
         try:
             records = _next_records(source, future)
         except (RecordError, OSError) as error:
-            partitions.storage_failed(move.partition, error)
+            replicas.storage_failed(move.partition, error)
             return True
         try:
             future.config = source.config
@@ -124,21 +135,21 @@ class DirectoryMoves:
             if cut < future.log_end_offset:
                 future.truncate_to(cut)
             elif future.log_end_offset < source.log_start_offset:
-                future.truncate_fully_and_start_at(source.log_start_offset, self._broker.clock.now_ms())
+                future.truncate_fully_and_start_at(source.log_start_offset, self._clock.now_ms())
             elif records:
                 future.append_as_follower(records)
             future.delete_records_before(min(source.log_start_offset, future.log_end_offset))
         except OSError as error:
-            partitions.directories.fail(move.target, error)
+            replicas.directories.fail(move.target, error)
             return True
         return future.log_end_offset == source.log_end_offset and _common_end(source, future) == future.log_end_offset
 
-    def _arrive(self, move: Move) -> None:
-        """The future log takes the place of the other."""
-        partition, broker = move.partition, self._broker
-        directories, now_ms = broker.replicas.directories, broker.clock.now_ms()
+    def _replace_log(self, move: Move) -> None:
+        """Replace the replica's log by the future log."""
+        partition = move.partition
+        directories, now_ms = self._replicas.directories, self._clock.now_ms()
         source = directories.where(*partition.key)
-        assert source is not None, "a replica that goes on has a directory"
+        assert source is not None, "a hosted replica has a directory"
         del self._moves[partition.key]
         try:
             log = move.target.adopt_future(partition.key, now_ms)
@@ -148,7 +159,7 @@ class DirectoryMoves:
         log.on_roll = partition.log.on_roll
         delay_ms = partition.log.config.file_delete_delay_ms
         partition.log = partition.replica.log = log
-        broker.replicas.moved(partition, move.target)
+        self._replicas.moved(partition, move.target)
         try:
             source.delete_log(*partition.key, now_ms, delay_ms)
         except OSError as error:
@@ -156,7 +167,7 @@ class DirectoryMoves:
 
 
 def _next_records(source: Log, future: Log) -> bytes:
-    """What the future log lacks first; nothing where the logs have to be brought together otherwise."""
+    """The first records that the future log lacks; none where it must be truncated or start anew."""
     offset = future.log_end_offset
     if not source.log_start_offset <= offset < source.log_end_offset:
         return b""
@@ -164,7 +175,7 @@ def _next_records(source: Log, future: Log) -> bytes:
 
 
 def _common_end(source: Log, future: Log) -> int:
-    """Up to where the future log can be a copy of the other, judged by leader epochs."""
+    """The end of the common part of both logs, by their leader epochs."""
     if future.latest_epoch < 0:
         return min(future.log_end_offset, max(source.log_end_offset, source.log_start_offset))
     epoch, end = source.end_offset_for(future.latest_epoch)

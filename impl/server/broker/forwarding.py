@@ -70,5 +70,5 @@ async def _ask_controller(broker: Broker, request: Any) -> Any:
         return error_answer(request, ErrorCode.not_controller, str(error))
     except NoAnswerError as error:
         return error_answer(request, ErrorCode.request_timed_out, str(error))
-    await broker.actions.catch_up()
+    await broker.loader.catch_up()
     return answer

@@ -1,9 +1,9 @@
-"""AlterPartition from the leader's side: proposals of an ISR on their way to the controller.
+"""ISR proposals: the AlterPartition requests of a broker's leaders to the controller (KIP-497).
 
-The core proposes, at most one ISR for a partition at a time, and keeps the proposal open until the controller or
-newer metadata has settled it. Here it is sent at once; when its answer is lost, or is an error that may pass, it is
-sent again after a backoff for as long as it is open. A proposal that was refused because it is out of date is not:
-the metadata will tell what has happened. The core ignores the answer to a proposal that it has given up.
+The core proposes at most one ISR of a partition at a time. The proposal is open until the controller or newer metadata
+have settled it. It is sent at once. When no response comes, or the response is an error that may pass, it is sent again
+after retry.backoff.ms, for as long as it is open. A proposal that was refused as out of date is not sent again: newer
+metadata will settle it. The core ignores a response to a proposal that it has given up.
 """
 
 from __future__ import annotations
@@ -11,22 +11,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import trio
-from kio.schema.alter_partition.v3 import request as wire_request
-from kio.schema.alter_partition.v3.request import AlterPartitionRequest as WireRequest
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.partition.messages import AlterPartitionRequest, AlterPartitionResponse
-from tidegauge.impl.partition.registration import PartitionRegistration
+from tidegauge.impl.partition.messages import AlterPartitionRequest
 from tidegauge.impl.server import trace
 from tidegauge.impl.server.broker.partition import Partition, TopicPartition
 from tidegauge.impl.wire.channel import NoAnswerError, UnreachableError
-from tidegauge.impl.wire.primitives import BrokerId, i32, i64, topic_uuid
 
 if TYPE_CHECKING:
-    from kio.schema.alter_partition.v3.response import AlterPartitionResponse as WireResponse
-
-    from tidegauge.impl.server.broker_server import Broker
-
+    from tidegauge.impl.ports.clock import Clock
+    from tidegauge.impl.server.broker.controller_link import ControllerLink
+    from tidegauge.impl.server.broker.registration import Registration
+    from tidegauge.impl.server.broker.replica_manager import ReplicaManager
+    from tidegauge.impl.server.broker.tasks import BrokerTasks
+    from tidegauge.impl.server.trace.tracer import Tracer
 
 OUT_OF_DATE: Final = frozenset(
     {
@@ -36,45 +34,62 @@ OUT_OF_DATE: Final = frozenset(
         ErrorCode.new_leader_elected,
     }
 )
+"""Errors after which a proposal is not sent again."""
 
 
 class IsrProposals:
     """The open proposals of one broker."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._on_their_way: dict[TopicPartition, list[AlterPartitionRequest]] = {}
+    def __init__(
+        self,
+        replicas: ReplicaManager,
+        controller: ControllerLink,
+        registration: Registration,
+        tasks: BrokerTasks,
+        *,
+        clock: Clock,
+        tracer: Tracer,
+        retry_backoff_ms: int | None,
+    ) -> None:
+        """Without `retry_backoff_ms` only a driver sends a proposal again."""
+        self._replicas = replicas
+        self._controller = controller
+        self._registration = registration
+        self._tasks = tasks
+        self._clock = clock
+        self._tracer = tracer
+        self._retry_backoff_ms = retry_backoff_ms
+        self._outstanding: dict[TopicPartition, list[AlterPartitionRequest]] = {}
 
-    def on_their_way(self, topic: str, partition: int) -> tuple[AlterPartitionRequest, ...]:
-        """Proposals that were sent and not answered yet."""
-        return tuple(self._on_their_way.get((topic, partition), ()))
+    def outstanding(self, topic: str, partition: int) -> tuple[AlterPartitionRequest, ...]:
+        """The proposals of a partition that were sent and have no response yet."""
+        return tuple(self._outstanding.get((topic, partition), ()))
 
     def propose(self, partition: Partition) -> None:
         """Send the core's open proposal."""
-        request = partition.replica.alter_partition_request(self._broker.registration.broker_epoch)
+        request = partition.replica.alter_partition_request(self._registration.broker_epoch)
         if request is not None:
-            self._on_their_way.setdefault(partition.key, []).append(request)
-            self._broker.tasks.start_soon(self._send, partition, request)
+            self._outstanding.setdefault(partition.key, []).append(request)
+            self._tasks.start_soon(self._send, partition, request)
 
     def retry(self, partition: Partition) -> bool:
-        """Send the open proposal again, unless one is on its way; False when there is nothing to send."""
-        request = partition.replica.alter_partition_request(self._broker.registration.broker_epoch)
-        if partition.is_gone or request is None or self._on_their_way.get(partition.key):
+        """Send the open proposal again, unless one is outstanding; False when there is nothing to send."""
+        request = partition.replica.alter_partition_request(self._registration.broker_epoch)
+        if partition.is_gone or request is None or self._outstanding.get(partition.key):
             return False
-        if self._broker.tracer.trace is not None:
+        if self._tracer.trace is not None:
             retry = trace.events.RetryAlterPartition
-            self._broker.tracer.replica(retry, partition.topic, partition.index, partition.replica, request=request)
+            self._tracer.replica(retry, *partition.key, partition.replica, request=request)
         self.propose(partition)
         return True
 
     async def _send(self, partition: Partition, request: AlterPartitionRequest) -> None:
-        broker = self._broker
         try:
-            response = await broker.controller.alter_partition(partition, request)
+            response = await self._controller.alter_partition(partition, request)
         except (UnreachableError, NoAnswerError):
             response = None
-        await broker.clock.until_running()
-        self._on_their_way[partition.key].remove(request)
+        await self._clock.until_running()
+        self._outstanding[partition.key].remove(request)
         if partition.is_gone:
             return
         if response is None:
@@ -82,48 +97,17 @@ class IsrProposals:
         else:
             partition.replica.receive_alter_partition_response(request, response)
             error = response.error
-        if broker.tracer.trace is not None:
-            kinds = trace.events
-            broker.tracer.replica(
-                kinds.DisconnectController if response is None else kinds.ReceiveAlterPartitionResponse,
-                *(partition.topic, partition.index, partition.replica),
+        if self._tracer.trace is not None:
+            events = trace.events
+            self._tracer.replica(
+                events.DisconnectController if response is None else events.ReceiveAlterPartitionResponse,
+                *partition.key,
+                partition.replica,
                 request=request,
                 error=error,
             )
-        broker.replicas.carry_out(partition)
-        if broker.timers and error not in OUT_OF_DATE:
-            await trio.sleep(broker.config.current.retry_backoff_ms / 1000)
-            await broker.clock.until_running()
+        self._replicas.carry_out(partition)
+        if self._retry_backoff_ms is not None and error not in OUT_OF_DATE:
+            await trio.sleep(self._retry_backoff_ms / 1000)
+            await self._clock.until_running()
             self.retry(partition)
-
-
-def wire_request_of(topic_id: str, partition: int, request: AlterPartitionRequest) -> WireRequest:
-    """The core's request as kio's message."""
-    members = tuple(
-        wire_request.BrokerState(broker_id=BrokerId(member), broker_epoch=i64(epoch)) for member, epoch in request.isr
-    )
-    data = wire_request.PartitionData(
-        partition_index=i32(partition),
-        leader_epoch=i32(request.leader_epoch),
-        new_isr_with_epochs=members,
-        partition_epoch=i32(request.partition_epoch),
-    )
-    topic = wire_request.TopicData(topic_id=topic_uuid(topic_id), partitions=(data,))
-    return WireRequest(broker_id=BrokerId(request.broker_id), broker_epoch=i64(request.broker_epoch), topics=(topic,))
-
-
-def core_response_of(message: WireResponse, replicas: tuple[int, ...], controller_epoch: int) -> AlterPartitionResponse:
-    """kio's message as the core's answer; the request was for one partition."""
-    if message.error_code is not ErrorCode.none or not message.topics:
-        return AlterPartitionResponse(message.error_code, controller_epoch)
-    data = message.topics[0].partitions[0]
-    if data.error_code is not ErrorCode.none:
-        return AlterPartitionResponse(data.error_code, controller_epoch)
-    registration = PartitionRegistration(
-        replicas=replicas,
-        leader=data.leader_id,
-        leader_epoch=data.leader_epoch,
-        partition_epoch=data.partition_epoch,
-        isr=frozenset(int(member) for member in data.isr),
-    )
-    return AlterPartitionResponse(ErrorCode.none, controller_epoch, registration)

@@ -1,16 +1,15 @@
-"""The cleaner of a broker: compacts the dirtiest log, then the next, and rests when nothing is dirty.
+"""The cleaner of a broker: compacts the dirtiest log, then the next, and rests while no log is dirty.
 
-A round is a generator of small pieces of work (`impl.storage.cleaner`). They are done here, in the broker's loop and
-in the order that the loop gives, so that a simulated run stays a function of its seed; between them others get their
-turn, and the rate of `log.cleaner.io.max.bytes.per.second` is kept. A thread would not help: it would hold the
-interpreter for as long.
+A round over one log is a generator of small pieces of work (`impl.storage.cleaner`). They run in the broker's loop, so
+that a simulated run remains a function of its seed; between them other tasks run, and the cleaner keeps to
+log.cleaner.io.max.bytes.per.second. A thread would not help: it would hold the interpreter as long.
 
-A log in which the cleaner finds damage is left alone from then on. A disk that fails takes its directory offline.
+A log in which the cleaner finds damage is not cleaned again. A disk that fails takes its log directory offline.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from weakref import WeakSet
 
 import trio
@@ -26,43 +25,49 @@ from tidegauge.impl.storage.log import Log
 from tidegauge.impl.storage.offset_map import OffsetMap
 
 if TYPE_CHECKING:
-    from tidegauge.impl.server.broker_server import Broker
+    from tidegauge.impl.ports.clock import Clock
+    from tidegauge.impl.ports.disk import Disk
+    from tidegauge.impl.server.broker.dynamic_config import DynamicConfig
+    from tidegauge.impl.server.broker.replica_manager import ReplicaManager
 
-PIECES_A_TURN = 4
+PIECES_A_TURN: Final = 4
 """Pieces of a round between two turns of the loop: each is a batch, or a few hundred records of a large one."""
-BYTES_A_TURN = 64 << 10
+BYTES_A_TURN: Final = 64 << 10
 """Bytes of batches, read or written, between two turns."""
 
 
 class LogCleaner:
     """Compaction of one broker's logs."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, replicas: ReplicaManager, config: DynamicConfig, *, clock: Clock, disk: Disk) -> None:
+        self._replicas = replicas
+        self._config = config
+        self._clock = clock
+        self._disk = disk
         self._busy: WeakSet[Log] = WeakSet()
         self._uncleanable: WeakSet[Log] = WeakSet()
         """Logs in which damage was found."""
         self.rounds = 0
-        """Rounds that came to their end."""
+        """Rounds that are complete."""
         self.cleaned: dict[tuple[str, int], CleanedLog] = {}
         """What the last round over each log did."""
 
     async def run(self) -> None:
         """Clean until cancelled."""
-        if not self._broker.config.current.log_cleaner_enable:
+        if not self._config.current.log_cleaner_enable:
             return
         async with trio.open_nursery() as nursery:
-            for _ in range(self._broker.config.current.log_cleaner_threads):
+            for _ in range(self._config.current.log_cleaner_threads):
                 nursery.start_soon(self._run_one)
 
     async def _run_one(self) -> None:
         while True:
             if not await self.clean_dirtiest():
-                await trio.sleep(max(1, self._broker.config.current.log_cleaner_backoff_ms) / 1000)
-            await self._broker.clock.until_running()
+                await trio.sleep(max(1, self._config.current.log_cleaner_backoff_ms) / 1000)
+            await self._clock.until_running()
 
     async def clean_dirtiest(self) -> bool:
-        """One round over the log that needs it most; False when none is due."""
+        """Clean the log that needs it most, in one round; False when none is due."""
         chosen = self._choose()
         if chosen is None:
             return False
@@ -75,18 +80,18 @@ class LogCleaner:
         return True
 
     def _choose(self) -> tuple[Partition, LogToClean] | None:
-        now_ms = self._broker.clock.now_ms()
+        now_ms = self._clock.now_ms()
         candidates: dict[int, Partition] = {}
         logs: list[LogToClean] = []
-        for partition in self._broker.replicas:
-            log, directory = partition.log, self._broker.replicas.directories.where(*partition.key)
+        for partition in self._replicas:
+            log, directory = partition.log, self._replicas.directories.where(*partition.key)
             if not log.config.is_compacted or directory is None or log in self._busy or log in self._uncleanable:
                 continue
             cleaned = directory.cleaned_offset(*partition.key)
             try:
                 logs.append(cleanable(log, cleaned, stable_offset(partition), now_ms))
             except OSError as error:
-                self._broker.replicas.storage_failed(partition, error)
+                self._replicas.storage_failed(partition, error)
                 continue
             candidates[id(log)] = partition
         best = dirtiest(logs)
@@ -95,30 +100,29 @@ class LogCleaner:
     async def _clean(self, partition: Partition, to_clean: LogToClean) -> None:
         try:
             result = await self._run_round(partition, to_clean)
-            directory = self._broker.replicas.directories.where(*partition.key)
+            directory = self._replicas.directories.where(*partition.key)
             if result is not None and directory is not None and not partition.is_gone:
                 directory.checkpoint_cleaned(partition.topic, partition.index, result.end_offset)
                 self.cleaned[partition.key] = result
                 self.rounds += 1
         except OSError as error:
-            self._broker.replicas.storage_failed(partition, error)
+            self._replicas.storage_failed(partition, error)
         except (CorruptLogError, RecordError):
             self._uncleanable.add(to_clean.log)
 
     async def _run_round(self, partition: Partition, to_clean: LogToClean) -> CleanedLog | None:
-        """The whole round; None when the log changed in the middle of it, or is not here any more."""
-        broker = self._broker
-        config = broker.config.current
+        """Run a whole round; None when the log changed during it, or is no longer hosted here."""
+        config = self._config.current
         round_ = Round(
             partition.log,
-            broker.disk,
+            self._disk,
             OffsetMap(
                 config.log_cleaner_dedupe_buffer_size // config.log_cleaner_threads,
                 config.log_cleaner_io_buffer_load_factor,
             ),
             to_clean.first_dirty_offset,
             to_clean.first_uncleanable_offset,
-            broker.clock.now_ms(),
+            self._clock.now_ms(),
             last_records(partition),
         )
         slices = round_.run()
@@ -132,22 +136,22 @@ class LogCleaner:
             pieces += 1
             if pieces >= PIECES_A_TURN or size >= BYTES_A_TURN:
                 await trio.sleep(size / config.log_cleaner_io_max_bytes_per_second)
-                await broker.clock.until_running()
+                await self._clock.until_running()
                 pieces = size = 0
-                if broker.replicas.get(*partition.key) is not partition:
+                if self._replicas.get(*partition.key) is not partition:
                     slices.close()
                     return None
 
 
 def stable_offset(partition: Partition) -> int:
-    """Below it nothing changes any more: the high watermark, or the first record of an open transaction."""
+    """The last stable offset: the high watermark, or the first offset of an open transaction below it."""
     entries = partition.log.producers.entries.values()
     open_transactions = (e.current_txn_first_offset for e in entries if e.current_txn_first_offset != NO_OFFSET)
     return min([partition.replica.high_watermark, *open_transactions])
 
 
 def last_records(partition: Partition) -> dict[int, LastRecord]:
-    """Where each producer that is remembered stands."""
+    """The last record of each producer that the log remembers."""
     return {
         entry.producer_id: LastRecord(entry.batches[-1].last_offset if entry.batches else None, entry.epoch)
         for entry in partition.log.producers.entries.values()

@@ -1,4 +1,4 @@
-"""Connections from one broker to the others, one channel for each use, opened when first needed."""
+"""Connections to other brokers: one channel for each broker and purpose, made when it is first needed."""
 
 from __future__ import annotations
 
@@ -8,33 +8,47 @@ from tidegauge.impl.wire.channel import Channel
 from tidegauge.impl.wire.frames import FrameMemory
 
 if TYPE_CHECKING:
-    from tidegauge.impl.server.broker_server import Broker
+    from tidegauge.impl.ports.network import Network
+    from tidegauge.impl.server.broker.metadata_cache import MetadataCache
+    from tidegauge.impl.server.broker.tasks import BrokerTasks
 
 
 class Peers:
-    """Channels by broker id and use."""
+    """The channels of one broker to the others, by broker id and purpose."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        metadata: MetadataCache,
+        network: Network,
+        tasks: BrokerTasks,
+        *,
+        client_id: str,
+        response_timeout_ms: float,
+    ) -> None:
+        self._metadata = metadata
+        self._network = network
+        self._tasks = tasks
+        self._client_id = client_id
+        self._response_timeout_ms = response_timeout_ms
         self._channels: dict[tuple[int, str], Channel] = {}
         self._memory = FrameMemory()
 
-    def channel(self, broker_id: int, use: str = "") -> Channel | None:
-        """The channel to a broker; None when it never registered. A new address begins a new channel.
+    def channel(self, broker_id: int, purpose: str = "") -> Channel | None:
+        """The channel to a broker; None for a broker that never registered.
 
-        What must not wait behind something else has another `use`.
+        Requests of different purposes do not wait for each other. A broker with a new address gets a new channel.
         """
-        address = self._broker.metadata.address(broker_id)
+        address = self._metadata.address(broker_id)
         if address is None:
             return None
-        channel = self._channels.get((broker_id, use))
+        channel = self._channels.get((broker_id, purpose))
         if channel is None or channel.address != address:
-            channel = self._channels[broker_id, use] = Channel(
-                self._broker.network,
+            channel = self._channels[broker_id, purpose] = Channel(
+                self._network,
                 address,
-                f"broker-{self._broker.id}",
-                self._broker.tasks.nursery,
-                timeout_ms=self._broker.node.response_timeout_ms(self._broker.config.current.replica_socket_timeout_ms),
+                self._client_id,
+                self._tasks,
+                timeout_ms=self._response_timeout_ms,
                 memory=self._memory,
             )
         return channel

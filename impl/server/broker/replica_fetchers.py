@@ -39,7 +39,13 @@ from tidegauge.impl.wire.channel import NoAnswerError, UnreachableError
 from tidegauge.impl.wire.fetch_messages import INITIAL_EPOCH, SESSIONLESS_EPOCH, FetchResponse
 
 if TYPE_CHECKING:
-    from tidegauge.impl.server.broker_server import Broker
+    from tidegauge.impl.ports.clock import Clock
+    from tidegauge.impl.server.broker.peers import Peers
+    from tidegauge.impl.server.broker.registration import Registration
+    from tidegauge.impl.server.broker.replica_manager import ReplicaManager
+    from tidegauge.impl.server.broker.tasks import BrokerTasks
+    from tidegauge.impl.server.config import ServerConfig
+    from tidegauge.impl.server.trace.tracer import Tracer
 
 
 FEW: Final = 8
@@ -63,8 +69,27 @@ class Lane(Enum):
 class ReplicaFetchers:
     """All fetchers of one broker."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        replicas: ReplicaManager,
+        peers: Peers,
+        registration: Registration,
+        tasks: BrokerTasks,
+        config: ServerConfig,
+        *,
+        clock: Clock,
+        tracer: Tracer,
+        timers: bool,
+    ) -> None:
+        """`timers`: whether fetchers run; without them only a driver calls `fetch`."""
+        self._replicas = replicas
+        self._peers = peers
+        self._registration = registration
+        self._tasks = tasks
+        self._config = config
+        self._clock = clock
+        self._tracer = tracer
+        self._timers = timers
         self._fetchers: dict[tuple[int, Lane], trio.Event] = {}
         """What each fetcher sleeps on."""
         self._busy: dict[int, dict[TopicPartition, None]] = {}
@@ -87,7 +112,7 @@ class ReplicaFetchers:
         for followed in self._following.values():
             followed.pop(partition.key, None)
         self._following.setdefault(leader, {})[partition.key] = partition
-        if not self._broker.timers or leader in (NO_LEADER, self._broker.id):
+        if not self._timers or leader in (NO_LEADER, self._registration.broker_id):
             return
         if (leader, Lane.QUIET) in self._on_their_way:
             self._newcomers.setdefault(leader, {})[partition.key] = None
@@ -105,12 +130,12 @@ class ReplicaFetchers:
             self._fetchers[leader, lane].set()
         else:
             self._fetchers[leader, lane] = trio.Event()
-            self._broker.tasks.start_soon(self._run, leader, lane)
+            self._tasks.start_soon(self._run, leader, lane)
 
     async def _run(self, leader: int, lane: Lane) -> None:
         """Fetch from `leader` for as long as the broker runs."""
         while True:
-            await self._broker.clock.until_running()
+            await self._clock.until_running()
             if lane is not Lane.NEW:
                 await self._take_over(leader, lane)
             due = self._due(leader, lane)
@@ -129,7 +154,7 @@ class ReplicaFetchers:
                 answered.set()
 
     def _max_wait_ms(self, lane: Lane) -> int:
-        longest = self._broker.config.current.replica_fetch_wait_max_ms
+        longest = self._config.replica_fetch_wait_max_ms
         return min(NEWCOMERS_WAIT_MS, longest) if lane is Lane.NEW else longest
 
     async def _take_over(self, leader: int, lane: Lane) -> None:
@@ -162,7 +187,7 @@ class ReplicaFetchers:
             chosen = [p for key, p in following.items() if key not in busy and key not in new]
         else:
             keys = [key for key in busy if key not in new] if lane is Lane.BUSY else list(new)
-            chosen = [p for key in keys if (p := self._broker.replicas.get(*key)) is not None]
+            chosen = [p for key in keys if (p := self._replicas.get(*key)) is not None]
         return [p for p in chosen if p.replica.leader == leader and not p.awaits_response()]
 
     def _forget_gone(self, leader: int) -> None:
@@ -190,7 +215,7 @@ class ReplicaFetchers:
                 del busy[next(iter(busy))]
 
     def _put_off(self, partitions: Sequence[Partition]) -> None:
-        later = trio.current_time() + self._broker.config.current.replica_fetch_backoff_ms / 1000
+        later = trio.current_time() + self._config.replica_fetch_backoff_ms / 1000
         for partition in partitions:
             self._not_before[partition.key] = later
 
@@ -207,24 +232,23 @@ class ReplicaFetchers:
 
         Without a session it is a request of its own.
         """
-        broker = self._broker
-        channel = broker.peers.channel(leader, lane.value)
+        channel = self._peers.channel(leader, lane.value)
         if channel is None:
             return False
         try:
             await channel.connect()
         except UnreachableError:
             return False
-        await broker.clock.until_running()
+        await self._clock.until_running()
         fetches = self._begin(leader, partitions)
         if not fetches:
             return True
         request = (session or FollowerSession()).request(
             [((partition.topic_id, partition.index), fetch) for partition, fetch in fetches],
             max_wait_ms=max_wait_ms,
-            min_bytes=broker.config.current.replica_fetch_min_bytes,
-            max_bytes=broker.config.current.replica_fetch_response_max_bytes,
-            partition_max_bytes=broker.config.current.replica_fetch_max_bytes,
+            min_bytes=self._config.replica_fetch_min_bytes,
+            max_bytes=self._config.replica_fetch_response_max_bytes,
+            partition_max_bytes=self._config.replica_fetch_max_bytes,
         )
         if session is None:
             request.session_epoch = SESSIONLESS_EPOCH
@@ -235,12 +259,12 @@ class ReplicaFetchers:
                 session.end(keep_id=True)
             self._disconnected(leader, fetches)
             return False
-        await broker.clock.until_running()
+        await self._clock.until_running()
         await trio.lowlevel.checkpoint_if_cancelled()  # a broker that has stopped has closed its logs
         if not self._receive_all(leader, fetches, response, session):
             self._disconnected(leader, fetches)  # it was not looked at
             return request.session_epoch != INITIAL_EPOCH
-        if broker.timers:
+        if self._timers:
             for partition, _ in fetches:
                 self._pass_on(leader, partition, lane)
         return True
@@ -256,7 +280,7 @@ class ReplicaFetchers:
         if session is None:
             answers: dict[tuple[str, int], PartitionFetchResponse] | None = partition_responses(response)
         else:
-            answers = session.answers(response, all_of_them=self._broker.tracer.trace is not None)
+            answers = session.answers(response, all_of_them=self._tracer.trace is not None)
         if answers is None:
             return False
         for partition, fetch in fetches:
@@ -275,26 +299,26 @@ class ReplicaFetchers:
     def _begin(self, leader: int, partitions: Sequence[Partition]) -> list[tuple[Partition, FollowerFetch]]:
         """Note the fetches as on their way; what changed while the connection was opened is left out."""
         fetches = []
-        self._broker.replicas.write_log_starts(partitions)
+        self._replicas.write_log_starts(partitions)
         for partition in partitions:
             if partition.is_gone:
                 continue
-            fetch = partition.replica.fetch_request(self._broker.registration.broker_epoch)
+            fetch = partition.replica.fetch_request(self._registration.broker_epoch)
             if fetch is None or partition.replica.leader != leader or partition.awaits_response():
                 continue
             partition.outstanding.append(fetch)
             fetches.append((partition, fetch))
-            if self._broker.tracer.trace is not None:
+            if self._tracer.trace is not None:
                 sent = trace.events.SendFetch
-                self._broker.tracer.replica(sent, *partition.key, partition.replica, source=leader, fetch=fetch)
+                self._tracer.replica(sent, *partition.key, partition.replica, source=leader, fetch=fetch)
         return fetches
 
     def _disconnected(self, leader: int, fetches: Sequence[tuple[Partition, FollowerFetch]]) -> None:
         for partition, fetch in fetches:
             partition.outstanding.remove(fetch)
-            if self._broker.tracer.trace is not None and not partition.is_gone:
+            if self._tracer.trace is not None and not partition.is_gone:
                 given_up = trace.events.Disconnect
-                self._broker.tracer.replica(given_up, *partition.key, partition.replica, source=leader, fetch=fetch)
+                self._tracer.replica(given_up, *partition.key, partition.replica, source=leader, fetch=fetch)
 
     def _receive(
         self,
@@ -309,12 +333,12 @@ class ReplicaFetchers:
         if partition.is_gone:
             return True
         try:
-            accepted = partition.replica.receive_fetch_response(fetch, answer, self._broker.clock.now_ms())
+            accepted = partition.replica.receive_fetch_response(fetch, answer, self._clock.now_ms())
             error = answer.error
         except (RecordError, OSError) as failure:
-            accepted, error = False, self._broker.replicas.storage_failed(partition, failure)
-        if self._broker.tracer.trace is not None and not partition.is_gone:
-            self._broker.tracer.replica(
+            accepted, error = False, self._replicas.storage_failed(partition, failure)
+        if self._tracer.trace is not None and not partition.is_gone:
+            self._tracer.replica(
                 trace.events.ReceiveFetchResponse,
                 *partition.key,
                 partition.replica,
@@ -323,7 +347,7 @@ class ReplicaFetchers:
                 outcome=trace.events.FetchOutcome.of(answer, fetch),
                 accepted=accepted,
             )
-        self._broker.replicas.carry_out(partition)
+        self._replicas.carry_out(partition)
         if accepted and session is not None:
             session.settled((partition.topic_id, partition.index))
         return accepted or error is ErrorCode.none

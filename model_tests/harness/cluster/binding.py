@@ -239,7 +239,7 @@ class ClusterBinding:
             pending_isr=abstraction.ids(replica.pending_isr),
             outstanding=tuple(sorted(self._outstanding(hosted, memory))),
             replicas=replica.replicas if self.lists else (),
-            stopped_cleanly_in=self.epochs.number(number, broker.stopped_cleanly_in),
+            stopped_cleanly_in=self.epochs.number(number, broker.controller.previous_broker_epoch),
             log_start=log.log_start_offset,
             log_start_checkpoint=memory.log_start,
         )
@@ -253,7 +253,7 @@ class ClusterBinding:
         absent = spec.Replica(
             paused=self.memory[number].paused,
             broker_epoch=self.epochs.number(number, broker.registration.broker_epoch),
-            stopped_cleanly_in=self.epochs.number(number, broker.stopped_cleanly_in),
+            stopped_cleanly_in=self.epochs.number(number, broker.controller.previous_broker_epoch),
         )
         if told is None:
             return absent

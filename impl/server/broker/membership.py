@@ -1,0 +1,83 @@
+"""A broker's membership in its cluster: it registers, renews its session by heartbeats, and leaves (KIP-631, KIP-841).
+
+Controlled shutdown: a broker asks the controller for permission to stop, and serves until it has it. The controller
+moves what the broker leads at its first request. Where the broker is the last member of an ISR, the controller tells it
+to wait, so that another replica can join. After controlled.shutdown.max.retries further requests it leaves all the
+same, and the partition is offline until it returns.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import trio
+from kio.schema.errors import ErrorCode
+
+from tidegauge.impl.wire.channel import NoAnswerError, UnreachableError
+
+if TYPE_CHECKING:
+    from tidegauge.impl.server.broker.controller_link import ControllerLink
+    from tidegauge.impl.server.broker.dynamic_config import DynamicConfig
+    from tidegauge.impl.server.broker.metadata_cache import MetadataCache
+    from tidegauge.impl.server.broker.registration import Registration
+
+REGISTER_AGAIN: Final = (ErrorCode.broker_id_not_registered, ErrorCode.stale_broker_epoch)
+"""Errors of a heartbeat after which the broker registers again."""
+
+
+class Membership:
+    """The membership of one broker's process; the one owner of its `Registration`."""
+
+    def __init__(
+        self, registration: Registration, controller: ControllerLink, metadata: MetadataCache, config: DynamicConfig
+    ) -> None:
+        self._registration = registration
+        self._controller = controller
+        self._metadata = metadata
+        self._config = config
+
+    async def register(self) -> int:
+        """Register this process with the controller; returns its broker epoch.
+
+        Raises UnreachableError, NoAnswerError or RegistrationRefusedError.
+        """
+        self._registration.broker_epoch = await self._controller.register()
+        return self._registration.broker_epoch
+
+    async def heartbeat(self) -> bool:
+        """Renew the session; True when the controller says that this broker is unfenced.
+
+        Raises UnreachableError, NoAnswerError or RegistrationRefusedError.
+        """
+        response = await self._controller.heartbeat(self._metadata.offset_in_force)
+        if response.error_code in REGISTER_AGAIN:
+            await self.register()
+            return False
+        if response.error_code is ErrorCode.none and not response.is_fenced:
+            self._registration.unfenced.set()
+            return True
+        return False
+
+    async def leave(self, *, patient: bool = True) -> bool:
+        """Hand over what the broker leads; True when the controller permits the broker to stop.
+
+        Without `patient` it asks once, and waits for no other replica.
+        """
+        config = self._config.current
+        if not config.controlled_shutdown_enable or not self._registration.is_registered:
+            return False
+        retries = config.controlled_shutdown_max_retries if patient else 0
+        for left in range(retries, -1, -1):
+            try:
+                response = await self._controller.heartbeat(
+                    self._metadata.offset_in_force, want_fence=left == 0, want_shut_down=True
+                )
+            except (UnreachableError, NoAnswerError):
+                response = None
+            if response is not None and response.error_code is not ErrorCode.none:
+                return False
+            if response is not None and response.should_shut_down:
+                return True
+            if left:
+                await trio.sleep(config.controlled_shutdown_retry_backoff_ms / 1000)
+        return False

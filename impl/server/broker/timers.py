@@ -1,0 +1,97 @@
+"""The timers of a broker: they join the cluster, then call the broker's actions on time.
+
+Timers hold no state and decide nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+import trio
+
+from tidegauge.impl.server.broker.controller_link import RegistrationRefusedError
+from tidegauge.impl.wire.channel import NoAnswerError, UnreachableError
+
+if TYPE_CHECKING:
+    from tidegauge.impl.ports.clock import Clock
+    from tidegauge.impl.server.broker.actions import BrokerActions
+    from tidegauge.impl.server.broker.directory_failures import DirectoryFailures
+    from tidegauge.impl.server.broker.log_cleaner import LogCleaner
+    from tidegauge.impl.server.broker.log_upkeep import LogUpkeep
+    from tidegauge.impl.server.broker.metadata_loader import MetadataLoader
+    from tidegauge.impl.server.broker.registration import Registration
+    from tidegauge.impl.server.config import ServerConfig
+
+
+class BrokerTimers:
+    """The timers of one broker."""
+
+    def __init__(
+        self,
+        actions: BrokerActions,
+        registration: Registration,
+        loader: MetadataLoader,
+        failures: DirectoryFailures,
+        upkeep: LogUpkeep,
+        cleaner: LogCleaner,
+        config: ServerConfig,
+        clock: Clock,
+    ) -> None:
+        self._actions = actions
+        self._registration = registration
+        self._loader = loader
+        self._failures = failures
+        self._upkeep = upkeep
+        self._cleaner = cleaner
+        self._config = config
+        self._clock = clock
+
+    async def run(self) -> None:
+        """Join the cluster, then act on time until cancelled."""
+        config = self._config
+        await self._join()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._loader.pull)
+            nursery.start_soon(self._every, config.broker_heartbeat_interval_ms, self._heartbeat)
+            nursery.start_soon(self._every, max(1, config.replica_lag_time_max_ms // 2), self._shrink_isrs)
+            checkpoint_ms = config.replica_high_watermark_checkpoint_interval_ms
+            nursery.start_soon(self._every, checkpoint_ms, self._upkeep.checkpoint_high_watermarks)
+            nursery.start_soon(self._upkeep.run)
+            nursery.start_soon(self._every, config.producer_id_expiration_check_interval_ms, self._expire_producers)
+            nursery.start_soon(self._cleaner.run)
+
+    async def _join(self) -> None:
+        """Register, catch up, and be unfenced; repeat until it succeeds."""
+        while not self._registration.unfenced.is_set():
+            try:
+                if not self._registration.is_registered:
+                    await self._actions.register()
+                await self._actions.apply_metadata()
+                if await self._actions.heartbeat():
+                    return
+            except (UnreachableError, NoAnswerError, RegistrationRefusedError):
+                pass
+            await self._sleep(self._config.retry_backoff_ms)
+
+    async def _sleep(self, interval_ms: int) -> None:
+        await trio.sleep(interval_ms / 1000)
+        await self._clock.until_running()
+
+    async def _every(self, interval_ms: int, action: Callable[[], Awaitable[object]]) -> None:
+        while True:
+            await self._sleep(interval_ms)
+            await action()
+
+    async def _heartbeat(self) -> None:
+        try:
+            await self._failures.assign()
+            await self._actions.heartbeat()
+        except (UnreachableError, NoAnswerError, RegistrationRefusedError):
+            return
+
+    async def _shrink_isrs(self) -> None:
+        self._actions.shrink_isr()
+
+    async def _expire_producers(self) -> None:
+        self._actions.expire_producers()
