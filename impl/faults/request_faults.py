@@ -30,6 +30,7 @@ import trio
 from tidegauge.impl.faults.injections import Delay, Disconnection, Failure, Hold, Injection
 from tidegauge.impl.faults.links import Links
 from tidegauge.impl.server.apis.request_parts import NameOf, evolved, merge, replace, split
+from tidegauge.impl.server.error_responses.table import error_response
 from tidegauge.impl.server.transport.connection import Connection, RefusedError
 from tidegauge.impl.server.transport.context import Handler, RequestContext
 from tidegauge.impl.wire.apis import ApiKey
@@ -221,12 +222,10 @@ class ServerRequestFaults:
 
 def _failed(injection: Failure, request: Any) -> Any:
     """The response that says the error. Raises RefusedError for a request that gets no response."""
-    from tidegauge.impl.server.apis.error_answers import error_answer  # knows every API: imported where something fails
-
     injection.count_hit()
     if getattr(request, "acks", None) == 0:
         raise RefusedError(f"{injection.error.name} on purpose, and acks=0: no response can say so")
-    return error_answer(request, injection.error, injection.message)
+    return error_response(request, injection.error, injection.message)
 
 
 def _with_error(error: ErrorCode, values: Mapping[str, Any], part: Any) -> Any:

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 Convert = Callable[[Any], Any]
 
+EPOCH: Final = read_datetime_i64(bytes(8), 0)[0]
+"""The moment 0, where a message has none to tell."""
+
 _ZEROS: Final[dict[str, Any]] = {
     "string": "",
     "bytes": b"",
@@ -34,7 +37,7 @@ _ZEROS: Final[dict[str, Any]] = {
     "error_code": ErrorCode.none,
     "timedelta_i32": timedelta(0),
     "timedelta_i64": timedelta(0),
-    "datetime_i64": read_datetime_i64(bytes(8), 0)[0],
+    "datetime_i64": EPOCH,
 }
 """What Kafka's generated classes hold where nothing was said; numbers not named here are 0."""
 
@@ -97,14 +100,6 @@ def item_class(message_class: type, field: str) -> type:
     nested = nested_class(typing.get_type_hints(message_class)[field])
     assert nested is not None, f"{message_class.__name__}.{field} is no array of structures"
     return nested
-
-
-@cache
-def plain_fields(message_class: type) -> tuple[str, ...]:
-    """The fields of a message that hold no structures."""
-    hints = typing.get_type_hints(message_class)
-    fields = dataclasses.fields(message_class)
-    return tuple(field.name for field in fields if nested_class(hints[field.name]) is None)
 
 
 def default(field: dataclasses.Field[Any], hint: Any) -> Any:

@@ -22,7 +22,7 @@ from tidegauge.impl.ports.clock import SimulatedClock
 from tidegauge.impl.ports.simulated_disk import SimulatedDisk
 from tidegauge.impl.records.batches import CHECKSUM_START, RecordError, check_produced, checked_headers, extents
 from tidegauge.impl.records.payload import decode_batches
-from tidegauge.impl.server.apis.error_answers import error_answer
+from tidegauge.impl.server.error_responses.table import error_response
 from tidegauge.impl.server.transport.connection import Connection, Service
 from tidegauge.impl.server.transport.context import Handler, RequestContext
 from tidegauge.impl.storage.config import LogConfig
@@ -43,7 +43,7 @@ def frame(data: bytes) -> None:
 
 
 async def _answer_with_an_error(request: Any, _: RequestContext) -> Any:
-    return error_answer(request, ErrorCode.unknown_server_error)
+    return error_response(request, ErrorCode.unknown_server_error)
 
 
 _HANDLERS: Final[Mapping[Any, Handler]] = MappingProxyType(dict.fromkeys(BROKER_APIS, _answer_with_an_error))

@@ -27,7 +27,7 @@ from tidegauge.impl.wire.apis import ApiKey, canonical_version, request_class
 from tidegauge.impl.wire.primitives import TopicName, i8, i16, i32, i64, topic_uuid
 from tidegauge.impl.wire.unions import UNASKED
 from tidegauge.model_tests.server.asking import asker, asking, forbid
-from tidegauge.model_tests.server.test_error_answers import errors
+from tidegauge.model_tests.server.error_responses.test_error_responses import errors
 from tidegauge.model_tests.simulated import simulated
 from tidegauge.model_tests.wire.sample_messages import sample
 

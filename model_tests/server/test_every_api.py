@@ -17,7 +17,7 @@ from tidegauge.impl.server.broker_handlers import BROKER_HANDLERS
 from tidegauge.impl.wire.apis import BROKER_APIS, PRODUCE_SERVED_FROM, ApiKey, request_class
 from tidegauge.impl.wire.primitives import NO_WAIT
 from tidegauge.model_tests.server.asking import Asker
-from tidegauge.model_tests.server.test_error_answers import errors
+from tidegauge.model_tests.server.error_responses.test_error_responses import errors
 from tidegauge.model_tests.wire.sample_messages import sample
 
 NEVER = {

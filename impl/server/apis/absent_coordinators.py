@@ -27,8 +27,8 @@ from kio.schema.list_groups.v5.response import ListGroupsResponse
 from kio.schema.list_transactions.v2.response import ListTransactionsResponse
 from kio.schema.offset_fetch.v10.response import OffsetFetchResponsePartitions
 
-from tidegauge.impl.server.apis.error_answers import error_answer
 from tidegauge.impl.server.broker.forwarding import Check
+from tidegauge.impl.server.error_responses.table import error_response
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 from tidegauge.impl.wire.offset_unions import (
     AnyOffsetCommitRequest,
@@ -73,7 +73,7 @@ def refusing(error: ErrorCode, check: Check | None = None, message: str = "") ->
 
     async def handle(request: Any, context: RequestContext) -> Any:
         denied = ErrorCode.none if check is None else check(request, context)
-        return error_answer(request, error, message) if denied is ErrorCode.none else error_answer(request, denied)
+        return error_response(request, error, message) if denied is ErrorCode.none else error_response(request, denied)
 
     return handle
 
@@ -93,8 +93,8 @@ def refusing_each(
             denied = check(item, context)
             refused = (error, message) if denied is ErrorCode.none else (denied, "")
             one = dataclasses.replace(request, **{array: (item,)})
-            answered.extend(getattr(error_answer(one, *refused), answers))
-        empty = error_answer(dataclasses.replace(request, **{array: ()}), ErrorCode.none)
+            answered.extend(getattr(error_response(one, *refused), answers))
+        empty = error_response(dataclasses.replace(request, **{array: ()}), ErrorCode.none)
         return dataclasses.replace(empty, **{answers: tuple(answered)})
 
     return handle
@@ -286,7 +286,7 @@ async def handle_offset_commit(
     answers = []
     for topic in request.topics:
         error = denied if denied is not ErrorCode.none else _topic_error(broker, topic, Operation.READ, context)
-        refused = error_answer(
+        refused = error_response(
             dataclasses.replace(request, topics=(topic,)),
             ErrorCode.unsupported_version if error is ErrorCode.none else error,
         )

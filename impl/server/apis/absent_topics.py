@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.server.apis.absent_coordinators import NO_GROUPS, group_error, on_transaction
-from tidegauge.impl.server.apis.error_answers import error_answer
+from tidegauge.impl.server.error_responses.table import error_response
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 
 if TYPE_CHECKING:
@@ -33,11 +33,11 @@ async def handle_offset_delete(request: OffsetDeleteRequest, context: RequestCon
     """GROUP_AUTHORIZATION_FAILED, or TOPIC_AUTHORIZATION_FAILED where no topic may be read, or GROUP_ID_NOT_FOUND."""
     denied = group_error(Operation.DELETE, request.group_id, context)
     if denied is not NONE:
-        return error_answer(request, denied)
+        return error_response(request, denied)
     forbidden = _forbidden((topic.name for topic in request.topics), Operation.READ, context)
     if request.topics and len(forbidden) == len(request.topics):
-        return dataclasses.replace(error_answer(request, ErrorCode.topic_authorization_failed), error_code=NONE)
-    return error_answer(request, ErrorCode.group_id_not_found)
+        return dataclasses.replace(error_response(request, ErrorCode.topic_authorization_failed), error_code=NONE)
+    return error_response(request, ErrorCode.group_id_not_found)
 
 
 async def handle_consumer_group_heartbeat(request: ConsumerGroupHeartbeatRequest, context: RequestContext) -> Any:
@@ -46,27 +46,27 @@ async def handle_consumer_group_heartbeat(request: ConsumerGroupHeartbeatRequest
     """
     denied = group_error(Operation.READ, request.group_id, context)
     if denied is not NONE:
-        return error_answer(request, denied)
+        return error_response(request, denied)
     if _forbidden(request.subscribed_topic_names or (), Operation.DESCRIBE, context):
-        return error_answer(request, ErrorCode.topic_authorization_failed)
-    return error_answer(request, ErrorCode.unsupported_version, NO_GROUPS)
+        return error_response(request, ErrorCode.topic_authorization_failed)
+    return error_response(request, ErrorCode.unsupported_version, NO_GROUPS)
 
 
 async def handle_txn_offset_commit(request: TxnOffsetCommitRequest, context: RequestContext) -> Any:
     """TOPIC_AUTHORIZATION_FAILED for topics that may not be read, INVALID_PRODUCER_ID_MAPPING for the others."""
     denied = on_transaction(Operation.WRITE, group=True)(request, context)
     if denied is not NONE:
-        return error_answer(request, denied)
+        return error_response(request, denied)
     forbidden = _forbidden((topic.name for topic in request.topics), Operation.READ, context)
 
     def error_of(topic: str) -> ErrorCode:
         return ErrorCode.topic_authorization_failed if topic in forbidden else ErrorCode.invalid_producer_id_mapping
 
     answers = [
-        error_answer(dataclasses.replace(request, topics=(topic,)), error_of(topic.name)) for topic in request.topics
+        error_response(dataclasses.replace(request, topics=(topic,)), error_of(topic.name)) for topic in request.topics
     ]
     topics = tuple(topic for answer in answers for topic in answer.topics)
-    return dataclasses.replace(error_answer(request, NONE), topics=topics)
+    return dataclasses.replace(error_response(request, NONE), topics=topics)
 
 
 async def handle_add_partitions_to_txn(request: AddPartitionsToTxnRequest, context: RequestContext) -> Any:
@@ -76,19 +76,19 @@ async def handle_add_partitions_to_txn(request: AddPartitionsToTxnRequest, conte
     """
     by_broker = context.api_version >= ASKED_BY_BROKERS_FROM
     if by_broker and not context.allowed(Operation.CLUSTER_ACTION, ResourceType.CLUSTER):
-        return error_answer(request, ErrorCode.cluster_authorization_failed)
+        return error_response(request, ErrorCode.cluster_authorization_failed)
     results: list[Any] = []
     for transaction in request.transactions:
         error_of = _errors_of(transaction, context, by_broker=by_broker)
         asked = dataclasses.replace(request, transactions=(transaction,))
-        (result,) = error_answer(asked, NONE).results_by_transaction
+        (result,) = error_response(asked, NONE).results_by_transaction
         topics = []
         for topic in transaction.topics:
             only = dataclasses.replace(transaction, topics=(topic,))
-            one = error_answer(dataclasses.replace(request, transactions=(only,)), error_of(topic.name))
+            one = error_response(dataclasses.replace(request, transactions=(only,)), error_of(topic.name))
             topics += one.results_by_transaction[0].topic_results
         results.append(dataclasses.replace(result, topic_results=tuple(topics)))
-    answer = error_answer(request, NONE)
+    answer = error_response(request, NONE)
     return dataclasses.replace(answer, results_by_transaction=tuple(results))
 
 

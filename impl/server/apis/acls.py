@@ -12,8 +12,8 @@ from kio.schema.describe_acls.v3.response import AclDescription, DescribeAclsRes
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.metadata.access import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
-from tidegauge.impl.server.apis.error_answers import error_answer
 from tidegauge.impl.server.broker.forwarding import forward
+from tidegauge.impl.server.error_responses.table import error_response
 from tidegauge.impl.wire.primitives import NO_WAIT, i8
 
 if TYPE_CHECKING:
@@ -43,12 +43,12 @@ class Unusable:
 async def handle_describe_acls(request: DescribeAclsRequest, context: RequestContext, *, broker: Broker) -> Any:
     """The ACLs that a filter means, by resource pattern. DESCRIBE on the cluster."""
     if not context.allowed(Operation.DESCRIBE, ResourceType.CLUSTER):
-        return error_answer(request, ErrorCode.cluster_authorization_failed)
+        return error_response(request, ErrorCode.cluster_authorization_failed)
     if not broker.config.current.authorizer_class_name:
-        return error_answer(request, ErrorCode.security_disabled, NO_AUTHORIZER)
+        return error_response(request, ErrorCode.security_disabled, NO_AUTHORIZER)
     wanted = acl_filter(request)
     if isinstance(wanted, Unusable):
-        return error_answer(request, ErrorCode.invalid_request, wanted.message)
+        return error_response(request, ErrorCode.invalid_request, wanted.message)
     by_pattern: dict[tuple[ResourceType, str, PatternType], list[Acl]] = {}
     for acl in broker.metadata.image.acls.find(wanted):
         by_pattern.setdefault((acl.resource_type, acl.resource_name, acl.pattern_type), []).append(acl)
@@ -81,9 +81,9 @@ async def handle_alter_acls(
 ) -> Any:
     """CreateAcls and DeleteAcls, forwarded. ALTER on the cluster."""
     if not context.allowed(Operation.ALTER, ResourceType.CLUSTER):
-        return error_answer(request, ErrorCode.cluster_authorization_failed)
+        return error_response(request, ErrorCode.cluster_authorization_failed)
     if not broker.config.current.authorizer_class_name:
-        return error_answer(request, ErrorCode.security_disabled, NO_AUTHORIZER)
+        return error_response(request, ErrorCode.security_disabled, NO_AUTHORIZER)
     return await forward(broker, request, context)
 
 

@@ -14,8 +14,8 @@ from kio.schema.describe_client_quotas.v1.response import (
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.metadata.client_quotas import CLIENT_ID, ENTITY_TYPES, IP, USER, QuotaEntity
-from tidegauge.impl.server.apis.error_answers import error_answer
 from tidegauge.impl.server.broker.forwarding import forwarding, on_cluster
+from tidegauge.impl.server.error_responses.client_quotas import describe_client_quotas_error
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 from tidegauge.impl.wire.primitives import NO_WAIT, f64
 
@@ -35,11 +35,9 @@ async def handle_describe_client_quotas(
 ) -> DescribeClientQuotasResponse:
     """The quotas of the entities that have each part asked for; with `strict` of those that have no other part."""
     if not context.allowed(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER):
-        refused: DescribeClientQuotasResponse = error_answer(request, ErrorCode.cluster_authorization_failed)
-        return refused
+        return describe_client_quotas_error(request, ErrorCode.cluster_authorization_failed)
     if problem := _filter_problem(request.components):
-        wrong: DescribeClientQuotasResponse = error_answer(request, *problem)
-        return wrong
+        return describe_client_quotas_error(request, *problem)
     return DescribeClientQuotasResponse(
         throttle_time=NO_WAIT,
         error_code=ErrorCode.none,

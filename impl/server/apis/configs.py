@@ -27,9 +27,9 @@ from tidegauge.impl.metadata.config_types import ConfigType, Setting, as_text
 from tidegauge.impl.metadata.image import ClusterImage
 from tidegauge.impl.metadata.topic_configs import BROKER_SYNONYMS, TOPIC_CONFIGS
 from tidegauge.impl.metadata.topic_names import is_topic_name
-from tidegauge.impl.server.apis.error_answers import error_answer
 from tidegauge.impl.server.broker.forwarding import forward
 from tidegauge.impl.server.config import BROKER_CONFIGS, DYNAMIC_CONFIGS, ServerConfig
+from tidegauge.impl.server.error_responses.table import error_response
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 from tidegauge.impl.wire.primitives import NO_WAIT, i8
 
@@ -227,10 +227,10 @@ async def _forward_allowed(broker: Broker, request: Any, context: RequestContext
             error, message = ErrorCode.invalid_request, "the resource is named twice: name each once"
         if error is not ErrorCode.none:
             one = dataclasses.replace(request, resources=(resource,))
-            (refused[at],) = error_answer(one, error, message).responses
+            (refused[at],) = error_response(one, error, message).responses
     allowed = tuple(resource for at, resource in enumerate(request.resources) if at not in refused)
     part = dataclasses.replace(request, resources=allowed)
-    answer = await forward(broker, part, context) if allowed else error_answer(part, ErrorCode.none)
+    answer = await forward(broker, part, context) if allowed else error_response(part, ErrorCode.none)
     altered = iter(answer.responses)
     responses = tuple(refused[at] if at in refused else next(altered) for at in range(len(request.resources)))
     return dataclasses.replace(answer, responses=responses)

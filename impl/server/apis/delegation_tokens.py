@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.server.apis.error_answers import error_answer
+from tidegauge.impl.server.error_responses.table import error_response
 from tidegauge.impl.server.transport.authorization import ANONYMOUS, Operation, ResourceType
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ async def handle_create_delegation_token(request: CreateDelegationTokenRequest, 
     DELEGATION_TOKEN_AUTHORIZATION_FAILED for another owner without CREATE_TOKENS on that user, INVALID_PRINCIPAL_TYPE
     for a renewer that is no user, DELEGATION_TOKEN_AUTH_DISABLED.
     """
-    return error_answer(request, _creation_error(request, context))
+    return error_response(request, _creation_error(request, context))
 
 
 def _creation_error(request: CreateDelegationTokenRequest, context: RequestContext) -> ErrorCode:
@@ -38,7 +38,7 @@ def _creation_error(request: CreateDelegationTokenRequest, context: RequestConte
 async def handle_delegation_token(request: Any, context: RequestContext) -> Any:
     """Renew, expire and describe: DELEGATION_TOKEN_AUTH_DISABLED, to those who have authenticated."""
     stranger = context.principal == ANONYMOUS
-    return error_answer(
+    return error_response(
         request,
         ErrorCode.delegation_token_request_not_allowed if stranger else ErrorCode.delegation_token_auth_disabled,
     )

@@ -20,7 +20,6 @@ from tidegauge.impl.metadata.config_resources import ConfigResourceType
 from tidegauge.impl.metadata.image import ClusterImage, TopicImage
 from tidegauge.impl.metadata.topic_names import is_topic_name
 from tidegauge.impl.partition.registration import NO_LEADER, PartitionRegistration
-from tidegauge.impl.server.apis.error_answers import error_answer
 from tidegauge.impl.server.apis.metadata import (
     INTERNAL_TOPICS,
     a_live_broker,
@@ -29,6 +28,8 @@ from tidegauge.impl.server.apis.metadata import (
     offline_replicas,
     without_listener,
 )
+from tidegauge.impl.server.error_responses.configs import list_config_resources_error
+from tidegauge.impl.server.error_responses.metadata import describe_cluster_error, describe_topic_partitions_error
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 from tidegauge.impl.wire.primitives import NO_WAIT, BrokerId, TopicName, i8, i32, topic_uuid
 from tidegauge.impl.wire.unions import UNASKED
@@ -54,8 +55,7 @@ async def handle_describe_cluster(
     if request.endpoint_type != BROKERS:
         controllers = request.endpoint_type == CONTROLLERS
         error = ErrorCode.mismatched_endpoint_type if controllers else ErrorCode.unsupported_endpoint_type
-        refused: DescribeClusterResponse = error_answer(request, error, "a broker describes brokers: ask for type 1")
-        return refused
+        return describe_cluster_error(request, error, "a broker describes brokers: ask for type 1")
     image = broker.metadata.image
     described = [
         DescribeClusterBroker(
@@ -84,8 +84,7 @@ async def handle_describe_topic_partitions(
     """Partitions with their eligible leaders, topic by topic in order of names, a page at a time (KIP-966)."""
     cursor = request.cursor
     if problem := _cursor_problem(request):
-        refused: DescribeTopicPartitionsResponse = error_answer(request, ErrorCode.invalid_request, problem)
-        return refused
+        return describe_topic_partitions_error(request, ErrorCode.invalid_request, problem)
     image = broker.metadata.image
     named = {topic.name for topic in request.topics}
     room = max(1, min(request.response_partition_limit, broker.config.current.max_request_partition_size_limit))
@@ -195,14 +194,12 @@ async def handle_list_config_resources(
 ) -> ListConfigResourcesResponse:
     """The resources that can have configurations, of the types asked for, or of all (KIP-1142)."""
     if not context.allowed(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER):
-        refused: ListConfigResourcesResponse = error_answer(request, ErrorCode.cluster_authorization_failed)
-        return refused
+        return list_config_resources_error(request, ErrorCode.cluster_authorization_failed)
     asked = (
         [ConfigResourceType.CLIENT_METRICS] if context.api_version == CLIENT_METRICS_ONLY else request.resource_types
     )
     if not set(asked) <= set(ConfigResourceType):
-        unknown: ListConfigResourcesResponse = error_answer(request, ErrorCode.unsupported_version)
-        return unknown
+        return list_config_resources_error(request, ErrorCode.unsupported_version)
     return ListConfigResourcesResponse(
         throttle_time=NO_WAIT,
         error_code=ErrorCode.none,

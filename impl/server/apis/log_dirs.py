@@ -10,7 +10,7 @@ from kio.schema.describe_log_dirs.v5 import response as describe_response
 from kio.schema.describe_log_dirs.v5.response import DescribeLogDirsResponse
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.server.apis.error_answers import error_answer
+from tidegauge.impl.server.error_responses.log_dirs import alter_replica_log_dirs_error
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 from tidegauge.impl.storage.log import Log
 from tidegauge.impl.storage.log_directory import LogDirectory
@@ -97,8 +97,7 @@ async def handle_alter_replica_log_dirs(
 ) -> AlterReplicaLogDirsResponse:
     """Let replicas move to other directories; answered when they have set out."""
     if not context.allowed(Operation.ALTER, ResourceType.CLUSTER):
-        refused: AlterReplicaLogDirsResponse = error_answer(request, ErrorCode.cluster_authorization_failed)
-        return refused
+        return alter_replica_log_dirs_error(request, ErrorCode.cluster_authorization_failed)
     results: dict[str, list[alter_response.AlterReplicaLogDirPartitionResult]] = {}
     for directory in request.dirs:
         for topic in directory.topics:

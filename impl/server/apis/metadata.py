@@ -21,8 +21,8 @@ from kio.schema.metadata.v13.response import (
 from tidegauge.impl.metadata.image import ClusterImage, TopicImage
 from tidegauge.impl.metadata.topic_names import is_topic_name
 from tidegauge.impl.partition.registration import NO_LEADER, PartitionRegistration
-from tidegauge.impl.server.apis.error_answers import error_answer
 from tidegauge.impl.server.broker.forwarding import forward
+from tidegauge.impl.server.error_responses.metadata import metadata_error
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 from tidegauge.impl.wire.primitives import NO_WAIT, BrokerId, TopicName, i16, i32, millis, topic_uuid
 from tidegauge.impl.wire.unions import UNASKED, AnyMetadataRequest, AnyMetadataResponse
@@ -49,10 +49,9 @@ async def handle_metadata(
     """Brokers that are up, and the topics asked for; version 0 asks for all of them by naming none."""
     asked = request.topics
     if asked and context.api_version < TOPIC_IDS_FROM and any(map(_has_id, asked)):
-        refused: AnyMetadataResponse = error_answer(
+        return metadata_error(
             request, ErrorCode.invalid_request, f"topics are asked for by id from version {TOPIC_IDS_FROM} on"
         )
-        return refused
     if asked is None or (context.api_version == 0 and not asked):
         topics = _every_topic(broker.metadata.image, request, context)
     else:

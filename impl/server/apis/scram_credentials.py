@@ -20,7 +20,7 @@ from kio.schema.describe_user_scram_credentials.v0.response import (
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.controller.scram import Deletion, Upsertion
-from tidegauge.impl.server.apis.error_answers import error_answer
+from tidegauge.impl.server.error_responses.credentials import describe_user_scram_credentials_error
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 from tidegauge.impl.wire.primitives import NO_WAIT, i8, i32
 
@@ -41,7 +41,7 @@ async def handle_describe_scram_credentials(
     Errors of a user: RESOURCE_NOT_FOUND, DUPLICATE_RESOURCE (asked for twice).
     """
     if not context.allowed(Operation.DESCRIBE, ResourceType.CLUSTER):
-        return error_answer(request, ErrorCode.cluster_authorization_failed)
+        return describe_user_scram_credentials_error(request, ErrorCode.cluster_authorization_failed)
     known = broker.metadata.image.scram_credentials
     asked = Counter(user.name for user in request.users) if request.users else Counter(list(known))
     return DescribeUserScramCredentialsResponse(

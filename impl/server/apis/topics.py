@@ -18,8 +18,8 @@ from kio.schema.delete_topics.v6.response import DeletableTopicResult, DeleteTop
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.metadata.topic_names import METADATA_TOPIC
-from tidegauge.impl.server.apis.error_answers import error_answer
 from tidegauge.impl.server.broker.forwarding import forward
+from tidegauge.impl.server.error_responses.topics import delete_topics_error
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 from tidegauge.impl.wire.primitives import NO_WAIT, TopicName, i16, i32
 
@@ -107,8 +107,7 @@ async def handle_delete_topics(
     if not broker.config.current.delete_topic_enable:
         known = context.api_version >= DELETION_DISABLED_FROM
         error = ErrorCode.topic_deletion_disabled if known else ErrorCode.invalid_request
-        disabled: DeleteTopicsResponse = error_answer(request, error, "delete.topic.enable is false")
-        return disabled
+        return delete_topics_error(request, error, "delete.topic.enable is false")
     await _learn_ids(broker, request, context)
     counts = Counter(map(_identity, request.topics))
     delete_all = context.allowed(Operation.DELETE, ResourceType.CLUSTER)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.server.apis.error_answers import error_answer
+from tidegauge.impl.server.error_responses.table import error_response
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 from tidegauge.impl.wire.channel import NoAnswerError, UnreachableError
 
@@ -38,7 +38,7 @@ def forwarding(check: Check | None = None) -> HandlerFunction:
     async def handle(request: Any, context: RequestContext, *, broker: Broker) -> Any:
         error = ErrorCode.none if check is None else check(request, context)
         if error is not ErrorCode.none:
-            return error_answer(request, error)
+            return error_response(request, error)
         return await forward(broker, request, context)
 
     return handle
@@ -67,8 +67,8 @@ async def _ask_controller(broker: Broker, request: Any) -> Any:
     try:
         answer = await broker.controller.forward(request)
     except UnreachableError as error:
-        return error_answer(request, ErrorCode.not_controller, str(error))
+        return error_response(request, ErrorCode.not_controller, str(error))
     except NoAnswerError as error:
-        return error_answer(request, ErrorCode.request_timed_out, str(error))
+        return error_response(request, ErrorCode.request_timed_out, str(error))
     await broker.loader.catch_up()
     return answer

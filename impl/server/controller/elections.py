@@ -10,7 +10,7 @@ from kio.schema.elect_leaders.v2.response import ElectLeadersResponse
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.server import trace
-from tidegauge.impl.server.apis.error_answers import error_answer
+from tidegauge.impl.server.error_responses.reassignments import elect_leaders_error
 from tidegauge.impl.wire.primitives import NO_WAIT, TopicName, i32
 
 if TYPE_CHECKING:
@@ -35,12 +35,11 @@ async def handle_elect_leaders(
 ) -> ElectLeadersResponse:
     """Preferred (0) or unclean (1) election of the partitions named, or of all that need one."""
     if request.election_type not in (PREFERRED, UNCLEAN):
-        refused: ElectLeadersResponse = error_answer(
+        return elect_leaders_error(
             request,
             ErrorCode.invalid_request,
             f"election type {request.election_type} is none: use 0 (preferred) or 1 (unclean)",
         )
-        return refused
     of_all = request.topic_partitions is None
     results: dict[str, list[elect_response.PartitionResult]] = {}
     for topic, partitions in _to_elect(node, request):

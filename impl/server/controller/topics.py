@@ -14,8 +14,8 @@ from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.controller.topics import CreatedTopic
 from tidegauge.impl.server import trace
-from tidegauge.impl.server.apis.error_answers import error_answer
 from tidegauge.impl.server.apis.topic_settings import settings_of
+from tidegauge.impl.server.error_responses.topics import create_topics_error
 from tidegauge.impl.wire.primitives import NO_WAIT, TopicName, i8, i16, i32, topic_uuid
 
 if TYPE_CHECKING:
@@ -38,12 +38,11 @@ async def handle_create_topics(
     """Topics are created one by one, each wholly or not at all; with `validate_only` they are only looked at."""
     partitions = sum(_partitions_asked(node, topic) for topic in request.topics)
     if partitions > MAX_PARTITIONS_AT_ONCE:
-        refused: CreateTopicsResponse = error_answer(
+        return create_topics_error(
             request,
             ErrorCode.policy_violation,
             f"{partitions} partitions in one request: ask for at most {MAX_PARTITIONS_AT_ONCE} at once",
         )
-        return refused
     topics = tuple(_create(node, topic, request.validate_only) for topic in request.topics)
     return CreateTopicsResponse(throttle_time=NO_WAIT, topics=topics)
 

@@ -35,7 +35,7 @@ from kio.schema.errors import ErrorCode
 from tidegauge.impl.ports.clock import Clock
 from tidegauge.impl.ports.network import abort, peer_host, reset
 from tidegauge.impl.server.apis.api_versions import unsupported_version
-from tidegauge.impl.server.apis.error_answers import error_answer
+from tidegauge.impl.server.error_responses.table import error_response
 from tidegauge.impl.server.transport.authorization import ANONYMOUS, AllowAll, Authorizer, Principal
 from tidegauge.impl.server.transport.context import Handler, RequestContext
 from tidegauge.impl.server.transport.idle_connections import IdleConnections
@@ -322,7 +322,7 @@ class Connection:
         if self._service.on_failure is None:
             raise error
         self._service.on_failure(context, error)
-        return error_answer(message, ErrorCode.unknown_server_error)
+        return error_response(message, ErrorCode.unknown_server_error)
 
     def _unwritable(self, context: RequestContext, error: Exception) -> Exception:
         """An answer that its version has no form for costs its connection, and nobody else's."""

@@ -1,9 +1,11 @@
-"""A request that fails as a whole is answered for everything that it names, in every version of every API."""
+"""The response to a request that fails as a whole names all that the request names, in every version of every API."""
 
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -14,13 +16,23 @@ from kio.schema.errors import ErrorCode
 from kio.schema.metadata.v13.request import MetadataRequest
 from kio.static.protocol import Payload
 
-from tidegauge.impl.server.apis.error_answers import error_answer
-from tidegauge.impl.wire.apis import BROKER_APIS, INTER_BROKER_APIS, PRODUCE_SERVED_FROM, ApiKey, request_class
+from tidegauge.impl.server.error_responses.table import ERROR_RESPONSES, error_response, function_of
+from tidegauge.impl.wire.apis import (
+    BROKER_APIS,
+    INTER_BROKER_APIS,
+    PRODUCE_SERVED_FROM,
+    ApiKey,
+    canonical_version,
+    request_class,
+)
 from tidegauge.impl.wire.codecs import decode_canonical_request, decode_response, encode_answer, encode_request
 from tidegauge.impl.wire.frames import LENGTH
 from tidegauge.impl.wire.primitives import TopicName, i16, i32, millis
 from tidegauge.model_tests.wire.sample_messages import sample
 
+GOLDEN = Path(__file__).with_name("golden.json")
+"""Frames of error responses to `sample` requests, by API: NOT_CONTROLLER with the message "why", and
+CLUSTER_AUTHORIZATION_FAILED without one."""
 ERROR = ErrorCode.not_controller
 VERSIONS = [
     (key, version)
@@ -31,9 +43,9 @@ VERSIONS = [
 
 
 NOWHERE_TO_SAY_IT = {(ApiKey.DESCRIBE_LOG_DIRS, 1), (ApiKey.DESCRIBE_LOG_DIRS, 2)}
-"""Versions whose answer has an error code in items alone, and whose request names none of those."""
+"""Versions whose response has an error code in items alone, and whose request names none of those."""
 FETCH_WITHOUT_ERROR = 6
-"""The last version of Fetch whose answer has errors in partitions alone."""
+"""The last version of Fetch whose response has errors in partitions alone."""
 
 
 def errors(message: Any) -> Iterator[ErrorCode]:
@@ -49,11 +61,11 @@ def errors(message: Any) -> Iterator[ErrorCode]:
             yield from errors(getattr(message, field.name))
 
 
-def answered(request: Payload, version: int) -> Any:
-    """The error answer to a request over the wire, as its sender decodes it."""
+def received_for(request: Payload, version: int) -> Any:
+    """The error response to a request over the wire, as its sender decodes it."""
     key = int(request.__api_key__)
     received = decode_canonical_request(encode_request(request, 7, "me")[LENGTH.size :])
-    canonical = error_answer(received.message, ERROR, "why")
+    canonical = error_response(received.message, ERROR, "why")
     parts: list[Any] = encode_answer(canonical, version, 7)
     frame = b"".join(parts)
     decoded = decode_response(frame[LENGTH.size :], key, version)
@@ -62,12 +74,32 @@ def answered(request: Payload, version: int) -> Any:
 
 
 @pytest.mark.parametrize(("key", "version"), VERSIONS, ids=lambda value: getattr(value, "name", str(value)))
-def test_every_version_of_every_api_is_answered_with_the_error_and_nothing_else(key: ApiKey, version: int) -> None:
-    found = list(errors(answered(sample(request_class(key, version)), version)))
+def test_every_version_of_every_api_gets_the_error_and_nothing_else(key: ApiKey, version: int) -> None:
+    found = list(errors(received_for(sample(request_class(key, version)), version)))
     if key is ApiKey.FETCH and version <= FETCH_WITHOUT_ERROR:
-        assert found.pop() is ErrorCode.none, "the error of the answer as a whole"
+        assert found.pop() is ErrorCode.none, "the error of the response as a whole"
     assert bool(found) != ((key, version) in NOWHERE_TO_SAY_IT)
     assert set(found) <= {ERROR}
+
+
+@pytest.mark.parametrize("key", [*BROKER_APIS, *INTER_BROKER_APIS], ids=lambda key: key.name)
+def test_every_api_has_an_error_response_with_the_bytes_that_it_had(key: ApiKey) -> None:
+    """With a message and without. An API that is new gets a line in the file, once somebody has looked at it."""
+    version = canonical_version(key)
+    frame = encode_request(sample(request_class(key, version)), 7, "me")
+    request = decode_canonical_request(frame[LENGTH.size :]).message
+    made = [
+        function_of(key)(request, ErrorCode.not_controller, "why"),
+        function_of(key)(request, ErrorCode.cluster_authorization_failed, ""),
+    ]
+    golden = json.loads(GOLDEN.read_text(encoding="utf-8"))[key.name]
+    for response, expected in zip(made, golden, strict=True):
+        parts: list[Any] = encode_answer(response, version, 7)
+        assert b"".join(parts).hex() == expected, decode_response(bytes.fromhex(expected)[LENGTH.size :], key, version)
+
+
+def test_the_table_has_the_apis_that_are_served_and_no_others() -> None:
+    assert set(ERROR_RESPONSES) == {*BROKER_APIS, *INTER_BROKER_APIS} == set(ApiKey)
 
 
 def topic_named(name: str) -> CreatableTopic:
@@ -76,10 +108,10 @@ def topic_named(name: str) -> CreatableTopic:
     )
 
 
-def test_the_answer_names_what_the_request_names() -> None:
+def test_the_response_names_what_the_request_names() -> None:
     topics = tuple(map(topic_named, ("a", "b")))
     request = CreateTopicsRequest(topics=topics, timeout=millis(1), validate_only=False)
-    answer = answered(request, 7)
+    answer = received_for(request, 7)
     assert [(topic.name, topic.error_message, topic.num_partitions) for topic in answer.topics] == [
         ("a", "why", -1),
         ("b", "why", -1),
@@ -87,9 +119,9 @@ def test_the_answer_names_what_the_request_names() -> None:
     assert answer.topics[0].configs == (), "never null, or the Java client fails"
 
 
-def test_an_error_that_is_not_explained_is_told_in_words() -> None:
+def test_an_error_that_is_not_explained_has_its_name_for_a_message() -> None:
     request = CreateTopicsRequest(topics=(topic_named("a"),), timeout=millis(1), validate_only=False)
-    answer = error_answer(request, ErrorCode.cluster_authorization_failed)
+    answer = error_response(request, ErrorCode.cluster_authorization_failed)
     assert answer.topics[0].error_message == "Cluster authorization failed."
 
 
@@ -103,7 +135,7 @@ def test_plain_values_and_lists_within_lists_are_named() -> None:
             dirs.AlterReplicaLogDir(path="/y", topics=(topic("b", 1),)),
         )
     )
-    answer = error_answer(request, ERROR)
+    answer = error_response(request, ERROR)
     assert [(r.topic_name, [p.partition_index for p in r.partitions]) for r in answer.results] == [
         ("a", [0, 2]),
         ("b", [1]),
@@ -112,7 +144,7 @@ def test_plain_values_and_lists_within_lists_are_named() -> None:
 
 def test_a_request_for_everything_names_nothing() -> None:
     request = MetadataRequest(topics=None, include_topic_authorized_operations=False)
-    answer = error_answer(request, ERROR)
+    answer = error_response(request, ERROR)
     assert (answer.topics, answer.error_code) == ((), ERROR)
 
 
@@ -142,5 +174,5 @@ def test_a_request_for_everything_names_nothing() -> None:
     ids=lambda value: getattr(value, "name", str(value)),
 )
 def test_items_are_named_where_versions_put_them(key: ApiKey, version: int, words: list[str]) -> None:
-    shown = repr(answered(sample(request_class(key, version)), version))
+    shown = repr(received_for(sample(request_class(key, version)), version))
     assert [word for word in words if word not in shown] == []

@@ -1,0 +1,46 @@
+"""Error responses: access control lists."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kio.schema.create_acls.v3.response import AclCreationResult, CreateAclsResponse
+from kio.schema.delete_acls.v3.response import DeleteAclsFilterResult, DeleteAclsResponse
+from kio.schema.describe_acls.v3.response import DescribeAclsResponse
+from kio.schema.errors import ErrorCode
+
+from tidegauge.impl.server.error_responses.explanation import explained
+from tidegauge.impl.wire.primitives import NO_WAIT
+
+if TYPE_CHECKING:
+    from kio.schema.create_acls.v3.request import CreateAclsRequest
+    from kio.schema.delete_acls.v3.request import DeleteAclsRequest
+    from kio.schema.describe_acls.v3.request import DescribeAclsRequest
+
+
+def describe_acls_error(_: DescribeAclsRequest, error: ErrorCode, message: str = "") -> DescribeAclsResponse:
+    """The error alone."""
+    return DescribeAclsResponse(
+        throttle_time=NO_WAIT, error_code=error, error_message=explained(error, message), resources=()
+    )
+
+
+def create_acls_error(request: CreateAclsRequest, error: ErrorCode, message: str = "") -> CreateAclsResponse:
+    """Every ACL of the request, with the error."""
+    return CreateAclsResponse(
+        throttle_time=NO_WAIT,
+        results=tuple(
+            AclCreationResult(error_code=error, error_message=explained(error, message)) for _ in request.creations
+        ),
+    )
+
+
+def delete_acls_error(request: DeleteAclsRequest, error: ErrorCode, message: str = "") -> DeleteAclsResponse:
+    """Every filter of the request, with the error."""
+    return DeleteAclsResponse(
+        throttle_time=NO_WAIT,
+        filter_results=tuple(
+            DeleteAclsFilterResult(error_code=error, error_message=explained(error, message), matching_acls=())
+            for _ in request.filters
+        ),
+    )

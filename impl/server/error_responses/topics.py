@@ -1,0 +1,57 @@
+"""Error responses: topics that are made, deleted and grown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kio.schema.create_partitions.v3.response import CreatePartitionsResponse, CreatePartitionsTopicResult
+from kio.schema.create_topics.v7.response import CreatableTopicResult, CreateTopicsResponse
+from kio.schema.delete_topics.v6.response import DeletableTopicResult, DeleteTopicsResponse
+from kio.schema.errors import ErrorCode
+
+from tidegauge.impl.server.error_responses.explanation import explained
+from tidegauge.impl.wire.primitives import NO_WAIT
+
+if TYPE_CHECKING:
+    from kio.schema.create_partitions.v3.request import CreatePartitionsRequest
+    from kio.schema.create_topics.v7.request import CreateTopicsRequest
+    from kio.schema.delete_topics.v6.request import DeleteTopicsRequest
+
+
+def create_topics_error(request: CreateTopicsRequest, error: ErrorCode, message: str = "") -> CreateTopicsResponse:
+    """Every topic of the request, with the error."""
+    return CreateTopicsResponse(
+        throttle_time=NO_WAIT,
+        topics=tuple(
+            CreatableTopicResult(
+                name=topic.name, topic_id=None, error_code=error, error_message=explained(error, message), configs=()
+            )
+            for topic in request.topics
+        ),
+    )
+
+
+def delete_topics_error(request: DeleteTopicsRequest, error: ErrorCode, message: str = "") -> DeleteTopicsResponse:
+    """Every topic of the request, with the error."""
+    return DeleteTopicsResponse(
+        throttle_time=NO_WAIT,
+        responses=tuple(
+            DeletableTopicResult(
+                name=topic.name, topic_id=topic.topic_id, error_code=error, error_message=explained(error, message)
+            )
+            for topic in request.topics
+        ),
+    )
+
+
+def create_partitions_error(
+    request: CreatePartitionsRequest, error: ErrorCode, message: str = ""
+) -> CreatePartitionsResponse:
+    """Every topic of the request, with the error."""
+    return CreatePartitionsResponse(
+        throttle_time=NO_WAIT,
+        results=tuple(
+            CreatePartitionsTopicResult(name=topic.name, error_code=error, error_message=explained(error, message))
+            for topic in request.topics
+        ),
+    )
