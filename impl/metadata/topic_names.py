@@ -1,4 +1,4 @@
-"""Names of topics: which ones are legal, and the topic of the metadata log itself."""
+"""Names of topics: which ones are legal, which are internal, and that of the metadata log."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Final
 METADATA_TOPIC: Final = "__cluster_metadata"
 """The topic whose partition 0 is the metadata log (KIP-595); nobody can create it."""
 METADATA_TOPIC_ID: Final = "00000000-0000-0000-0000-000000000001"
+INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+"""The topics of coordinators; brokers write to them, clients must not."""
 LONGEST_NAME: Final = 249
 """Characters of a topic name: file names have at most 255, and "-" and the partition follow."""
 

@@ -85,7 +85,7 @@ class Broker:
         self.tasks = BrokerTasks()
         self.metadata = MetadataCache()
         self.failed_requests = FailedRequests(f"broker {node.id}", node.tracer)
-        self.replicas = _replica_manager(node, replica_class)
+        self.replicas = self._make_replicas(replica_class)
         self.quotas = Quotas(node.clock, node.config, lambda: self.metadata.image)
         self._make_links(controller)
         self._make_replication()
@@ -94,6 +94,28 @@ class Broker:
         self._make_service()
 
     # --- the parts ---------------------------------------------------------------------------------------------
+
+    def _make_replicas(self, replica_class: type[PartitionReplica]) -> ReplicaManager:
+        """What its disk has, before it knows anything of the cluster."""
+        node = self.node
+        directories = LogDirectories.open(
+            node.disk,
+            node.log_directories,
+            cluster_id=node.cluster_id,
+            node_id=node.id,
+            new_id=lambda: UUID(bytes=node.randomness.token(16), version=4),
+        )
+        return ReplicaManager(
+            node.id,
+            directories,
+            self.metadata,
+            self.config,
+            clock=node.clock,
+            disk=node.disk,
+            tracer=node.tracer,
+            selector=ReplicaSelector(node.config, self.metadata, node.rack),
+            replica_class=replica_class,
+        )
 
     def _make_links(self, controller: Address) -> None:
         """What connects it to the controller and to other brokers."""
@@ -155,9 +177,6 @@ class Broker:
             node.config.max_incremental_fetch_session_cache_slots,
             lambda: int.from_bytes(node.randomness.token(4), "big") % LARGEST_SESSION_ID + 1,
         )
-        self.replica_selector = ReplicaSelector(node.config, self.metadata, node.rack)
-        self.replicas.on_proposal = self.proposals.propose
-        self.replicas.on_leadership = self.fetchers.leader_changed
 
     def _make_upkeep(self) -> None:
         """What looks after logs and log directories."""
@@ -179,7 +198,12 @@ class Broker:
         self.upkeep = LogUpkeep(
             self.replicas, node.config, clock=node.clock, disk=node.disk, tracer=node.tracer, timers=node.timers
         )
-        self.replicas.on_roll = self.upkeep.rolled
+        self.replicas.effects.attach(
+            isr_proposals=self.proposals,
+            fetchers=self.fetchers,
+            flusher=self.upkeep,
+            failures=self.directory_failures,
+        )
 
     def _make_actions(self) -> None:
         """What it does by itself, and when."""
@@ -241,7 +265,16 @@ class Broker:
         )
 
     def _collaborators(self) -> BrokerCollaborators:
-        return BrokerCollaborators(metadata=self.metadata, producer_ids=self.producer_ids, broker=self)
+        return BrokerCollaborators(
+            metadata=self.metadata,
+            replicas=self.replicas,
+            fetch_sessions=self.fetch_sessions,
+            directory_moves=self.directory_moves,
+            producer_ids=self.producer_ids,
+            clock=self.clock,
+            disk=self.disk,
+            broker=self,
+        )
 
     def _request_faults(self, faults: RequestFaults | None) -> ServerRequestFaults | None:
         if faults is None:
@@ -251,7 +284,7 @@ class Broker:
     def _apply_settings(self, image: ClusterImage) -> None:
         """Bring into force what the metadata say of the broker's settings and of clients' quotas."""
         if self.config.apply(image):
-            self.replicas.reconfigure(self.config.current)
+            self.replicas.hosted.reconfigure(self.config.current)
         self.quotas.apply(image.client_quotas)
 
     async def _handle_api_versions(self, request: Any, context: RequestContext) -> Any:
@@ -307,16 +340,3 @@ class Broker:
     def abandon(self) -> None:
         """Close all files as they are, when `run` was cancelled without a `stop`."""
         self.replicas.abandon()
-
-
-def _replica_manager(node: Node, replica_class: type[PartitionReplica]) -> ReplicaManager:
-    directories = LogDirectories.open(
-        node.disk,
-        node.log_directories,
-        cluster_id=node.cluster_id,
-        node_id=node.id,
-        new_id=lambda: UUID(bytes=node.randomness.token(16), version=4),
-    )
-    return ReplicaManager(
-        node.id, directories, node.config, node.clock, node.tracer, replica_class, node.disk.all_at_once
-    )

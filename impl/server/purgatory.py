@@ -1,15 +1,15 @@
-"""Requests that wait for a partition to move: acks=all produces, and fetches that found too little.
+"""Requests that wait until something changes: acks=all produces, and fetches that found too little.
 
-A waiting request is a task that sleeps on the partitions it needs. Whoever changes a partition wakes its waiters, and
-each looks again whether it has what it wants: no second place holds the rule for when a request is done. A deadline
-costs what a trio timeout costs, O(log n) of what is waiting.
+A waiting request is a task that sleeps on the keys (partitions) that it needs. Who changes a partition wakes its
+waiters, and each looks again whether it is complete: no second place holds the rule for that. A deadline costs what a
+trio timeout costs, O(log n) of what is waiting.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable
-from typing import Generic, TypeVar
+from collections.abc import Awaitable, Callable, Hashable, Iterable
+from typing import Generic, Protocol, TypeVar
 
 import trio
 
@@ -19,8 +19,20 @@ K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 
 
+class Wait(Protocol):
+    """How a caller waits; one with a peer gives up when the peer is gone (`RequestContext.while_connected`)."""
+
+    def __call__(self, wait: Callable[[], Awaitable[T]], /) -> Awaitable[T]:
+        """Await what `wait` returns."""
+
+
+def wait_here(wait: Callable[[], Awaitable[T]], /) -> Awaitable[T]:
+    """The `Wait` of a caller without a peer."""
+    return wait()
+
+
 class Purgatory(Generic[K]):
-    """Tasks that wait on keys; woken in the order in which they came."""
+    """Tasks that wait on keys, woken in the order in which they came."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -34,7 +46,7 @@ class Purgatory(Generic[K]):
         """Let everyone who waits on `key` look again."""
         if waiters := self._waiting.get(key):
             for waiter in waiters:
-                waiter.stir()
+                waiter.is_woken.set()
 
     async def until(self, keys: Iterable[K], ready: Callable[[], T | None], timeout_ms: float) -> T | None:
         """The first result of `ready` that is not None; None when there was none within `timeout_ms`.
@@ -49,11 +61,11 @@ class Purgatory(Generic[K]):
         try:
             while True:
                 with trio.CancelScope(deadline=deadline) as scope:
-                    await waiter.stirred.wait()
+                    await waiter.is_woken.wait()
                 await self._clock.until_running()
-                if scope.cancelled_caught and not waiter.stirred.is_set():
+                if scope.cancelled_caught and not waiter.is_woken.is_set():
                     return None
-                waiter.stirred = trio.Event()
+                waiter.is_woken = trio.Event()
                 if (result := ready()) is not None:
                     return result
         finally:
@@ -71,7 +83,4 @@ class _Waiter:
     """One waiting task."""
 
     def __init__(self) -> None:
-        self.stirred = trio.Event()
-
-    def stir(self) -> None:
-        self.stirred.set()
+        self.is_woken = trio.Event()

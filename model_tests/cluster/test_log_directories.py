@@ -181,7 +181,7 @@ async def test_a_directory_that_fails_under_new_replicas_is_noticed_though_nobod
         await broker.controller.forward(creating("t", partitions=20))
         records, _ = await broker.controller.metadata_since(broker.metadata.image.offset, 0)
         broker.metadata.replay(records)
-        works = broker.replicas.apply_metadata(broker.metadata.image)
+        works = broker.replicas.hosted.apply_metadata(broker.metadata.image)
         next(works)
         cluster.host.disk(broker_name(0)).fail(under="data/one", operations=SYNCS)
         del works

@@ -199,7 +199,7 @@ async def test_a_waiting_request_is_dropped_with_its_connection() -> None:
         peer = await connect()
         await peer.stream.send_all(encode_request(held, 1, "me"))
         await trio.testing.wait_all_tasks_blocked()
-        assert len(cluster.broker(0).replicas.fetches) == 1
+        assert len(cluster.broker(0).replicas.effects.fetches) == 1
         await peer.stream.aclose()
         await trio.testing.wait_all_tasks_blocked()
-        assert len(cluster.broker(0).replicas.fetches) == 0
+        assert len(cluster.broker(0).replicas.effects.fetches) == 0

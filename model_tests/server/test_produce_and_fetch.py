@@ -14,7 +14,7 @@ from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.records.batches import Compression
 from tidegauge.impl.records.lazy import in_memory
 from tidegauge.impl.records.payload import ProducerIdentity, Record, build_batch, decode_batches
-from tidegauge.impl.server.apis.fetch import LEADER_MOVED
+from tidegauge.impl.server.broker.replica_reader import LEADER_MOVED
 from tidegauge.impl.server.config import RACK_AWARE_SELECTOR
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 from tidegauge.impl.wire.apis import BROKER_APIS, PRODUCE_SERVED_FROM, ApiKey
@@ -246,7 +246,7 @@ async def test_what_is_committed_stays_so_while_other_partitions_of_the_request_
             committed = partitions.get("u", 0)
             assert committed is not None
             committed.replica.resign()
-            partitions.produces.wake(("t", 0))
+            partitions.effects.produces.wake(("t", 0))
         assert [one.error_code for topic in answers[0].topics for one in topic.partitions] == [
             ErrorCode.none,
             ErrorCode.request_timed_out,

@@ -18,10 +18,9 @@ from kio.schema.list_config_resources.v1.response import ConfigResource, ListCon
 
 from tidegauge.impl.metadata.config_resources import ConfigResourceType
 from tidegauge.impl.metadata.image import ClusterImage, TopicImage
-from tidegauge.impl.metadata.topic_names import is_topic_name
+from tidegauge.impl.metadata.topic_names import INTERNAL_TOPICS, is_topic_name
 from tidegauge.impl.partition.registration import NO_LEADER, PartitionRegistration
 from tidegauge.impl.server.apis.metadata import (
-    INTERNAL_TOPICS,
     a_live_broker,
     broker_ids,
     cluster_operations,

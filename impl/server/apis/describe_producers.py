@@ -15,38 +15,37 @@ from kio.schema.types import ProducerId
 
 from tidegauge.impl.metadata.topic_names import is_topic_name
 from tidegauge.impl.partition.producer_state import ProducerEntry
+from tidegauge.impl.server.broker.replica_manager import ReplicaManager
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 from tidegauge.impl.wire.primitives import NO_WAIT, i32, i64
 
 if TYPE_CHECKING:
     from kio.schema.describe_producers.v0.request import DescribeProducersRequest
 
-    from tidegauge.impl.server.broker_server import Broker
     from tidegauge.impl.server.transport.context import RequestContext
 
 
 async def handle_describe_producers(
-    request: DescribeProducersRequest, context: RequestContext, *, broker: Broker
+    request: DescribeProducersRequest, context: RequestContext, *, replicas: ReplicaManager
 ) -> DescribeProducersResponse:
     """The producers of each partition that is asked for and led here."""
     topics = []
     for topic in request.topics:
         allowed = context.allowed(Operation.READ, ResourceType.TOPIC, topic.name)
-        partitions = tuple(_described(broker, topic.name, index, allowed) for index in topic.partition_indexes)
+        partitions = tuple(_described(replicas, topic.name, index, allowed) for index in topic.partition_indexes)
         topics.append(TopicResponse(name=topic.name, partitions=partitions))
     return DescribeProducersResponse(throttle_time=NO_WAIT, topics=tuple(topics))
 
 
-def _described(broker: Broker, topic: str, index: int, allowed: bool) -> PartitionResponse:
-    partition = broker.replicas.get(topic, index)
-    known = broker.metadata.image.partition(topic, index) is not None
+def _described(replicas: ReplicaManager, topic: str, index: int, allowed: bool) -> PartitionResponse:
+    partition = replicas.get(topic, index)
     error, message, entries = ErrorCode.none, None, list[ProducerEntry]()
     if not is_topic_name(topic):
         error, message = ErrorCode.invalid_topic_exception, f"{topic!r} is no topic name"
     elif not allowed:
         error = ErrorCode.topic_authorization_failed
     elif partition is None:
-        error = broker.replicas.absence(topic, index, known=known)
+        error = replicas.absence(topic, index)
     elif not partition.replica.is_leader:
         error, message = ErrorCode.not_leader_or_follower, f"broker {partition.replica.leader} leads {topic}-{index}"
     else:

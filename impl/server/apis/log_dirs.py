@@ -10,6 +10,11 @@ from kio.schema.describe_log_dirs.v5 import response as describe_response
 from kio.schema.describe_log_dirs.v5.response import DescribeLogDirsResponse
 from kio.schema.errors import ErrorCode
 
+from tidegauge.impl.ports.disk import Disk
+from tidegauge.impl.server.broker.directory_moves import DirectoryMoves
+from tidegauge.impl.server.broker.metadata_cache import MetadataCache
+from tidegauge.impl.server.broker.partition import TopicPartition
+from tidegauge.impl.server.broker.replica_manager import ReplicaManager
 from tidegauge.impl.server.error_responses.log_dirs import alter_replica_log_dirs_error
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 from tidegauge.impl.storage.log import Log
@@ -20,16 +25,13 @@ if TYPE_CHECKING:
     from kio.schema.alter_replica_log_dirs.v2.request import AlterReplicaLogDirsRequest
     from kio.schema.describe_log_dirs.v5.request import DescribeLogDirsRequest
 
-    from tidegauge.impl.server.broker_server import Broker
     from tidegauge.impl.server.transport.context import RequestContext
-
-TopicPartition = tuple[str, int]
 
 
 async def handle_describe_log_dirs(
-    request: DescribeLogDirsRequest, context: RequestContext, *, broker: Broker
+    request: DescribeLogDirsRequest, context: RequestContext, *, replicas: ReplicaManager, disk: Disk
 ) -> DescribeLogDirsResponse:
-    """Each directory with the logs in it: their sizes, and how far those on their way are behind."""
+    """Each directory with the logs in it: their sizes, and how far future logs are behind."""
     if not context.allowed(Operation.DESCRIBE, ResourceType.CLUSTER):
         return DescribeLogDirsResponse(
             throttle_time=NO_WAIT, error_code=ErrorCode.cluster_authorization_failed, results=()
@@ -37,14 +39,14 @@ async def handle_describe_log_dirs(
     asked = None
     if request.topics is not None:
         asked = {(str(topic.topic), int(index)) for topic in request.topics for index in topic.partitions}
-    directories = broker.replicas.directories
-    results = [_described(broker, directory, asked) for directory in list(directories.online)]
+    directories = replicas.directories
+    results = [_described(replicas, disk, directory, asked) for directory in list(directories.online)]
     results += [_offline(path) for path in directories.offline if path not in {one.log_dir for one in results}]
     return DescribeLogDirsResponse(throttle_time=NO_WAIT, error_code=ErrorCode.none, results=tuple(results))
 
 
 def _described(
-    broker: Broker, directory: LogDirectory, asked: set[TopicPartition] | None
+    replicas: ReplicaManager, disk: Disk, directory: LogDirectory, asked: set[TopicPartition] | None
 ) -> describe_response.DescribeLogDirsResult:
     logs = [(key, log, False) for key, log in directory.logs.items()]
     logs += [(key, log, True) for key, log in directory.futures.items()]
@@ -55,14 +57,14 @@ def _described(
                 describe_response.DescribeLogDirsPartition(
                     partition_index=i32(key[1]),
                     partition_size=i64(log.size),
-                    offset_lag=i64(_lag(broker, key, log, is_future=is_future)),
+                    offset_lag=i64(_lag(replicas, key, log, is_future=is_future)),
                     is_future_key=is_future,
                 )
             )
     try:
-        total, usable = broker.disk.space(directory.path)
+        total, usable = disk.space(directory.path)
     except OSError as error:
-        broker.replicas.directories.fail(directory, error)
+        replicas.directories.fail(directory, error)
         return _offline(directory.path)
     return describe_response.DescribeLogDirsResult(
         error_code=ErrorCode.none,
@@ -82,9 +84,9 @@ def _offline(path: str) -> describe_response.DescribeLogDirsResult:
     )
 
 
-def _lag(broker: Broker, key: TopicPartition, log: Log, *, is_future: bool) -> int:
-    """How far a log is behind: the high watermark, or for one on its way the log that it is to replace; -1: unknown."""
-    partition = broker.replicas.get(*key)
+def _lag(replicas: ReplicaManager, key: TopicPartition, log: Log, *, is_future: bool) -> int:
+    """How far a log is behind: the high watermark or, for a future log, the log that it is to replace; -1: unknown."""
+    partition = replicas.get(*key)
     if partition is None:
         return -1
     if is_future:
@@ -93,16 +95,21 @@ def _lag(broker: Broker, key: TopicPartition, log: Log, *, is_future: bool) -> i
 
 
 async def handle_alter_replica_log_dirs(
-    request: AlterReplicaLogDirsRequest, context: RequestContext, *, broker: Broker
+    request: AlterReplicaLogDirsRequest,
+    context: RequestContext,
+    *,
+    replicas: ReplicaManager,
+    metadata: MetadataCache,
+    directory_moves: DirectoryMoves,
 ) -> AlterReplicaLogDirsResponse:
-    """Let replicas move to other directories; answered when they have set out."""
+    """Move replicas to other directories; the response comes when the moves have begun."""
     if not context.allowed(Operation.ALTER, ResourceType.CLUSTER):
         return alter_replica_log_dirs_error(request, ErrorCode.cluster_authorization_failed)
     results: dict[str, list[alter_response.AlterReplicaLogDirPartitionResult]] = {}
     for directory in request.dirs:
         for topic in directory.topics:
             for index in topic.partitions:
-                error = alter(broker, topic.name, index, directory.path)
+                error = _alter(replicas, metadata, directory_moves, (topic.name, index), directory.path)
                 results.setdefault(topic.name, []).append(
                     alter_response.AlterReplicaLogDirPartitionResult(partition_index=index, error_code=error)
                 )
@@ -115,21 +122,23 @@ async def handle_alter_replica_log_dirs(
     )
 
 
-def alter(broker: Broker, topic: str, index: int, path: str) -> ErrorCode:
-    """Let one replica move to a directory, or have it made there when it comes to this broker."""
-    directories = broker.replicas.directories
+def _alter(
+    replicas: ReplicaManager, metadata: MetadataCache, moves: DirectoryMoves, key: TopicPartition, path: str
+) -> ErrorCode:
+    """Move one replica to a directory; one that is not here will be made there when it comes to this broker."""
+    directories = replicas.directories
     target = directories.at(path)
     if target is None:
         return ErrorCode.kafka_storage_error if path in directories.offline else ErrorCode.log_dir_not_found
-    partition = broker.replicas.get(topic, index)
+    partition = replicas.get(*key)
     if partition is None:
-        if broker.replicas.absence(topic, index, known=True) is ErrorCode.kafka_storage_error:
+        if replicas.hosted.is_offline(*key):
             return ErrorCode.kafka_storage_error
-        broker.replicas.preferred_directories[topic, index] = path
-        known = broker.metadata.image.partition(topic, index) is not None
+        replicas.hosted.preferred_directories[key] = path
+        known = metadata.image.partition(*key) is not None
         return ErrorCode.replica_not_available if known else ErrorCode.unknown_topic_or_partition
     try:
-        broker.directory_moves.begin(partition, target)
+        moves.begin(partition, target)
     except OSError:
         return ErrorCode.kafka_storage_error
     return ErrorCode.none

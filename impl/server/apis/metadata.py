@@ -19,7 +19,7 @@ from kio.schema.metadata.v13.response import (
 )
 
 from tidegauge.impl.metadata.image import ClusterImage, TopicImage
-from tidegauge.impl.metadata.topic_names import is_topic_name
+from tidegauge.impl.metadata.topic_names import INTERNAL_TOPICS, is_topic_name
 from tidegauge.impl.partition.registration import NO_LEADER, PartitionRegistration
 from tidegauge.impl.server.broker.forwarding import forward
 from tidegauge.impl.server.error_responses.metadata import metadata_error
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from tidegauge.impl.server.broker_server import Broker
     from tidegauge.impl.server.transport.context import RequestContext
 
-INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 NO_BROKER: Final = -1
 TOPIC_IDS_FROM: Final = 12
 """The version of Metadata from which topics can be asked for by id; 10 and 11 have the field and no use for it."""

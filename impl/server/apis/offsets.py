@@ -1,9 +1,9 @@
-"""ListOffsets and OffsetForLeaderEpoch: where things are in a log. Only the leader answers clients and followers.
+"""ListOffsets and OffsetForLeaderEpoch: places in a log. Only the leader tells them to clients and followers.
 
 ListOffsets takes a timestamp in ms, or a negative one that stands for a place in the log: the latest offset (-1), the
-log start (-2), the record with the largest timestamp (-3), and three that tell a log apart whose older part was moved
-to remote storage: where its local part begins (-4), where the remote one ends (-5), where what is yet to be moved
-begins (-6). Without remote storage the local log is all of it and the last two have no answer (-1).
+log start (-2), the record with the largest timestamp (-3), and three for a log whose older part was moved to remote
+storage: where its local part begins (-4), where the remote part ends (-5), where the part begins that is yet to be
+moved (-6). Without remote storage the local log is all of it, and the last two are nowhere (offset -1).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from kio.schema.offset_for_leader_epoch.v4.response import OffsetForLeaderEpochR
 from tidegauge.impl.partition.messages import EpochEndOffset
 from tidegauge.impl.records.batches import RecordError
 from tidegauge.impl.server.broker.partition import Partition
+from tidegauge.impl.server.broker.replica_manager import ReplicaManager
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 from tidegauge.impl.wire.primitives import NO_WAIT, i32, i64
 
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffsetsRequest
     from kio.schema.offset_for_leader_epoch.v4.request import OffsetForLeaderEpochRequest, OffsetForLeaderPartition
 
-    from tidegauge.impl.server.broker_server import Broker
     from tidegauge.impl.server.transport.context import RequestContext
 
 LATEST: Final = -1
@@ -45,12 +45,12 @@ _ASKED_FROM: Final[Mapping[int, int]] = {
     LATEST_TIERED: 9,
     EARLIEST_PENDING_UPLOAD: 11,
 }
-"""The version from which on each may be asked for (KIP-734, KIP-405, KIP-1005, KIP-1023)."""
+"""The version from which on each may be named (KIP-734, KIP-405, KIP-1005, KIP-1023)."""
 OFFSET_NOT_AVAILABLE_FROM: Final = 5
 """The version of ListOffsets that knows OFFSET_NOT_AVAILABLE; before it there is LEADER_NOT_AVAILABLE (KIP-207)."""
 CONSUMER: Final = -1
 DEBUGGING_CONSUMER: Final = -2
-"""A replica id that is answered by followers too."""
+"""A replica id to which followers respond too."""
 UNKNOWN_EPOCH: Final = -1
 
 
@@ -64,7 +64,7 @@ _NOTHING: Final = _Found(-1)
 
 
 async def handle_list_offsets(
-    request: ListOffsetsRequest, context: RequestContext, *, broker: Broker
+    request: ListOffsetsRequest, context: RequestContext, *, replicas: ReplicaManager
 ) -> ListOffsetsResponse:
     """Find an offset in each partition."""
     often = Counter((topic.name, asked.partition_index) for topic in request.topics for asked in topic.partitions)
@@ -78,24 +78,24 @@ async def handle_list_offsets(
             if allowed and (topic.name, asked.partition_index) in twice:
                 found = ErrorCode.invalid_request
             elif allowed:
-                found = _look_up(broker, topic.name, asked, request.replica_id, context.api_version)
+                found = _look_up(replicas, topic.name, asked, request.replica_id, context.api_version)
             partitions.append(_listed(asked, found))
         topics.append(list_response.ListOffsetsTopicResponse(name=topic.name, partitions=tuple(partitions)))
     return ListOffsetsResponse(throttle_time=NO_WAIT, topics=tuple(topics))
 
 
 def _look_up(
-    broker: Broker, topic: str, asked: ListOffsetsPartition, replica_id: int, version: int
+    replicas: ReplicaManager, topic: str, asked: ListOffsetsPartition, replica_id: int, version: int
 ) -> _Found | ErrorCode:
     if asked.timestamp < 0 and version < _ASKED_FROM.get(asked.timestamp, version + 1):
         return ErrorCode.unsupported_version
-    partition = broker.replicas.get(topic, asked.partition_index)
+    partition = replicas.get(topic, asked.partition_index)
     if partition is None:
-        return _missing(broker, topic, asked.partition_index)
+        return replicas.absence(topic, asked.partition_index)
     try:
         found = _find(partition, asked, replica_id)
     except (RecordError, OSError) as error:
-        return broker.replicas.storage_failed(partition, error)
+        return replicas.storage_failed(partition, error)
     if found is ErrorCode.offset_not_available and version < OFFSET_NOT_AVAILABLE_FROM:
         return ErrorCode.leader_not_available
     return found
@@ -136,13 +136,8 @@ def _listed(asked: ListOffsetsPartition, found: _Found | ErrorCode) -> list_resp
     )
 
 
-def _missing(broker: Broker, topic: str, partition: int) -> ErrorCode:
-    known = broker.metadata.image.partition(topic, partition) is not None
-    return broker.replicas.absence(topic, partition, known=known)
-
-
 async def handle_offset_for_leader_epoch(
-    request: OffsetForLeaderEpochRequest, context: RequestContext, *, broker: Broker
+    request: OffsetForLeaderEpochRequest, context: RequestContext, *, replicas: ReplicaManager
 ) -> OffsetForLeaderEpochResponse:
     """Where a leader epoch ends in the leader's log (KIP-101, KIP-320)."""
     trusted = context.allowed(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
@@ -150,23 +145,23 @@ async def handle_offset_for_leader_epoch(
     for topic in request.topics:
         allowed = trusted or context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, topic.topic)
         ends = tuple(
-            _end(broker, topic.topic, asked) if allowed else _ended(asked, ErrorCode.topic_authorization_failed)
+            _end(replicas, topic.topic, asked) if allowed else _ended(asked, ErrorCode.topic_authorization_failed)
             for asked in topic.partitions
         )
         topics.append(epoch_response.OffsetForLeaderTopicResult(topic=topic.topic, partitions=ends))
     return OffsetForLeaderEpochResponse(throttle_time=NO_WAIT, topics=tuple(topics))
 
 
-def _end(broker: Broker, topic: str, asked: OffsetForLeaderPartition) -> epoch_response.EpochEndOffset:
-    partition = broker.replicas.get(topic, asked.partition)
+def _end(replicas: ReplicaManager, topic: str, asked: OffsetForLeaderPartition) -> epoch_response.EpochEndOffset:
+    partition = replicas.get(topic, asked.partition)
     if partition is None:
-        return _ended(asked, _missing(broker, topic, asked.partition))
+        return _ended(asked, replicas.absence(topic, asked.partition))
     epoch = None if asked.current_leader_epoch < 0 else asked.current_leader_epoch
     end = partition.replica.end_offset_for_leader_epoch(asked.leader_epoch, epoch)
     if not isinstance(end, ErrorCode):
         if asked.leader_epoch < 0 or asked.leader_epoch > partition.log.latest_epoch:
             end = EpochEndOffset(UNKNOWN_EPOCH, -1)
-        elif end.epoch == UNKNOWN_EPOCH:  # the log begins after that epoch: at its start, whoever asks goes on
+        elif end.epoch == UNKNOWN_EPOCH:  # the log begins after that epoch: read on at its start
             end = EpochEndOffset(asked.leader_epoch, end.end_offset)
     return _ended(asked, end)
 

@@ -130,7 +130,7 @@ class BrokerActions:
 
     def flush(self) -> None:
         """Bring every log to stable storage."""
-        self._replicas.flush()
+        self._replicas.flushes.flush_all()
 
     def expire_producers(self) -> None:
         """Forget the idempotent producers that have been idle for producer.id.expiration.ms."""

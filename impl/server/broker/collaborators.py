@@ -10,8 +10,13 @@ from typing import TYPE_CHECKING
 import attrs
 
 if TYPE_CHECKING:
+    from tidegauge.impl.ports.clock import Clock
+    from tidegauge.impl.ports.disk import Disk
+    from tidegauge.impl.server.broker.directory_moves import DirectoryMoves
+    from tidegauge.impl.server.broker.fetch_sessions import FetchSessions
     from tidegauge.impl.server.broker.metadata_cache import MetadataCache
     from tidegauge.impl.server.broker.producer_ids import ProducerIdAllocator
+    from tidegauge.impl.server.broker.replica_manager import ReplicaManager
     from tidegauge.impl.server.broker_server import Broker
 
 
@@ -20,5 +25,10 @@ class BrokerCollaborators:
     """A broker's parts, by the names that handlers call them."""
 
     metadata: MetadataCache
+    replicas: ReplicaManager
+    fetch_sessions: FetchSessions
+    directory_moves: DirectoryMoves
     producer_ids: ProducerIdAllocator
+    clock: Clock
+    disk: Disk
     broker: Broker

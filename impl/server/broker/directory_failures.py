@@ -73,9 +73,9 @@ class DirectoryFailures:
         self._lost: dict[TopicPartition, str] = {}
         """Replicas that were lost before the controller knew their directory -> their topic's id."""
         self._assigning = trio.Lock()
-        replicas.on_directory_failure = self._failed
 
-    def _failed(self, directory: LogDirectory, lost: list[Partition]) -> None:
+    def directory_failed(self, directory: LogDirectory, lost: list[Partition]) -> None:
+        """A directory is offline, and these replicas with it: tell the controller."""
         if self._tracer.trace is not None:
             replica = trace.events.LostReplica
             self._tracer.record(

@@ -159,7 +159,7 @@ class DirectoryMoves:
         log.on_roll = partition.log.on_roll
         delay_ms = partition.log.config.file_delete_delay_ms
         partition.log = partition.replica.log = log
-        self._replicas.moved(partition, move.target)
+        self._replicas.high_watermark_checkpoint.move(partition.key, move.target)
         try:
             source.delete_log(*partition.key, now_ms, delay_ms)
         except OSError as error:

@@ -93,22 +93,22 @@ class LogUpkeep:
 
     async def _flush(self, partitions: list[Partition], *, closed_only: bool = False) -> int:
         """Flush `FLUSHES_AT_ONCE` logs at a time; returns how many recovery points moved."""
-        replicas, disk, flushed = self._replicas, self._disk, 0
+        flushes, disk, flushed = self._replicas.flushes, self._disk, 0
         for first in range(0, len(partitions), FLUSHES_AT_ONCE):
             begun: list[tuple[Partition, PendingFlush]] = []
             for partition in partitions[first : first + FLUSHES_AT_ONCE]:
-                flush = None if partition.is_gone else replicas.begin_flush(partition, closed_only=closed_only)
+                flush = None if partition.is_gone else flushes.begin(partition, closed_only=closed_only)
                 if flush is not None:
                     begun.append((partition, flush))
             await disk.in_background(partial(disk.all_at_once, [flush.work for _, flush in begun]))
-            flushed += sum([replicas.finish_flush(partition, flush) for partition, flush in begun])
+            flushed += sum([flushes.finish(partition, flush) for partition, flush in begun])
             await trio.lowlevel.checkpoint_if_cancelled()  # a broker that has stopped has closed its logs
         return flushed
 
     async def checkpoint(self) -> None:
         """Save each log's recovery point and log start offset."""
         replicas = self._replicas
-        replicas.write_log_starts(list(replicas))
+        replicas.flushes.write_log_starts(list(replicas))
         writes = replicas.directories.begin_checkpoint()
         await self._write(writes)
         replicas.directories.finish_checkpoint(writes)
@@ -116,9 +116,10 @@ class LogUpkeep:
     async def checkpoint_high_watermarks(self) -> None:
         """Save the high watermarks."""
         replicas = self._replicas
-        if (checkpoint := replicas.begin_checkpoint_high_watermarks()) is not None:
+        checkpoint = replicas.high_watermark_checkpoint.begin(replicas.hosted.high_watermarks())
+        if checkpoint is not None:
             await self._write(checkpoint.writes)
-            replicas.finish_checkpoint_high_watermarks(checkpoint)
+            replicas.finish_checkpoint(checkpoint)
 
     async def _write(self, writes: list[CheckpointWrite]) -> None:
         for write in writes:

@@ -91,11 +91,11 @@ class MetadataLoader:
                 self._applied_offset = image.offset
             self._apply_settings(image)
             try:
-                for work in self._replicas.apply_metadata(image, metadata.take_changed()):
+                for work in self._replicas.hosted.apply_metadata(image, metadata.take_changed()):
                     await self._disk.in_background(work)
                     await trio.lowlevel.checkpoint()
             except trio.Cancelled:
-                self._replicas.look_at_all()  # the client that asked is gone: the next call does what is left
+                self._replicas.hosted.look_at_all()  # the client that asked is gone: the next call does what is left
                 raise
             metadata.note_in_force()
             return image.offset

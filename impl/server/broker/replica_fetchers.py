@@ -299,7 +299,7 @@ class ReplicaFetchers:
     def _begin(self, leader: int, partitions: Sequence[Partition]) -> list[tuple[Partition, FollowerFetch]]:
         """Note the fetches as on their way; what changed while the connection was opened is left out."""
         fetches = []
-        self._replicas.write_log_starts(partitions)
+        self._replicas.flushes.write_log_starts(partitions)
         for partition in partitions:
             if partition.is_gone:
                 continue

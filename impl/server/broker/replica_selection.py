@@ -8,17 +8,15 @@ no other replica. A follower serves records below the high watermark that it kno
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from tidegauge.impl.server.config import RACK_AWARE_SELECTOR
+from tidegauge.impl.server.reads import NO_PREFERENCE
 
 if TYPE_CHECKING:
     from tidegauge.impl.server.broker.metadata_cache import MetadataCache
     from tidegauge.impl.server.broker.partition import Partition
     from tidegauge.impl.server.config import ServerConfig
-
-NO_PREFERENCE: Final = -1
-"""The preferred read replica of a consumer that should read from the leader."""
 
 
 class ReplicaSelector:

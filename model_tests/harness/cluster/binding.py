@@ -219,7 +219,7 @@ class ClusterBinding:
         memory.log = (*ghosts(log, beside), *stored(log))
         flushed = log.flushed_end_offset
         memory.flushed = beside.flushed if beside.flushed <= flushed else flushed
-        memory.checkpoint = broker.replicas.checkpointed_high_watermarks.get((TOPIC, PARTITION), 0)
+        memory.checkpoint = broker.replicas.high_watermark_checkpoint.offsets.get((TOPIC, PARTITION), 0)
         if log.log_start_is_durable:
             memory.log_start = log.log_start_offset
         seen = spec.Replica(

@@ -152,7 +152,7 @@ async def retain(binding: ClusterBinding, action: Retain, before: State) -> None
     hosted = binding.hosted(action.broker)
     assert hosted is not None
     hosted.log.delete_records_before(action.offset)
-    binding.broker(action.broker).replicas.write_log_starts([hosted])
+    binding.broker(action.broker).replicas.flushes.write_log_starts([hosted])
 
 
 # --- settings ------------------------------------------------------------------------------------------------------

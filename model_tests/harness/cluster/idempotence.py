@@ -357,7 +357,7 @@ async def crash(binding: IdempotentCluster, action: partition.Crash, before: spe
 async def delete_records(binding: IdempotentCluster, action: partition.DeleteRecords, before: spec.State) -> None:
     hosted = binding.hosted(action.broker)
     hosted.log.delete_records_before(action.offset)
-    binding.broker(action.broker).replicas.write_log_starts([hosted])
+    binding.broker(action.broker).replicas.flushes.write_log_starts([hosted])
 
 
 async def expire(binding: IdempotentCluster, action: partition.Expire, before: spec.State) -> None:

@@ -1,0 +1,62 @@
+"""What a broker is asked to append, and what comes of it.
+
+An append of one partition ends in one of five states:
+
+    REFUSED      nothing was appended; `error` says why
+    APPENDED     the records are in the leader's log, which is all that acks 0 and 1 ask for
+    COMMITTED    acks=all: the high watermark has passed the records
+    PENDING      acks=all: the records are in the leader's log, and were not committed when the wait ended
+    UNKNOWN      the records were appended, and then `error` came: they may be committed, or be lost
+
+A pending append is no error here. A Produce handler responds REQUEST_TIMED_OUT; a coordinator may wait once more.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import attrs
+from kio.schema.errors import ErrorCode
+
+from tidegauge.impl.records.batches import Buffer
+
+
+@attrs.define
+class PartitionAppend:
+    """A record batch for one partition."""
+
+    topic: str
+    partition: int
+    records: Buffer | None
+    """None is refused, as damaged bytes are."""
+    topic_id: str = ""
+    """The id that the topic must have; "" for a writer that knows it by its name."""
+
+
+class AppendState(Enum):
+    """How an append of one partition has ended."""
+
+    REFUSED = "refused"
+    APPENDED = "appended"
+    COMMITTED = "committed"
+    PENDING = "pending"
+    UNKNOWN = "unknown"
+
+
+@attrs.define(eq=False)
+class AppendOutcome:
+    """What became of one `PartitionAppend`."""
+
+    state: AppendState = AppendState.REFUSED
+    error: ErrorCode = ErrorCode.none
+    """Why, if the state is REFUSED or UNKNOWN."""
+    base_offset: int = -1
+    """Of the first record; -1 when nothing was appended."""
+    end_offset: int = -1
+    """One more than the offset of the last record; -1 when that is not known."""
+    log_append_time_ms: int = -1
+    """When the leader appended, for topics with LogAppendTime."""
+    log_start_offset: int = -1
+    message: str | None = None
+    record_errors: tuple[tuple[int, str], ...] = ()
+    """(place in the batch, what is wrong) of each record that the batch was refused for (KIP-467)."""

@@ -1,0 +1,63 @@
+"""The high watermarks on disk, from which a restarted broker begins.
+
+A checkpoint is written in two halves, so that the disk's work may be done in any thread: `begin` says what to write,
+`finish` notes that it is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import attrs
+
+from tidegauge.impl.server.broker.partition import TopicPartition
+from tidegauge.impl.storage.log_directories import CheckpointWrite, LogDirectories
+from tidegauge.impl.storage.log_directory import LogDirectory
+
+
+@attrs.define(eq=False)
+class PendingCheckpoint:
+    """High watermarks that are to be written, and those that were on disk before."""
+
+    before: Mapping[TopicPartition, int]
+    offsets: Mapping[TopicPartition, int]
+    writes: list[CheckpointWrite]
+
+
+class HighWatermarkCheckpoint:
+    """The checkpoint of one broker, in all of its log directories."""
+
+    def __init__(self, directories: LogDirectories) -> None:
+        self._directories = directories
+        self._offsets: Mapping[TopicPartition, int] = directories.high_watermarks()
+
+    @property
+    def offsets(self) -> Mapping[TopicPartition, int]:
+        """What is on disk."""
+        return self._offsets
+
+    def forget(self, keys: Collection[TopicPartition]) -> None:
+        """Remove partitions that are deleted: a later log of the same name must not begin from their offsets."""
+        self._offsets = {key: offset for key, offset in self._offsets.items() if key not in keys}
+        self._directories.checkpoint_high_watermarks(self._offsets)
+
+    def move(self, key: TopicPartition, target: LogDirectory) -> None:
+        """The partition's log is in another directory now, and so is its high watermark."""
+        self._directories.moved(*key, target)
+        self._offsets = dict(self._offsets)  # a pending checkpoint is not what is on disk any more
+        self._directories.checkpoint_high_watermarks(self._offsets)
+
+    def begin(self, current: Mapping[TopicPartition, int]) -> PendingCheckpoint | None:
+        """What has to be written; None when the disk has it all."""
+        if not any(self._offsets.get(key, 0) != offset for key, offset in current.items()):
+            return None
+        writes = self._directories.begin_checkpoint_high_watermarks(current)
+        return PendingCheckpoint(self._offsets, current, writes)
+
+    def finish(self, checkpoint: PendingCheckpoint) -> set[TopicPartition]:
+        """Note that it is written, or that a disk has failed; returns the partitions whose offsets have changed."""
+        self._directories.finish_checkpoint(checkpoint.writes)
+        if self._offsets is not checkpoint.before:
+            return set()  # partitions have gone meanwhile, and `forget` has written a checkpoint without them
+        before, self._offsets = self._offsets, checkpoint.offsets
+        return {key for key, offset in checkpoint.offsets.items() if before.get(key, 0) != offset}

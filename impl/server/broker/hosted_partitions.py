@@ -1,0 +1,364 @@
+"""The partitions that a broker hosts: made, told of the metadata, and removed.
+
+At its start a broker hosts what its disk has. After that the metadata log says which replicas belong here. A replica
+that the metadata take away, with its topic or by a reassignment, is deleted as soon as this broker reads it; one that
+was taken away while the broker was down, before the broker does anything else. Nothing of it is left that could count
+for a later topic of the same name, or for the same partition when it comes back.
+
+An `OSError` of a log takes its log directory offline with all replicas in it (KIP-112): `storage_failed`. They are not
+hosted any more until the broker starts again, wherever the metadata put them. Requests that wait for them are woken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from typing import Any, Final
+from uuid import UUID
+
+import attrs
+from kio.schema.errors import ErrorCode
+
+from tidegauge.impl.metadata.image import ClusterImage, TopicImage
+from tidegauge.impl.metadata.topic_configs import MIN_INSYNC_REPLICAS, TOPIC_CONFIGS, config_value
+from tidegauge.impl.partition.messages import PartitionConfig
+from tidegauge.impl.partition.registration import PartitionRegistration
+from tidegauge.impl.partition.replica import PartitionReplica
+from tidegauge.impl.ports.clock import Clock
+from tidegauge.impl.ports.disk import FEW, PendingSync
+from tidegauge.impl.records.batches import RecordError
+from tidegauge.impl.server import trace
+from tidegauge.impl.server.broker.high_watermark_checkpoint import HighWatermarkCheckpoint
+from tidegauge.impl.server.broker.partition import Partition, TopicPartition
+from tidegauge.impl.server.broker.replica_effects import ReplicaEffects
+from tidegauge.impl.server.config import ServerConfig
+from tidegauge.impl.server.trace.tracer import Tracer
+from tidegauge.impl.storage.config import LogConfig
+from tidegauge.impl.storage.log_directories import LogDirectories, NoLogDirectoryError
+from tidegauge.impl.storage.log_directory import LogDirectory
+from tidegauge.impl.wire.primitives import topic_uuid
+
+LOGS_AT_ONCE: Final = 64
+"""Logs that are opened without a pause: some tens of ms."""
+LOG_SETTINGS: Final = tuple(
+    name for field in attrs.fields(LogConfig) if (name := field.name.replace("_", ".")) in TOPIC_CONFIGS
+)
+"""The topic settings that belong to a log."""
+
+
+@attrs.define(eq=False)
+class NewPlace:
+    """A directory that was made for a new log, and the error of its disk if the topic's id could not be synced."""
+
+    key: TopicPartition
+    directory: LogDirectory
+    _sync: PendingSync
+    error: OSError | None = None
+
+    def settle(self) -> None:
+        """Sync the topic's id, in any thread."""
+        try:
+            self._sync.run()
+        except OSError as error:
+            self.error = error
+
+    def settle_names(self) -> None:
+        """Sync the names of all logs in the log directory. After `settle`."""
+        try:
+            self.directory.sync_names()
+        except OSError as error:
+            self.error = error
+
+
+def _one_by_one(works: Iterable[Callable[[], None]]) -> None:
+    for work in works:
+        work()
+
+
+class HostedPartitions:
+    """All partitions of one broker: at first those that its disk has."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        directories: LogDirectories,
+        config: ServerConfig,
+        clock: Clock,
+        tracer: Tracer,
+        effects: ReplicaEffects,
+        high_watermarks: HighWatermarkCheckpoint,
+        replica_class: type[PartitionReplica] = PartitionReplica,
+        all_at_once: Callable[[Iterable[Callable[[], None]]], None] = _one_by_one,
+    ) -> None:
+        """`all_at_once` runs work that waits for the disk (`Disk.all_at_once`)."""
+        self.broker_id = broker_id
+        self.directories = directories
+        self.preferred_directories: dict[TopicPartition, str] = {}
+        """Where to make replicas that are not here yet (AlterReplicaLogDirs): paths."""
+        self._hosted: dict[TopicPartition, Partition] = {}
+        self._offline: set[TopicPartition] = set()
+        self._log_configs: dict[tuple[tuple[str, str], ...], LogConfig] = {}
+        self._look_at_all = True
+        self._config = config
+        self._clock = clock
+        self._tracer = tracer
+        self._effects = effects
+        self._high_watermarks = high_watermarks
+        self._replica_class = replica_class
+        self._all_at_once = all_at_once
+        directories.on_failure = self._directory_failed
+        for topic, index in directories.partitions():
+            topic_id = directories.topic_id(topic, index)
+            partition = self._open(topic, index, "" if topic_id is None else str(topic_id), LogConfig(), None)
+            if partition is not None and tracer.trace is not None:
+                tracer.replica(trace.events.Restart, topic, index, partition.replica)
+
+    def __iter__(self) -> Iterator[Partition]:
+        return iter(list(self._hosted.values()))
+
+    def __len__(self) -> int:
+        return len(self._hosted)
+
+    def get(self, topic: str, index: int) -> Partition | None:
+        """The partition, if this broker hosts it."""
+        return self._hosted.get((topic, index))
+
+    def is_offline(self, topic: str, index: int) -> bool:
+        """Whether the replica was lost with its log directory."""
+        return (topic, index) in self._offline
+
+    def high_watermarks(self) -> dict[TopicPartition, int]:
+        """The high watermark of each replica."""
+        return {key: partition.replica.high_watermark for key, partition in self._hosted.items()}
+
+    def absence(self, topic: str, index: int, *, known: bool) -> ErrorCode:
+        """The error for a partition that is not hosted here; `known`: whether the metadata have it."""
+        if self.is_offline(topic, index):
+            return ErrorCode.kafka_storage_error
+        return ErrorCode.not_leader_or_follower if known else ErrorCode.unknown_topic_or_partition
+
+    def reconfigure(self, config: ServerConfig) -> None:
+        """Apply these settings of the broker, from the next metadata on."""
+        self._config = config
+        self._log_configs.clear()
+        self.look_at_all()
+
+    def look_at_all(self) -> None:
+        """Look at every topic with the next metadata, not only at those that have changed."""
+        self._look_at_all = True
+
+    # --- metadata ----------------------------------------------------------------------------------------------
+
+    def apply_metadata(self, image: ClusterImage, changed: Set[str] | None = None) -> Iterator[Callable[[], None]]:
+        """Host what the image newly puts here, delete what it takes away, and give each replica its registration.
+
+        `changed` names the topics that have changed; None means all. The work is done when the iterator ends. Each
+        step is what some new logs need of the disk; run it before the next step, in any thread.
+        """
+        if self._look_at_all:
+            changed, self._look_at_all = None, False
+        self._offline = {key for key in self._offline if self._belongs_here(key, image)}
+        self.remove(self._departed(image, changed), image.offset)
+        topics = image.topics.values() if changed is None else map(image.topics.get, sorted(changed))
+        placed: list[tuple[TopicImage, int]] = []
+        made: list[NewPlace] = []
+        for topic in topics:
+            if topic is None:
+                continue
+            for index, registration in list(topic.partitions.items()):
+                if self.broker_id not in registration.replicas or self._is_lost(topic, index):
+                    continue
+                placed.append((topic, index))
+                if (place := self._place(topic, index)) is not None:
+                    made.append(place)
+                if len(made) >= LOGS_AT_ONCE:
+                    yield from self._settle(made)
+                    self._host_all(placed, image)
+        yield from self._settle(made)
+        self._host_all(placed, image)
+
+    def _place(self, topic: TopicImage, index: int) -> NewPlace | None:
+        """A directory for a partition that is new here; None when there is one, or its disk fails."""
+        key = topic.name, index
+        if key in self._hosted:
+            return None
+        into = self.preferred_directories.get(key)
+        try:
+            sync = self.directories.claim(*key, topic_uuid(topic.topic_id), into=into)
+        except (OSError, NoLogDirectoryError):
+            self._offline.add(key)
+            return None
+        directory = self.directories.where(*key)
+        return None if sync is None or directory is None else NewPlace(key, directory, sync)
+
+    def _settle(self, made: list[NewPlace]) -> Iterator[Callable[[], None]]:
+        """Bring the ids in new directories to stable storage."""
+        if not made:
+            return
+        places = made.copy()
+        made.clear()
+        is_settled = False
+
+        def settle() -> None:
+            nonlocal is_settled
+            if is_settled:
+                return
+            is_settled = True
+            self._all_at_once(place.settle for place in places)
+            for last in {place.directory: place for place in places}.values():
+                last.settle_names()
+
+        try:
+            if len(places) > FEW:  # a few are made at once: no request then meets a leader that is not hosted yet
+                yield settle
+        finally:
+            settle()  # also when the caller gives up here: nothing stays half done
+            for place in places:
+                if place.error is not None:
+                    self._offline.add(place.key)
+                    self.directories.fail(place.directory, place.error)
+
+    def _host_all(self, placed: list[tuple[TopicImage, int]], image: ClusterImage) -> None:
+        """Give each of these partitions its log, if it has none, and its registration."""
+        for topic, index in placed:
+            registration = topic.partitions.get(index)
+            if (
+                registration is None
+                or image.topics.get(topic.name) is not topic
+                or (topic.name, index) in self._offline
+            ):
+                continue
+            partition = self._host(topic, index)
+            if partition is not None:
+                self._apply(partition, registration, image.controller_epoch)
+        placed.clear()
+
+    def _departed(self, image: ClusterImage, changed: Set[str] | None) -> list[Partition]:
+        """The partitions that the metadata do not put here any more."""
+        return [partition for partition in self if self._is_departed(partition, image, changed)]
+
+    def _belongs_here(self, key: TopicPartition, image: ClusterImage) -> bool:
+        registration = image.partition(*key)
+        return registration is not None and self.broker_id in registration.replicas
+
+    def _is_departed(self, partition: Partition, image: ClusterImage, changed: Set[str] | None) -> bool:
+        """Whether the metadata do not put this very partition here any more."""
+        if changed is not None and partition.topic not in changed:
+            return False
+        topic = image.topics.get(partition.topic)
+        registration = None if topic is None else topic.partitions.get(partition.index)
+        if topic is None or registration is None or self.broker_id not in registration.replicas:
+            return True
+        return partition.topic_id not in ("", topic.topic_id)
+
+    def remove(self, departed: Sequence[Partition], metadata_offset: int) -> None:
+        """Delete partitions with all that is remembered of them, as of this metadata offset; wake who waits for them.
+
+        The checkpointed high watermarks go first: without its log one would count for the next log of that name.
+        """
+        if not departed:
+            return
+        keys = {partition.key for partition in departed}
+        self._high_watermarks.forget(keys)
+        now_ms = self._clock.now_ms()
+        by_delay: dict[int, list[TopicPartition]] = {}
+        for partition in departed:
+            if partition.is_offline:  # its directory has failed during this work: nothing is left to delete
+                continue
+            del self._hosted[partition.key]
+            partition.is_removed = True
+            partition.replica.resign()
+            if self._tracer.trace is not None:
+                removal = trace.events.RemoveReplica
+                self._tracer.record(removal, partition.topic, partition.index, metadata_offset=metadata_offset)
+            by_delay.setdefault(partition.log.config.file_delete_delay_ms, []).append(partition.key)
+        for delay_ms, doomed in by_delay.items():
+            self.directories.delete_logs(doomed, now_ms, delay_ms)
+        for partition in departed:
+            self._effects.wake_all(partition.key)
+
+    def _is_lost(self, topic: TopicImage, index: int) -> bool:
+        """Whether the replica is in a failed directory: it is not made again in another one (KIP-858)."""
+        key = topic.name, index
+        if self.directories.offline and key not in self._hosted and key not in self._offline:
+            assigned = topic.directories.get((index, self.broker_id))
+            if assigned is not None and assigned not in (str(one.id) for one in self.directories.online):
+                self._offline.add(key)
+        return key in self._offline
+
+    def _apply(self, partition: Partition, registration: PartitionRegistration, controller_epoch: int) -> None:
+        applied = partition.replica.apply_metadata(registration, controller_epoch, self._clock.now_ms())
+        if applied and self._tracer.trace is not None:
+            self._tracer.replica(
+                trace.events.ApplyMetadata,
+                partition.topic,
+                partition.index,
+                partition.replica,
+                controller_epoch=controller_epoch,
+                replicas=registration.replicas,
+                elr=tuple(sorted(registration.elr)),
+            )
+        self._effects.carry_out(partition)
+
+    def _host(self, topic: TopicImage, index: int) -> Partition | None:
+        """The partition with the topic's settings, its log opened or made if it has none; None when the disk fails."""
+        log_config = self._log_config(topic)
+        partition = self._hosted.get((topic.name, index))
+        if partition is None or partition.topic_id != topic.topic_id:
+            partition = self._open(topic.name, index, topic.topic_id, log_config, topic_uuid(topic.topic_id))
+        if partition is None:
+            return None
+        if topic.succeeds:  # a producer may go on from the deleted topic's sequences
+            partition.log.producers.forgot = True
+        partition.log.config = log_config
+        partition.replica.config = attrs.evolve(
+            partition.replica.config, min_insync_replicas=self._setting(topic, MIN_INSYNC_REPLICAS)
+        )
+        return partition
+
+    def _log_config(self, topic: TopicImage) -> LogConfig:
+        key = tuple(sorted(topic.configs.items()))
+        if key not in self._log_configs:
+            settings = {name: self._setting(topic, name) for name in LOG_SETTINGS}
+            self._log_configs[key] = LogConfig.from_properties(settings)
+        return self._log_configs[key]
+
+    def _open(self, topic: str, index: int, topic_id: str, config: LogConfig, claim: UUID | None) -> Partition | None:
+        key = topic, index
+        into = self.preferred_directories.pop(key, None)
+        try:
+            log = self.directories.open_log(topic, index, config, self._clock.now_ms(), claim, into=into)
+        except (OSError, NoLogDirectoryError):
+            self._offline.add(key)
+            return None
+        log.producers.expire(self._clock.now_ms(), self._config.producer_id_expiration_ms)
+        settings = PartitionConfig(replica_lag_time_max_ms=self._config.replica_lag_time_max_ms)
+        replica = self._replica_class(self.broker_id, log, settings, self._high_watermarks.offsets.get(key, 0))
+        partition = self._hosted[key] = Partition(topic, index, topic_id, log, replica)
+        log.on_roll = lambda: self._effects.rolled(partition)
+        return partition
+
+    def _setting(self, topic: TopicImage, name: str) -> Any:
+        return config_value(topic.configs, name, self._config.topic_defaults)
+
+    # --- disk --------------------------------------------------------------------------------------------------
+
+    def storage_failed(self, partition: Partition, error: Exception) -> ErrorCode:
+        """The error code for an operation that a log has refused; a disk that fails takes its directory offline."""
+        directory = self.directories.where(*partition.key)
+        if isinstance(error, OSError) and directory is not None and not partition.is_gone:
+            self.directories.fail(directory, error)
+        return storage_error_code(error)
+
+    def _directory_failed(self, directory: LogDirectory, _: OSError) -> None:
+        """The replicas in the directory are gone for this broker."""
+        lost = [partition for key, partition in self._hosted.items() if key in directory.logs]
+        self._offline |= directory.logs.keys()
+        for partition in lost:
+            del self._hosted[partition.key]
+            partition.is_offline = True
+        self._effects.directory_failed(directory, lost)
+
+
+def storage_error_code(error: Exception) -> ErrorCode:
+    """The error code for an operation that a log has refused."""
+    return error.error_code if isinstance(error, RecordError) else ErrorCode.kafka_storage_error

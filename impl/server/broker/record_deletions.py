@@ -1,0 +1,125 @@
+"""DeleteRecords: the leader moves its log start up, and waits until every live replica has done so too (KIP-107).
+
+The *low watermark* is the lowest log start of the live replicas: no record below it can be read any more. A follower
+learns of the leader's log start from the response to its fetch, which is not held any longer for it. It tells its own
+with the next fetch, after it has made it durable. The leader does not wait for a replica whose broker is fenced; that
+one learns when it comes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+from kio.schema.errors import ErrorCode
+
+from tidegauge.impl.server import trace
+from tidegauge.impl.server.broker.hosted_partitions import HostedPartitions
+from tidegauge.impl.server.broker.log_flushes import LogFlushes
+from tidegauge.impl.server.broker.metadata_cache import MetadataCache
+from tidegauge.impl.server.broker.partition import Partition
+from tidegauge.impl.server.broker.replica_effects import ReplicaEffects
+from tidegauge.impl.server.purgatory import Wait, wait_here
+from tidegauge.impl.server.trace.tracer import Tracer
+
+NO_LOW_WATERMARK = -1
+
+
+@attrs.define
+class PartitionDeletion:
+    """One partition's records below `offset`; -1 stands for the high watermark."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+@attrs.define(eq=False)
+class DeletionOutcome:
+    """What became of one `PartitionDeletion`."""
+
+    error: ErrorCode = ErrorCode.none
+    is_pending: bool = False
+    """Whether some live replica still had the records when the wait ended. At the leader they are deleted."""
+    low_watermark: int = NO_LOW_WATERMARK
+    """-1 while the deletion is pending or was refused."""
+
+
+@attrs.define(eq=False)
+class _Open:
+    """A deletion whose replicas are waited for."""
+
+    partition: Partition
+    offset: int
+    leader_epoch: int
+    outcome: DeletionOutcome
+
+
+class RecordDeletions:
+    """Deletes records of one broker's partitions."""
+
+    def __init__(
+        self,
+        hosted: HostedPartitions,
+        effects: ReplicaEffects,
+        flushes: LogFlushes,
+        metadata: MetadataCache,
+        tracer: Tracer,
+    ) -> None:
+        self._hosted = hosted
+        self._effects = effects
+        self._flushes = flushes
+        self._metadata = metadata
+        self._tracer = tracer
+
+    async def delete(
+        self, deletions: Sequence[PartitionDeletion], *, timeout_ms: float, wait: Wait = wait_here
+    ) -> list[DeletionOutcome]:
+        """Delete, and wait up to `timeout_ms` until the live replicas have deleted too; outcomes in the given order."""
+        open_ones: list[_Open] = []
+        outcomes = [self._delete(deletion, open_ones) for deletion in deletions]
+        moved = {one.partition: one.offset for one in open_ones}
+        self._flushes.write_log_starts(moved)
+        for partition, offset in moved.items():
+            if self._tracer.trace is not None and not partition.is_gone:
+                deleted = trace.events.DeleteRecords
+                self._tracer.replica(deleted, *partition.key, partition.replica, offset=offset)
+            self._effects.follower_fetches.wake(partition.key)
+        if not self._settle(open_ones):
+            keys = [partition.key for partition in moved]
+            await wait(lambda: self._effects.deletions.until(keys, lambda: self._settle(open_ones) or None, timeout_ms))
+        return outcomes
+
+    def _delete(self, deletion: PartitionDeletion, open_ones: list[_Open]) -> DeletionOutcome:
+        """Move the log start, not durably yet."""
+        topic, index = deletion.topic, deletion.partition
+        partition = self._hosted.get(topic, index)
+        if partition is None:
+            known = self._metadata.image.partition(topic, index) is not None
+            return DeletionOutcome(self._hosted.absence(topic, index, known=known))
+        if partition.replica.is_leader and not partition.log.config.is_deleted:
+            return DeletionOutcome(ErrorCode.policy_violation)
+        try:
+            deleted = partition.replica.delete_records(deletion.offset)
+        except OSError as error:
+            return DeletionOutcome(self._hosted.storage_failed(partition, error))
+        if isinstance(deleted, ErrorCode):
+            return DeletionOutcome(deleted)
+        outcome = DeletionOutcome(is_pending=True)
+        open_ones.append(_Open(partition, deleted, partition.replica.leader_epoch, outcome))
+        return outcome
+
+    def _settle(self, open_ones: list[_Open]) -> bool:
+        """Look at every deletion that is pending; True when none is left."""
+        live = {broker for broker, registered in self._metadata.image.brokers.items() if not registered.fenced}
+        for one in open_ones:
+            partition, replica, outcome = one.partition, one.partition.replica, one.outcome
+            if not outcome.is_pending:
+                continue
+            if partition.is_offline:
+                outcome.error, outcome.is_pending = ErrorCode.kafka_storage_error, False
+            elif partition.is_removed or not replica.is_leader or replica.leader_epoch != one.leader_epoch:
+                outcome.error, outcome.is_pending = ErrorCode.not_leader_or_follower, False
+            elif (low_watermark := replica.low_watermark(live)) >= one.offset:
+                outcome.low_watermark, outcome.is_pending = low_watermark, False
+        return not any(one.outcome.is_pending for one in open_ones)

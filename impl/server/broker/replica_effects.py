@@ -1,0 +1,137 @@
+"""What follows from a change of a replica: who is woken, and which part of the broker acts on it.
+
+A replica's core returns effects (`impl.partition.messages.Effect`). Whoever calls a core calls `carry_out` right after
+it. Nothing is awaited between the two, so that no other task sees a replica whose effects are still to come.
+
+    effect                  woken                              acts
+    HighWatermarkAdvanced   produces, consumers' fetches
+    LogEndAdvanced          followers' fetches
+    FollowerLogStartMoved   deletions
+    IsrChanged              produces, followers' fetches
+    LeadershipChanged       all                                the fetchers
+    SendAlterPartition                                         the ISR proposals
+
+A replica that goes away, with its log directory or by the metadata, wakes all too.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from tidegauge.impl.partition.messages import (
+    FollowerLogStartMoved,
+    HighWatermarkAdvanced,
+    IsrChanged,
+    LeadershipChanged,
+    LogEndAdvanced,
+    SendAlterPartition,
+)
+from tidegauge.impl.ports.clock import Clock
+from tidegauge.impl.server.broker.partition import Partition, TopicPartition
+from tidegauge.impl.server.purgatory import Purgatory
+from tidegauge.impl.storage.log_directory import LogDirectory
+
+
+class IsrProposer(Protocol):
+    """Sends leaders' proposals to the controller."""
+
+    def propose(self, partition: Partition) -> None:
+        """Send the ISR that the replica's core proposes."""
+
+
+class Fetchers(Protocol):
+    """Fetch for the replicas that follow."""
+
+    def leader_changed(self, partition: Partition) -> None:
+        """A new leader epoch has begun: the replica may follow another leader now, or none."""
+
+
+class SegmentFlusher(Protocol):
+    """Flushes segments in the background."""
+
+    def rolled(self, partition: Partition) -> None:
+        """The log has closed a segment, which may be flushed."""
+
+
+class DirectoryFailureObserver(Protocol):
+    """Tells the controller which log directories have failed."""
+
+    def directory_failed(self, directory: LogDirectory, lost: list[Partition]) -> None:
+        """The directory is offline, and these replicas with it."""
+
+
+class ReplicaEffects:
+    """The requests that wait for a broker's replicas, and the parts of the broker that act on changes of them."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.produces: Purgatory[TopicPartition] = Purgatory(clock)
+        """Appends with acks=all."""
+        self.fetches: Purgatory[TopicPartition] = Purgatory(clock)
+        """Consumers' fetches."""
+        self.follower_fetches: Purgatory[TopicPartition] = Purgatory(clock)
+        """Followers' fetches. A log start that moves wakes them too (`ReplicaManager.delete_records`)."""
+        self.deletions: Purgatory[TopicPartition] = Purgatory(clock)
+        """DeleteRecords."""
+        self._isr_proposals: IsrProposer | None = None
+        self._fetchers: Fetchers | None = None
+        self._flusher: SegmentFlusher | None = None
+        self._failures: DirectoryFailureObserver | None = None
+
+    def attach(
+        self,
+        *,
+        isr_proposals: IsrProposer,
+        fetchers: Fetchers,
+        flusher: SegmentFlusher,
+        failures: DirectoryFailureObserver,
+    ) -> None:
+        """Name who acts on effects. They need the replicas themselves, so they come after them.
+
+        A directory that fails before that is told to nobody: the broker has not registered yet, and its registration
+        tells the controller which directories it has.
+        """
+        self._isr_proposals, self._fetchers, self._flusher, self._failures = isr_proposals, fetchers, flusher, failures
+
+    def carry_out(self, partition: Partition) -> None:
+        """Do what the core asks for after a change."""
+        if partition.is_gone:
+            return
+        key = partition.key
+        for effect in partition.replica.take_effects():
+            match effect:
+                case HighWatermarkAdvanced():
+                    self.produces.wake(key)
+                    self.fetches.wake(key)
+                case LogEndAdvanced():
+                    self.follower_fetches.wake(key)
+                case FollowerLogStartMoved():
+                    self.deletions.wake(key)
+                case IsrChanged():
+                    self.produces.wake(key)
+                    self.follower_fetches.wake(key)
+                case LeadershipChanged():
+                    self.wake_all(key)
+                    if self._fetchers is not None:
+                        self._fetchers.leader_changed(partition)
+                case SendAlterPartition():
+                    if self._isr_proposals is not None:
+                        self._isr_proposals.propose(partition)
+
+    def wake_all(self, key: TopicPartition) -> None:
+        """Let every request that waits for the partition look again."""
+        self.produces.wake(key)
+        self.fetches.wake(key)
+        self.follower_fetches.wake(key)
+        self.deletions.wake(key)
+
+    def rolled(self, partition: Partition) -> None:
+        """A log has closed a segment."""
+        if self._flusher is not None:
+            self._flusher.rolled(partition)
+
+    def directory_failed(self, directory: LogDirectory, lost: list[Partition]) -> None:
+        """A log directory has failed: tell those who wait for its replicas, and the controller."""
+        for partition in lost:
+            self.wake_all(partition.key)
+        if self._failures is not None:
+            self._failures.directory_failed(directory, lost)
