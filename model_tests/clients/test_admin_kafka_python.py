@@ -114,8 +114,8 @@ def test_partitions_are_reassigned_and_their_preferred_leaders_elected(
         admin.elect_leaders(0, {topic: [0]})
     assert eventually(lambda: bool(cluster.leader(topic, 0) == wanted[0]))
     again = admin.elect_leaders(0, {topic: [0]})
-    (answered,) = again.replica_election_results
-    assert [result.error_code for result in answered.partition_result] == [ElectionNotNeededError.errno]
+    (elected,) = again.replica_election_results
+    assert [result.error_code for result in elected.partition_result] == [ElectionNotNeededError.errno]
 
 
 def test_the_producers_of_a_partition_are_described(

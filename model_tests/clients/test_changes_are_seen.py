@@ -40,7 +40,7 @@ def results(futures: dict[Any, Any]) -> list[Any]:
 
 @pytest.fixture
 def bootstrap(clusters: dict[int, Any]) -> str:
-    """One broker: there is nobody else that could answer the next call."""
+    """One broker: there is nobody else that could response the next call."""
     return str(clusters[1].bootstrap_servers)
 
 

@@ -199,7 +199,7 @@ def test_librdkafka_reads_from_the_replica_in_its_rack(racks: Any) -> None:
 
 
 def test_kafka_python_reads_from_the_replica_in_its_rack(racks: Any) -> None:
-    """It goes back to the leader after each answer of the follower, and is sent away again."""
+    """It goes back to the leader after each response of the follower, and is sent away again."""
     reader = KafkaConsumer(
         bootstrap_servers=racks.bootstrap_servers, group_id=None, client_rack="b", auto_offset_reset="earliest"
     )

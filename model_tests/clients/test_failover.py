@@ -1,4 +1,4 @@
-"""The leader crashes in mid-stream: with acks=all real clients lose nothing and double nothing, and a judge says so."""
+"""The leader crashes in mid-stream: with acks=all real clients lose and duplicate nothing, as the checker confirms."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def test_a_lost_acknowledgement_doubles_the_record_unless_the_producer_is_idempo
         assert produce(client, topic, b"b") == (1 if idempotent else 2)
 
 
-def test_a_connection_is_closed_instead_of_an_answer(cluster: RunningCluster, topic: str) -> None:
+def test_a_connection_is_closed_instead_of_a_answer(cluster: RunningCluster, topic: str) -> None:
     with producer(cluster.bootstrap_servers) as client:
         dropped = cluster.drop_connections("Produce", 2)
         assert produce(client, topic, b"a") == 0
@@ -94,7 +94,7 @@ def test_only_one_partition_of_a_request_fails(cluster: RunningCluster, topic: s
     assert (log_end_offset(cluster, topic, 0), log_end_offset(cluster, topic, 1)) == (2, 0)
 
 
-def test_only_one_client_or_broker_is_struck(cluster: RunningCluster, topic: str) -> None:
+def test_a_fault_may_be_of_one_client_or_broker_only(cluster: RunningCluster, topic: str) -> None:
     with producer(cluster.bootstrap_servers, client_id="victim") as victim:
         elsewhere = cluster.fail_produces("NOT_ENOUGH_REPLICAS", None, broker=1)
         others = cluster.fail_produces("NOT_ENOUGH_REPLICAS", None, client="somebody else")
@@ -176,7 +176,7 @@ def test_metadata_of_one_topic_is_not_available(cluster: RunningCluster, topic: 
     assert failure.hits == 2
 
 
-def test_answers_are_slow(cluster: RunningCluster, topic: str) -> None:
+def test_responses_are_slow(cluster: RunningCluster, topic: str) -> None:
     with producer(cluster.bootstrap_servers, socket_timeout_ms=200, message_timeout_ms=10_000) as client:
         produce(client, topic, b"warm")
         slowness = cluster.slow_answers(3_000, api="Produce", count=1)  # librdkafka looks once a second
@@ -200,7 +200,7 @@ def test_brokers_are_spared_unless_they_are_meant(cluster: RunningCluster, topic
         produce(client, topic, b"c")
 
 
-def test_what_is_over_strikes_nothing(cluster: RunningCluster, topic: str) -> None:
+def test_an_injection_that_is_over_does_nothing(cluster: RunningCluster, topic: str) -> None:
     with producer(cluster.bootstrap_servers) as client, cluster.fail_produces("NOT_ENOUGH_REPLICAS", None) as failure:
         failure.cancel()
         cluster.hold_acks()

@@ -113,7 +113,7 @@ def test_a_node_that_does_not_start_says_why_and_the_others_end(tmp_path: Path) 
         ProcessCluster(brokers=2).pid(0)
 
 
-def test_no_node_outlives_whoever_started_it(tmp_path: Path) -> None:
+def test_no_node_outlives_the_process_that_started_it(tmp_path: Path) -> None:
     program = (
         "import os, signal, tidegauge\n"
         "with tidegauge.ProcessCluster(brokers=1) as cluster:\n"

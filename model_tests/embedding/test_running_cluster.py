@@ -168,7 +168,7 @@ def test_a_call_that_takes_too_long_is_given_up_and_the_cluster_lives_on() -> No
         assert cluster.isr("t") == (0,)
 
 
-def test_the_failure_of_the_cluster_is_told_to_whoever_calls_and_at_the_end() -> None:
+def test_a_failure_of_the_cluster_is_raised_by_the_next_call_and_at_the_end() -> None:
     async def fail(cluster: Cluster) -> None:
         async def broken() -> None:
             raise ZeroDivisionError("a bug")

@@ -1,4 +1,4 @@
-"""What befalls nodes and links on the real host, as real clients and the controller see it."""
+"""Faults of nodes and links on the real host, as real clients and the controller see them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def wait_for_end_offsets(cluster: RunningCluster, topic: str, wanted: list[int])
         time.sleep(0.01)
 
 
-def test_a_paused_leader_answers_nothing_is_replaced_and_wakes_as_a_follower(
+def test_a_paused_leader_does_not_respond_is_replaced_and_resumes_as_a_follower(
     cluster: RunningCluster, topic: str
 ) -> None:
     with producer(cluster.bootstrap_servers, **IMPATIENT) as client:
@@ -93,7 +93,7 @@ def test_an_isolated_leader_loses_its_leadership_and_what_only_it_had(cluster: R
 def test_one_direction_of_one_link_is_blocked(cluster: RunningCluster, topic: str) -> None:
     cluster.block(2, 0)  # 2's fetches don't reach 0, its heartbeats reach the controller
     with producer(cluster.bootstrap_servers) as client:
-        assert produce(client, topic, b"a") == 0, "the fetch that waits at 0 has come before, and may be answered"
+        assert produce(client, topic, b"a") == 0, "the fetch that waits at 0 came before, and may complete"
         assert produce(client, topic, b"b") == 1
     assert cluster.isr(topic) == (0, 1)
     assert end_offsets(cluster, topic)[:2] == [2, 2]
@@ -115,7 +115,7 @@ def test_one_client_alone_is_cut_off(cluster: RunningCluster, topic: str) -> Non
         cluster.heal("unlucky")
 
 
-def test_lost_answers_make_clients_try_again(cluster: RunningCluster, topic: str) -> None:
+def test_lost_responses_make_clients_retry(cluster: RunningCluster, topic: str) -> None:
     with producer(cluster.bootstrap_servers, client_id="retrier", socket_timeout_ms=300) as client:
         assert produce(client, topic, b"a") == 0
         cluster.drop(source=0, destination="retrier")
@@ -184,7 +184,7 @@ def test_a_full_disk_takes_what_fits(cluster: RunningCluster, topic: str) -> Non
         assert not cluster.is_alive(1)
 
 
-def test_a_lapsed_session_and_an_unclean_election(cluster: RunningCluster, topic: str) -> None:
+def test_an_expired_session_and_an_unclean_election(cluster: RunningCluster, topic: str) -> None:
     with producer(cluster.bootstrap_servers) as client:
         assert produce(client, topic, b"a") == 0
         cluster.lapse_session(0)

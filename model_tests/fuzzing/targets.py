@@ -1,7 +1,7 @@
 """What is fuzzed: each target takes any bytes, and raises only if the code that they reach does what it must not.
 
 Allowed is what the code documents for bad input: `MalformedMessageError`, `RecordError`, a closed connection. Any other
-exception, and any answer that cannot be read, is a finding.
+exception, and any response that cannot be read, is a finding.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ def frame(data: bytes) -> None:
         return
 
 
-async def _answer_with_an_error(request: Any, _: RequestContext) -> Any:
+async def _respond_with_an_error(request: Any, _: RequestContext) -> Any:
     return error_response(request, ErrorCode.unknown_server_error)
 
 
-_HANDLERS: Final[Mapping[Any, Handler]] = MappingProxyType(dict.fromkeys(BROKER_APIS, _answer_with_an_error))
+_HANDLERS: Final[Mapping[Any, Handler]] = MappingProxyType(dict.fromkeys(BROKER_APIS, _respond_with_an_error))
 
 
 def connection(data: bytes) -> None:
-    """Bytes on a connection: answers in order, then its end; no exception leaves `serve`."""
+    """Bytes on a connection: responses in order, then its end; no exception leaves `serve`."""
 
     async def serve() -> None:
         ours, theirs = trio.testing.memory_stream_pair()
@@ -60,15 +60,15 @@ def connection(data: bytes) -> None:
         with trio.fail_after(60):
             await Connection(theirs, service).serve()
         await theirs.aclose()
-        answers = bytearray()
+        received = bytearray()
         async for chunk in ours:
-            answers += chunk
+            received += chunk
         position = 0
-        while position < len(answers):
-            size = int.from_bytes(answers[position : position + 4], "big")
-            assert size >= 4, f"an answer of {size} bytes at {position}"
+        while position < len(received):
+            size = int.from_bytes(received[position : position + 4], "big")
+            assert size >= 4, f"a response of {size} bytes at {position}"
             position += 4 + size
-        assert position == len(answers), "the last answer is cut short"
+        assert position == len(received), "the last response is cut short"
 
     trio.run(serve, clock=trio.testing.MockClock(autojump_threshold=0))
 

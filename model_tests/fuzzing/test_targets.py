@@ -25,9 +25,9 @@ def test_every_seed_is_taken(name: str) -> None:
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_damaged_seeds_are_taken_or_refused(name: str) -> None:
-    dice = random.Random(f"damage/{name}")
+    rng = random.Random(f"damage/{name}")
     for _ in range(EXAMPLES[name]):
-        TARGETS[name].run(damaged(dice.choice(SEEDS[name]), dice))
+        TARGETS[name].run(damaged(rng.choice(SEEDS[name]), rng))
 
 
 @pytest.mark.parametrize("name", TARGETS)
@@ -43,9 +43,9 @@ def test_any_bytes_are_taken_or_refused(name: str) -> None:
 @pytest.mark.deep
 @pytest.mark.parametrize("name", TARGETS)
 def test_many_more_damaged_seeds_are_taken_or_refused(name: str) -> None:
-    dice = random.Random(f"deep damage/{name}")
+    rng = random.Random(f"deep damage/{name}")
     for _ in range(100 * EXAMPLES[name]):
-        TARGETS[name].run(damaged(dice.choice(SEEDS[name]), dice))
+        TARGETS[name].run(damaged(rng.choice(SEEDS[name]), rng))
 
 
 @pytest.mark.parametrize("finding", sorted(FINDINGS.iterdir()), ids=lambda path: path.stem)

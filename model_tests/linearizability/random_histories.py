@@ -38,15 +38,15 @@ def valid(random: Random, most: int = 8, longest_batch: int = 2) -> list[Operati
 def _produce(random: Random, row: Operation, log: list[int], value: int, longest: int) -> Operation:
     values = tuple(value + i for i in range(random.randint(1, longest)))
     row = attrs.evolve(row, kind=Kind.PRODUCE, values=values, offset=UNKNOWN)
-    fate = random.random()
-    if fate < 0.1:
+    chance = random.random()
+    if chance < 0.1:
         return attrs.evolve(row, outcome=Outcome.FAIL)
-    if fate < 0.3:
+    if chance < 0.3:
         if random.random() < 0.6:
             log.extend(values)
         never = random.random() < 0.5
         return attrs.evolve(row, outcome=Outcome.INFO, returned=None if never else row.returned)
-    if fate < 0.5:
+    if chance < 0.5:
         acks = random.choice((0, 1))
         base = len(log)
         if random.random() < 0.7:

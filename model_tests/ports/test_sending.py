@@ -119,7 +119,7 @@ def test_records_go_from_the_file_to_the_socket(file: RealFile) -> None:
     trio.run(main)
 
 
-def test_a_file_that_was_cut_ends_the_answer_and_not_the_broker(file: RealFile) -> None:
+def test_a_file_that_was_truncated_ends_the_response_and_not_the_broker(file: RealFile) -> None:
     async def main() -> None:
         async with connected() as (ours, _):
             lazy = region(file, 0, len(CONTENT))

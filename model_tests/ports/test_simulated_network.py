@@ -75,7 +75,7 @@ async def test_what_is_no_frame_passes_as_it_is() -> None:
         assert await server.receive_some() == b""
 
 
-async def fates(seed: int, others: int) -> list[str | None]:
+async def outcomes(seed: int, others: int) -> list[str | None]:
     """What becomes of twenty frames while `others` frames travel the other way."""
     network = SimulatedNetwork(seed)
     network.set_faults(LinkFaults(loss=0.3, duplicate=0.3, reorder=0.3, delay_ms=(1, 9)))
@@ -88,11 +88,11 @@ async def fates(seed: int, others: int) -> list[str | None]:
 
 
 @simulated
-async def test_the_fate_of_a_frame_depends_on_seed_link_and_number_alone() -> None:
-    first = await fates(7, others=0)
-    assert first == await fates(7, others=0)
-    assert sorted(map(str, first)) == sorted(map(str, await fates(7, others=9)))
-    assert first != await fates(8, others=0)
+async def test_what_happens_to_a_frame_depends_on_seed_link_and_number_only() -> None:
+    first = await outcomes(7, others=0)
+    assert first == await outcomes(7, others=0)
+    assert sorted(map(str, first)) == sorted(map(str, await outcomes(7, others=9)))
+    assert first != await outcomes(8, others=0)
     assert len(set(first)) < 20, "nothing was lost"
     assert len(first) > len(set(first)), "nothing was duplicated"
     assert [int(n or 0) for n in dict.fromkeys(first)] != sorted(int(n or 0) for n in set(first)), "nothing overtook"

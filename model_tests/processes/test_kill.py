@@ -56,7 +56,7 @@ class Load:
         """Until so many more were acknowledged."""
         wanted, deadline = len(self.acknowledged) + count, time.monotonic() + PATIENCE_S
         while len(self.acknowledged) < wanted:
-            assert time.monotonic() < deadline, f"{wanted - len(self.acknowledged)} produces are still unanswered"
+            assert time.monotonic() < deadline, f"{wanted - len(self.acknowledged)} produces are still not acknowledged"
             time.sleep(0.005)
 
     def _run(self) -> None:
@@ -91,8 +91,8 @@ class Load:
             value = b"%d " % number * (1 + number % 40)
             sent.append((value, producer.send(TOPIC, value, partition=number % self._partitions)))
         for value, future in sent:
-            answer = future.get(timeout=5)
-            self.acknowledged[answer.partition, answer.offset] = value
+            response = future.get(timeout=5)
+            self.acknowledged[response.partition, response.offset] = value
 
 
 def create_topic(cluster: Processes, partitions: int, replicas: int, **config: str) -> None:

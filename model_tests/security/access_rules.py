@@ -1,7 +1,7 @@
-"""The rights that each API takes, as Apache Kafka checks them: the table of docs/security.md, and a test for each row.
+"""The operations that each API requires, as in Apache Kafka: the table of docs/security.md, and a test for each row.
 
-A case is a request, and the rights without any one of which it is refused. An API that has several ways to be asked has
-several cases. What a broker does for anybody (ApiVersions, DescribeCluster, …) has none.
+A case is a request and its requirements: without any one of them it is refused. An API with several kinds of request
+has several cases. What a broker does for every client (ApiVersions, DescribeCluster, …) has none.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ default."""
 
 
 @attrs.frozen
-class Right:
-    """What a principal has to be allowed, and the error of a request without it."""
+class Required:
+    """What a principal must be allowed, and the error code of a request without it."""
 
     operation: Operation
     resource_type: ResourceType
@@ -42,25 +42,27 @@ class Right:
         return f"{self.operation.name} {self.resource_type.name}"
 
 
-def on_topic(operation: Operation, error: ErrorCode = ErrorCode.topic_authorization_failed) -> Right:
-    return Right(operation, ResourceType.TOPIC, TOPIC, error)
+def on_topic(operation: Operation, error: ErrorCode = ErrorCode.topic_authorization_failed) -> Required:
+    return Required(operation, ResourceType.TOPIC, TOPIC, error)
 
 
-def on_group(operation: Operation) -> Right:
-    return Right(operation, ResourceType.GROUP, GROUP, ErrorCode.group_authorization_failed)
+def on_group(operation: Operation) -> Required:
+    return Required(operation, ResourceType.GROUP, GROUP, ErrorCode.group_authorization_failed)
 
 
-def on_cluster(operation: Operation, error: ErrorCode = ErrorCode.cluster_authorization_failed) -> Right:
-    return Right(operation, ResourceType.CLUSTER, CLUSTER_NAME, error)
+def on_cluster(operation: Operation, error: ErrorCode = ErrorCode.cluster_authorization_failed) -> Required:
+    return Required(operation, ResourceType.CLUSTER, CLUSTER_NAME, error)
 
 
-def on_transaction(operation: Operation) -> Right:
-    return Right(operation, ResourceType.TRANSACTIONAL_ID, TRANSACTION, ErrorCode.transactional_id_authorization_failed)
+def on_transaction(operation: Operation) -> Required:
+    return Required(
+        operation, ResourceType.TRANSACTIONAL_ID, TRANSACTION, ErrorCode.transactional_id_authorization_failed
+    )
 
 
 @attrs.frozen
-class World:
-    """What requests name that the test has made."""
+class Fixtures:
+    """What the test has created for requests to name."""
 
     topic_id: UUID
     records: bytes
@@ -71,31 +73,31 @@ class World:
 
 @attrs.frozen
 class Case:
-    """A request, and all the rights that it takes."""
+    """A request, and all that it requires."""
 
     api: ApiKey
-    fields: Callable[[World], Fields]
-    rights: tuple[Right, ...]
-    asked: str = ""
-    """Which of an API's ways to be asked this is."""
+    fields: Callable[[Fixtures], Fields]
+    requirements: tuple[Required, ...]
+    variant: str = ""
+    """Which kind of request of the API this is."""
     version: int | None = None
-    """The version in which it is asked; the newest unless given."""
+    """The version of the request; the newest unless given."""
     refused_still: str = ""
-    """Why it is refused in the same way with all rights, for as long as it is."""
+    """Why it is refused even if all that it requires is allowed."""
 
     def __str__(self) -> str:
-        return f"{self.api.name}{' ' + self.asked if self.asked else ''}"
+        return f"{self.api.name}{' ' + self.variant if self.variant else ''}"
 
 
 def case(
     api: ApiKey,
-    fields: Fields | Callable[[World], Fields],
-    *rights: Right,
-    asked: str = "",
+    fields: Fields | Callable[[Fixtures], Fields],
+    *requirements: Required,
+    variant: str = "",
     version: int | None = None,
     refused_still: str = "",
 ) -> Case:
-    return Case(api, fields if callable(fields) else lambda _: fields, rights, asked, version, refused_still)
+    return Case(api, fields if callable(fields) else lambda _: fields, requirements, variant, version, refused_still)
 
 
 O = Operation  # noqa: E741 - a column of a table
@@ -108,32 +110,32 @@ CLUSTER_CONFIG: Final = {"resource_type": 4, "resource_name": "0"}
 TOPIC_CONFIG: Final = {"resource_type": 2, "resource_name": TOPIC}
 
 
-def _produce(world: World, records: bytes) -> Fields:
-    data = [{"topic_id": world.topic_id, "partition_data": [{"index": 0, "records": records}]}]
+def _produce(fixtures: Fixtures, records: bytes) -> Fields:
+    data = [{"topic_id": fixtures.topic_id, "partition_data": [{"index": 0, "records": records}]}]
     return {"acks": -1, "timeout": SECOND, "topic_data": data}
 
 
-def _fetch(world: World) -> Fields:
+def _fetch(fixtures: Fixtures) -> Fields:
     partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1_000, "current_leader_epoch": -1}
-    topics = [{"topic_id": world.topic_id, "partitions": [partition]}]
+    topics = [{"topic_id": fixtures.topic_id, "partitions": [partition]}]
     return {"max_bytes": 1_000, "session_epoch": -1, "topics": topics}
 
 
 DATA: Final = (
-    case(ApiKey.PRODUCE, lambda world: _produce(world, world.records), on_topic(O.WRITE)),
+    case(ApiKey.PRODUCE, lambda fixtures: _produce(fixtures, fixtures.records), on_topic(O.WRITE)),
     case(
         ApiKey.PRODUCE,
-        lambda world: {**_produce(world, world.transactional), "transactional_id": TRANSACTION},
+        lambda fixtures: {**_produce(fixtures, fixtures.transactional), "transactional_id": TRANSACTION},
         on_transaction(O.WRITE),
         on_topic(O.WRITE),
-        asked="in a transaction",
+        variant="in a transaction",
     ),
-    case(ApiKey.FETCH, lambda world: _fetch(world), on_topic(O.READ)),
+    case(ApiKey.FETCH, lambda fixtures: _fetch(fixtures), on_topic(O.READ)),
     case(
         ApiKey.FETCH,
-        lambda world: {**_fetch(world), "replica_state": {"replica_id": 7, "replica_epoch": -1}},
+        lambda fixtures: {**_fetch(fixtures), "replica_state": {"replica_id": 7, "replica_epoch": -1}},
         on_cluster(O.CLUSTER_ACTION, ErrorCode.topic_authorization_failed),
-        asked="by a broker",
+        variant="by a broker",
     ),
     case(
         ApiKey.LIST_OFFSETS,
@@ -150,7 +152,7 @@ DATA: Final = (
         ApiKey.OFFSET_FOR_LEADER_EPOCH,
         EPOCH_0,
         on_cluster(O.CLUSTER_ACTION, ErrorCode.topic_authorization_failed),
-        asked="by a broker",
+        variant="by a broker",
     ),
     case(
         ApiKey.DELETE_RECORDS,
@@ -165,19 +167,19 @@ DATA: Final = (
 )
 
 METADATA: Final = (
-    case(ApiKey.METADATA, {"topics": [{"name": TOPIC}]}, on_topic(O.DESCRIBE), asked="by name"),
+    case(ApiKey.METADATA, {"topics": [{"name": TOPIC}]}, on_topic(O.DESCRIBE), variant="by name"),
     case(
         ApiKey.METADATA,
-        lambda world: {"topics": [{"topic_id": world.topic_id, "name": None}]},
+        lambda fixtures: {"topics": [{"topic_id": fixtures.topic_id, "name": None}]},
         on_topic(O.DESCRIBE),
-        asked="by id",
+        variant="by id",
     ),
     case(
         ApiKey.METADATA,
         {"topics": [{"name": "new"}], "allow_auto_topic_creation": True},
-        Right(O.DESCRIBE, ResourceType.TOPIC, "new", ErrorCode.topic_authorization_failed),
-        Right(O.CREATE, ResourceType.TOPIC, "new", ErrorCode.topic_authorization_failed),
-        asked="of a topic that it creates",
+        Required(O.DESCRIBE, ResourceType.TOPIC, "new", ErrorCode.topic_authorization_failed),
+        Required(O.CREATE, ResourceType.TOPIC, "new", ErrorCode.topic_authorization_failed),
+        variant="of a topic that it creates",
     ),
     case(
         ApiKey.DESCRIBE_TOPIC_PARTITIONS,
@@ -195,27 +197,27 @@ TOPICS: Final = (
     case(
         ApiKey.CREATE_TOPICS,
         {"timeout": SECOND, "topics": [{"name": "new", "num_partitions": 1, "replication_factor": 1}]},
-        Right(O.CREATE, ResourceType.TOPIC, "new", ErrorCode.topic_authorization_failed),
-        asked="of a name",
+        Required(O.CREATE, ResourceType.TOPIC, "new", ErrorCode.topic_authorization_failed),
+        variant="of a name",
     ),
     case(
         ApiKey.CREATE_TOPICS,
         {"timeout": SECOND, "topics": [{"name": "new", "num_partitions": 1, "replication_factor": 1}]},
         on_cluster(O.CREATE, ErrorCode.topic_authorization_failed),
-        asked="of any name",
+        variant="of any name",
     ),
-    case(ApiKey.DELETE_TOPICS, {"timeout": SECOND, "topics": [{"name": TOPIC}]}, on_topic(O.DELETE), asked="by name"),
+    case(ApiKey.DELETE_TOPICS, {"timeout": SECOND, "topics": [{"name": TOPIC}]}, on_topic(O.DELETE), variant="by name"),
     case(
         ApiKey.DELETE_TOPICS,
-        lambda world: {"timeout": SECOND, "topics": [{"name": None, "topic_id": world.topic_id}]},
+        lambda fixtures: {"timeout": SECOND, "topics": [{"name": None, "topic_id": fixtures.topic_id}]},
         on_topic(O.DELETE),
-        asked="by id",
+        variant="by id",
     ),
     case(
         ApiKey.DELETE_TOPICS,
         {"timeout": SECOND, "topics": [{"name": TOPIC}]},
         on_cluster(O.DELETE, ErrorCode.topic_authorization_failed),
-        asked="any",
+        variant="any",
     ),
     case(
         ApiKey.CREATE_PARTITIONS,
@@ -247,37 +249,37 @@ CONFIGS: Final = (
         ApiKey.DESCRIBE_CONFIGS,
         {"resources": [{**TOPIC_CONFIG, "configuration_keys": None}]},
         on_topic(O.DESCRIBE_CONFIGS),
-        asked="of a topic",
+        variant="of a topic",
     ),
     case(
         ApiKey.DESCRIBE_CONFIGS,
         {"resources": [{**CLUSTER_CONFIG, "configuration_keys": None}]},
         on_cluster(O.DESCRIBE_CONFIGS),
-        asked="of a broker",
+        variant="of a broker",
     ),
     case(
         ApiKey.ALTER_CONFIGS,
         {"resources": [{**TOPIC_CONFIG, "configs": [{"name": "flush.ms", "value": "7"}]}]},
         on_topic(O.ALTER_CONFIGS),
-        asked="of a topic",
+        variant="of a topic",
     ),
     case(
         ApiKey.ALTER_CONFIGS,
         {"resources": [{**CLUSTER_CONFIG, "configs": [{"name": "max.connections", "value": "70"}]}]},
         on_cluster(O.ALTER_CONFIGS),
-        asked="of a broker",
+        variant="of a broker",
     ),
     case(
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
         {"resources": [{**TOPIC_CONFIG, "configs": [{"name": "flush.ms", "value": "7"}]}]},
         on_topic(O.ALTER_CONFIGS),
-        asked="of a topic",
+        variant="of a topic",
     ),
     case(
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
         {"resources": [{**CLUSTER_CONFIG, "configs": [{"name": "max.connections", "value": "70"}]}]},
         on_cluster(O.ALTER_CONFIGS),
-        asked="of a broker",
+        variant="of a broker",
     ),
     case(ApiKey.LIST_CONFIG_RESOURCES, {}, on_cluster(O.DESCRIBE_CONFIGS)),
     case(ApiKey.DESCRIBE_CLIENT_QUOTAS, {}, on_cluster(O.DESCRIBE_CONFIGS)),
@@ -343,7 +345,10 @@ CLUSTER: Final = (
 
 GROUPS: Final = (
     case(
-        ApiKey.FIND_COORDINATOR, {"key_type": 0, "coordinator_keys": (GROUP,)}, on_group(O.DESCRIBE), asked="of a group"
+        ApiKey.FIND_COORDINATOR,
+        {"key_type": 0, "coordinator_keys": (GROUP,)},
+        on_group(O.DESCRIBE),
+        variant="of a group",
     ),
     case(
         ApiKey.JOIN_GROUP,
@@ -385,7 +390,7 @@ GROUPS: Final = (
         {"group_id": GROUP, "member_id": "m", "subscribed_topic_names": (TOPIC,)},
         on_group(O.READ),
         on_topic(O.DESCRIBE),
-        asked="for a topic",
+        variant="for a topic",
     ),
     case(ApiKey.CONSUMER_GROUP_DESCRIBE, {"group_ids": (GROUP,)}, on_group(O.DESCRIBE)),
     case(ApiKey.SHARE_GROUP_HEARTBEAT, {"group_id": GROUP, "member_id": "m"}, on_group(O.READ)),
@@ -414,26 +419,26 @@ TRANSACTIONS: Final = (
         ApiKey.FIND_COORDINATOR,
         {"key_type": 1, "coordinator_keys": (TRANSACTION,)},
         on_transaction(O.DESCRIBE),
-        asked="of a transactional id",
+        variant="of a transactional id",
         refused_still="there are no transactions here yet",
     ),
     case(
         ApiKey.INIT_PRODUCER_ID,
         {"transactional_id": TRANSACTION, "transaction_timeout": SECOND, "producer_id": -1, "producer_epoch": -1},
         on_transaction(O.WRITE),
-        asked="of a transactional id",
+        variant="of a transactional id",
     ),
     case(
         ApiKey.INIT_PRODUCER_ID,
         {"transactional_id": None, "producer_id": -1, "producer_epoch": -1},
         on_cluster(O.IDEMPOTENT_WRITE),
-        asked="by right on the cluster",
+        variant="by an ACL of the cluster",
     ),
     case(
         ApiKey.INIT_PRODUCER_ID,
         {"transactional_id": None, "producer_id": -1, "producer_epoch": -1},
-        Right(O.WRITE, ResourceType.TOPIC, TOPIC, ErrorCode.cluster_authorization_failed),
-        asked="by right on any topic",
+        Required(O.WRITE, ResourceType.TOPIC, TOPIC, ErrorCode.cluster_authorization_failed),
+        variant="by an ACL of any topic",
     ),
     case(
         ApiKey.ADD_PARTITIONS_TO_TXN,
@@ -451,7 +456,7 @@ TRANSACTIONS: Final = (
             "transactions": [{"transactional_id": TRANSACTION, "topics": [{"name": TOPIC, "partitions": (0,)}]}],
         },
         on_cluster(O.CLUSTER_ACTION),
-        asked="by a broker",
+        variant="by a broker",
     ),
     case(
         ApiKey.ADD_OFFSETS_TO_TXN,
@@ -482,10 +487,10 @@ TRANSACTIONS: Final = (
 CASES: Final = (*DATA, *METADATA, *TOPICS, *CONFIGS, *CLUSTER, *GROUPS, *TRANSACTIONS)
 
 OPEN: Final = {
-    ApiKey.API_VERSIONS: "open to everybody, strangers included",
-    ApiKey.SASL_HANDSHAKE: "open to everybody, strangers included",
-    ApiKey.SASL_AUTHENTICATE: "open to everybody, strangers included",
-    ApiKey.DESCRIBE_CLUSTER: "open to whoever has authenticated",
+    ApiKey.API_VERSIONS: "open to all clients, unauthenticated ones included",
+    ApiKey.SASL_HANDSHAKE: "open to all clients, unauthenticated ones included",
+    ApiKey.SASL_AUTHENTICATE: "open to all clients, unauthenticated ones included",
+    ApiKey.DESCRIBE_CLUSTER: "open to every authenticated client",
     ApiKey.LIST_GROUPS: "shows the groups that the peer may DESCRIBE; with DESCRIBE on the cluster all",
     ApiKey.LIST_TRANSACTIONS: "shows the transactional ids that the peer may DESCRIBE",
     ApiKey.CREATE_DELEGATION_TOKEN: "not enabled: DELEGATION_TOKEN_AUTH_DISABLED",
@@ -493,16 +498,18 @@ OPEN: Final = {
     ApiKey.EXPIRE_DELEGATION_TOKEN: "not enabled: DELEGATION_TOKEN_AUTH_DISABLED",
     ApiKey.DESCRIBE_DELEGATION_TOKEN: "not enabled: DELEGATION_TOKEN_AUTH_DISABLED",
 }
-"""APIs that take no right, and what they do instead."""
+"""APIs without a requirement, and what they do."""
 
 
 def table() -> str:
     """The rules as a table in Markdown."""
-    lines = ["| Request | takes | else |", "|---|---|---|"]
+    lines = ["| request | requires | otherwise |", "|---|---|---|"]
     for one in sorted(CASES, key=lambda case: case.api):
-        rights = " and ".join(f"`{right.operation.name}` on the {_NAMES[right.resource_type]}" for right in one.rights)
-        errors = ", ".join(dict.fromkeys(f"`{right.error.name.upper()}`" for right in one.rights))
-        lines.append(f"| {_title(one.api)}{f', {one.asked}' if one.asked else ''} | {rights} | {errors} |")
+        required = " and ".join(
+            f"`{each.operation.name}` on the {_NAMES[each.resource_type]}" for each in one.requirements
+        )
+        errors = ", ".join(dict.fromkeys(f"`{each.error.name.upper()}`" for each in one.requirements))
+        lines.append(f"| {_title(one.api)}{f', {one.variant}' if one.variant else ''} | {required} | {errors} |")
     lines += [f"| {_title(api)} | nothing | {words} |" for api, words in sorted(OPEN.items())]
     return "\n".join(lines) + "\n"
 

@@ -8,7 +8,7 @@ import trustme
 
 
 class Authority:
-    """Whoever trusts it trusts all that it signs. Everything is PEM."""
+    """A certificate authority. Everything is PEM."""
 
     def __init__(self) -> None:
         self._ca = trustme.CA(key_type=trustme.KeyType.ECDSA)

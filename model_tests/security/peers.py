@@ -1,4 +1,4 @@
-"""A peer on a raw connection, which sends what it likes in any version and sees what it gets."""
+"""A raw connection that sends any request in any version, and a cluster of one broker for it to connect to."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class Peer:
         self._sent += 1
         await self.stream.send_all(encode_request(message, self._sent, "peer"))
 
-    async def ask(self, message: Any, version: int | None = None) -> Any:
-        """Send a request and return the answer, of the same version."""
+    async def request(self, message: Any, version: int | None = None) -> Any:
+        """Send a request and return its response, in the same version."""
         await self.send(message, version)
         frame = await self._reader.read_frame()
         assert frame is not None, "the broker closed the connection"
-        asked = message.__version__ if version is None else version
-        decoded = decode_response(frame, message.__api_key__, asked)
+        sent = message.__version__ if version is None else version
+        decoded = decode_response(frame, message.__api_key__, sent)
         assert decoded.correlation_id == self._sent
         return decoded.message
 
@@ -58,30 +58,30 @@ class Peer:
             return None
         return None if frame is None else bytes(frame)
 
-    async def is_hung_up_on(self) -> bool:
-        """Whether nothing comes any more but the end of the connection."""
+    async def is_disconnected(self) -> bool:
+        """Whether the broker has closed the connection and sends nothing before that."""
         return await self.token() is None
 
     async def handshake(self, mechanism: str, version: int = 1) -> Any:
-        return await self.ask(SaslHandshakeRequest(mechanism=mechanism), version)
+        return await self.request(SaslHandshakeRequest(mechanism=mechanism), version)
 
     async def authenticate(self, token: bytes, version: int = 2) -> Any:
-        return await self.ask(SaslAuthenticateRequest(auth_bytes=token), version)
+        return await self.request(SaslAuthenticateRequest(auth_bytes=token), version)
 
     async def log_in(self, user: str, password: str | None = None) -> None:
         """Authenticate by PLAIN."""
         assert (await self.handshake("PLAIN")).error_code is ErrorCode.none
-        answer = await self.authenticate(f"\0{user}\0{USERS.get(user) if password is None else password}".encode())
-        assert answer.error_code is ErrorCode.none, answer
+        response = await self.authenticate(f"\0{user}\0{USERS.get(user) if password is None else password}".encode())
+        assert response.error_code is ErrorCode.none, response
 
 
 def empty(key: ApiKey, version: int) -> Any:
-    """A request of which nothing is said."""
+    """A request with default values only."""
     return blank(request_class(key, version))
 
 
-class Door:
-    """A simulated cluster of one broker, and the way in for peers."""
+class OneBroker:
+    """A simulated cluster of one broker, and connections to it."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -102,8 +102,10 @@ class Door:
 
 
 @asynccontextmanager
-async def door(security: Security | None = None, config: Mapping[str, Any] | None = None) -> AsyncIterator[Door]:
+async def one_broker(
+    security: Security | None = None, config: Mapping[str, Any] | None = None
+) -> AsyncIterator[OneBroker]:
     """Run a cluster; by default with SASL_PLAINTEXT and two users."""
     security = security or Security("SASL_PLAINTEXT", users=USERS)
     async with Cluster(brokers=1, seed=1, config=config, security=security) as cluster:
-        yield Door(cluster)
+        yield OneBroker(cluster)

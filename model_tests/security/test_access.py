@@ -1,4 +1,4 @@
-"""Every API asks for the rights that Kafka asks for, gives Kafka's error without them, and does nothing then."""
+"""Every API requires the operations that Kafka requires; without them it returns Kafka's error and does nothing."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from tidegauge.model_tests.security.access_rules import (
     TRANSACTION,
     Case,
     Fields,
-    Right,
-    World,
+    Fixtures,
+    Required,
     table,
 )
-from tidegauge.model_tests.security.peers import USERS, Peer, door
+from tidegauge.model_tests.security.peers import USERS, Peer, one_broker
 from tidegauge.model_tests.simulated import simulated
 from tidegauge.model_tests.tidy import ROOT
 
@@ -42,9 +42,9 @@ SECURITY = Security("SASL_PLAINTEXT", users=USERS, acls=())
 REFUSALS = frozenset(error for error in ErrorCode if error.name.endswith("authorization_failed"))
 
 
-def message(case: Case, world: World) -> Any:
+def message(case: Case, fixtures: Fixtures) -> Any:
     version = BROKER_APIS[case.api].highest if case.version is None else case.version
-    return built(request_class(case.api, version), case.fields(world))
+    return built(request_class(case.api, version), case.fields(fixtures))
 
 
 def built(message_class: type, fields: Fields) -> Any:
@@ -62,26 +62,34 @@ def built(message_class: type, fields: Fields) -> Any:
     return dataclasses.replace(blank(message_class), **values)
 
 
-def errors_in(answer: Any) -> Iterator[ErrorCode]:
-    """Every error code in an answer but NONE."""
-    if isinstance(answer, ErrorCode):
-        if answer is not ErrorCode.none:
-            yield answer
-    elif isinstance(answer, tuple | list):
-        for item in answer:
+def errors_in(response: Any) -> Iterator[ErrorCode]:
+    """Every error code in a response but NONE."""
+    if isinstance(response, ErrorCode):
+        if response is not ErrorCode.none:
+            yield response
+    elif isinstance(response, tuple | list):
+        for item in response:
             yield from errors_in(item)
-    elif attrs.has(type(answer)):
-        for attribute in attrs.fields(type(answer)):
-            yield from errors_in(getattr(answer, attribute.name))
-    elif dataclasses.is_dataclass(answer):
-        for field in dataclasses.fields(answer):
-            yield from errors_in(getattr(answer, field.name))
+    elif attrs.has(type(response)):
+        for attribute in attrs.fields(type(response)):
+            yield from errors_in(getattr(response, attribute.name))
+    elif dataclasses.is_dataclass(response):
+        for field in dataclasses.fields(response):
+            yield from errors_in(getattr(response, field.name))
 
 
-def acls_for(rights: Iterable[Right], principal: str = "User:alice") -> list[Acl]:
+def acls_for(requirements: Iterable[Required], principal: str = "User:alice") -> list[Acl]:
     return [
-        Acl(right.resource_type, right.name, PatternType.LITERAL, principal, "*", right.operation, Permission.ALLOW)
-        for right in rights
+        Acl(
+            need.resource_type,
+            need.name,
+            PatternType.LITERAL,
+            principal,
+            "*",
+            need.operation,
+            Permission.ALLOW,
+        )
+        for need in requirements
     ]
 
 
@@ -102,7 +110,7 @@ def test_an_api_is_refused_without_each_right_and_served_with_all(case: Case) ->
 
     @simulated
     async def run() -> None:
-        async with door(SECURITY) as at:
+        async with one_broker(SECURITY) as at:
             cluster = at.cluster
             await cluster.create_topic(TOPIC)
             topic_id = UUID(cluster.controller.controller.image.topics[TOPIC].topic_id)
@@ -110,36 +118,36 @@ def test_an_api_is_refused_without_each_right_and_served_with_all(case: Case) ->
             transactional = build_batch(
                 list(decode_batches(records)), producer=ProducerIdentity(7, 0, 0), transactional=True
             )
-            request = message(case, World(topic_id, records, transactional))
+            request = message(case, Fixtures(topic_id, records, transactional))
             peer = await at.user("alice")
 
-            for missing in case.rights:
-                others = [right for right in case.rights if right != missing]
+            for missing in case.requirements:
+                others = [need for need in case.requirements if need != missing]
                 await cluster.create_acls([*acls_for(others), *acls_for([missing], "User:bob"), *elsewhere(missing)])
                 before = state(cluster)
-                assert set(errors_in(await peer.ask(request))) == {missing.error}, f"without {missing}"
+                assert set(errors_in(await peer.request(request))) == {missing.error}, f"without {missing}"
                 assert state(cluster) == before, f"without {missing}, yet something happened"
                 await cluster.delete_acls()
 
             before = state(cluster)
-            assert set(errors_in(await peer.ask(request))) <= {right.error for right in case.rights}
+            assert set(errors_in(await peer.request(request))) <= {need.error for need in case.requirements}
             assert state(cluster) == before
 
-            await cluster.create_acls(acls_for(case.rights))
-            answer = await peer.ask(request)
+            await cluster.create_acls(acls_for(case.requirements))
+            response = await peer.request(request)
             if case.refused_still:
-                assert case.refused_still in str(answer)
+                assert case.refused_still in str(response)
             else:
-                assert not REFUSALS.intersection(errors_in(answer)), "with all the rights that it takes"
+                assert not REFUSALS.intersection(errors_in(response)), "although all that it requires is allowed"
 
     run()
 
 
-def elsewhere(right: Right) -> list[Acl]:
-    """The same right on another resource, which must not help."""
-    if right.name not in (TOPIC, GROUP, TRANSACTION) or right.error is ErrorCode.cluster_authorization_failed:
+def elsewhere(need: Required) -> list[Acl]:
+    """ACLs for the same operation on another resource, which must not help."""
+    if need.name not in (TOPIC, GROUP, TRANSACTION) or need.error is ErrorCode.cluster_authorization_failed:
         return []
-    return acls_for([attrs.evolve(right, name=f"{right.name}-of-others")])
+    return acls_for([attrs.evolve(need, name=f"{need.name}-of-others")])
 
 
 def test_every_api_is_in_the_table() -> None:
@@ -147,13 +155,13 @@ def test_every_api_is_in_the_table() -> None:
     assert not OPEN.keys() & {case.api for case in CASES}
 
 
-def test_every_case_takes_rights() -> None:
-    assert all(case.rights for case in CASES)
+def test_every_case_has_requirements() -> None:
+    assert all(case.requirements for case in CASES)
 
 
 @simulated
 async def test_of_several_topics_those_are_served_that_may_be() -> None:
-    async with door(SECURITY) as at:
+    async with one_broker(SECURITY) as at:
         topics = {name: f"{name}-{TOPIC}" for name in ("mine", "theirs")}
         ids = {}
         for name in topics.values():
@@ -168,7 +176,7 @@ async def test_of_several_topics_those_are_served_that_may_be() -> None:
         logs = {name: at.cluster.replica(0, name).log.log_end_offset for name in topics.values()}
         assert logs == {topics["mine"]: 1, topics["theirs"]: 0}
         assert await ask(ApiKey.METADATA) == {topics["mine"]: set(), topics["theirs"]: {DENIED}}
-        every = await peer.ask(dataclasses.replace(blank(request_class(ApiKey.METADATA, 12)), topics=None))
+        every = await peer.request(dataclasses.replace(blank(request_class(ApiKey.METADATA, 12)), topics=None))
         assert [topic.name for topic in every.topics] == [topics["mine"]]
         assert await ask(ApiKey.DELETE_TOPICS) == {topics["mine"]: set(), topics["theirs"]: {DENIED}}
         await at.cluster.settle_metadata()
@@ -179,15 +187,17 @@ DENIED = ErrorCode.topic_authorization_failed
 
 
 async def ask_about(cluster: Cluster, peer: Peer, ids: dict[str, UUID], api: ApiKey) -> dict[str, set[ErrorCode]]:
-    """The errors of each topic in the answer to one request about all."""
+    """The errors of each topic in the response to one request about all."""
     records = requests.batch([b"value"], cluster.broker(0).clock.now_ms())
-    worlds = [World(topic_id, records, records) for topic_id in ids.values()]
-    (case,) = (case for case in CASES if case.api is api and case.asked in ("", "by id"))
-    asked = [message(case, world) for world in worlds]
+    fixture_sets = [Fixtures(topic_id, records, records) for topic_id in ids.values()]
+    (case,) = (case for case in CASES if case.api is api and case.variant in ("", "by id"))
+    messages = [message(case, fixtures) for fixtures in fixture_sets]
     array = "topic_data" if api is ApiKey.PRODUCE else "topics"
-    both = dataclasses.replace(asked[0], **{array: tuple(topic for one in asked for topic in getattr(one, array))})
-    answer = await peer.ask(both)
-    topics = answer.responses if hasattr(answer, "responses") else answer.topics
+    both = dataclasses.replace(
+        messages[0], **{array: tuple(topic for one in messages for topic in getattr(one, array))}
+    )
+    response = await peer.request(both)
+    topics = response.responses if hasattr(response, "responses") else response.topics
     names = {topic_id: name for name, topic_id in ids.items()}
     return {names[UUID(str(topic.topic_id))]: set(errors_in(topic)) for topic in topics}
 

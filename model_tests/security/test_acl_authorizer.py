@@ -230,8 +230,8 @@ def test_allowed_anywhere_is_allowed_on_some_name(acls: list[Acl], who: Principa
         naive(list(dict.fromkeys(acls)), who, Operation.WRITE, ResourceType.TOPIC, name, everyone)
         for name in longest_names()
     )
-    answer = decides.allowed_anywhere(who, HOST, Operation.WRITE, ResourceType.TOPIC)
-    if answer != tried:
+    response = decides.allowed_anywhere(who, HOST, Operation.WRITE, ResourceType.TOPIC)
+    if response != tried:
         # The rule knows patterns, not names. A prefix that is allowed counts although literals may deny every name
         # tried; and "allow everyone" counts at the probe's name alone.
         assert everyone or any(one.pattern_type is PREFIXED and one.permission is ALLOW for one in acls)

@@ -22,7 +22,7 @@ from tidegauge.impl.metadata.access import Operation, ResourceType
 from tidegauge.impl.server.transport.authorization import Principal
 from tidegauge.impl.wire.apis import ApiKey
 from tidegauge.impl.wire.primitives import i8, i32
-from tidegauge.model_tests.security.peers import USERS, Peer, door, empty
+from tidegauge.model_tests.security.peers import USERS, Peer, empty, one_broker
 from tidegauge.model_tests.simulated import simulated
 
 ROOT = Security("SASL_PLAINTEXT", users=USERS, super_users=["User:alice"])
@@ -69,12 +69,12 @@ def filters(
 
 
 async def described(peer: Peer, version: int = 3, **wanted: Any) -> set[tuple[int, str, int, str, str, int, int]]:
-    answer = await peer.ask(DescribeAclsRequest(**filters(**wanted)), version)
-    assert answer.error_code is ErrorCode.none, answer
+    response = await peer.request(DescribeAclsRequest(**filters(**wanted)), version)
+    assert response.error_code is ErrorCode.none, response
     return {
         (one.resource_type, one.resource_name, one.pattern_type, acl.principal, acl.host, acl.operation,
          acl.permission_type)
-        for one in answer.resources
+        for one in response.resources
         for acl in one.acls
     }  # fmt: skip
 
@@ -83,11 +83,11 @@ async def described(peer: Peer, version: int = 3, **wanted: Any) -> set[tuple[in
 def test_acls_are_created_described_and_deleted(version: int) -> None:
     @simulated
     async def run() -> None:
-        async with door(ROOT) as at:
+        async with one_broker(ROOT) as at:
             root = await at.user("alice")
             sent = [creation(), creation(name="or", pattern=4, permission=2), creation(4, "kafka-cluster", operation=8)]
-            answer = await root.ask(CreateAclsRequest(creations=tuple(sent)), version)
-            assert [(one.error_code, one.error_message) for one in answer.results] == [(ErrorCode.none, None)] * 3
+            response = await root.request(CreateAclsRequest(creations=tuple(sent)), version)
+            assert [(one.error_code, one.error_message) for one in response.results] == [(ErrorCode.none, None)] * 3
             await at.cluster.settle_metadata()
             read = (2, "orders", 3, "User:bob", "*", 3, 3)
             denial = (2, "or", 4, "User:bob", "*", 3, 2)
@@ -96,9 +96,10 @@ def test_acls_are_created_described_and_deleted(version: int) -> None:
             assert await described(root, version, resource=2, name="orders", pattern=2) == {read, denial}
             assert await described(root, version, resource=2, name="orders") == {read}
 
-            asked = [filters(permission=2), filters(name="orders", pattern=2), filters(principal="User:eve")]
-            answer = await root.ask(DeleteAclsRequest(filters=tuple(DeleteAclsFilter(**one) for one in asked)), version)
-            names = [[acl.resource_name for acl in one.matching_acls] for one in answer.filter_results]
+            wanted = [filters(permission=2), filters(name="orders", pattern=2), filters(principal="User:eve")]
+            request = DeleteAclsRequest(filters=tuple(DeleteAclsFilter(**one) for one in wanted))
+            response = await root.request(request, version)
+            names = [[acl.resource_name for acl in one.matching_acls] for one in response.filter_results]
             assert names == [["or"], ["orders", "or"], []]
             await at.cluster.settle_metadata()
             assert await described(root, version) == {describe}
@@ -122,10 +123,10 @@ def test_acls_are_created_described_and_deleted(version: int) -> None:
 def test_an_acl_that_is_none_is_refused_by_itself(wrong: dict[str, Any], words: str) -> None:
     @simulated
     async def run() -> None:
-        async with door(ROOT) as at:
+        async with one_broker(ROOT) as at:
             root = await at.user("alice")
             sent = (creation(operation=4), creation(**wrong), creation(operation=5))
-            first, refused, last = (await root.ask(CreateAclsRequest(creations=sent))).results
+            first, refused, last = (await root.request(CreateAclsRequest(creations=sent))).results
             assert first.error_code is last.error_code is ErrorCode.none
             assert refused.error_code is ErrorCode.invalid_request
             assert words in refused.error_message
@@ -137,26 +138,26 @@ def test_an_acl_that_is_none_is_refused_by_itself(wrong: dict[str, Any], words: 
 
 @simulated
 async def test_a_filter_that_is_none_is_refused() -> None:
-    async with door(ROOT) as at:
+    async with one_broker(ROOT) as at:
         root = await at.user("alice")
-        await root.ask(CreateAclsRequest(creations=(creation(),)))
+        await root.request(CreateAclsRequest(creations=(creation(),)))
         await at.cluster.settle_metadata()
-        answer = await root.ask(DescribeAclsRequest(**filters(resource=0)))
-        assert answer.error_code is ErrorCode.invalid_request
+        response = await root.request(DescribeAclsRequest(**filters(resource=0)))
+        assert response.error_code is ErrorCode.invalid_request
         asked = (DeleteAclsFilter(**filters(pattern=0)), DeleteAclsFilter(**filters()))
-        refused, fine = (await root.ask(DeleteAclsRequest(filters=asked))).filter_results
+        refused, fine = (await root.request(DeleteAclsRequest(filters=asked))).filter_results
         assert (refused.error_code, refused.matching_acls) == (ErrorCode.invalid_request, ())
         assert len(fine.matching_acls) == 1
 
 
 @simulated
 async def test_without_an_authorizer_there_are_no_acls() -> None:
-    async with door() as at:
+    async with one_broker() as at:
         peer = await at.user("alice")
-        assert (await peer.ask(DescribeAclsRequest(**filters()))).error_code is ErrorCode.security_disabled
-        created = await peer.ask(CreateAclsRequest(creations=(creation(),)))
+        assert (await peer.request(DescribeAclsRequest(**filters()))).error_code is ErrorCode.security_disabled
+        created = await peer.request(CreateAclsRequest(creations=(creation(),)))
         assert created.results[0].error_code is ErrorCode.security_disabled
-        deleted = await peer.ask(DeleteAclsRequest(filters=(DeleteAclsFilter(**filters()),)))
+        deleted = await peer.request(DeleteAclsRequest(filters=(DeleteAclsFilter(**filters()),)))
         assert deleted.filter_results[0].error_code is ErrorCode.security_disabled
 
 
@@ -208,23 +209,23 @@ def upsertion(user: str, mechanism: int = 1, iterations: int = 4_096) -> ScramCr
 
 async def users(peer: Peer, *names: str) -> dict[str, Any]:
     asked = tuple(UserName(name=name) for name in names) if names else None
-    answer = await peer.ask(DescribeUserScramCredentialsRequest(users=asked))
-    assert answer.error_code is ErrorCode.none
+    response = await peer.request(DescribeUserScramCredentialsRequest(users=asked))
+    assert response.error_code is ErrorCode.none
     return {
         one.user: {info.mechanism: info.iterations for info in one.credential_infos}
         if one.error_code is ErrorCode.none
         else one.error_code
-        for one in answer.results
+        for one in response.results
     }
 
 
 @simulated
 async def test_credentials_are_described_and_altered() -> None:
-    async with door(ROOT) as at:
+    async with one_broker(ROOT) as at:
         root = await at.user("alice")
         both = {1: 4_096, 2: 4_096}
         assert await users(root) == {"alice": both, "bob": both}
-        answer = await root.ask(
+        response = await root.request(
             AlterUserScramCredentialsRequest(
                 deletions=(
                     ScramCredentialDeletion(name="bob", mechanism=i8(1)),
@@ -233,7 +234,7 @@ async def test_credentials_are_described_and_altered() -> None:
                 upsertions=(upsertion("carol", 2, 8_192), upsertion("dave", iterations=1)),
             )
         )
-        assert {one.user: one.error_code for one in answer.results} == {
+        assert {one.user: one.error_code for one in response.results} == {
             "bob": ErrorCode.none,
             "eve": ErrorCode.resource_not_found,
             "carol": ErrorCode.none,
@@ -259,10 +260,10 @@ async def test_delegation_tokens_are_not_enabled() -> None:
         ApiKey.EXPIRE_DELEGATION_TOKEN,
         ApiKey.DESCRIBE_DELEGATION_TOKEN,
     )
-    async with door(Security("SASL_PLAINTEXT", "PLAINTEXT", users=USERS)) as at:
-        friend, stranger = await at.user("alice"), await at.connect("PLAINTEXT")
+    async with one_broker(Security("SASL_PLAINTEXT", "PLAINTEXT", users=USERS)) as at:
+        friend, nobody = await at.user("alice"), await at.connect("PLAINTEXT")
         for key in keys:
             for version in (1, 2):
                 request = empty(key, version)
-                assert (await friend.ask(request)).error_code is ErrorCode.delegation_token_auth_disabled
-                assert (await stranger.ask(request)).error_code is ErrorCode.delegation_token_request_not_allowed
+                assert (await friend.request(request)).error_code is ErrorCode.delegation_token_auth_disabled
+                assert (await nobody.request(request)).error_code is ErrorCode.delegation_token_request_not_allowed

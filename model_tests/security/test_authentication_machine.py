@@ -50,7 +50,7 @@ def test_the_machine_keeps_its_invariants(machine: Authentication) -> None:
 
 @attrs.frozen
 class AnybodyRenews(Authentication):
-    """Whoever has a password may take over another's connection."""
+    """A user with a password may take over another user's connection."""
 
     def admits(self, state: Session, user: int) -> bool:
         return True
@@ -65,14 +65,14 @@ class SessionsGoOn(Authentication):
 
 
 @pytest.mark.parametrize(
-    ("machine", "falls"),
+    ("machine", "violated"),
     [
         (AnybodyRenews(), {"ThePrincipalNeverChanges", "TheMechanismNeverChanges"}),
         (SessionsGoOn(), {"NothingIsServedAfterExpiry"}),
     ],
 )
-def test_a_rule_that_is_wrong_is_found(machine: Authentication, falls: set[str]) -> None:
-    assert {violation.invariant for violation in explore(machine, stop=Stop.EACH).violations} == falls
+def test_a_rule_that_is_wrong_is_found(machine: Authentication, violated: set[str]) -> None:
+    assert {violation.invariant for violation in explore(machine, stop=Stop.EACH).violations} == violated
 
 
 # --- lockstep ------------------------------------------------------------------------------------------------------

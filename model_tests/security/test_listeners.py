@@ -26,7 +26,7 @@ from tidegauge.impl.server.transport.security.users import format_users, parse_j
 from tidegauge.impl.wire.apis import ApiKey
 from tidegauge.impl.wire.primitives import i8
 from tidegauge.model_tests.security.certificates import Authority
-from tidegauge.model_tests.security.peers import USERS, Peer, door, empty
+from tidegauge.model_tests.security.peers import USERS, Peer, empty, one_broker
 from tidegauge.model_tests.simulated import simulated
 
 NODE = Address("node", 9092)
@@ -141,12 +141,12 @@ async def test_users_of_one_listener_are_not_those_of_another() -> None:
         "listener.name.a.plain.sasl.jaas.config": jaas,
         "sasl.users": "alice:alice-secret",
     }
-    async with door(config=config) as at:
+    async with one_broker(config=config) as at:
         for listener, allowed in (("A", True), ("B", False)):
             peer = await at.connect(listener)
             await peer.handshake("PLAIN")
-            answer = await peer.authenticate(b"\0carol\0carol-secret")
-            assert (answer.error_code == 0) is allowed
+            response = await peer.authenticate(b"\0carol\0carol-secret")
+            assert (response.error_code == 0) is allowed
             peer = await at.connect(listener)
             await peer.log_in("alice")
 
@@ -162,8 +162,8 @@ async def test_a_client_is_told_addresses_on_the_listener_by_which_it_came() -> 
             peer = Peer(await network.connect(address))
             if name == "SASL_PLAINTEXT":
                 await peer.log_in("alice")
-            answer = await peer.ask(empty(ApiKey.METADATA, 12))
-            told[name] = [str(Address(broker.host, broker.port)) for broker in answer.brokers]
+            response = await peer.request(empty(ApiKey.METADATA, 12))
+            told[name] = [str(Address(broker.host, broker.port)) for broker in response.brokers]
         assert told["SASL_PLAINTEXT"] == cluster.bootstrap_servers.split(",") == ["broker-0:9092", "broker-1:9092"]
         assert told["PLAINTEXT"] == cluster.bootstrap_servers_of("PLAINTEXT").split(",") == ["outside:1234"] * 2
         with pytest.raises(ValueError, match="listener 'SSL': there is SASL_PLAINTEXT, PLAINTEXT"):
@@ -233,14 +233,14 @@ async def test_tls_over_the_simulated_network() -> None:
     authority = Authority()
     chain, key = authority.server
     security = Security("SASL_SSL", "SSL", certificate=chain, key=key, users=USERS)
-    async with door(security) as at:
+    async with one_broker(security) as at:
         for name in ("SASL_SSL", "SSL"):
             stream = (await at.connect(name)).stream
             context = ssl.create_default_context(cadata=authority.certificate)
             peer = Peer(trio.SSLStream(stream, context, server_hostname="localhost"))
             if name == "SASL_SSL":
                 await peer.log_in("alice")
-            assert (await peer.ask(empty(ApiKey.METADATA, 12))).brokers
+            assert (await peer.request(empty(ApiKey.METADATA, 12))).brokers
 
 
 @simulated
@@ -254,27 +254,27 @@ async def test_nobody_is_let_in_before_the_broker_has_the_metadata() -> None:
         await cluster.restart(0)
         peer = Peer(await cluster.host.network("peer").connect(cluster.broker(0).advertised))
         with trio.move_on_after(5) as waited:
-            await peer.ask(empty(ApiKey.METADATA, 12))
+            await peer.request(empty(ApiKey.METADATA, 12))
         assert waited.cancelled_caught
         cluster.heal()
         peer = Peer(await cluster.host.network("peer").connect(cluster.broker(0).advertised))
         every = dataclasses.replace(empty(ApiKey.METADATA, 12), topics=None)
-        assert (await peer.ask(every)).topics == ()
+        assert (await peer.request(every)).topics == ()
 
 
 @simulated
 async def test_secrets_are_told_to_nobody() -> None:
     config = {"listener.name.sasl_plaintext.plain.sasl.jaas.config": 'user_carol="carol-secret"'}
     security = Security("SASL_PLAINTEXT", users=USERS, key="the key", certificate="the chain")
-    async with door(security, config) as at:
+    async with one_broker(security, config) as at:
         peer = await at.user("alice")
         resource = DescribeConfigsResource(resource_type=i8(4), resource_name="0", configuration_keys=None)
-        answer = await peer.ask(DescribeConfigsRequest(resources=(resource,)))
-        values = {entry.name: entry.value for entry in answer.results[0].configs}
+        response = await peer.request(DescribeConfigsRequest(resources=(resource,)))
+        values = {entry.name: entry.value for entry in response.results[0].configs}
         assert values["sasl.enabled.mechanisms"] == "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"
         assert values["sasl.users"] is values["ssl.keystore.key"] is None
         for secret in ("alice-secret", "carol-secret", "the key", "the chain"):
-            assert secret not in str(answer)
+            assert secret not in str(response)
 
 
 @simulated
@@ -285,7 +285,7 @@ async def test_certificates_of_sasl_clients_are_asked_for_by_the_listeners_own_s
     context = ssl.create_default_context(cadata=authority.certificate)
     security = Security("SASL_SSL", certificate=chain, key=key, trusted=authority.certificate, users=USERS)
     for config, served in (({}, True), ({"listener.name.sasl_ssl.ssl.client.auth": "required"}, False)):
-        async with door(security, config) as at:
+        async with one_broker(security, config) as at:
             peer = Peer(trio.SSLStream((await at.connect()).stream, context, server_hostname="localhost"))
             if served:
                 await peer.log_in("alice")

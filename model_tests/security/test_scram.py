@@ -68,8 +68,8 @@ def test_the_exchange_of_rfc_5802() -> None:
 def proof_of(server: ScramExchange, password: str, hash_name: str = "sha256", user: str = "alice") -> bytes:
     """Lead kafka-python's client up to its last message."""
     client = ScramClient(user, password, "SCRAM-" + hash_name.upper().replace("SHA", "SHA-"))
-    answer = server.respond(client.first_message())
-    client.process_server_first_message(answer)
+    response = server.respond(client.first_message())
+    client.process_server_first_message(response)
     final: bytes = client.final_message()
     return final
 
@@ -254,7 +254,7 @@ ALICE = made("sha256", "secret")
     ),
     st.sampled_from(["plain", "sha256", "sha512"]),
 )
-def test_whatever_a_client_sends_is_answered_or_refused(tokens: list[bytes], mechanism: str) -> None:
+def test_every_message_of_a_client_gets_a_response_or_is_refused(tokens: list[bytes], mechanism: str) -> None:
     server = PlainExchange({"alice": "secret"}) if mechanism == "plain" else exchange(mechanism, alice=ALICE)
     for token in tokens:
         try:

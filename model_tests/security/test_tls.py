@@ -27,7 +27,7 @@ from tidegauge.impl.ports.tls import (
 from tidegauge.impl.server.transport.security.principals import NoPrincipalError, PrincipalMapping
 from tidegauge.model_tests.security.certificates import Authority
 
-AUTHORITY, STRANGERS = Authority(), Authority()
+AUTHORITY, UNTRUSTED = Authority(), Authority()
 CHAIN, KEY = AUTHORITY.server
 SERVER = TlsSettings(CHAIN, KEY)
 
@@ -98,7 +98,7 @@ def test_an_encrypted_key_needs_its_password(tmp_path: Path) -> None:
         (TlsSettings(), "needs a certificate"),
         (TlsSettings(CHAIN), "needs a certificate"),
         (TlsSettings("a chain", "a key"), "no private key and its certificate"),
-        (TlsSettings(CHAIN, STRANGERS.server[1]), "no private key and its certificate"),
+        (TlsSettings(CHAIN, UNTRUSTED.server[1]), "no private key and its certificate"),
         (TlsSettings(key_store="/nowhere.pem"), "'/nowhere.pem'"),
         (TlsSettings(CHAIN, KEY, client_auth="required"), "ssl.truststore.certificates"),
         (TlsSettings(CHAIN, KEY, trusted="nothing", client_auth="required"), "ssl.truststore.certificates"),
@@ -114,7 +114,7 @@ def test_settings_that_are_wrong_are_named(settings: TlsSettings, words: str) ->
 
 def test_the_client_of_another_authority_does_not_come_to_terms() -> None:
     with pytest.raises(TlsHandshakeError):
-        shaken(SERVER, client_context(trusts=STRANGERS))
+        shaken(SERVER, client_context(trusts=UNTRUSTED))
 
 
 def test_what_is_not_tls_does_not_come_to_terms() -> None:
@@ -148,7 +148,7 @@ def test_clients_certificates_none_requested_required(tmp_path: Path) -> None:
         return TlsSettings(CHAIN, KEY, trusted=AUTHORITY.certificate, client_auth=client_auth)
 
     named = client_context(*AUTHORITY.issue("alice@orders", common_name="alice"), directory=tmp_path)
-    stranger = client_context(*STRANGERS.issue("eve@orders", common_name="alice"), directory=tmp_path)
+    untrusted = client_context(*UNTRUSTED.issue("eve@orders", common_name="alice"), directory=tmp_path)
     nameless = client_context()
     name = r"CN=alice,OU=tests,O=Orders\, Inc."
     assert shaken(settings("none"), named) is None
@@ -156,7 +156,7 @@ def test_clients_certificates_none_requested_required(tmp_path: Path) -> None:
     assert shaken(settings("required"), named) == name
     assert shaken(settings("none"), nameless) is None
     assert shaken(settings("requested"), nameless) is None
-    for client, auth in ((nameless, "required"), (stranger, "requested"), (stranger, "required")):
+    for client, auth in ((nameless, "required"), (untrusted, "requested"), (untrusted, "required")):
         with pytest.raises(TlsHandshakeError):
             shaken(settings(auth), client)
 

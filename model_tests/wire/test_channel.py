@@ -1,4 +1,4 @@
-"""A channel matches answers to requests, and says which of three things went wrong."""
+"""A channel matches responses to requests, and says which of three things went wrong."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def question(name: str) -> MetadataRequest:
     return MetadataRequest(topics=(topic,), include_topic_authorized_operations=False)
 
 
-def answer_to(request: Request) -> bytes:
+def response_to(request: Request) -> bytes:
     """The question's text comes back as the cluster id."""
     cluster_id = request.message.topics[0].name
     return encode_response(
@@ -40,8 +40,8 @@ def answer_to(request: Request) -> bytes:
     )
 
 
-async def answer(stream: trio.abc.Stream, request: Request) -> None:
-    await stream.send_all(answer_to(request))
+async def respond(stream: trio.abc.Stream, request: Request) -> None:
+    await stream.send_all(response_to(request))
 
 
 async def stay_silent(stream: trio.abc.Stream, request: Request) -> None:
@@ -67,16 +67,16 @@ async def channel_to(answerer: Answerer, **options: Any) -> AsyncIterator[tuple[
 
 
 @simulated
-async def test_answers_find_their_requests_in_any_order() -> None:
+async def test_responses_find_their_requests_in_any_order() -> None:
     waiting: list[tuple[trio.abc.Stream, Request]] = []
 
-    async def answer_backwards(stream: trio.abc.Stream, request: Request) -> None:
+    async def respond_backwards(stream: trio.abc.Stream, request: Request) -> None:
         waiting.append((stream, request))
         if len(waiting) == 3:
             for held_stream, held in reversed(waiting):
-                await answer(held_stream, held)
+                await respond(held_stream, held)
 
-    async with channel_to(answer_backwards) as (channel, _), trio.open_nursery() as nursery:
+    async with channel_to(respond_backwards) as (channel, _), trio.open_nursery() as nursery:
         found: dict[str, str] = {}
 
         async def ask(name: str) -> None:
@@ -90,24 +90,24 @@ async def test_answers_find_their_requests_in_any_order() -> None:
 
 
 @simulated
-async def test_an_answer_that_nobody_waits_for_is_dropped() -> None:
-    async def answer_twice(stream: trio.abc.Stream, request: Request) -> None:
-        await stream.send_all(answer_to(request) * 2)
+async def test_a_response_that_nothing_waits_for_is_dropped() -> None:
+    async def respond_twice(stream: trio.abc.Stream, request: Request) -> None:
+        await stream.send_all(response_to(request) * 2)
 
-    async with channel_to(answer_twice) as (channel, _):
+    async with channel_to(respond_twice) as (channel, _):
         assert [(await channel.request(question(name))).cluster_id for name in "abc"] == ["a", "b", "c"]
 
 
 @simulated
 async def test_nobody_there_means_that_nothing_was_sent() -> None:
-    async with channel_to(answer) as (channel, network):
+    async with channel_to(respond) as (channel, network):
         network.crash("server")
         with pytest.raises(UnreachableError, match="server:9092 cannot be reached"):
             await channel.request(question("a"))
 
 
 @simulated
-async def test_no_answer_in_time_takes_the_connection_down() -> None:
+async def test_no_response_in_time_closes_the_connection() -> None:
     async with channel_to(stay_silent, timeout_ms=1_000) as (channel, network), trio.open_nursery() as nursery:
 
         async def ask_patiently() -> None:
@@ -125,20 +125,20 @@ async def test_no_answer_in_time_takes_the_connection_down() -> None:
 
 @simulated
 async def test_a_lost_connection_is_made_anew_for_the_next_request() -> None:
-    async def answer_or_hang_up(stream: trio.abc.Stream, request: Request) -> None:
+    async def respond_or_hang_up(stream: trio.abc.Stream, request: Request) -> None:
         if request.message.topics[0].name == "die":
             await stream.aclose()
         else:
-            await answer(stream, request)
+            await respond(stream, request)
 
-    async with channel_to(answer_or_hang_up) as (channel, _):
+    async with channel_to(respond_or_hang_up) as (channel, _):
         with pytest.raises(NoAnswerError, match="server:9092"):
             await channel.request(question("die"))
         assert (await channel.request(question("live"))).cluster_id == "live"
 
 
 @simulated
-async def test_an_answer_that_makes_no_sense_ends_the_connection() -> None:
+async def test_a_response_that_cannot_be_decoded_ends_the_connection() -> None:
     async def talk_nonsense(stream: trio.abc.Stream, request: Request) -> None:
         body = request.correlation_id.to_bytes(4, "big") + b"\xff" * 9
         await stream.send_all(len(body).to_bytes(4, "big") + body)
@@ -155,7 +155,7 @@ async def test_a_handshake_runs_on_each_new_connection() -> None:
     async def greet(channel: Channel) -> None:
         greetings.append((await channel.request_here(question("hello"))).cluster_id)
 
-    async with channel_to(answer, handshake=greet) as (channel, network):
+    async with channel_to(respond, handshake=greet) as (channel, network):
         await channel.request(question("a"))
         await channel.request(question("b"))
         assert greetings == ["hello"]
@@ -168,12 +168,12 @@ async def test_a_handshake_runs_on_each_new_connection() -> None:
             await channel.request(question("d"))
 
 
-def test_a_channel_that_waits_keeps_no_memory_of_its_last_answer() -> None:
+def test_a_channel_that_waits_keeps_no_memory_of_its_last_response() -> None:
     async def serve(stream: trio.SocketStream) -> None:
         reader = FrameReader(stream, 1 << 20)
         with suppress(trio.BrokenResourceError):
             while (frame := await reader.read_frame()) is not None:
-                await answer(stream, decode_request(frame))
+                await respond(stream, decode_request(frame))
 
     async def ask() -> None:
         memory = FrameMemory(buffers=1)
@@ -183,8 +183,8 @@ def test_a_channel_that_waits_keeps_no_memory_of_its_last_answer() -> None:
             nursery.start_soon(trio.serve_listeners, serve, listeners)
             channel = Channel(TcpNetwork(), Address("127.0.0.1", port), "me", nursery, memory=memory)
             for letter in "ab":
-                answered = await channel.request(question(letter * READ_SIZE))
-                assert answered.cluster_id == letter * READ_SIZE
+                response = await channel.request(question(letter * READ_SIZE))
+                assert response.cluster_id == letter * READ_SIZE
                 views = memory.take(READ_SIZE), memory.take(READ_SIZE)
                 assert [memoryview(view.obj).nbytes for view in views] == [KEPT_SIZE, READ_SIZE], "the kept one is free"
                 del views

@@ -62,7 +62,7 @@ def test_a_response_is_decoded_as_it_was_encoded(api: ApiKey, data: st.DataObjec
     assert (decoded.correlation_id, decoded.message) == (correlation_id, message)
 
 
-def test_an_api_versions_answer_has_the_old_header_in_every_version() -> None:
+def test_an_api_versions_response_has_the_old_header_in_every_version() -> None:
     for version in range(5):
         fields: dict[str, Any] = {"error_code": ErrorCode.none, "api_keys": ()}
         if version:
@@ -122,7 +122,7 @@ def test_unknown_apis_and_versions_are_named() -> None:
         decode_response(b"\x00\x00\x00\x01", 0, 99)
 
 
-def test_the_unsupported_version_answer_is_version_0() -> None:
+def test_the_response_to_an_unsupported_version_is_version_0() -> None:
     message = ApiVersionsResponseV0(error_code=ErrorCode.unsupported_version, api_keys=())
     decoded = decode_response(encode_response(message, 3)[4:], ApiKey.API_VERSIONS, 0)
     assert decoded.message.error_code is ErrorCode.unsupported_version

@@ -50,7 +50,7 @@ def messages(api: ApiKey, version: int, kind: str) -> st.SearchStrategy[Any]:
     return st.from_type(request_class(api, version) if kind == "request" else response_class(api, version))
 
 
-# --- kio's messages in this house's terms --------------------------------------------------------------------------
+# --- kio's messages as this project's --------------------------------------------------------------------------
 
 
 def id_of(message: Any) -> str:
@@ -217,7 +217,7 @@ def test_requests_are_read_and_written_as_kio_does(
 @EVERY_VERSION
 @FEW
 @given(data=st.data())
-def test_answers_are_read_and_written_as_kio_does(api: ApiKey, version: int, data: st.DataObject) -> None:
+def test_responses_are_read_and_written_as_kio_does(api: ApiKey, version: int, data: st.DataObject) -> None:
     theirs = data.draw(messages(api, version, "response"))
     ours = OURS[api, "response"](theirs)
     frame = encode_response(theirs, 7)
@@ -248,7 +248,7 @@ def outcome(frame: bytearray) -> Any:
 
 
 def kios_outcome(api: ApiKey, version: int, frame: bytes | bytearray) -> Any:
-    """The message that kio reads, in this house's terms; None if it raises or leaves bytes over.
+    """The message that kio reads, as this project's; None if it raises or leaves bytes over.
 
     Where kio's reader is not as Kafka's, the generic reader of `impl.wire` stands in for it: kio refuses tagged fields
     that it does not know, which Kafka skips (KIP-482), and takes null for an array that may not be null, which Kafka
@@ -324,7 +324,7 @@ FOUND_UNKNOWN_TAG = bytearray.fromhex(
 @EVERY_VERSION
 @FEW
 @given(data=st.data())
-def test_a_cut_request_or_answer_is_malformed(api: ApiKey, version: int, data: st.DataObject) -> None:
+def test_a_truncated_request_or_response_is_malformed(api: ApiKey, version: int, data: st.DataObject) -> None:
     request = encode_request(data.draw(messages(api, version, "request")), 1, "c")[4:]
     end = data.draw(st.integers(0, len(request) - 1))
     with pytest.raises(MalformedMessageError):
