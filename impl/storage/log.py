@@ -124,6 +124,7 @@ class Log(Truncation, Replacement):
             now_ms,
             names,
             recovery_point=recovery_point,
+            log_start_offset=log_start_offset,
             clean_shutdown=clean_shutdown,
             epochs=epochs,
         )

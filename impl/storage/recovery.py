@@ -115,6 +115,7 @@ def recover_segments(
     names: Iterable[str],
     *,
     recovery_point: int,
+    log_start_offset: int = 0,
     clean_shutdown: bool,
     epochs: LeaderEpochCache,
 ) -> tuple[list[Segment], Recovery]:
@@ -146,7 +147,8 @@ def recover_segments(
             if next_base is not None and not cut_here and segment.next_offset < next_base <= recovery_point:
                 segment.next_offset = next_base
         segments.append(segment)
-    lost = max(0, recovery_point - segments[-1].next_offset) if segments else recovery_point
+    end_offset = max(segments[-1].next_offset if segments else 0, log_start_offset)  # what is deleted is not lost
+    lost = max(0, recovery_point - end_offset)
     return segments, Recovery(scanned, cut, removed, lost)
 
 

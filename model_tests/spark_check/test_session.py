@@ -39,7 +39,7 @@ print(again.range(40).count() + 2)
 def test_a_jvm_that_does_not_start_is_explained_in_its_own_words() -> None:
     code = """
 import os
-from spark_check.session import NoSpark
+from tidegauge.spark_check.session import NoSpark
 os.environ["SPARK_SUBMIT_OPTS"] = "-Xmx1x"
 try:
     local_session()
