@@ -1,40 +1,44 @@
-"""The controller's part in ACLs: what may be added, what is removed, and the records that say so."""
+"""Changes of ACLs: which are valid, which match a filter, and the records that write them (KIP-140)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidegauge.impl.controller.state import ControllerState
+from tidegauge.impl.controller.decision import Decision, Proposal
 from tidegauge.impl.metadata.access import (
     Acl,
     AclFilter,
     acl_error,
 )
+from tidegauge.impl.metadata.image import ClusterImage
 from tidegauge.impl.metadata.records import AccessControlEntryRecord, RemoveAccessControlEntryRecord
 
 
-class Acls(ControllerState):
-    """ACLs are created and deleted here, and are in force at a broker once it has read of them."""
+class Acls:
+    """Decides about ACLs; a broker enforces one once it has applied its record."""
 
-    def create_acls(self, acls: Sequence[Acl]) -> list[str]:
-        """Add ACLs; what is wrong with each, in words, "" for those that are in force from now on.
+    def __init__(self, image: ClusterImage) -> None:
+        self._image = image
 
-        One that is there already stays as it is.
+    def create(self, acls: Sequence[Acl]) -> Proposal[list[str]]:
+        """Add ACLs; the response says what is wrong with each, "" for the valid ones, which are written.
+
+        An ACL that is there already is not written again.
         """
+        decision = Decision(self._image)
         refusals = [acl_error(acl) for acl in acls]
         for acl, refusal in zip(acls, refusals, strict=True):
-            if not refusal and acl not in self.image.acls:
-                self._write(AccessControlEntryRecord(*_fields(acl)))
-        self._commit()
-        return refusals
+            if not refusal and acl not in decision.image.acls:
+                decision.write(AccessControlEntryRecord(*_fields(acl)))
+        return decision.propose(refusals)
 
-    def delete_acls(self, filters: Sequence[AclFilter]) -> list[list[Acl]]:
-        """Remove the ACLs that filters mean; by filter, those that it meant when the request came."""
-        found = [self.image.acls.find(wanted) for wanted in filters]
+    def delete(self, filters: Sequence[AclFilter]) -> Proposal[list[list[Acl]]]:
+        """Remove the ACLs that match filters; the response lists them by filter."""
+        decision = Decision(self._image)
+        found = [self._image.acls.find(wanted) for wanted in filters]
         for acl in dict.fromkeys(acl for some in found for acl in some):
-            self._write(RemoveAccessControlEntryRecord(*_fields(acl)))
-        self._commit()
-        return found
+            decision.write(RemoveAccessControlEntryRecord(*_fields(acl)))
+        return decision.propose(found)
 
 
 def _fields(acl: Acl) -> tuple[int, str, int, str, str, int, int]:

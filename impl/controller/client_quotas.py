@@ -1,8 +1,4 @@
-"""Client quotas: how much of a broker a user, a client id or an address may have (KIP-13, KIP-124, KIP-546, KIP-599).
-
-A quota belongs to an entity: a user, a client id, both together, or an address; a part of it may be the default, which
-stands for whoever has no quota of his own. The metadata log keeps them; brokers enforce them.
-"""
+"""Changes of client quotas: which are valid, and the records that write them (KIP-546)."""
 
 from __future__ import annotations
 
@@ -13,7 +9,7 @@ from typing import Final
 import attrs
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.controller.state import ControllerState
+from tidegauge.impl.controller.decision import Decision, Proposal
 from tidegauge.impl.metadata.client_quotas import (
     CLIENT_ID,
     CONNECTION_CREATION_RATE,
@@ -26,6 +22,7 @@ from tidegauge.impl.metadata.client_quotas import (
     USER,
     QuotaEntity,
 )
+from tidegauge.impl.metadata.image import ClusterImage
 from tidegauge.impl.metadata.records import ClientQuotaRecord
 
 _WHOLE_BITS: Final[Mapping[str, int]] = {PRODUCER_BYTE_RATE: 64, CONSUMER_BYTE_RATE: 64, CONNECTION_CREATION_RATE: 32}
@@ -38,7 +35,7 @@ Entity = Sequence[tuple[str, str | None]]
 
 @attrs.frozen
 class QuotaChange:
-    """A quota to set, or to take away (None)."""
+    """A quota to set, or to remove (None)."""
 
     key: str
     value: float | None
@@ -46,14 +43,14 @@ class QuotaChange:
 
 @attrs.frozen
 class QuotaAltered:
-    """What became of a request; `message` says in words what is wrong with it."""
+    """The outcome of a request; `message` says what is wrong with it."""
 
     error: ErrorCode = ErrorCode.none
     message: str = ""
 
 
 def quota_entity(parts: Entity) -> QuotaEntity | str:
-    """The entity that a request names; what is wrong with it, in words."""
+    """The entity that a request names, or what is wrong with it."""
     types = [kind for kind, _ in parts]
     if not types:
         return "the entity is empty: name a user, a client-id or an ip"
@@ -80,9 +77,9 @@ def _is_ip_address(text: str) -> bool:
 
 
 def quota_problem(entity: QuotaEntity, change: QuotaChange) -> str:
-    """What is wrong with a quota, in words; "" when nothing is."""
+    """What is wrong with a quota; "" when nothing is."""
     if change.value is None:
-        return ""  # there is nothing to take away, which is what was asked for
+        return ""  # removing a quota that cannot exist changes nothing
     keys = _USER_KEYS if entity.ip is None else _IP_KEYS
     if change.key not in keys:
         return f"{change.key!r} is no quota of such an entity; there are {', '.join(keys)}"
@@ -94,25 +91,30 @@ def quota_problem(entity: QuotaEntity, change: QuotaChange) -> str:
     return ""
 
 
-class ClientQuotas(ControllerState):
-    """The controller's part in client quotas."""
+class ClientQuotas:
+    """Decides about client quotas."""
 
-    def alter_client_quota(
+    def __init__(self, image: ClusterImage) -> None:
+        self._image = image
+
+    def alter(
         self, parts: Entity, changes: Sequence[QuotaChange], *, validate_only: bool = False
-    ) -> QuotaAltered:
+    ) -> Proposal[QuotaAltered]:
         """Change the quotas of an entity, all or none. Errors: INVALID_REQUEST."""
+        decision = Decision(self._image)
         entity = quota_entity(parts)
         if isinstance(entity, str):
-            return QuotaAltered(ErrorCode.invalid_request, entity)
+            return decision.propose(QuotaAltered(ErrorCode.invalid_request, entity))
         if len({change.key for change in changes}) < len(changes):
-            return QuotaAltered(ErrorCode.invalid_request, "a quota is named twice: name each once")
+            refusal = QuotaAltered(ErrorCode.invalid_request, "a quota is named twice: name each once")
+            return decision.propose(refusal)
         for change in changes:
             if problem := quota_problem(entity, change):
-                return QuotaAltered(ErrorCode.invalid_request, problem)
+                return decision.propose(QuotaAltered(ErrorCode.invalid_request, problem))
         if not validate_only:
-            now = dict(self.image.client_quotas.get(entity, {}))
+            present = self._image.client_quotas.get(entity, {})
             for change in changes:
-                if now.get(change.key) != change.value:
-                    self._write(ClientQuotaRecord(entity.user, entity.client_id, entity.ip, change.key, change.value))
-            self._commit()
-        return QuotaAltered()
+                if present.get(change.key) != change.value:
+                    record = ClientQuotaRecord(entity.user, entity.client_id, entity.ip, change.key, change.value)
+                    decision.write(record)
+        return decision.propose(QuotaAltered())

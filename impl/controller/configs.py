@@ -1,15 +1,15 @@
-"""Dynamic configurations: what the metadata log says of topics and brokers (KIP-133, KIP-226, KIP-339).
+"""Dynamic configurations of topics and brokers, in the metadata log (KIP-133, KIP-226, KIP-339).
 
 A topic's settings, one broker's and those of all brokers (the resource "") are maps of names to texts. A request
-changes one map as a whole: by operations on single settings, or by a new map in the place of the old one. It is
-decided by the settings that come out, all or nothing.
+changes one map: by operations on single settings, or by a new map in place of the old one. The settings that result
+are checked together, and all of them are written or none.
 
-Two settings reach into what the controller itself decides, so that a change of them is one decision with what follows:
+The controller itself decides by two settings, so that a change of one of them is one decision with what follows:
 
-- `min.insync.replicas` says which replicas stay eligible to lead. When it falls, a leader may commit without replicas
-  that were eligible, so they are looked at anew. When it rises, a leader that does not know yet may go on committing by
-  the old one; every partition's epoch is raised with it, so that no ISR is changed by a leader that has not seen it
-  (spec/replication/extensions/min_insync.py).
+- `min.insync.replicas` says which replicas stay eligible to lead. When it is lowered, a leader may commit without
+  replicas that were eligible, so eligibility is decided anew. When it is raised, a leader that has not applied the
+  change may still commit by the old value; every partition's epoch is raised with it, so that such a leader cannot
+  change an ISR.
 - With `unclean.leader.election.enable` a partition that waits for a leader gets one at once.
 """
 
@@ -21,9 +21,12 @@ from typing import Final
 import attrs
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.controller.elections import Elections
+from tidegauge.impl.controller.config import ControllerConfig
+from tidegauge.impl.controller.decision import Decision, Proposal
+from tidegauge.impl.controller.elections import ElectionRules
 from tidegauge.impl.metadata.config_resources import ALL_BROKERS, AlterOperation, ConfigResourceType
 from tidegauge.impl.metadata.config_types import Setting, as_text
+from tidegauge.impl.metadata.image import ClusterImage
 from tidegauge.impl.metadata.records import BrokerConfigRecord, ConfigRecord, MetadataRecord, PartitionChangeRecord
 from tidegauge.impl.metadata.topic_configs import (
     MIN_INSYNC_REPLICAS,
@@ -37,8 +40,8 @@ from tidegauge.impl.partition.registration import NO_LEADER
 LONGEST_VALUE: Final = (1 << 15) - 1
 """Characters of a value that a record of Kafka's metadata log can hold; appending makes lists longer."""
 
-OF_ALL_ALONE: Final = frozenset({MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION_ENABLE})
-"""What the controller decides by: a leader that had its own idea of it would break what the controller relies on."""
+ONLY_OF_ALL_BROKERS: Final = frozenset({MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION_ENABLE})
+"""The settings that the controller decides by. A leader with a value of its own would break the controller's rules."""
 
 
 @attrs.frozen
@@ -52,47 +55,75 @@ class ConfigChange:
 
 @attrs.frozen
 class Altered:
-    """What became of a request; `message` says in words what is wrong with it."""
+    """The outcome of a request; `message` says what is wrong with it."""
 
     error: ErrorCode = ErrorCode.none
     message: str = ""
 
 
-class Configs(Elections):
-    """The controller's part in configurations."""
+class ConfigRules:
+    """What a changed setting means for a topic's partitions."""
 
-    def alter_configs(
+    def __init__(self, elections: ElectionRules) -> None:
+        self.elections = elections
+
+    def min_insync_replicas_changed(self, decision: Decision, topic: str) -> None:
+        """Raise every partition's epoch, and compare its eligible leaders with the new setting."""
+        for index, partition in list(decision.image.topics[topic].partitions.items()):
+            elr = self.elections.elr_after(decision.image, topic, partition, partition.isr, partition.elr)
+            decision.write(PartitionChangeRecord(topic, index, elr=tuple(sorted(elr))))
+
+    def unclean_election_enabled(self, decision: Decision, topic: str) -> None:
+        """Elect a leader where there is none."""
+        for index, partition in list(decision.image.topics[topic].partitions.items()):
+            if partition.leader == NO_LEADER:
+                led = self.elections.with_leader(decision.image, topic, partition)
+                decision.change_partition(topic, index, led)
+
+
+class Configs:
+    """Decides about dynamic configurations."""
+
+    def __init__(self, image: ClusterImage, rules: ConfigRules, config: ControllerConfig) -> None:
+        self._image = image
+        self._rules = rules
+        self._config = config
+
+    def alter(
         self, kind: int, resource: str, changes: Sequence[ConfigChange], *, validate_only: bool = False
-    ) -> Altered:
+    ) -> Proposal[Altered]:
         """Change some settings of a resource.
 
         Errors: INVALID_REQUEST, INVALID_TOPIC_EXCEPTION, INVALID_CONFIG, UNKNOWN_TOPIC_OR_PARTITION,
         BROKER_ID_NOT_REGISTERED.
         """
+        decision = Decision(self._image)
         refusal = self._name_error(kind, resource)
         if refusal is not None:
-            return refusal
+            return decision.propose(refusal)
         if len({change.name for change in changes}) < len(changes):
-            return Altered(ErrorCode.invalid_request, "a setting is named twice: name each once")
+            return decision.propose(Altered(ErrorCode.invalid_request, "a setting is named twice: name each once"))
         configs = dict(self._configs(kind, resource))
         for change in changes:
             refusal = self._apply(kind, configs, change)
             if refusal is not None:
-                return refusal
-        return self._replace(kind, resource, configs, validate_only)
+                return decision.propose(refusal)
+        return self._replace(decision, kind, resource, configs, validate_only)
 
-    def replace_configs(
+    def replace(
         self, kind: int, resource: str, values: Mapping[str, str | None], *, validate_only: bool = False
-    ) -> Altered:
-        """Give a resource these settings and no others; errors as of `alter_configs`."""
+    ) -> Proposal[Altered]:
+        """Give a resource these settings and no others; errors as of `alter`."""
+        decision = Decision(self._image)
         refusal = self._name_error(kind, resource)
         if refusal is not None:
-            return refusal
+            return decision.propose(refusal)
         empty = [name for name, value in values.items() if value is None]
         if empty:
-            return Altered(ErrorCode.invalid_request, f"{empty[0]} has no value: leave it out to unset it")
+            refusal = Altered(ErrorCode.invalid_request, f"{empty[0]} has no value: leave it out to unset it")
+            return decision.propose(refusal)
         given = {name: value for name, value in values.items() if value is not None}
-        return self._replace(kind, resource, given, validate_only)
+        return self._replace(decision, kind, resource, given, validate_only)
 
     def _name_error(self, kind: int, resource: str) -> Altered | None:
         if kind == ConfigResourceType.TOPIC:
@@ -108,25 +139,25 @@ class Configs(Elections):
         return None
 
     def _absence(self, kind: int, resource: str) -> Altered | None:
-        """Looked for last, as at Kafka: settings that are wrong are wrong of every topic."""
+        """Checked last, as in Kafka: wrong settings are reported even for a topic that does not exist."""
         if kind == ConfigResourceType.TOPIC:
-            if resource not in self.image.topics:
+            if resource not in self._image.topics:
                 return Altered(ErrorCode.unknown_topic_or_partition, f"there is no topic {resource!r}")
-        elif resource != ALL_BROKERS and int(resource) not in self.image.brokers:
+        elif resource != ALL_BROKERS and int(resource) not in self._image.brokers:
             return Altered(ErrorCode.broker_id_not_registered, f"there is no broker {resource}")
         return None
 
     def _settings(self, kind: int) -> Mapping[str, Setting]:
-        return TOPIC_CONFIGS if kind == ConfigResourceType.TOPIC else self.config.dynamic_settings
+        return TOPIC_CONFIGS if kind == ConfigResourceType.TOPIC else self._config.dynamic_settings
 
     def _configs(self, kind: int, resource: str) -> Mapping[str, str]:
         if kind == ConfigResourceType.TOPIC:
-            topic = self.image.topics.get(resource)
+            topic = self._image.topics.get(resource)
             return {} if topic is None else topic.configs
-        return self.image.broker_configs.get(resource, {})
+        return self._image.broker_configs.get(resource, {})
 
     def _apply(self, kind: int, configs: dict[str, str], change: ConfigChange) -> Altered | None:
-        """Do one operation to the settings; what is wrong with it otherwise."""
+        """Apply one operation to the settings; returns what is wrong with it."""
         name, value = change.name, change.value
         if change.operation == AlterOperation.DELETE:
             configs.pop(name, None)
@@ -152,7 +183,9 @@ class Configs(Elections):
         configs[name] = as_text(new) or ""
         return None
 
-    def _replace(self, kind: int, resource: str, configs: dict[str, str], validate_only: bool) -> Altered:
+    def _replace(
+        self, decision: Decision, kind: int, resource: str, configs: dict[str, str], validate_only: bool
+    ) -> Proposal[Altered]:
         too_long = [name for name, text in configs.items() if len(text) > LONGEST_VALUE]
         if too_long:
             wrong: Altered | None = Altered(
@@ -164,18 +197,18 @@ class Configs(Elections):
             wrong = self._broker_error(resource, configs)
         wrong = wrong or self._absence(kind, resource)
         if wrong is not None:
-            return wrong
+            return decision.propose(wrong)
         if not validate_only:
-            self._write_configs(kind, resource, configs)
-        return Altered()
+            self._write_configs(decision, kind, resource, configs)
+        return decision.propose(Altered())
 
     def _broker_error(self, resource: str, configs: Mapping[str, str]) -> Altered | None:
         for name, text in configs.items():
-            if resource != ALL_BROKERS and name in OF_ALL_ALONE:
+            if resource != ALL_BROKERS and name in ONLY_OF_ALL_BROKERS:
                 return Altered(ErrorCode.invalid_config, f"{name} is the same for all brokers: set it for ''")
-            setting = self.config.dynamic_settings.get(name)
+            setting = self._config.dynamic_settings.get(name)
             if setting is None:
-                known = ", ".join(sorted(self.config.dynamic_settings))
+                known = ", ".join(sorted(self._config.dynamic_settings))
                 return Altered(
                     ErrorCode.invalid_request, f"{name} cannot be changed while brokers run; what can is {known}"
                 )
@@ -185,32 +218,21 @@ class Configs(Elections):
                 return Altered(ErrorCode.invalid_request, f"{name}={text!r}: {error}")
         return None
 
-    def _write_configs(self, kind: int, resource: str, configs: Mapping[str, str]) -> None:
-        """Write what changes, with what follows from it, as one decision."""
-        before = {topic: self._rules(topic) for topic in self.image.topics}
+    def _write_configs(self, decision: Decision, kind: int, resource: str, configs: Mapping[str, str]) -> None:
+        """Write what changes, and what follows from it for partitions."""
+        before = {topic: self._deciding_settings(decision.image, topic) for topic in decision.image.topics}
         old = dict(self._configs(kind, resource))
         for record in _differences(kind, resource, old, configs):
-            self._write(record)
+            decision.write(record)
         for topic, (min_insync, unclean) in before.items():
-            now_min_insync, now_unclean = self._rules(topic)
+            now_min_insync, now_unclean = self._deciding_settings(decision.image, topic)
             if now_min_insync != min_insync:
-                self._look_at_eligible_leaders(topic)
+                self._rules.min_insync_replicas_changed(decision, topic)
             if now_unclean and not unclean:
-                self._elect_where_nobody_leads(topic)
-        self._commit()
+                self._rules.unclean_election_enabled(decision, topic)
 
-    def _rules(self, topic: str) -> tuple[int, bool]:
-        return self.configured_min_insync_replicas(topic), self.unclean_leader_election(topic)
-
-    def _look_at_eligible_leaders(self, topic: str) -> None:
-        for index, partition in list(self.image.topics[topic].partitions.items()):
-            elr = self.elr_after(topic, partition, partition.isr, partition.elr)
-            self._write(PartitionChangeRecord(topic, index, elr=tuple(sorted(elr))))
-
-    def _elect_where_nobody_leads(self, topic: str) -> None:
-        for index, partition in list(self.image.topics[topic].partitions.items()):
-            if partition.leader == NO_LEADER:
-                self._write_partition(topic, index, partition, self.with_leader(topic, partition))
+    def _deciding_settings(self, image: ClusterImage, topic: str) -> tuple[int, bool]:
+        return self._config.min_insync_replicas(image, topic), self._config.unclean_leader_election(image, topic)
 
 
 def _differences(kind: int, resource: str, old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[MetadataRecord]:

@@ -1,59 +1,125 @@
-"""The controller: the deterministic core that governs the cluster.
+"""The controller: the deterministic core that decides for the cluster.
 
 Theory of operation
 -------------------
-Everything that the cluster has agreed on is the result of replaying one log of records (KIP-500). The active controller
-is the only one to append to it. Each request goes through three steps: look at the image, decide by the rules, write
-the decision as one list of records. Brokers pull the log from their own offset and replay it in the same way; a broker
-acts on nothing that it has not read there.
+The cluster's metadata is the result of replaying one log of records, the metadata log (KIP-500). One node at a time may
+append to it: the active controller. Each request takes four steps.
 
-    membership     register, heartbeat, lapse       who is live, and which process of a broker counts
-    elections      elect, with_leader, without      who leads, who may lead
-    isr_changes    alter_partition                  what a leader may change: its ISR, conditionally
-    topics         create_topic                     what there is, and on which brokers
-    configs        alter_configs, replace_configs   settings of topics and brokers, and what follows from them
-    client_quotas  alter_client_quota               how much of a broker a client may have
-    acls           create_acls, delete_acls         who may do what
-    scram          alter_scram_credentials          what proves who is who
+    propose   a collaborator below looks at the image and decides by its rules: a `Proposal`, which changes nothing
+    commit    the shell appends the proposal's records to the log as one, and waits until they are committed
+    apply     `apply` replays the records into the image, and says which effects follow
+    respond   the shell sends the proposal's response
 
-A controller has a *controller epoch*, one more than any before it, written as the first record of its reign; a leader
-that has heard from a newer controller ignores the older. Taking over is `activate`: replay the log, raise the epoch,
-give every unfenced broker a full session, since nobody knows when it was last heard of.
+Decisions are made one at a time, each on the image that the one before has left: no decision is made on records that
+are not committed. If the log refuses the records, nothing has happened. If the controller crashes between commit and
+apply, its successor replays the log to the same image.
 
-The core has no clock (`now_ms` is handed in) and no randomness (placement gets its random numbers), and does no I/O but
-to its log. `take_effects` says whom to tell what.
+    members        register, heartbeat, fence       which brokers are live, and which process of a broker counts
+    isr_changes    alter                            the ISR that a leader proposes, conditionally
+    elections      elect_preferred, elect_uncleanly
+    reassignments  reassign, cancel                 partitions that move to other brokers
+    directories    assign, mark_offline             where replicas are on their brokers
+    topics         create, grow, delete             topics, and on which brokers they are
+    configs        alter, replace                   settings of topics and brokers, and what follows from them
+    client_quotas, acls, scram_credentials, producer_ids
+
+How partitions change is in classes of rules (`ElectionRules`, `ReplicaListRules`, `IsrRules`, `RegistrationRules`,
+`ConfigRules`). A subclass of `Controller` names other ones, to see what one wrong rule does.
+
+A controller has a *controller epoch*, which it writes as its first record. It is the leader epoch of the metadata log,
+one higher with each new leader; a broker that has seen a higher epoch ignores a lower one. A node takes over
+(`take_over`) when the log elects it. It has replayed the log by then, and gives every unfenced broker a full session,
+since sessions are not in the log.
+
+The core has no clock (`now_ms` is an argument) and no randomness (placement gets its random numbers), and does no I/O.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
 from tidegauge.impl.controller.acls import Acls
 from tidegauge.impl.controller.client_quotas import ClientQuotas
-from tidegauge.impl.controller.configs import Configs
+from tidegauge.impl.controller.config import ControllerConfig
+from tidegauge.impl.controller.configs import ConfigRules, Configs
+from tidegauge.impl.controller.decision import ControllerEffect, Decision, MetadataAppended, Proposal
+from tidegauge.impl.controller.directories import Directories
+from tidegauge.impl.controller.elections import ElectionRules
+from tidegauge.impl.controller.isr_changes import IsrChanges, IsrRules
+from tidegauge.impl.controller.membership import Membership, RegistrationRules
 from tidegauge.impl.controller.producer_ids import ProducerIds
-from tidegauge.impl.controller.scram import ScramCredentials
-from tidegauge.impl.controller.state import DEFAULT_CONTROLLER_ID, ControllerConfig
+from tidegauge.impl.controller.reassignments import Reassignments
+from tidegauge.impl.controller.replica_lists import ReplicaListRules
+from tidegauge.impl.controller.requested_elections import RequestedElections
+from tidegauge.impl.controller.scram_credentials import ScramCredentials
 from tidegauge.impl.controller.topics import Topics
-from tidegauge.impl.metadata.log import MetadataLog
-from tidegauge.impl.metadata.records import ControllerEpochRecord
+from tidegauge.impl.metadata.image import ClusterImage
+from tidegauge.impl.metadata.records import ControllerEpochRecord, MetadataRecord
 
 
-class Controller(Topics, Configs, ClientQuotas, Acls, ScramCredentials, ProducerIds):
-    """The active controller of a quorum of one."""
+class Controller:
+    """The image, the sessions, and the collaborators that decide on them."""
 
-    @classmethod
-    def activate(
-        cls,
-        log: MetadataLog,
-        *,
-        now_ms: int,
-        node_id: int = DEFAULT_CONTROLLER_ID,
-        config: ControllerConfig | None = None,
-    ) -> Controller:
-        """Take over: know all that earlier controllers decided, and be told from them by a higher epoch."""
-        controller = cls(node_id, log, config or ControllerConfig())
-        controller.image.replay(log.read(0))
-        controller._write(ControllerEpochRecord(node_id, controller.image.controller_epoch + 1))
-        controller._commit()
-        deadline = now_ms + controller.config.broker_session_timeout_ms
-        controller.sessions = {broker.broker_id: deadline for broker in controller.image.unfenced_brokers()}
-        return controller
+    election_rules: ClassVar[type[ElectionRules]] = ElectionRules
+    replica_list_rules: ClassVar[type[ReplicaListRules]] = ReplicaListRules
+    isr_rules: ClassVar[type[IsrRules]] = IsrRules
+    registration_rules: ClassVar[type[RegistrationRules]] = RegistrationRules
+    config_rules: ClassVar[type[ConfigRules]] = ConfigRules
+
+    def __init__(self, node_id: int, config: ControllerConfig) -> None:
+        self.node_id = node_id
+        self.config = config
+        self.image = ClusterImage()
+        """What the committed records say; one object for the controller's life."""
+        self.sessions: dict[int, int] = {}
+        """Broker id -> time in ms at which its session expires; of unfenced brokers only."""
+        image = self.image
+        elections = self.election_rules(config)
+        replica_lists = self.replica_list_rules(elections)
+        self.directories = Directories(image, elections)
+        registrations = self.registration_rules(elections, replica_lists)
+        self.members = Membership(image, registrations, self.directories, config)
+        self.isr_changes = IsrChanges(image, self.isr_rules(elections, replica_lists))
+        self.elections = RequestedElections(image, elections)
+        self.reassignments = Reassignments(image, replica_lists)
+        self.topics = Topics(image, elections)
+        self.configs = Configs(image, self.config_rules(elections), config)
+        self.client_quotas = ClientQuotas(image)
+        self.acls = Acls(image)
+        self.scram_credentials = ScramCredentials(image)
+        self.producer_ids = ProducerIds(image)
+
+    @property
+    def controller_epoch(self) -> int:
+        return self.image.controller_epoch
+
+    def take_over(self, controller_epoch: int, now_ms: int) -> Proposal[None]:
+        """Become the active controller: a higher epoch, and a full session for every unfenced broker."""
+        decision = Decision(self.image)
+        decision.write(ControllerEpochRecord(self.node_id, controller_epoch))
+        deadline = now_ms + self.config.broker_session_timeout_ms
+        return decision.propose(None, {broker.broker_id: deadline for broker in self.image.unfenced_brokers()})
+
+    def replay(self, records: Iterable[MetadataRecord]) -> None:
+        """Apply committed records that another controller wrote."""
+        self.image.replay(records)
+
+    def apply(self, proposal: Proposal[Any]) -> list[ControllerEffect]:
+        """Apply a proposal whose records are committed; returns its effects, in order."""
+        assert proposal.base_offset == self.image.offset, "a decision is applied to the image on which it was made"
+        self.image.replay(proposal.records)
+        self.sessions.update(proposal.sessions)
+        for broker_id in [known for known in self.sessions if not self.image.is_unfenced(known)]:
+            del self.sessions[broker_id]
+        appended = [MetadataAppended(self.image.offset)] if proposal.records else []
+        return [*proposal.elections, *appended]
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """When the next session expires; None while no broker has a session."""
+        return min(self.sessions.values(), default=None)
+
+    def expired_sessions(self, now_ms: int) -> list[int]:
+        """The brokers whose sessions have expired, which are to be fenced."""
+        return [broker_id for broker_id, deadline in sorted(self.sessions.items()) if deadline <= now_ms]

@@ -1,12 +1,12 @@
-"""Log directories: in which one each replica is, and what it means that one is offline (KIP-858).
+"""Log directories: in which one each replica is, and what happens when one is offline (KIP-858).
 
-A broker names its directories when it registers, and tells in which of them each replica is. When it says that a
-directory has failed, its replicas there are *offline*: they leave the ISR and lead no more, as if the broker had been
-fenced, while the broker's other replicas go on. They stay eligible (ELR) as a fenced broker's do, for what they hold is
-not lost as far as anybody knows, but they are not elected while they are offline.
+A broker names its directories when it registers, and reports in which of them each replica is. When it reports that a
+directory has failed, its replicas there are *offline*: they leave the ISR and do not lead, as if the broker had been
+fenced; its other replicas are not affected. Offline replicas stay eligible (ELR) as a fenced broker's do, since their
+records are not known to be lost, but they are not elected while they are offline.
 
-A new process of the broker has its directories looked at again. What was in one that it does not name stays offline,
-until the broker says that it has the replica elsewhere.
+A new process of the broker has its replicas compared with its directories again. A replica in a directory that the
+process does not name stays offline until the broker reports it elsewhere.
 """
 
 from __future__ import annotations
@@ -17,57 +17,67 @@ from typing import Final
 import attrs
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.controller.replica_lists import ReplicaLists
+from tidegauge.impl.controller.decision import Decision, Proposal
+from tidegauge.impl.controller.elections import ElectionRules
+from tidegauge.impl.metadata.image import ClusterImage
 from tidegauge.impl.metadata.records import BrokerRegistrationChangeRecord, ReplicaDirectoryRecord
 
 LOST: Final = "00000000-0000-0000-0000-000000000001"
-"""The directory of a replica that was lost before its broker had said where it is."""
+"""The directory of a replica that was lost before its broker reported its directory."""
 
 
-class Directories(ReplicaLists):
-    """The controller's part in where replicas lie on their brokers."""
+class Directories:
+    """Decides what brokers' reports about their log directories change."""
 
-    def assign_directory(self, broker_id: int, topic: str, partition: int, directory: str) -> ErrorCode:
-        """A broker says in which of its directories (by id) a replica is, or that it is lost."""
-        registration = self.image.partition(topic, partition)
+    def __init__(self, image: ClusterImage, rules: ElectionRules) -> None:
+        self._image = image
+        self._rules = rules
+
+    def assign(self, broker_id: int, topic: str, partition: int, directory: str) -> Proposal[ErrorCode]:
+        """A broker reports the directory (by id) of a replica, or that the replica is lost.
+
+        Errors: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER (the broker has no such replica).
+        """
+        decision = Decision(self._image)
+        registration = self._image.partition(topic, partition)
         if registration is None:
-            return ErrorCode.unknown_topic_or_partition
+            return decision.propose(ErrorCode.unknown_topic_or_partition)
         if broker_id not in registration.replicas:
-            return ErrorCode.not_leader_or_follower
-        if self.image.topics[topic].directories.get((partition, broker_id)) != directory:
-            self._write(ReplicaDirectoryRecord(topic, partition, broker_id, directory))
-        online = directory in self.image.brokers[broker_id].directories
-        self._set_offline(broker_id, topic, partition, not online)
-        self._commit()
-        return ErrorCode.none
+            return decision.propose(ErrorCode.not_leader_or_follower)
+        if self._image.topics[topic].directories.get((partition, broker_id)) != directory:
+            decision.write(ReplicaDirectoryRecord(topic, partition, broker_id, directory))
+        online = directory in self._image.brokers[broker_id].directories
+        self._set_offline(decision, broker_id, topic, partition, not online)
+        return decision.propose(ErrorCode.none)
 
-    def directories_offline(self, broker_id: int, offline: Collection[str]) -> bool:
-        """A broker says that these of its directories have failed; False when that is no news."""
-        broker = self.image.brokers[broker_id]
+    def mark_offline(self, broker_id: int, offline: Collection[str]) -> Proposal[bool]:
+        """A broker reports that these of its directories have failed; False when that was known."""
+        decision = Decision(self._image)
+        broker = self._image.brokers[broker_id]
         remaining = tuple(directory for directory in broker.directories if directory not in offline)
         if remaining == broker.directories:
-            return False
-        self._write(BrokerRegistrationChangeRecord(broker_id, broker.broker_epoch, directories=remaining))
-        self._look_at_directories(broker_id)
-        self._commit()
-        return True
+            return decision.propose(False)
+        decision.write(BrokerRegistrationChangeRecord(broker_id, broker.broker_epoch, directories=remaining))
+        self.update_replicas(decision, broker_id)
+        return decision.propose(True)
 
-    def _look_at_directories(self, broker_id: int) -> None:
-        """Every replica of the broker is offline or not, as its directory is."""
-        online = self.image.brokers[broker_id].directories
-        for topic, partition, _ in list(self.image.partitions()):
-            directory = self.image.topics[topic].directories.get((partition, broker_id))
+    def update_replicas(self, decision: Decision, broker_id: int) -> None:
+        """Make every replica of the broker offline or online, as its directory is."""
+        online = decision.image.brokers[broker_id].directories
+        for topic, partition, _ in list(decision.image.partitions()):
+            directory = decision.image.topics[topic].directories.get((partition, broker_id))
             if directory is not None:
-                self._set_offline(broker_id, topic, partition, directory not in online)
+                self._set_offline(decision, broker_id, topic, partition, directory not in online)
 
-    def _set_offline(self, broker_id: int, topic: str, partition: int, offline: bool) -> None:
-        old = self.image.partition(topic, partition)
+    def _set_offline(self, decision: Decision, broker_id: int, topic: str, partition: int, offline: bool) -> None:
+        image = decision.image
+        old = image.partition(topic, partition)
         assert old is not None, "only partitions that exist have replicas"
         if offline == (broker_id in old.offline_replicas) or broker_id not in old.replicas:
             return
         if offline:
-            new = self.without(topic, old, broker_id, clean=True)
+            new = self._rules.without(image, topic, old, broker_id, clean=True)
             new = attrs.evolve(new, offline_replicas=old.offline_replicas | {broker_id})
         else:
             new = attrs.evolve(old, offline_replicas=old.offline_replicas - {broker_id})
-        self._write_partition(topic, partition, old, self.with_leader(topic, new))
+        decision.change_partition(topic, partition, self._rules.with_leader(image, topic, new))

@@ -1,11 +1,16 @@
-"""Leader election, and who may be elected: the ISR, and the eligible leader replicas (KIP-966).
+"""The rules of leader election: who leads, and who may be elected.
 
-A record is committed once the whole ISR holds it, so any member of the ISR can lead without loss. While the ISR is
-smaller than min.insync.replicas nothing is committed; the replicas that left it in that time still hold all that is,
-and stay *eligible*. When neither has a live member the partition waits, unless the topic (or an operator) prefers a
-leader that may lack committed records to none: an *unclean* election. The one exception is a partition whose ISR and
-ELR are both empty, since every member of them came back as a new process: nobody better than the last known leader can
-ever turn up, so it leads again, uncleanly, once it is there.
+A record is committed once the whole ISR has it, so any member of the ISR can lead without loss. While the ISR is
+smaller than min.insync.replicas nothing is committed. A replica that leaves it in that time still has every committed
+record and stays *eligible* (ELR, KIP-966). When no member of ISR or ELR is live, the partition waits for one. Two
+exceptions elect *uncleanly*, a leader that may lack committed records:
+
+- The topic's unclean.leader.election.enable, or an operator, prefers such a leader to none.
+- ISR and ELR are both empty, since each of their members came back as a new process. No better replica than the last
+  known leader can turn up, so it leads again as soon as it is live.
+
+A rule takes the image and a registration and returns another registration. The epochs are raised when the change is
+applied.
 """
 
 from __future__ import annotations
@@ -13,45 +18,48 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import attrs
-from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.controller.state import ControllerState, LeaderElected, change_record
+from tidegauge.impl.controller.config import ControllerConfig
+from tidegauge.impl.controller.decision import LedPartition
+from tidegauge.impl.metadata.image import ClusterImage
+from tidegauge.impl.metadata.records import PartitionRecord
 from tidegauge.impl.partition.registration import NO_LEADER, PartitionRegistration
 
 
 class Elected(NamedTuple):
-    """Who is to lead (-1: nobody can), and whether committed records may be lost by it."""
+    """The new leader (-1: none can lead), and whether committed records may be lost by its election."""
 
     leader: int
     unclean: bool
 
 
-class Governed(NamedTuple):
-    """A partition with a leader if it can have one, and whether that one was elected uncleanly."""
+class ElectionRules:
+    """How a partition's leader, ISR and ELR change together."""
 
-    registration: PartitionRegistration
-    unclean: bool
+    def __init__(self, config: ControllerConfig) -> None:
+        self.config = config
 
+    def new_partition(
+        self, image: ClusterImage, topic: str, partition: int, replicas: tuple[int, ...]
+    ) -> PartitionRecord:
+        """A partition as it begins: the active replicas are in sync, the first of them leads."""
+        isr = tuple(sorted(replica for replica in replicas if image.is_active(replica)))
+        leader = next(replica for replica in replicas if replica in isr)
+        return PartitionRecord(topic, partition, replicas, isr, leader)
 
-class Elections(ControllerState):
-    """The rules by which a partition's leader, ISR and ELR change together.
+    def elect(self, image: ClusterImage, registration: PartitionRegistration, *, unclean: bool) -> Elected:
+        """The first active replica of the ISR in replica order, else of the ELR, else, if `unclean`, of all replicas.
 
-    A rule takes a registration and returns another; its epochs are raised when the change is decided.
-    """
-
-    def elect(self, registration: PartitionRegistration, *, unclean: bool) -> Elected:
-        """By order of preference in the ISR, then in the ELR, then whoever is left.
-
-        A broker that is about to stop leads only where it is the last of the ISR.
+        A broker that is about to stop leads only where no active member of ISR or ELR is left.
         """
         online = [replica for replica in registration.replicas if replica not in registration.offline_replicas]
-        live = [replica for replica in online if self.image.is_active(replica)]
+        live = [replica for replica in online if image.is_active(replica)]
         for candidates in (registration.isr, registration.elr):
             for replica in live:
                 if replica in candidates:
                     return Elected(replica, unclean=False)
         for replica in online:
-            if replica in registration.isr and self.image.is_unfenced(replica):
+            if replica in registration.isr and image.is_unfenced(replica):
                 return Elected(replica, unclean=False)
         if unclean and live:
             return Elected(live[0], unclean=True)
@@ -59,16 +67,19 @@ class Elections(ControllerState):
             return Elected(registration.last_known_leader, unclean=True)
         return Elected(NO_LEADER, unclean=False)
 
-    def with_leader(self, topic: str, registration: PartitionRegistration, *, unclean: bool = False) -> Governed:
-        """The partition with its leader kept if it can be, else elected anew."""
-        if registration.leader in registration.isr and self.image.is_unfenced(registration.leader):
-            return Governed(registration, unclean=False)
-        leader, was_unclean = self.elect(registration, unclean=unclean or self.unclean_leader_election(topic))
+    def with_leader(
+        self, image: ClusterImage, topic: str, registration: PartitionRegistration, *, unclean: bool = False
+    ) -> LedPartition:
+        """The partition with its leader if that one can stay, else with a new one."""
+        if registration.leader in registration.isr and image.is_unfenced(registration.leader):
+            return LedPartition(registration)
+        allowed = unclean or self.config.unclean_leader_election(image, topic)
+        leader, was_unclean = self.elect(image, registration, unclean=allowed)
         if leader != NO_LEADER and leader not in registration.isr:
             isr = frozenset({leader})
-            elr = frozenset[int]() if was_unclean else self.elr_after(topic, registration, isr, registration.elr)
+            elr = frozenset[int]() if was_unclean else self.elr_after(image, topic, registration, isr, registration.elr)
             registration = attrs.evolve(registration, isr=isr, elr=elr)
-        return Governed(self.led_by(registration, leader), was_unclean)
+        return LedPartition(self.led_by(registration, leader), was_unclean)
 
     def led_by(self, registration: PartitionRegistration, leader: int) -> PartitionRegistration:
         """The partition with this leader (-1: none), the former one remembered."""
@@ -78,55 +89,23 @@ class Elections(ControllerState):
         return attrs.evolve(registration, leader=leader, last_known_leader=last_known_leader)
 
     def without(
-        self, topic: str, registration: PartitionRegistration, broker_id: int, *, clean: bool
+        self, image: ClusterImage, topic: str, registration: PartitionRegistration, broker_id: int, *, clean: bool
     ) -> PartitionRegistration:
-        """`broker_id` leaves the ISR; it stays eligible while the ISR is too small, unless it may have lost data."""
+        """`broker_id` leaves the ISR. It stays eligible while the ISR is too small, unless it may have lost data."""
         isr = registration.isr - {broker_id}
         elr = registration.elr - {broker_id}
         if clean and broker_id in registration.isr:
             elr |= {broker_id}
-        return attrs.evolve(registration, isr=isr, elr=self.elr_after(topic, registration, isr, elr))
+        return attrs.evolve(registration, isr=isr, elr=self.elr_after(image, topic, registration, isr, elr))
 
     def elr_after(
-        self, topic: str, registration: PartitionRegistration, isr: frozenset[int], elr: frozenset[int]
+        self,
+        image: ClusterImage,
+        topic: str,
+        registration: PartitionRegistration,
+        isr: frozenset[int],
+        elr: frozenset[int],
     ) -> frozenset[int]:
-        """Eligible leaders are kept as long as nothing can be committed without them."""
-        return elr - isr if len(isr) < self.min_insync_replicas(topic, registration) else frozenset()
-
-    def elect_preferred(self, topic: str, partition: int) -> ErrorCode:
-        """Give the leadership back to the first of the replica list."""
-        old = self.image.partition(topic, partition)
-        if old is None:
-            return ErrorCode.unknown_topic_or_partition
-        preferred = old.replicas[0]
-        if old.leader == preferred:
-            return ErrorCode.election_not_needed
-        if preferred not in old.isr or not self.image.is_active(preferred):
-            return ErrorCode.preferred_leader_not_available
-        self._write_partition(topic, partition, old, Governed(self.led_by(old, preferred), unclean=False))
-        self._commit()
-        return ErrorCode.none
-
-    def elect_uncleanly(self, topic: str, partition: int) -> ErrorCode:
-        """An operator accepts loss: a partition without a leader gets one if any of its replicas is live."""
-        old = self.image.partition(topic, partition)
-        if old is None:
-            return ErrorCode.unknown_topic_or_partition
-        if old.leader != NO_LEADER:
-            return ErrorCode.election_not_needed
-        governed = self.with_leader(topic, old, unclean=True)
-        if governed.registration.leader == NO_LEADER:
-            return ErrorCode.eligible_leaders_not_available
-        self._write_partition(topic, partition, old, governed)
-        self._commit()
-        return ErrorCode.none
-
-    def _write_partition(self, topic: str, partition: int, old: PartitionRegistration, governed: Governed) -> None:
-        """Write a partition's change, if it is one; a change of leader is announced as well."""
-        new, unclean = governed
-        record = change_record(topic, partition, old, new)
-        if record is None:
-            return
-        self._write(record)
-        if record.leader is not None:
-            self._effects.append(LeaderElected(topic, partition, new.leader, old.leader_epoch + 1, unclean))
+        """Replicas stay eligible as long as nothing can be committed without them."""
+        needed = min(self.config.min_insync_replicas(image, topic), len(registration.replicas))
+        return elr - isr if len(isr) < needed else frozenset()

@@ -1,10 +1,9 @@
-"""AlterPartition: a leader proposes an ISR, the controller writes it or refuses it (KIP-497).
+"""AlterPartition: a leader proposes an ISR, and the controller writes it or refuses it (KIP-497).
 
-It is a conditional update. The proposal must come from the registered process of the broker that leads, in this very
-leader epoch, and must have been made on the partition epoch that still holds; otherwise the leader has been overtaken
-by an election or by another change and must learn of it first. A replica that is to be in the ISR must be live
-(KIP-841), and be the process that the leader saw fetching (KIP-903): one that has restarted since may lack what it
-fetched then.
+It is a conditional update. The proposal must come from the registered process of the broker that leads, in the current
+leader epoch, and must be made on the current partition epoch. Otherwise an election or another change has overtaken the
+leader, which must learn of it first. A replica that joins the ISR must be live (KIP-841), and be the process that the
+leader saw fetching (KIP-903): a process that has restarted since may lack what the former one fetched.
 """
 
 from __future__ import annotations
@@ -12,33 +11,27 @@ from __future__ import annotations
 import attrs
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.controller.elections import Governed
-from tidegauge.impl.controller.membership import Membership
+from tidegauge.impl.controller.decision import Decision, LedPartition, Proposal
+from tidegauge.impl.controller.elections import ElectionRules
+from tidegauge.impl.controller.membership import broker_error
+from tidegauge.impl.controller.replica_lists import ReplicaListRules
+from tidegauge.impl.metadata.image import ClusterImage
 from tidegauge.impl.partition.messages import UNKNOWN_BROKER_EPOCH, AlterPartitionRequest, AlterPartitionResponse
 from tidegauge.impl.partition.registration import PartitionRegistration
 
 
-class IsrChanges(Membership):
-    """The controller's part in changing an ISR."""
+class IsrRules:
+    """Which ISRs the controller accepts, and what follows from one."""
 
-    def alter_partition(self, topic: str, partition: int, request: AlterPartitionRequest) -> AlterPartitionResponse:
-        """Write the proposed ISR or refuse it; the answer shows the partition as it now stands."""
-        old = self.image.partition(topic, partition)
-        if old is None:
-            return AlterPartitionResponse(ErrorCode.unknown_topic_or_partition, self.controller_epoch)
-        error = self.alter_partition_error(old, request)
-        if error is ErrorCode.none:
-            self._write_partition(topic, partition, old, self.with_isr(topic, old, request.members))
-            self._commit()
-        new = self.image.partition(topic, partition)
-        if error is ErrorCode.none and new is not None and new.leader_epoch != request.leader_epoch:
-            error = ErrorCode.new_leader_elected
-        return AlterPartitionResponse(error, self.controller_epoch, new)
+    def __init__(self, elections: ElectionRules, replica_lists: ReplicaListRules) -> None:
+        self.elections = elections
+        self.replica_lists = replica_lists
 
-    def alter_partition_error(self, registration: PartitionRegistration, request: AlterPartitionRequest) -> ErrorCode:
-        """Why the proposal can't be written; none when it can."""
-        error = self.broker_error(request.broker_id, request.broker_epoch)
-        if error is not ErrorCode.none:
+    def error(
+        self, image: ClusterImage, registration: PartitionRegistration, request: AlterPartitionRequest
+    ) -> ErrorCode:
+        """Why the proposal cannot be written; NONE when it can."""
+        if broker_error(image, request.broker_id, request.broker_epoch) is not ErrorCode.none:
             return ErrorCode.stale_broker_epoch
         if request.leader_epoch < registration.leader_epoch:
             return ErrorCode.fenced_leader_epoch
@@ -50,26 +43,57 @@ class IsrChanges(Membership):
             return ErrorCode.invalid_request
         if request.members & registration.offline_replicas:
             return ErrorCode.ineligible_replica
-        if not all(self.is_eligible_for_isr(broker_id, broker_epoch) for broker_id, broker_epoch in request.isr):
+        if not all(self.is_eligible(image, broker_id, broker_epoch) for broker_id, broker_epoch in request.isr):
             return ErrorCode.ineligible_replica
-        if any(map(self.image.is_shutting_down, request.members - registration.isr)):
+        if any(map(image.is_shutting_down, request.members - registration.isr)):
             return ErrorCode.ineligible_replica
         return ErrorCode.none
 
-    def is_eligible_for_isr(self, broker_id: int, broker_epoch: int) -> bool:
-        """A live broker, and the very process that the leader means; -1 means whichever is registered."""
-        if not self.image.is_unfenced(broker_id):
+    def is_eligible(self, image: ClusterImage, broker_id: int, broker_epoch: int) -> bool:
+        """A member must be live, and the process that the leader names; -1 names the registered one."""
+        if not image.is_unfenced(broker_id):
             return False
-        return broker_epoch in (UNKNOWN_BROKER_EPOCH, self.image.brokers[broker_id].broker_epoch)
+        return broker_epoch in (UNKNOWN_BROKER_EPOCH, image.brokers[broker_id].broker_epoch)
 
-    def with_isr(self, topic: str, registration: PartitionRegistration, isr: frozenset[int]) -> Governed:
-        """The partition with this ISR; who leaves it stays eligible to lead while it is too small.
+    def with_isr(
+        self, image: ClusterImage, topic: str, registration: PartitionRegistration, isr: frozenset[int]
+    ) -> LedPartition:
+        """The partition with this ISR; a replica that leaves it stays eligible while the ISR is too small.
 
-        An ISR that has all of a reassignment's target completes it, and whoever waited to stop is relieved: either may
-        take the leader's place from it, and nothing else here does.
+        An ISR with all of a reassignment's target completes the reassignment, and lets brokers in controlled shutdown
+        leave. Only these two can take the leader's place from it here.
         """
         departed = registration.isr - isr
-        elr = self.elr_after(topic, registration, isr, registration.elr | departed)
+        elr = self.elections.elr_after(image, topic, registration, isr, registration.elr | departed)
         proposed = attrs.evolve(registration, isr=isr, elr=elr)
-        settled = self.relieved(topic, self.completed(proposed))
-        return Governed(proposed, unclean=False) if settled == proposed else self.with_leader(topic, settled)
+        settled = self.replica_lists.without_stopping(image, topic, self.replica_lists.completed(proposed))
+        return LedPartition(proposed) if settled == proposed else self.elections.with_leader(image, topic, settled)
+
+
+class IsrChanges:
+    """Decides about the ISRs that leaders propose."""
+
+    def __init__(self, image: ClusterImage, rules: IsrRules) -> None:
+        self._image = image
+        self._rules = rules
+
+    def alter(self, topic: str, partition: int, request: AlterPartitionRequest) -> Proposal[AlterPartitionResponse]:
+        """Write the proposed ISR or refuse it; the response shows the partition as it is then.
+
+        Errors: UNKNOWN_TOPIC_OR_PARTITION, STALE_BROKER_EPOCH, FENCED_LEADER_EPOCH, INVALID_REQUEST,
+        INVALID_UPDATE_VERSION, INELIGIBLE_REPLICA, and NEW_LEADER_ELECTED when the ISR was written and has cost the
+        leader its place.
+        """
+        decision = Decision(self._image)
+        epoch = self._image.controller_epoch
+        old = self._image.partition(topic, partition)
+        if old is None:
+            return decision.propose(AlterPartitionResponse(ErrorCode.unknown_topic_or_partition, epoch))
+        error = self._rules.error(self._image, old, request)
+        if error is ErrorCode.none:
+            changed = self._rules.with_isr(self._image, topic, old, request.members)
+            decision.change_partition(topic, partition, changed)
+        new = decision.image.partition(topic, partition)
+        if error is ErrorCode.none and new is not None and new.leader_epoch != request.leader_epoch:
+            error = ErrorCode.new_leader_elected
+        return decision.propose(AlterPartitionResponse(error, epoch, new))

@@ -1,6 +1,6 @@
-"""Producer ids: the controller hands them out to brokers in blocks of a thousand (KIP-704).
+"""Producer ids: the controller gives them to brokers in blocks of 1,000 (KIP-730).
 
-A block is a record in the metadata log before anybody has it, so that no id is given twice, whoever is controller. A
+A block is in the metadata log before a broker has it, so that no id is given twice, whichever node is the controller. A
 broker that stops loses what is left of its block.
 """
 
@@ -11,7 +11,9 @@ from typing import Final
 import attrs
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.controller.state import ControllerState
+from tidegauge.impl.controller.decision import Decision, Proposal
+from tidegauge.impl.controller.membership import broker_error
+from tidegauge.impl.metadata.image import ClusterImage
 from tidegauge.impl.metadata.records import ProducerIdsRecord
 
 BLOCK_SIZE: Final = 1_000
@@ -26,22 +28,23 @@ class ProducerIdsBlock:
     size: int = BLOCK_SIZE
 
 
-class ProducerIds(ControllerState):
-    """The controller's part in producer ids."""
+class ProducerIds:
+    """Decides which producer ids a broker may give to producers."""
 
-    def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> ProducerIdsBlock | ErrorCode:
+    def __init__(self, image: ClusterImage) -> None:
+        self._image = image
+
+    def allocate(self, broker_id: int, broker_epoch: int) -> Proposal[ProducerIdsBlock | ErrorCode]:
         """The next block, for this process of a broker.
 
-        BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH, or UNKNOWN_SERVER_ERROR when all ids have been given.
+        Errors: BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH, UNKNOWN_SERVER_ERROR (no ids are left).
         """
-        broker = self.image.brokers.get(broker_id)
-        if broker is None:
-            return ErrorCode.broker_id_not_registered
-        if broker.broker_epoch != broker_epoch:
-            return ErrorCode.stale_broker_epoch
-        first = self.image.next_producer_id
+        decision = Decision(self._image)
+        error = broker_error(self._image, broker_id, broker_epoch)
+        if error is not ErrorCode.none:
+            return decision.propose(error)
+        first = self._image.next_producer_id
         if first > LAST_PRODUCER_ID - BLOCK_SIZE:
-            return ErrorCode.unknown_server_error
-        self._write(ProducerIdsRecord(broker_id, broker_epoch, first + BLOCK_SIZE))
-        self._commit()
-        return ProducerIdsBlock(first)
+            return decision.propose(ErrorCode.unknown_server_error)
+        decision.write(ProducerIdsRecord(broker_id, broker_epoch, first + BLOCK_SIZE))
+        return decision.propose(ProducerIdsBlock(first))

@@ -7,13 +7,15 @@ from collections.abc import Collection, Iterator, Sequence
 import attrs
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.controller.isr_changes import IsrChanges
+from tidegauge.impl.controller.decision import Decision, LedPartition, Proposal
+from tidegauge.impl.controller.replica_lists import ReplicaListRules
+from tidegauge.impl.metadata.image import ClusterImage
 from tidegauge.impl.partition.registration import PartitionRegistration
 
 
 @attrs.frozen
 class Refusal:
-    """Why a request for a partition is refused: Kafka's error code, and the reason in words."""
+    """Why a request for a partition is refused: Kafka's error code and a message; NONE when it is not."""
 
     error: ErrorCode = ErrorCode.none
     message: str = ""
@@ -22,72 +24,88 @@ class Refusal:
 AGREED = Refusal()
 
 
-class Reassignments(IsrChanges):
-    """The controller's part in moving partitions."""
+class Reassignments:
+    """Decides about moves of partitions to other brokers."""
 
-    def reassign(self, topic: str, partition: int, target: Sequence[int], *, may_change_factor: bool = True) -> Refusal:
-        """Let the partition move to these brokers, the preferred leader first; replaces a move that is under way.
+    def __init__(self, image: ClusterImage, rules: ReplicaListRules) -> None:
+        self._image = image
+        self._rules = rules
+
+    def reassign(
+        self, topic: str, partition: int, target: Sequence[int], *, may_change_factor: bool = True
+    ) -> Proposal[Refusal]:
+        """Move the partition to these brokers, the preferred leader first; replaces a move that is under way.
 
         Errors: UNKNOWN_TOPIC_OR_PARTITION, INVALID_REPLICA_ASSIGNMENT, INVALID_REPLICATION_FACTOR (another number of
         replicas though `may_change_factor` is false).
         """
-        old = self.image.partition(topic, partition)
+        decision = Decision(self._image)
+        old = self._image.partition(topic, partition)
         if old is None:
-            return unknown_partition(topic, partition)
-        refusal = self.assignment_error(partition, target)
+            return decision.propose(unknown_partition(topic, partition))
+        refusal = assignment_error(self._image, partition, target)
         if refusal is not AGREED:
-            return refusal
+            return decision.propose(refusal)
         factor = len([b for b in old.replicas if b not in old.removing_replicas])
         if not may_change_factor and len(target) != factor:
-            return Refusal(
-                ErrorCode.invalid_replication_factor,
-                f"{topic}-{partition} has {factor} replicas and is to have {len(target)}: allow that, or keep it",
+            return decision.propose(
+                Refusal(
+                    ErrorCode.invalid_replication_factor,
+                    f"{topic}-{partition} has {factor} replicas and is to have {len(target)}: allow that, or keep it",
+                )
             )
-        self._move(topic, partition, old, self.completed(self.reassigned(old, tuple(target))))
-        return AGREED
+        moved = self._rules.completed(self._rules.reassigned(old, tuple(target)))
+        decision.change_partition(topic, partition, self._led(topic, moved))
+        return decision.propose(AGREED)
 
-    def cancel_reassignment(self, topic: str, partition: int) -> Refusal:
-        """Take back what a reassignment adds.
+    def cancel(self, topic: str, partition: int) -> Proposal[Refusal]:
+        """Remove the replicas that a reassignment adds.
 
         Errors: UNKNOWN_TOPIC_OR_PARTITION, NO_REASSIGNMENT_IN_PROGRESS, INVALID_REPLICA_ASSIGNMENT (only added
-        replicas are known to hold every committed record, and the topic does not elect uncleanly).
+        replicas are known to have every committed record, and the topic does not elect uncleanly).
         """
-        old = self.image.partition(topic, partition)
+        decision = Decision(self._image)
+        old = self._image.partition(topic, partition)
         if old is None:
-            return unknown_partition(topic, partition)
+            return decision.propose(unknown_partition(topic, partition))
         if not old.is_reassigned:
-            return Refusal(ErrorCode.no_reassignment_in_progress, f"{topic}-{partition} is not being reassigned")
-        if not self.may_cancel(topic, old):
-            return Refusal(
-                ErrorCode.invalid_replica_assignment,
-                f"only replicas that {topic}-{partition} is being given hold every committed record: to take them away "
-                "would be an unclean election, which the topic does not allow",
+            return decision.propose(
+                Refusal(ErrorCode.no_reassignment_in_progress, f"{topic}-{partition} is not being reassigned")
             )
-        self._move(topic, partition, old, self.cancelled(old))
-        return AGREED
-
-    def reassignments(
-        self, asked: Collection[tuple[str, int]] | None = None
-    ) -> Iterator[tuple[str, int, PartitionRegistration]]:
-        """Every partition that is being reassigned, of those asked for (None: of all)."""
-        for topic, partition, registration in self.image.partitions():
-            if registration.is_reassigned and (asked is None or (topic, partition) in asked):
-                yield topic, partition, registration
-
-    def assignment_error(self, partition: int, brokers: Sequence[int]) -> Refusal:
-        """What is wrong with replicas that are given by hand."""
-        if not brokers:
-            return Refusal(ErrorCode.invalid_replica_assignment, f"partition {partition} on no broker: name at least 1")
-        if len(set(brokers)) < len(brokers) or not self.image.brokers.keys() >= set(brokers):
-            return Refusal(
-                ErrorCode.invalid_replica_assignment,
-                f"partition {partition} on brokers {list(brokers)}: name registered brokers, each once",
+        if not self._rules.may_cancel(self._image, topic, old):
+            return decision.propose(
+                Refusal(
+                    ErrorCode.invalid_replica_assignment,
+                    f"only replicas that {topic}-{partition} is being given have every committed record: to remove "
+                    "them would be an unclean election, which the topic does not allow",
+                )
             )
-        return AGREED
+        decision.change_partition(topic, partition, self._led(topic, self._rules.cancelled(old)))
+        return decision.propose(AGREED)
 
-    def _move(self, topic: str, partition: int, old: PartitionRegistration, new: PartitionRegistration) -> None:
-        self._write_partition(topic, partition, old, self.settled(topic, new))
-        self._commit()
+    def _led(self, topic: str, registration: PartitionRegistration) -> LedPartition:
+        return self._rules.with_lasting_leader(self._image, topic, registration)
+
+
+def ongoing_reassignments(
+    image: ClusterImage, wanted: Collection[tuple[str, int]] | None = None
+) -> Iterator[tuple[str, int, PartitionRegistration]]:
+    """The partitions that are being reassigned, of the wanted ones (None: of all)."""
+    for topic, partition, registration in image.partitions():
+        if registration.is_reassigned and (wanted is None or (topic, partition) in wanted):
+            yield topic, partition, registration
+
+
+def assignment_error(image: ClusterImage, partition: int, brokers: Sequence[int]) -> Refusal:
+    """What is wrong with replicas that a request names: INVALID_REPLICA_ASSIGNMENT."""
+    if not brokers:
+        return Refusal(ErrorCode.invalid_replica_assignment, f"partition {partition} on no broker: name at least 1")
+    if len(set(brokers)) < len(brokers) or not image.brokers.keys() >= set(brokers):
+        return Refusal(
+            ErrorCode.invalid_replica_assignment,
+            f"partition {partition} on brokers {list(brokers)}: name registered brokers, each once",
+        )
+    return AGREED
 
 
 def unknown_partition(topic: str, partition: int) -> Refusal:

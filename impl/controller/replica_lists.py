@@ -1,25 +1,29 @@
-"""Replica lists that change: how a reassignment begins, completes and is taken back (KIP-455).
+"""The rules by which replica lists change: a reassignment begins, completes and is cancelled (KIP-455).
 
-The list first grows to the target and what the target replaces; nothing is given up until the whole target is in sync.
-Then those that are to go leave list and ISR, and whoever leads of them hands over. When a replica leaves the list a
-leader epoch begins even if the leader stays: what the replica sent before must not count when it is back, empty.
-
-The rules take a registration and return another, as those of elections do; the operations are in `reassignments`.
+The list first grows to the target and to what the target replaces. No replica is removed until the whole target is in
+sync. Then the removed replicas leave list and ISR; where one of them leads, another replica takes over. When a replica
+leaves the list a leader epoch begins even if the leader stays: what the replica sent before must not count when it is
+back, empty.
 """
 
 from __future__ import annotations
 
 import attrs
 
-from tidegauge.impl.controller.elections import Elections, Governed
+from tidegauge.impl.controller.decision import LedPartition
+from tidegauge.impl.controller.elections import ElectionRules
+from tidegauge.impl.metadata.image import ClusterImage
 from tidegauge.impl.partition.registration import NO_LEADER, PartitionRegistration
 
 
-class ReplicaLists(Elections):
-    """The rules by which a partition's replica list changes."""
+class ReplicaListRules:
+    """How a partition's replica list changes, and who leaves the ISR with it."""
+
+    def __init__(self, elections: ElectionRules) -> None:
+        self.elections = elections
 
     def reassigned(self, registration: PartitionRegistration, target: tuple[int, ...]) -> PartitionRegistration:
-        """The list grown to the target; a replica that was being added still is, if the target wants it."""
+        """The list grown to the target; a replica that was being added still is, if it is in the target."""
         listed = registration.replicas
         removing = tuple(sorted(set(listed).difference(target)))
         adding = tuple(b for b in sorted(target) if b not in listed or b in registration.adding_replicas)
@@ -28,28 +32,28 @@ class ReplicaLists(Elections):
         )
 
     def completed(self, registration: PartitionRegistration) -> PartitionRegistration:
-        """The reassignment is over once all of its target is in sync."""
+        """The partition on its target alone if the reassignment can complete, else unchanged."""
         target = registration.target_replicas
         if not registration.is_reassigned or not self.may_complete(registration, target):
             return registration
         return self.only_on(registration, target)
 
     def may_complete(self, registration: PartitionRegistration, target: tuple[int, ...]) -> bool:
-        """Every replica of the target is in the ISR."""
+        """A reassignment completes when every replica of its target is in the ISR."""
         return registration.isr.issuperset(target)
 
     def cancelled(self, registration: PartitionRegistration) -> PartitionRegistration:
-        """The list without what was being added."""
+        """The list without the replicas that were being added."""
         kept = tuple(b for b in registration.replicas if b not in registration.adding_replicas)
         return self.only_on(registration, kept)
 
-    def may_cancel(self, topic: str, registration: PartitionRegistration) -> bool:
-        """Somebody remains who is known to hold every committed record, or the topic prefers availability."""
+    def may_cancel(self, image: ClusterImage, topic: str, registration: PartitionRegistration) -> bool:
+        """A replica remains that is known to have every committed record, or the topic allows unclean elections."""
         remaining = (registration.isr | registration.elr).difference(registration.adding_replicas)
-        return bool(remaining) or self.unclean_leader_election(topic)
+        return bool(remaining) or self.elections.config.unclean_leader_election(image, topic)
 
     def only_on(self, registration: PartitionRegistration, replicas: tuple[int, ...]) -> PartitionRegistration:
-        """The partition on these replicas, nobody else in its ISR, and no reassignment."""
+        """The partition on these replicas, with no other in ISR or ELR, and not reassigned."""
         last_known = registration.last_known_leader
         return attrs.evolve(
             registration,
@@ -62,19 +66,21 @@ class ReplicaLists(Elections):
             removing_replicas=(),
         )
 
-    def settled(self, topic: str, registration: PartitionRegistration) -> Governed:
-        """Without those that are about to stop where others are in sync, and with a leader."""
-        return self.with_leader(topic, self.relieved(topic, registration))
+    def with_lasting_leader(self, image: ClusterImage, topic: str, registration: PartitionRegistration) -> LedPartition:
+        """The partition without the brokers that are about to stop, and with a leader."""
+        return self.elections.with_leader(image, topic, self.without_stopping(image, topic, registration))
 
-    def relieved(self, topic: str, registration: PartitionRegistration) -> PartitionRegistration:
-        """Brokers that are about to stop leave the ISR, unless that would empty it (KIP-841)."""
-        leaving = {b for b in registration.isr if self.image.is_unfenced(b) and not self.image.is_active(b)}
-        if not self.may_relieve(registration, leaving):
+    def without_stopping(
+        self, image: ClusterImage, topic: str, registration: PartitionRegistration
+    ) -> PartitionRegistration:
+        """Brokers in controlled shutdown leave the ISR, unless that would empty it (KIP-841)."""
+        stopping = {b for b in registration.isr if image.is_unfenced(b) and not image.is_active(b)}
+        if not self.may_leave(registration, stopping):
             return registration
-        for broker in sorted(leaving):
-            registration = self.without(topic, registration, broker, clean=True)
+        for broker in sorted(stopping):
+            registration = self.elections.without(image, topic, registration, broker, clean=True)
         return registration
 
-    def may_relieve(self, registration: PartitionRegistration, leaving: set[int]) -> bool:
-        """Somebody stays."""
-        return not registration.isr <= leaving
+    def may_leave(self, registration: PartitionRegistration, stopping: set[int]) -> bool:
+        """Brokers in controlled shutdown may leave an ISR that keeps another member."""
+        return not registration.isr <= stopping

@@ -1,7 +1,8 @@
-"""Topics: creation, growth and deletion, their settings, and where their replicas go.
+"""Topics: creation, growth and deletion, their settings, and where their replicas are placed.
 
-A topic is asked for by numbers (partitions, replicas of each; placement then spreads them over the live brokers), or by
-the brokers of each partition. A request that is only to be validated is checked like any other and writes nothing.
+A request gives numbers (of partitions, and of replicas of each), and placement spreads the replicas over the active
+brokers; or it names the brokers of each partition. A request with `validate_only` is checked like any other and writes
+nothing.
 """
 
 from __future__ import annotations
@@ -11,16 +12,19 @@ from collections.abc import Mapping, Sequence
 import attrs
 from kio.schema.errors import ErrorCode
 
+from tidegauge.impl.controller.decision import Decision, Proposal
+from tidegauge.impl.controller.elections import ElectionRules
 from tidegauge.impl.controller.placement import PlacementError, growth_start, place
-from tidegauge.impl.controller.reassignments import AGREED, Reassignments, Refusal
-from tidegauge.impl.metadata.records import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
+from tidegauge.impl.controller.reassignments import AGREED, Refusal, assignment_error
+from tidegauge.impl.metadata.image import ClusterImage
+from tidegauge.impl.metadata.records import ConfigRecord, RemoveTopicRecord, TopicRecord
 from tidegauge.impl.metadata.topic_configs import config_error
 from tidegauge.impl.metadata.topic_names import METADATA_TOPIC, is_topic_name
 
 
 @attrs.frozen
 class CreatedTopic:
-    """What became of a request for a topic; `message` says in words what is wrong with it."""
+    """The outcome of a request for a topic; `message` says what is wrong with it."""
 
     error: ErrorCode
     message: str = ""
@@ -28,10 +32,14 @@ class CreatedTopic:
     """Of each partition, when nothing is wrong."""
 
 
-class Topics(Reassignments):
-    """The controller's part in what topics there are."""
+class Topics:
+    """Decides which topics there are."""
 
-    def create_topic(
+    def __init__(self, image: ClusterImage, rules: ElectionRules) -> None:
+        self._image = image
+        self._rules = rules
+
+    def create(
         self,
         name: str,
         topic_id: str,
@@ -42,24 +50,25 @@ class Topics(Reassignments):
         start: int = 0,
         shift: int = 0,
         validate_only: bool = False,
-    ) -> CreatedTopic:
-        """Create a topic on the live brokers; `start` and `shift` are the random numbers that placement uses.
+    ) -> Proposal[CreatedTopic]:
+        """Create a topic on the active brokers; `start` and `shift` are the random numbers that placement uses.
 
         Errors: TOPIC_ALREADY_EXISTS, INVALID_TOPIC_EXCEPTION, INVALID_CONFIG, INVALID_PARTITIONS,
         INVALID_REPLICATION_FACTOR, INVALID_REQUEST (racks on some brokers only).
         """
+        decision = Decision(self._image)
         configs = configs or {}
         refusal = self._topic_error(name, configs)
         if refusal is not None:
-            return refusal
+            return decision.propose(refusal)
         placed = place(self._racks(), partitions, replication_factor, start, shift)
         if isinstance(placed, PlacementError):
-            return CreatedTopic(placed.error, placed.message)
+            return decision.propose(CreatedTopic(placed.error, placed.message))
         if not validate_only:
-            self._write_topic(name, topic_id, configs, placed)
-        return CreatedTopic(ErrorCode.none, replicas=placed)
+            self._write_topic(decision, name, topic_id, configs, placed)
+        return decision.propose(CreatedTopic(ErrorCode.none, replicas=placed))
 
-    def create_topic_on(
+    def create_on(
         self,
         name: str,
         topic_id: str,
@@ -67,74 +76,78 @@ class Topics(Reassignments):
         configs: Mapping[str, str] | None = None,
         *,
         validate_only: bool = False,
-    ) -> CreatedTopic:
-        """Create a topic with the replicas of each partition given by hand, the preferred leader first.
+    ) -> Proposal[CreatedTopic]:
+        """Create a topic with the replicas of each partition as the request names them, the preferred leader first.
 
         Errors: TOPIC_ALREADY_EXISTS, INVALID_TOPIC_EXCEPTION, INVALID_CONFIG, INVALID_PARTITIONS,
         INVALID_REPLICA_ASSIGNMENT.
         """
+        decision = Decision(self._image)
         configs = configs or {}
         refusal = self._topic_error(name, configs)
         if refusal is not None:
-            return refusal
+            return decision.propose(refusal)
         if not replicas:
-            return CreatedTopic(ErrorCode.invalid_partitions, f"topic {name!r} has no partitions: give at least 1")
+            refusal = CreatedTopic(ErrorCode.invalid_partitions, f"topic {name!r} has no partitions: give at least 1")
+            return decision.propose(refusal)
         placed = tuple(tuple(brokers) for brokers in replicas)
         wrong = self._assignments_error(0, placed, len(placed[0]))
         if wrong is not AGREED:
-            return CreatedTopic(wrong.error, wrong.message)
+            return decision.propose(CreatedTopic(wrong.error, wrong.message))
         if not validate_only:
-            self._write_topic(name, topic_id, configs, placed)
-        return CreatedTopic(ErrorCode.none, replicas=placed)
+            self._write_topic(decision, name, topic_id, configs, placed)
+        return decision.propose(CreatedTopic(ErrorCode.none, replicas=placed))
 
-    def delete_topic(self, name: str) -> ErrorCode:
-        """Delete a topic: its brokers remove their replicas as soon as they know. UNKNOWN_TOPIC_OR_PARTITION."""
-        topic = self.image.topics.get(name)
+    def delete(self, name: str) -> Proposal[ErrorCode]:
+        """Delete a topic: its brokers remove their replicas when they apply that. UNKNOWN_TOPIC_OR_PARTITION."""
+        decision = Decision(self._image)
+        topic = self._image.topics.get(name)
         if topic is None:
-            return ErrorCode.unknown_topic_or_partition
-        self._write(RemoveTopicRecord(topic.topic_id))
-        self._commit()
-        return ErrorCode.none
+            return decision.propose(ErrorCode.unknown_topic_or_partition)
+        decision.write(RemoveTopicRecord(topic.topic_id))
+        return decision.propose(ErrorCode.none)
 
-    def create_partitions(
+    def grow(
         self,
         name: str,
         count: int,
         assignments: Sequence[Sequence[int]] | None = None,
         *,
         validate_only: bool = False,
-    ) -> Refusal:
+    ) -> Proposal[Refusal]:
         """Let a topic grow to `count` partitions, with as many replicas each as its first; records stay where they are.
 
         Errors: UNKNOWN_TOPIC_OR_PARTITION, INVALID_PARTITIONS, REASSIGNMENT_IN_PROGRESS, INVALID_REPLICA_ASSIGNMENT,
         INVALID_REPLICATION_FACTOR.
         """
-        topic = self.image.topics.get(name)
+        decision = Decision(self._image)
+        topic = self._image.topics.get(name)
         if topic is None:
-            return Refusal(ErrorCode.unknown_topic_or_partition, f"there is no topic {name!r}")
+            return decision.propose(Refusal(ErrorCode.unknown_topic_or_partition, f"there is no topic {name!r}"))
         if any(registration.is_reassigned for registration in topic.partitions.values()):
-            return Refusal(
+            refusal = Refusal(
                 ErrorCode.reassignment_in_progress, f"partitions of topic {name!r} are being reassigned: wait for that"
             )
+            return decision.propose(refusal)
         present = len(topic.partitions)
         if count <= present:
-            return Refusal(
+            refusal = Refusal(
                 ErrorCode.invalid_partitions,
                 f"topic {name!r} has {present} partitions, and {count} would not be more: a topic only grows",
             )
+            return decision.propose(refusal)
         placed = self._grown(name, present, count - present, assignments)
         if isinstance(placed, Refusal):
-            return placed
+            return decision.propose(placed)
         if not validate_only:
-            self._write_partitions(name, present, placed)
-            self._commit()
-        return AGREED
+            self._write_partitions(decision, name, present, placed)
+        return decision.propose(AGREED)
 
     def _grown(
         self, name: str, present: int, more: int, assignments: Sequence[Sequence[int]] | None
     ) -> tuple[tuple[int, ...], ...] | Refusal:
         """The replicas of the new partitions: those given, else placed as the topic's first ones were."""
-        first_replicas = self.image.topics[name].partitions[0].replicas
+        first_replicas = self._image.topics[name].partitions[0].replicas
         if assignments is not None:
             if len(assignments) != more:
                 return Refusal(
@@ -150,12 +163,12 @@ class Topics(Reassignments):
         return Refusal(placed.error, placed.message) if isinstance(placed, PlacementError) else placed
 
     def _racks(self) -> dict[int, str | None]:
-        return {broker.broker_id: broker.rack for broker in self.image.active_brokers()}
+        return {broker.broker_id: broker.rack for broker in self._image.active_brokers()}
 
     def _assignments_error(self, first: int, placed: tuple[tuple[int, ...], ...], factor: int) -> Refusal:
         """What is wrong with replicas given by hand for partitions from number `first` on."""
         for partition, brokers in enumerate(placed, start=first):
-            refusal = self.assignment_error(partition, brokers)
+            refusal = assignment_error(self._image, partition, brokers)
             if refusal is not AGREED:
                 return refusal
             if len(brokers) != factor:
@@ -163,7 +176,7 @@ class Topics(Reassignments):
                     ErrorCode.invalid_replica_assignment,
                     f"partition {partition} on brokers {list(brokers)}: give it {factor} replicas like the others",
                 )
-            if not any(map(self.image.is_active, brokers)):
+            if not any(map(self._image.is_active, brokers)):
                 return Refusal(
                     ErrorCode.invalid_replica_assignment,
                     f"partition {partition} on brokers {list(brokers)}: all are fenced, name a live one",
@@ -171,7 +184,7 @@ class Topics(Reassignments):
         return AGREED
 
     def _topic_error(self, name: str, configs: Mapping[str, str]) -> CreatedTopic | None:
-        if name in self.image.topics:
+        if name in self._image.topics:
             return CreatedTopic(ErrorCode.topic_already_exists, f"topic {name!r} exists")
         if not is_topic_name(name):
             return CreatedTopic(
@@ -194,19 +207,21 @@ class Topics(Reassignments):
         if "." not in name and "_" not in name:
             return None
         flat = name.replace(".", "_")
-        return next((other for other in self.image.topics if other.replace(".", "_") == flat), None)
+        return next((other for other in self._image.topics if other.replace(".", "_") == flat), None)
 
     def _write_topic(
-        self, name: str, topic_id: str, configs: Mapping[str, str], placed: tuple[tuple[int, ...], ...]
+        self,
+        decision: Decision,
+        name: str,
+        topic_id: str,
+        configs: Mapping[str, str],
+        placed: tuple[tuple[int, ...], ...],
     ) -> None:
-        self._write(TopicRecord(name, topic_id))
+        decision.write(TopicRecord(name, topic_id))
         for key, value in sorted(configs.items()):
-            self._write(ConfigRecord(name, key, value))
-        self._write_partitions(name, 0, placed)
-        self._commit()
+            decision.write(ConfigRecord(name, key, value))
+        self._write_partitions(decision, name, 0, placed)
 
-    def _write_partitions(self, name: str, first: int, placed: tuple[tuple[int, ...], ...]) -> None:
+    def _write_partitions(self, decision: Decision, name: str, first: int, placed: tuple[tuple[int, ...], ...]) -> None:
         for partition, replicas in enumerate(placed, start=first):
-            isr = tuple(sorted(replica for replica in replicas if self.image.is_active(replica)))
-            leader = next(replica for replica in replicas if replica in isr)
-            self._write(PartitionRecord(name, partition, replicas, isr, leader))
+            decision.write(self._rules.new_partition(decision.image, name, partition, replicas))

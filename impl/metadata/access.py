@@ -9,7 +9,7 @@ of a length that some pattern has.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import IntEnum
 from types import MappingProxyType
 from typing import Final
@@ -165,12 +165,14 @@ class AclFilter:
 class AccessControlLists:
     """All ACLs of a cluster, in the order in which they came."""
 
-    def __init__(self) -> None:
+    def __init__(self, acls: Iterable[Acl] = ()) -> None:
         self.changes = 0
-        """How often the lists have changed; whoever remembers a decision looks whether it still counts."""
+        """How often the lists have changed; a decision that is remembered is void when this has changed."""
         self._all: dict[Acl, None] = {}
         self._by_pattern: dict[tuple[PatternType, ResourceType, str], dict[Acl, None]] = {}
         self._prefix_lengths: dict[ResourceType, Counter[int]] = {}
+        for acl in acls:
+            self.add(acl)
 
     def __contains__(self, acl: Acl) -> bool:
         return acl in self._all

@@ -1,8 +1,9 @@
-"""What a prefix of the metadata log says: brokers, topics, partitions.
+"""The metadata image: what a prefix of the metadata log says of brokers, topics, partitions, settings and rights.
 
-The controller and every broker hold such an image and bring it up to date in the same way, record by record; so the
-controller that takes over after a failure knows exactly what its predecessor had decided. Nothing else changes an
-image.
+The controller and every broker have such an image and update it in the same way, record by record; so a controller that
+takes over after a failure knows all that its predecessor had decided. Nothing else changes an image.
+
+A `draft` is a copy that can be changed without changing the original: the controller computes a decision on one.
 """
 
 from __future__ import annotations
@@ -77,9 +78,15 @@ class TopicImage:
     succeeds: bool = False
     """Whether there was a topic of this name before, to which producers may still have been sending."""
 
+    def copy(self) -> TopicImage:
+        """A topic that can be changed without changing this one."""
+        return TopicImage(
+            self.name, self.topic_id, dict(self.configs), dict(self.partitions), dict(self.directories), self.succeeds
+        )
+
 
 class ClusterImage:
-    """The cluster as of `offset` records of the metadata log."""
+    """The cluster after the first `offset` records of the metadata log."""
 
     def __init__(self) -> None:
         self.offset = 0
@@ -89,6 +96,9 @@ class ClusterImage:
         self.topics: dict[str, TopicImage] = {}
         self.topic_names: dict[str, str] = {}
         """By topic id."""
+        self._shared_topics: set[str] = set()
+        """The topics of a draft that are still its original's objects, which it must not change."""
+        self._shares_acls = False
         self._removed_topics: set[str] = set()
         self.broker_configs: dict[str, dict[str, str]] = {}
         """By broker id as text; "" is all brokers."""
@@ -98,6 +108,22 @@ class ClusterImage:
         self.acls = AccessControlLists()
         self.scram_credentials: dict[str, dict[int, ScramCredential]] = {}
         """By user and mechanism."""
+
+    def draft(self) -> ClusterImage:
+        """A copy that can be changed without changing this image. A topic is copied when it is first changed."""
+        draft = ClusterImage()
+        draft.offset = self.offset
+        draft.controller_id, draft.controller_epoch = self.controller_id, self.controller_epoch
+        draft.brokers = dict(self.brokers)
+        draft.topics, draft._shared_topics = dict(self.topics), set(self.topics)
+        draft.topic_names = dict(self.topic_names)
+        draft._removed_topics = set(self._removed_topics)
+        draft.broker_configs = dict(self.broker_configs)
+        draft.client_quotas = dict(self.client_quotas)
+        draft.next_producer_id = self.next_producer_id
+        draft.acls, draft._shares_acls = self.acls, True
+        draft.scram_credentials = dict(self.scram_credentials)
+        return draft
 
     def replay(self, records: Iterable[MetadataRecord]) -> None:
         """Apply the records that follow `offset`."""
@@ -142,6 +168,18 @@ class ClusterImage:
         """The brokers that can lead, in order of their ids."""
         return [broker for _, broker in sorted(self.brokers.items()) if not broker.fenced]
 
+    def _own_topic(self, name: str) -> TopicImage:
+        """The topic as an object that this image alone has."""
+        if name in self._shared_topics:
+            self._shared_topics.remove(name)
+            self.topics[name] = self.topics[name].copy()
+        return self.topics[name]
+
+    def _own_acls(self) -> AccessControlLists:
+        if self._shares_acls:
+            self.acls, self._shares_acls = AccessControlLists(self.acls), False
+        return self.acls
+
     def _controller_epoch(self, record: ControllerEpochRecord) -> None:
         self.controller_id, self.controller_epoch = record.controller_id, record.controller_epoch
 
@@ -169,7 +207,7 @@ class ClusterImage:
         )
 
     def _replica_directory(self, record: ReplicaDirectoryRecord) -> None:
-        self.topics[record.topic].directories[record.partition, record.broker_id] = record.directory
+        self._own_topic(record.topic).directories[record.partition, record.broker_id] = record.directory
 
     def _unregister_broker(self, record: UnregisterBrokerRecord) -> None:
         del self.brokers[record.broker_id]
@@ -179,6 +217,7 @@ class ClusterImage:
             record.name, record.topic_id, succeeds=record.name in self._removed_topics
         )
         self.topic_names[record.topic_id] = record.name
+        self._shared_topics.discard(record.name)
 
     def _remove_topic(self, record: RemoveTopicRecord) -> None:
         name = self.topic_names.pop(record.topic_id)
@@ -186,26 +225,24 @@ class ClusterImage:
         self._removed_topics.add(name)
 
     def _config(self, record: ConfigRecord) -> None:
-        configs = self.topics[record.topic].configs
+        configs = self._own_topic(record.topic).configs
         if record.value is None:
             configs.pop(record.name, None)
         else:
             configs[record.name] = record.value
 
     def _broker_config(self, record: BrokerConfigRecord) -> None:
-        configs = self.broker_configs.setdefault(record.broker, {})
-        if record.value is None:
-            configs.pop(record.name, None)
-        else:
-            configs[record.name] = record.value
+        others = {
+            name: value for name, value in self.broker_configs.get(record.broker, {}).items() if name != record.name
+        }
+        self.broker_configs[record.broker] = others if record.value is None else {**others, record.name: record.value}
 
     def _client_quota(self, record: ClientQuotaRecord) -> None:
         entity = QuotaEntity(record.user, record.client_id, record.ip)
-        quotas = self.client_quotas.setdefault(entity, {})
-        if record.value is None:
-            quotas.pop(record.key, None)
-        else:
+        quotas = {key: value for key, value in self.client_quotas.get(entity, {}).items() if key != record.key}
+        if record.value is not None:
             quotas[record.key] = record.value
+        self.client_quotas[entity] = quotas
         if not quotas:
             del self.client_quotas[entity]
 
@@ -213,7 +250,7 @@ class ClusterImage:
         self.next_producer_id = record.next_producer_id
 
     def _partition(self, record: PartitionRecord) -> None:
-        self.topics[record.topic].partitions[record.partition] = PartitionRegistration(
+        self._own_topic(record.topic).partitions[record.partition] = PartitionRegistration(
             replicas=record.replicas,
             leader=record.leader,
             leader_epoch=record.leader_epoch,
@@ -224,30 +261,34 @@ class ClusterImage:
         )
 
     def _access_control_entry(self, record: AccessControlEntryRecord) -> None:
-        self.acls.add(_acl(record))
+        self._own_acls().add(_acl(record))
 
     def _remove_access_control_entry(self, record: RemoveAccessControlEntryRecord) -> None:
-        self.acls.remove(_acl(record))
+        self._own_acls().remove(_acl(record))
 
     def _user_scram_credential(self, record: UserScramCredentialRecord) -> None:
-        self.scram_credentials.setdefault(record.user, {})[record.mechanism] = ScramCredential(
+        credential = ScramCredential(
             bytes.fromhex(record.salt),
             bytes.fromhex(record.stored_key),
             bytes.fromhex(record.server_key),
             record.iterations,
         )
+        others = self.scram_credentials.get(record.user, {})
+        self.scram_credentials[record.user] = {**others, record.mechanism: credential}
 
     def _remove_user_scram_credential(self, record: RemoveUserScramCredentialRecord) -> None:
-        del self.scram_credentials[record.user][record.mechanism]
-        if not self.scram_credentials[record.user]:
-            del self.scram_credentials[record.user]
+        credentials = dict(self.scram_credentials.pop(record.user))
+        del credentials[record.mechanism]
+        if credentials:
+            self.scram_credentials[record.user] = credentials
 
     def _partition_change(self, record: PartitionChangeRecord) -> None:
-        topic = self.topics[record.topic]
+        topic = self._own_topic(record.topic)
         old, new = topic.partitions[record.partition], changed(topic.partitions[record.partition], record)
         topic.partitions[record.partition] = new
         for departed in set(old.replicas).difference(new.replicas):
-            topic.directories.pop((record.partition, departed), None)  # its log goes; where another one is, it will say
+            # Its broker removes the log, and reports where the next one is.
+            topic.directories.pop((record.partition, departed), None)
 
 
 def _acl(record: AccessControlEntryRecord | RemoveAccessControlEntryRecord) -> Acl:

@@ -1,8 +1,9 @@
-"""The metadata log: where the controller's decisions become facts.
+"""The metadata log, as the controller uses it: records are proposed, and count once they are committed.
 
-A decision is a list of records that are appended together: after a crash all of them are there or none. An offset
-counts records. The controller of a quorum of one appends to its own disk; a quorum of many will replicate the same
-log.
+The log is a list of decisions. A decision is a list of records that is committed as a whole or not at all. An offset
+counts records. One node at a time may append, the *leader*; each leader has an epoch of its own, higher than all before
+(KIP-595). A quorum of one commits when its own disk has the records. A quorum of many commits when a majority has them;
+it offers the same operations.
 """
 
 from __future__ import annotations
@@ -10,35 +11,42 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+import attrs
+
 from tidegauge.impl.metadata.records import MetadataRecord
+
+NO_LEADER_ID = -1
+
+
+@attrs.frozen
+class Leadership:
+    """Who may append to the metadata log: one node in each epoch. A `leader_id` of -1: nobody known."""
+
+    leader_id: int
+    epoch: int
+
+
+class NotLeaderError(Exception):
+    """The log has another leader, so that this node cannot append."""
 
 
 class MetadataLog(Protocol):
-    """What the controller needs of its log."""
+    """What the controller's node needs of its log."""
+
+    @property
+    def leadership(self) -> Leadership:
+        """The leader as far as this node knows."""
 
     @property
     def end_offset(self) -> int:
-        """Offset that the next record will get."""
+        """The number of committed records: the offset that the next record gets."""
 
-    def append(self, records: Sequence[MetadataRecord]) -> None:
-        """Append the records of one decision, durably and as a whole."""
+    async def append(self, records: Sequence[MetadataRecord]) -> int:
+        """Append one decision, and return the end offset when it is committed.
 
-    def read(self, offset: int) -> Sequence[MetadataRecord]:
-        """Every record from `offset` on."""
-
-
-class InMemoryMetadataLog:
-    """A metadata log that lives as long as its object does: for tests and for clusters without a disk."""
-
-    def __init__(self, records: Sequence[MetadataRecord] = ()) -> None:
-        self._records = list(records)
-
-    @property
-    def end_offset(self) -> int:
-        return len(self._records)
-
-    def append(self, records: Sequence[MetadataRecord]) -> None:
-        self._records.extend(records)
+        Raises OSError when the log cannot take it, and NotLeaderError when this node does not lead (any more); the
+        decision may still be committed later then, in an epoch of this leader, by another one.
+        """
 
     def read(self, offset: int) -> Sequence[MetadataRecord]:
-        return self._records[offset:]
+        """The committed records from `offset` on."""

@@ -1,6 +1,6 @@
-"""The controller's part in SCRAM credentials: the rules for changing them (KIP-554).
+"""Changes of SCRAM credentials: which are valid, and the records that write them (KIP-554).
 
-Clients send salted passwords; what is kept is derived from them here (`impl.metadata.credentials`).
+Clients send salted passwords. The log has only keys that are derived from them (`impl.metadata.credentials`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import attrs
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.controller.state import ControllerState
+from tidegauge.impl.controller.decision import Decision, Proposal
 from tidegauge.impl.metadata.credentials import (
     MAX_ITERATIONS,
     MIN_ITERATIONS,
@@ -20,6 +20,7 @@ from tidegauge.impl.metadata.credentials import (
     credential,
     hashed,
 )
+from tidegauge.impl.metadata.image import ClusterImage
 from tidegauge.impl.metadata.records import RemoveUserScramCredentialRecord, UserScramCredentialRecord
 
 
@@ -36,7 +37,7 @@ class Upsertion:
 
 @attrs.frozen
 class Deletion:
-    """A user's credential that is to go."""
+    """A user's credential that is to be deleted."""
 
     user: str
     mechanism: int
@@ -44,25 +45,27 @@ class Deletion:
 
 @attrs.frozen
 class AlteredUser:
-    """What became of the alterations of one user's credentials; they are carried out all or none."""
+    """The outcome of the alterations of one user's credentials: all are written or none."""
 
     user: str
     error: ErrorCode = ErrorCode.none
     message: str | None = None
 
 
-class ScramCredentials(ControllerState):
-    """The controller's part in SCRAM credentials."""
+class ScramCredentials:
+    """Decides about SCRAM credentials."""
 
-    def alter_scram_credentials(
-        self, deletions: Sequence[Deletion], upsertions: Sequence[Upsertion]
-    ) -> list[AlteredUser]:
-        """Change credentials; one answer a user, in the order in which users are first named.
+    def __init__(self, image: ClusterImage) -> None:
+        self._image = image
+
+    def alter(self, deletions: Sequence[Deletion], upsertions: Sequence[Upsertion]) -> Proposal[list[AlteredUser]]:
+        """Change credentials; the response has one outcome a user, in the order in which users are first named.
 
         Errors: DUPLICATE_RESOURCE (a user named twice, if only by two mechanisms), RESOURCE_NOT_FOUND (nothing to
         delete), UNSUPPORTED_SASL_MECHANISM, UNACCEPTABLE_CREDENTIAL (no name, salt or password, or iterations out of
         bounds).
         """
+        decision = Decision(self._image)
         alterations: list[Deletion | Upsertion] = [*deletions, *upsertions]
         times = Counter(alteration.user for alteration in alterations)
         refusals: dict[str, AlteredUser] = {}
@@ -79,9 +82,8 @@ class ScramCredentials(ControllerState):
                     refusals[alteration.user] = refusal
         for alteration in alterations:
             if alteration.user not in refusals:
-                self._alter(alteration)
-        self._commit()
-        return [refusals.get(user, AlteredUser(user)) for user in times]
+                decision.write(_record(alteration))
+        return decision.propose([refusals.get(user, AlteredUser(user)) for user in times])
 
     def _refusal(self, alteration: Deletion | Upsertion) -> AlteredUser | None:
         user, mechanism = alteration.user, alteration.mechanism
@@ -93,36 +95,32 @@ class ScramCredentials(ControllerState):
                 user, ErrorCode.unsupported_sasl_mechanism, f"SCRAM mechanism {mechanism} is not known: use {known}"
             )
         if isinstance(alteration, Deletion):
-            if mechanism in self.image.scram_credentials.get(user, {}):
+            if mechanism in self._image.scram_credentials.get(user, {}):
                 return None
             return AlteredUser(user, ErrorCode.resource_not_found, "there is no such credential to delete")
         wrong = _unacceptable(alteration)
         return AlteredUser(user, ErrorCode.unacceptable_credential, wrong) if wrong else None
 
-    def install_scram_credential(self, user: str, mechanism: ScramMechanism, made: ScramCredential) -> None:
-        """Give a user a credential that is known to be in order."""
-        self._write_credential(user, mechanism, made)
-        self._commit()
+    def install(self, credentials: Sequence[tuple[str, ScramMechanism, ScramCredential]]) -> Proposal[None]:
+        """Write credentials (of a user, for a mechanism) that are known to be valid."""
+        decision = Decision(self._image)
+        for user, mechanism, made in credentials:
+            decision.write(_credential_record(user, mechanism, made))
+        return decision.propose(None)
 
-    def _alter(self, alteration: Deletion | Upsertion) -> None:
-        if isinstance(alteration, Deletion):
-            self._write(RemoveUserScramCredentialRecord(alteration.user, alteration.mechanism))
-            return
-        mechanism = ScramMechanism(alteration.mechanism)
-        made = credential(mechanism.hash_name, alteration.salted_password, alteration.salt, alteration.iterations)
-        self._write_credential(alteration.user, mechanism, made)
 
-    def _write_credential(self, user: str, mechanism: ScramMechanism, made: ScramCredential) -> None:
-        self._write(
-            UserScramCredentialRecord(
-                user,
-                int(mechanism),
-                made.salt.hex(),
-                made.stored_key.hex(),
-                made.server_key.hex(),
-                made.iterations,
-            )
-        )
+def _record(alteration: Deletion | Upsertion) -> UserScramCredentialRecord | RemoveUserScramCredentialRecord:
+    if isinstance(alteration, Deletion):
+        return RemoveUserScramCredentialRecord(alteration.user, alteration.mechanism)
+    mechanism = ScramMechanism(alteration.mechanism)
+    made = credential(mechanism.hash_name, alteration.salted_password, alteration.salt, alteration.iterations)
+    return _credential_record(alteration.user, mechanism, made)
+
+
+def _credential_record(user: str, mechanism: ScramMechanism, made: ScramCredential) -> UserScramCredentialRecord:
+    return UserScramCredentialRecord(
+        user, int(mechanism), made.salt.hex(), made.stored_key.hex(), made.server_key.hex(), made.iterations
+    )
 
 
 def _unacceptable(upsertion: Upsertion) -> str:

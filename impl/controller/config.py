@@ -1,0 +1,45 @@
+"""The settings by which the controller decides, and what they come to for a topic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import attrs
+
+from tidegauge.impl.metadata.config_resources import ALL_BROKERS
+from tidegauge.impl.metadata.config_types import Setting
+from tidegauge.impl.metadata.image import ClusterImage
+from tidegauge.impl.metadata.topic_configs import (
+    MIN_INSYNC_REPLICAS,
+    UNCLEAN_LEADER_ELECTION_ENABLE,
+    config_value,
+    defaults_with,
+)
+
+DEFAULT_CONTROLLER_ID: Final = 3000
+
+
+@attrs.frozen
+class ControllerConfig:
+    """The controller's own settings, under Kafka's names."""
+
+    broker_session_timeout_ms: int = 9_000
+    topic_defaults: Mapping[str, str] = attrs.field(factory=dict)
+    """The value of each setting that a topic does not set itself, where it is not Kafka's default."""
+    dynamic_settings: Mapping[str, Setting] = attrs.field(factory=dict)
+    """Brokers' settings that can be changed while they run (KIP-226)."""
+
+    def min_insync_replicas(self, image: ClusterImage, topic: str) -> int:
+        """The topic's min.insync.replicas, which may be more than it has replicas."""
+        configured: int = config_value(image.topics[topic].configs, MIN_INSYNC_REPLICAS, self._defaults(image))
+        return configured
+
+    def unclean_leader_election(self, image: ClusterImage, topic: str) -> bool:
+        """The topic's unclean.leader.election.enable."""
+        enabled: bool = config_value(image.topics[topic].configs, UNCLEAN_LEADER_ELECTION_ENABLE, self._defaults(image))
+        return enabled
+
+    def _defaults(self, image: ClusterImage) -> Mapping[str, str]:
+        dynamic = image.broker_configs.get(ALL_BROKERS)
+        return defaults_with(self.topic_defaults, dynamic) if dynamic else self.topic_defaults

@@ -1,0 +1,129 @@
+"""A decision: computed on the committed image, proposed as one list of records, applied once they are committed.
+
+A `Decision` collects the records of one decision. Its image is the committed one with these records applied, so that a
+rule that runs later in the same decision sees what an earlier one has written. The committed image does not change: the
+first record makes a draft of it (`ClusterImage.draft`). `propose` ends the decision and gives a `Proposal`: the records
+to append to the metadata log as one, and the response to send when they are committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
+
+import attrs
+
+from tidegauge.impl.metadata.image import ClusterImage
+from tidegauge.impl.metadata.records import MetadataRecord, PartitionChangeRecord
+from tidegauge.impl.partition.registration import PartitionRegistration
+
+Response = TypeVar("Response", covariant=True)
+Given = TypeVar("Given")
+
+
+@attrs.frozen
+class MetadataAppended:
+    """The metadata log is committed up to `end_offset`: brokers that wait for it can fetch."""
+
+    end_offset: int
+
+
+@attrs.frozen
+class LeaderElected:
+    """A partition has another leader (-1: none). An unclean election may have lost committed records."""
+
+    topic: str
+    partition: int
+    leader: int
+    leader_epoch: int
+    unclean: bool
+
+
+ControllerEffect: TypeAlias = MetadataAppended | LeaderElected
+
+
+@attrs.frozen
+class Proposal(Generic[Response]):
+    """One decision that is not committed yet; without records there is nothing to commit."""
+
+    base_offset: int
+    """The number of records in the image on which it was made. It is void on any other."""
+    records: tuple[MetadataRecord, ...]
+    response: Response
+    elections: tuple[LeaderElected, ...] = ()
+    sessions: Mapping[int, int] = attrs.field(factory=dict)
+    """Broker id -> new deadline in ms of its session. Sessions are not in the log."""
+
+
+class LedPartition(NamedTuple):
+    """A partition with a leader if it can have one, and whether that leader was elected uncleanly."""
+
+    registration: PartitionRegistration
+    unclean: bool = False
+
+
+class Decision:
+    """The records of one decision so far, and the image with them applied."""
+
+    def __init__(self, image: ClusterImage) -> None:
+        self.image = image
+        self._base_offset = image.offset
+        self._records: list[MetadataRecord] = []
+        self._elections: list[LeaderElected] = []
+
+    def write(self, record: MetadataRecord) -> None:
+        """Add a record to the decision; `image` shows it from now on."""
+        if not self._records:
+            self.image = self.image.draft()
+        self.image.apply(record)
+        self._records.append(record)
+
+    def change_partition(self, topic: str, partition: int, changed: LedPartition) -> None:
+        """Write a partition's change, if there is one; a change of leader is an election."""
+        old = self.image.topics[topic].partitions[partition]
+        record = change_record(topic, partition, old, changed.registration)
+        if record is None:
+            return
+        self.write(record)
+        if record.leader is not None:
+            leader, epoch = changed.registration.leader, old.leader_epoch + 1
+            self._elections.append(LeaderElected(topic, partition, leader, epoch, changed.unclean))
+
+    def propose(self, response: Given, sessions: Mapping[int, int] | None = None) -> Proposal[Given]:
+        """End the decision."""
+        return Proposal(self._base_offset, tuple(self._records), response, tuple(self._elections), sessions or {})
+
+
+def change_record(
+    topic: str, partition: int, old: PartitionRegistration, new: PartitionRegistration
+) -> PartitionChangeRecord | None:
+    """The record that turns `old` into `new`; None when they differ in nothing that a broker acts on."""
+    if state_of(old) == state_of(new):
+        return None
+    return PartitionChangeRecord(
+        topic,
+        partition,
+        leader=None if new.leader == old.leader and not removes_replicas(old, new) else new.leader,
+        isr=None if new.isr == old.isr else tuple(sorted(new.isr)),
+        elr=None if new.elr == old.elr else tuple(sorted(new.elr)),
+        last_known_leader=None if new.last_known_leader == old.last_known_leader else new.last_known_leader,
+        replicas=None if new.replicas == old.replicas else new.replicas,
+        adding_replicas=None if new.adding_replicas == old.adding_replicas else new.adding_replicas,
+        removing_replicas=None if new.removing_replicas == old.removing_replicas else new.removing_replicas,
+        offline_replicas=(
+            None if new.offline_replicas == old.offline_replicas else tuple(sorted(new.offline_replicas))
+        ),
+    )
+
+
+def state_of(registration: PartitionRegistration) -> tuple[object, ...]:
+    """A registration without its epochs, which only count changes, and without its last known leader."""
+    r = registration
+    return r.leader, r.isr, r.elr, r.replicas, r.adding_replicas, r.removing_replicas, r.offline_replicas
+
+
+def removes_replicas(old: PartitionRegistration, new: PartitionRegistration) -> bool:
+    """Whether a replica leaves the list. A leader epoch begins then, since the replica may come back empty: what it
+    fetched before must not count.
+    """
+    return not set(old.replicas) <= set(new.replicas)
