@@ -272,7 +272,7 @@ class RunningCluster:
     reorder = calling(Cluster.reorder)
     clear_faults = calling(Cluster.clear_faults)
     reset_connections = calling(Cluster.reset_connections)
-    lapse_session = calling(Cluster.lapse_session)
+    expire_session = waiting(Cluster.expire_session)
     elect = waiting(Cluster.elect)
     fill_disk = calling(Cluster.fill_disk)
     fail_disk = calling(Cluster.fail_disk)

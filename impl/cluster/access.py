@@ -41,15 +41,15 @@ class Access:
         """
         if not self.config.authorizer_class_name:
             raise ValueError("ACLs count for nothing here: make the cluster with security=Security(…, acls=[…])")
-        with self.controller.decision():
-            refusals = self.controller.controller.create_acls(list(acls))
+        async with self.controller.decisions.turn() as turn:
+            refusals = await turn.commit(turn.controller.acls.create(list(acls)))
         await self.settle_metadata()
         if wrong := [refusal for refusal in refusals if refusal]:
             raise ValueError(wrong[0])
 
     async def delete_acls(self, wanted: AclFilter | None = None) -> list[Acl]:
         """Remove the ACLs that a filter means (all without one), and wait until no broker knows them any more."""
-        with self.controller.decision():
-            (found,) = self.controller.controller.delete_acls([wanted or AclFilter()])
+        async with self.controller.decisions.turn() as turn:
+            (found,) = await turn.commit(turn.controller.acls.delete([wanted or AclFilter()]))
         await self.settle_metadata()
         return found

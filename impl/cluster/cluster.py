@@ -31,8 +31,8 @@ from tidegauge.impl.cluster.hosts import BROKER, CONTROLLER, LOOPBACK, Host, Sim
 from tidegauge.impl.cluster.injections import Injections
 from tidegauge.impl.cluster.running import Running
 from tidegauge.impl.cluster.security import Security
+from tidegauge.impl.controller.config import DEFAULT_CONTROLLER_ID
 from tidegauge.impl.controller.controller import Controller
-from tidegauge.impl.controller.state import DEFAULT_CONTROLLER_ID
 from tidegauge.impl.faults.fault_log import FaultLog
 from tidegauge.impl.faults.request_faults import RequestFaults
 from tidegauge.impl.metadata.topic_configs import config_value
@@ -366,7 +366,7 @@ class Cluster(Changes, Injections, Access):
 
     async def settle_metadata(self, timeout: float = 10.0) -> None:  # noqa: ASYNC109 - a bound on a convenience
         """Wait until every broker that can has applied all of the metadata log; those that cannot are left out."""
-        end_offset = self.controller.controller.log.end_offset
+        end_offset = self.controller.log.end_offset
         with trio.move_on_after(timeout):
             for broker in self.brokers:
                 while self._can_hear(broker.id) and broker.metadata.offset_in_force < end_offset:

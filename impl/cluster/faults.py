@@ -281,13 +281,13 @@ class Faults:
     # --- membership and elections ------------------------------------------------------------------------------
 
     @logged
-    def lapse_session(self, broker_id: int) -> bool:
+    async def expire_session(self, broker_id: int) -> bool:
         """Let the controller fence a broker as if it had not heard from it; False when it is fenced already.
 
         The broker does not know, until it reads the metadata or heartbeats; its next heartbeat brings it back.
         """
         self._running(broker_id)
-        return self.controller.actions.lapse_session(broker_id)
+        return await self.controller.actions.expire_session(broker_id)
 
     @logged
     async def elect(self, topic: str, partition: int = 0, *, unclean: bool = False) -> None:

@@ -16,7 +16,7 @@ import trio
 from tidegauge.impl.cluster.cluster import CLUSTER_ID, DEFAULTS
 from tidegauge.impl.cluster.hosts import LOOPBACK, lock_of
 from tidegauge.impl.cluster.running import Running
-from tidegauge.impl.controller.state import DEFAULT_CONTROLLER_ID
+from tidegauge.impl.controller.config import DEFAULT_CONTROLLER_ID
 from tidegauge.impl.ports.clock import SystemClock
 from tidegauge.impl.ports.disk import RealDisk
 from tidegauge.impl.ports.network import Address, TcpNetwork

@@ -8,12 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from tidegauge.impl.server.controller.requests import (
-    handle_alter_partition,
-    handle_fetch,
-    handle_heartbeat,
-    handle_registration,
-)
+from tidegauge.impl.server.controller.alter_partition import handle_alter_partition
+from tidegauge.impl.server.controller.membership import handle_heartbeat, handle_registration
+from tidegauge.impl.server.controller.metadata_fetches import handle_fetch
 from tidegauge.impl.server.transport.handlers import Deferred, Registered
 from tidegauge.impl.wire.apis import ApiKey
 
@@ -25,7 +22,7 @@ CONTROLLER_HANDLERS: Final[dict[ApiKey, Registered]] = {
     ApiKey.ELECT_LEADERS: Deferred("controller.elections", "handle_elect_leaders"),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: Deferred("controller.reassignments", "handle_alter_partition_reassignments"),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: Deferred("controller.reassignments", "handle_list_partition_reassignments"),
-    ApiKey.UNREGISTER_BROKER: Deferred("controller.reassignments", "handle_unregister_broker"),
+    ApiKey.UNREGISTER_BROKER: Deferred("controller.unregister_broker", "handle_unregister_broker"),
     ApiKey.ALTER_PARTITION: handle_alter_partition,
     ApiKey.BROKER_REGISTRATION: handle_registration,
     ApiKey.BROKER_HEARTBEAT: handle_heartbeat,

@@ -43,7 +43,7 @@ async def test_a_client_finds_the_new_leader_by_itself() -> None:
         await cluster.create_topic("t", assignments=[[0, 1, 2]])
         async with cluster.client() as client:
             await client.produce("t", b"a")
-            cluster.lapse_session(0)
+            await cluster.expire_session(0)
             await cluster.settle_metadata()
             assert await client.produce("t", b"b") == 1
             assert (await client.fetch("t", 0)).values == (b"a", b"b")

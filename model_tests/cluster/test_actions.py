@@ -158,7 +158,7 @@ async def test_an_answer_of_the_old_controller_still_arrives_and_is_known_as_old
 
 @driven
 async def test_metadata_reach_a_broker_when_it_pulls(cluster: Cluster) -> None:
-    cluster.lapse_session(0)
+    await cluster.expire_session(0)
     await wait_all_tasks_blocked()
     assert cluster.leader("t") == 1
     assert cluster.replica(1, "t").leader == 0

@@ -100,7 +100,7 @@ async def test_a_partition_whose_leader_changes_is_fetched_from_the_new_one() ->
         await client.produce("t", b"x", partition=3)
         await replicated(cluster, FEW + 4)
         assert busy(cluster, 2) == [3]
-        cluster.lapse_session(0)
+        await cluster.expire_session(0)
         leader = await cluster.wait_for_leader("t", 3, other_than=0)
         await client.produce("t", b"y", partition=3)
         assert busy(cluster, 3 - leader) in ([], [3])

@@ -48,7 +48,7 @@ async def eventful_run(seed: int) -> str:
             cluster.pause((seed + 1) % 3)
             await trio.sleep(3)
             cluster.resume((seed + 1) % 3)
-            cluster.lapse_session((seed + 2) % 3)
+            await cluster.expire_session((seed + 2) % 3)
         await trio.sleep(5)
         assert isinstance(cluster.host, SimulatedHost)
         disks = {name: sorted(disk.files().items()) for name, disk in sorted(cluster.host.disks.items())}

@@ -80,7 +80,7 @@ class Run:
                     await trio.sleep(self.rng.choice((0.3, 2.5)))
                     cluster.heal()
                 case "lapse":
-                    cluster.lapse_session(broker)
+                    await cluster.expire_session(broker)
                 case "elect":
                     await cluster.elect("t")
 

@@ -72,7 +72,7 @@ async def test_acks_all_is_refused_while_too_few_are_in_sync() -> None:
     async with Cluster(brokers=2, seed=1) as cluster:
         await cluster.create_topic("t", assignments=[[0, 1]], config={"min.insync.replicas": 2})
         await cluster.crash(1)
-        cluster.lapse_session(1)
+        await cluster.expire_session(1)
         await cluster.settle_metadata()
         async with cluster.client(config=IMPATIENT) as client:
             with pytest.raises(KafkaError) as refused:
@@ -239,7 +239,7 @@ async def test_brokers_that_wait_for_metadata_are_told_at_once() -> None:
         await cluster.create_topic("t", assignments=[[0, 1, 2]])
         await trio.sleep(0.2)
         begun = trio.current_time()
-        cluster.lapse_session(0)
+        await cluster.expire_session(0)
         await cluster.wait_for_leader("t", other_than=0)
         assert trio.current_time() - begun < 0.1
 
@@ -248,7 +248,7 @@ async def test_brokers_that_wait_for_metadata_are_told_at_once() -> None:
 async def test_the_preferred_leader_takes_over_on_request() -> None:
     async with Cluster(brokers=3, seed=2) as cluster:
         await cluster.create_topic("t", assignments=[[1, 0, 2]])
-        cluster.lapse_session(1)
+        await cluster.expire_session(1)
         assert await cluster.wait_for_leader("t", other_than=1) == 0
         await cluster.wait_for_isr("t", {0, 1, 2})
         await cluster.elect("t")
@@ -290,8 +290,8 @@ async def test_a_lapsed_broker_returns_by_its_next_heartbeat() -> None:
     async with Cluster(brokers=3, seed=2) as cluster:
         await cluster.create_topic("t", assignments=[[0, 1, 2]])
         epoch = cluster.broker(0).registration.broker_epoch
-        assert cluster.lapse_session(0)
-        assert not cluster.lapse_session(0)
+        assert await cluster.expire_session(0)
+        assert not await cluster.expire_session(0)
         assert cluster.leader("t") == 1
         assert cluster.isr("t") == (1, 2)
         await cluster.wait_for_isr("t", {0, 1, 2})

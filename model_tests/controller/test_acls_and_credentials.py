@@ -6,23 +6,22 @@ import attrs
 import pytest
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.controller.controller import Controller
-from tidegauge.impl.controller.scram import AlteredUser, Deletion, Upsertion
+from tidegauge.impl.controller.scram_credentials import AlteredUser, Deletion, Upsertion
 from tidegauge.impl.metadata.access import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
 from tidegauge.impl.metadata.credentials import ScramMechanism, credential, hashed, salted_password
-from tidegauge.model_tests.controller.governed import Governed
+from tidegauge.model_tests.controller.controlled_cluster import ControlledCluster, successor
 
 READ = Acl(ResourceType.TOPIC, "orders", PatternType.LITERAL, "User:alice", "*", Operation.READ, Permission.ALLOW)
 SHA_256, SHA_512 = ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512
 
 
 def test_an_acl_is_written_once() -> None:
-    cluster = Governed()
-    end = cluster.controller.log.end_offset
-    assert cluster.controller.create_acls([READ, READ]) == ["", ""]
-    assert cluster.controller.create_acls([READ]) == [""]
+    cluster = ControlledCluster()
+    end = cluster.log.end_offset
+    assert cluster.commit(cluster.controller.acls.create([READ, READ])) == ["", ""]
+    assert cluster.commit(cluster.controller.acls.create([READ])) == [""]
     assert list(cluster.controller.image.acls) == [READ]
-    assert cluster.controller.log.end_offset == end + 1
+    assert cluster.log.end_offset == end + 1
 
 
 @pytest.mark.parametrize(
@@ -41,30 +40,30 @@ def test_an_acl_is_written_once() -> None:
     ],
 )
 def test_an_acl_that_cannot_be_is_refused_and_the_others_are_written(change: dict[str, object], words: str) -> None:
-    cluster = Governed()
+    cluster = ControlledCluster()
     wrong = attrs.evolve(READ, **change)  # type: ignore[arg-type]
-    (refusal, fine) = cluster.controller.create_acls([wrong, READ])
+    (refusal, fine) = cluster.commit(cluster.controller.acls.create([wrong, READ]))
     assert words in refusal
     assert fine == ""
     assert list(cluster.controller.image.acls) == [READ]
 
 
 def test_each_filter_is_answered_with_what_it_meant_and_all_of_it_goes() -> None:
-    cluster = Governed()
+    cluster = ControlledCluster()
     write = attrs.evolve(READ, operation=Operation.WRITE)
     other = attrs.evolve(READ, resource_name="payments")
-    cluster.controller.create_acls([READ, write, other])
+    cluster.commit(cluster.controller.acls.create([READ, write, other]))
     filters = [AclFilter(resource_name="orders"), AclFilter(operation=Operation.WRITE), AclFilter(host="10.0.0.1")]
-    assert cluster.controller.delete_acls(filters) == [[READ, write], [write], []]
+    assert cluster.commit(cluster.controller.acls.delete(filters)) == [[READ, write], [write], []]
     assert list(cluster.controller.image.acls) == [other]
 
 
 def test_a_successor_knows_acls_and_credentials() -> None:
-    cluster = Governed()
-    cluster.controller.create_acls([READ])
-    cluster.controller.alter_scram_credentials([], [upsertion("alice")])
+    cluster = ControlledCluster()
+    cluster.commit(cluster.controller.acls.create([READ]))
+    cluster.commit(cluster.controller.scram_credentials.alter([], [upsertion("alice")]))
     before = cluster.controller.image
-    after = Controller.activate(cluster.log, now_ms=0).image
+    after = successor(cluster.log, now_ms=0).image
     assert after is not before
     assert list(after.acls) == [READ]
     assert after.scram_credentials == before.scram_credentials != {}
@@ -78,9 +77,9 @@ def upsertion(
 
 def test_what_is_kept_is_derived_from_the_salted_password() -> None:
     """RFC 5802, section 3: a reader of the log cannot log in with what is in it."""
-    cluster = Governed()
+    cluster = ControlledCluster()
     salted = salted_password("sha512", "secret", b"salt", 5000)
-    cluster.controller.alter_scram_credentials([], [upsertion("alice", SHA_512, 5000, salted=salted)])
+    cluster.commit(cluster.controller.scram_credentials.alter([], [upsertion("alice", SHA_512, 5000, salted=salted)]))
     kept = cluster.controller.image.scram_credentials["alice"][SHA_512]
     assert kept == credential("sha512", salted, b"salt", 5000)
     assert salted not in (kept.stored_key, kept.server_key)
@@ -105,18 +104,21 @@ def test_what_is_kept_is_derived_from_the_salted_password() -> None:
 def test_alterations_of_a_user_are_refused_together(
     deletions: list[Deletion], upsertions: list[Upsertion], error: ErrorCode
 ) -> None:
-    cluster = Governed()
+    cluster = ControlledCluster()
     user = (deletions or upsertions)[0].user
     fine = [upsertion(user, SHA_512, salted=bytes(64)), upsertion("bob")]
-    answers = cluster.controller.alter_scram_credentials(deletions, [*upsertions, *fine])
+    answers = cluster.commit(cluster.controller.scram_credentials.alter(deletions, [*upsertions, *fine]))
     assert {(answer.user, answer.error) for answer in answers} == {(user, error), ("bob", ErrorCode.none)}
     assert all(answer.message for answer in answers if answer.error is not ErrorCode.none)
     assert set(cluster.controller.image.scram_credentials) == {"bob"}
 
 
 def test_one_credential_of_a_user_is_altered_in_a_request_whatever_the_mechanism() -> None:
-    cluster = Governed()
-    alter = cluster.controller.alter_scram_credentials
+    cluster = ControlledCluster()
+
+    def alter(deletions: list[Deletion], upsertions: list[Upsertion]) -> list[AlteredUser]:
+        return cluster.commit(cluster.controller.scram_credentials.alter(deletions, upsertions))
+
     both = [upsertion("alice"), upsertion("alice", SHA_512, salted=bytes(64))]
     assert [answer.error for answer in alter([], both)] == [ErrorCode.duplicate_resource]
     assert cluster.controller.image.scram_credentials == {}
@@ -129,8 +131,11 @@ def test_one_credential_of_a_user_is_altered_in_a_request_whatever_the_mechanism
 
 
 def test_a_credential_is_replaced_and_deleted() -> None:
-    cluster = Governed()
-    alter = cluster.controller.alter_scram_credentials
+    cluster = ControlledCluster()
+
+    def alter(deletions: list[Deletion], upsertions: list[Upsertion]) -> list[AlteredUser]:
+        return cluster.commit(cluster.controller.scram_credentials.alter(deletions, upsertions))
+
     assert alter([], [upsertion("alice")]) == [AlteredUser("alice")]
     assert alter([], [upsertion("alice", SHA_512, salted=bytes(64))]) == [AlteredUser("alice")]
     assert alter([], [upsertion("alice", iterations=8192)]) == [AlteredUser("alice")]

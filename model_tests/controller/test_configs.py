@@ -11,28 +11,34 @@ from tidegauge.impl.controller.configs import Altered, ConfigChange
 from tidegauge.impl.metadata.client_quotas import QuotaEntity
 from tidegauge.impl.metadata.config_resources import AlterOperation, ConfigResourceType
 from tidegauge.impl.metadata.topic_configs import DYNAMIC_DEFAULTS
-from tidegauge.model_tests.controller.governed import TOPIC, Governed
+from tidegauge.model_tests.controller.controlled_cluster import CONFIG, TOPIC, ControlledCluster
 
 SET, DELETE, APPEND, SUBTRACT = AlterOperation
 MIN_INSYNC = "min.insync.replicas"
 UNCLEAN = "unclean.leader.election.enable"
 
 
-class Configured(Governed):
-    """A governed cluster whose brokers' settings can be changed."""
+class Configured(ControlledCluster):
+    """A cluster whose brokers' settings can be changed."""
 
     def __init__(self, brokers: int = 3) -> None:
-        super().__init__(brokers)
-        self.controller.config = attrs.evolve(self.controller.config, dynamic_settings=DYNAMIC_DEFAULTS)
+        super().__init__(brokers, config=attrs.evolve(CONFIG, dynamic_settings=DYNAMIC_DEFAULTS))
 
     def alter(self, *changes: tuple[str, int, str | None], validate_only: bool = False) -> Altered:
-        return self.controller.alter_configs(
-            ConfigResourceType.TOPIC, TOPIC, [ConfigChange(*change) for change in changes], validate_only=validate_only
+        return self.commit(
+            self.controller.configs.alter(
+                ConfigResourceType.TOPIC,
+                TOPIC,
+                [ConfigChange(*change) for change in changes],
+                validate_only=validate_only,
+            )
         )
 
     def alter_brokers(self, *changes: tuple[str, int, str | None], broker: str = "") -> Altered:
-        return self.controller.alter_configs(
-            ConfigResourceType.BROKER, broker, [ConfigChange(*change) for change in changes]
+        return self.commit(
+            self.controller.configs.alter(
+                ConfigResourceType.BROKER, broker, [ConfigChange(*change) for change in changes]
+            )
         )
 
     @property
@@ -58,7 +64,7 @@ def test_settings_are_set_deleted_appended_and_subtracted() -> None:
 
 def test_a_new_map_takes_the_place_of_the_old_one() -> None:
     cluster = configured()
-    replaced = cluster.controller.replace_configs(ConfigResourceType.TOPIC, TOPIC, {"flush.ms": "7"})
+    replaced = cluster.commit(cluster.controller.configs.replace(ConfigResourceType.TOPIC, TOPIC, {"flush.ms": "7"}))
     assert (replaced, cluster.configs) == (Altered(), {"flush.ms": "7"})
 
 
@@ -108,14 +114,16 @@ def test_what_is_only_validated_is_not_written() -> None:
     ],
 )
 def test_resources_that_are_none_are_refused(kind: int, resource: str, error: ErrorCode) -> None:
-    controller = configured().controller
-    assert controller.alter_configs(kind, resource, []).error is error
-    assert controller.replace_configs(kind, resource, {}).error is error
+    cluster = configured()
+    controller = cluster.controller
+    assert cluster.commit(controller.configs.alter(kind, resource, [])).error is error
+    assert cluster.commit(controller.configs.replace(kind, resource, {})).error is error
 
 
 def test_wrong_settings_are_told_before_it_is_told_that_there_is_no_such_topic() -> None:
     change = ConfigChange("flush.ms", SET, "x")
-    altered = configured().controller.alter_configs(ConfigResourceType.TOPIC, "nobody", [change])
+    cluster = configured()
+    altered = cluster.commit(cluster.controller.configs.alter(ConfigResourceType.TOPIC, "nobody", [change]))
     assert altered.error is ErrorCode.invalid_config
 
 
@@ -149,8 +157,8 @@ def test_no_broker_has_its_own_idea_of_what_the_controller_decides_by(name: str,
 def test_replicas_are_no_longer_eligible_when_fewer_must_be_in_sync() -> None:
     cluster = configured()
     cluster.alter((MIN_INSYNC, SET, "3"))
-    cluster.controller.lapse_session(0)
-    cluster.controller.lapse_session(1)
+    cluster.commit(cluster.controller.members.fence(0))
+    cluster.commit(cluster.controller.members.fence(1))
     assert cluster.standing == (2, [2], [0, 1])
     cluster.alter((MIN_INSYNC, SET, "1"))
     assert cluster.standing == (2, [2], []), "broker 2 may commit by itself now"
@@ -159,7 +167,7 @@ def test_replicas_are_no_longer_eligible_when_fewer_must_be_in_sync() -> None:
 def test_the_same_goes_for_the_default_of_all_brokers() -> None:
     cluster = configured()
     cluster.alter_brokers((MIN_INSYNC, SET, "3"))
-    cluster.controller.lapse_session(0)
+    cluster.commit(cluster.controller.members.fence(0))
     assert cluster.standing == (1, [1, 2], [0])
     cluster.alter_brokers((MIN_INSYNC, DELETE, None))
     assert cluster.standing == (1, [1, 2], [])
@@ -170,10 +178,10 @@ def test_a_leader_that_has_not_seen_more_must_be_in_sync_changes_no_isr() -> Non
     cluster = configured()
     stale = cluster.proposal(0)
     cluster.alter((MIN_INSYNC, SET, "2"))
-    answer = cluster.controller.alter_partition(TOPIC, 0, stale)
+    answer = cluster.commit(cluster.controller.isr_changes.alter(TOPIC, 0, stale))
     assert answer.error is ErrorCode.invalid_update_version
     assert cluster.standing == (0, [0, 1, 2], [])
-    fresh = cluster.controller.alter_partition(TOPIC, 0, cluster.proposal(0))
+    fresh = cluster.commit(cluster.controller.isr_changes.alter(TOPIC, 0, cluster.proposal(0)))
     assert fresh.error is ErrorCode.none
     assert cluster.standing == (0, [0], [1, 2])
 
@@ -189,7 +197,7 @@ def test_other_settings_raise_no_epoch() -> None:
 def test_a_partition_that_waits_gets_its_leader_when_unclean_elections_are_allowed() -> None:
     cluster = configured()
     for broker in (0, 1, 2):
-        cluster.controller.lapse_session(broker)
+        cluster.commit(cluster.controller.members.fence(broker))
     cluster.join(0)
     assert cluster.standing == (-1, [], [2])
     cluster.alter((UNCLEAN, SET, "true"))
@@ -197,15 +205,16 @@ def test_a_partition_that_waits_gets_its_leader_when_unclean_elections_are_allow
 
 
 def test_quotas_are_set_and_taken_away() -> None:
-    controller = configured().controller
+    cluster = configured()
+    controller = cluster.controller
     alice = (("user", "alice"), ("client-id", None))
     quotas = [QuotaChange("producer_byte_rate", 1024.0), QuotaChange("request_percentage", 12.5)]
-    assert controller.alter_client_quota(alice, quotas).error is ErrorCode.none
+    assert cluster.commit(controller.client_quotas.alter(alice, quotas)).error is ErrorCode.none
     entity = QuotaEntity("alice", "", None)
     assert controller.image.client_quotas == {entity: {"producer_byte_rate": 1024.0, "request_percentage": 12.5}}
-    controller.alter_client_quota(alice, [QuotaChange("producer_byte_rate", None)])
+    cluster.commit(controller.client_quotas.alter(alice, [QuotaChange("producer_byte_rate", None)]))
     assert controller.image.client_quotas == {entity: {"request_percentage": 12.5}}
-    controller.alter_client_quota(alice, [QuotaChange("request_percentage", None)])
+    cluster.commit(controller.client_quotas.alter(alice, [QuotaChange("request_percentage", None)]))
     assert controller.image.client_quotas == {}
 
 
@@ -231,23 +240,30 @@ def test_quotas_that_are_none_are_refused(
 ) -> None:
     cluster = configured()
     end = cluster.log.end_offset
-    altered = cluster.controller.alter_client_quota(entity, [QuotaChange(key, value)])
+    altered = cluster.commit(cluster.controller.client_quotas.alter(entity, [QuotaChange(key, value)]))
     assert altered.error is ErrorCode.invalid_request
     assert words in altered.message
     assert cluster.log.end_offset == end
 
 
 def test_a_quota_that_is_none_is_not_there_to_be_taken_away_and_that_is_no_error() -> None:
-    controller = configured().controller
-    assert controller.alter_client_quota((("user", "a"),), [QuotaChange("none", None)]).error is ErrorCode.none
+    cluster = configured()
+    controller = cluster.controller
+    assert (
+        cluster.commit(controller.client_quotas.alter((("user", "a"),), [QuotaChange("none", None)])).error
+        is ErrorCode.none
+    )
     assert controller.image.client_quotas == {}
 
 
 def test_a_quota_that_is_validated_is_not_written() -> None:
-    controller = configured().controller
+    cluster = configured()
+    controller = cluster.controller
     assert (
-        controller.alter_client_quota(
-            (("user", None),), [QuotaChange("request_percentage", 1.0)], validate_only=True
+        cluster.commit(
+            controller.client_quotas.alter(
+                (("user", None),), [QuotaChange("request_percentage", 1.0)], validate_only=True
+            )
         ).error
         is ErrorCode.none
     )

@@ -7,34 +7,34 @@ from kio.schema.errors import ErrorCode
 from tidegauge.impl.controller.directories import LOST
 from tidegauge.impl.metadata.codec import decode, encode
 from tidegauge.impl.partition.messages import AlterPartitionRequest
-from tidegauge.model_tests.controller.governed import Governed
+from tidegauge.model_tests.controller.controlled_cluster import ControlledCluster
 
 ONE, TWO = "directory-one", "directory-two"
 
 
-def two_partitions() -> Governed:
+def two_partitions() -> ControlledCluster:
     """t-0 and t-1 on brokers 0, 1, 2, led by 0, which has t-0 in directory one and t-1 in two."""
-    cluster = Governed(3)
+    cluster = ControlledCluster(3)
     for broker in range(3):
         join(cluster, broker, ONE, TWO)
-    cluster.controller.create_topic_on("t", "id", ((0, 1, 2), (0, 1, 2)))
+    cluster.commit(cluster.controller.topics.create_on("t", "id", ((0, 1, 2), (0, 1, 2))))
     for partition, directory in enumerate((ONE, TWO)):
-        assert cluster.controller.assign_directory(0, "t", partition, directory) is ErrorCode.none
+        assert cluster.commit(cluster.controller.directories.assign(0, "t", partition, directory)) is ErrorCode.none
     return cluster
 
 
-def join(cluster: Governed, broker: int, *directories: str) -> None:
+def join(cluster: ControlledCluster, broker: int, *directories: str) -> None:
     """A new process of a broker that has these directories, up to date."""
     controller = cluster.controller
-    epoch = controller.register_broker(broker, host=f"b{broker}", port=9092, directories=directories)
+    epoch = cluster.commit(controller.members.register(broker, host=f"b{broker}", port=9092, directories=directories))
     cluster.epochs[broker] = epoch
-    controller.heartbeat(broker, epoch, controller.log.end_offset, 0)
+    cluster.commit(controller.members.heartbeat(broker, epoch, cluster.log.end_offset, 0))
     assert controller.image.is_unfenced(broker)
 
 
 def test_replicas_in_a_failed_directory_leave_the_isr_and_lead_no_more() -> None:
     cluster = two_partitions()
-    assert cluster.controller.directories_offline(0, {ONE})
+    assert cluster.commit(cluster.controller.directories.mark_offline(0, {ONE}))
     lost, kept = (cluster.controller.image.partition("t", partition) for partition in range(2))
     assert lost is not None
     assert kept is not None
@@ -56,27 +56,29 @@ def test_replicas_in_a_failed_directory_leave_the_isr_and_lead_no_more() -> None
 
 def test_what_was_told_before_is_no_news() -> None:
     cluster = two_partitions()
-    assert cluster.controller.directories_offline(0, {ONE})
-    end = cluster.controller.log.end_offset
-    assert not cluster.controller.directories_offline(0, {ONE})
-    assert not cluster.controller.directories_offline(0, {"unknown"})
-    assert cluster.controller.log.end_offset == end
+    assert cluster.commit(cluster.controller.directories.mark_offline(0, {ONE}))
+    end = cluster.log.end_offset
+    assert not cluster.commit(cluster.controller.directories.mark_offline(0, {ONE}))
+    assert not cluster.commit(cluster.controller.directories.mark_offline(0, {"unknown"}))
+    assert cluster.log.end_offset == end
 
 
 def test_an_offline_replica_is_elected_neither_cleanly_nor_uncleanly_nor_taken_into_the_isr() -> None:
     cluster = two_partitions()
-    cluster.controller.directories_offline(0, {ONE})
-    cluster.controller.lapse_session(2)
-    cluster.controller.lapse_session(1)
+    cluster.commit(cluster.controller.directories.mark_offline(0, {ONE}))
+    cluster.commit(cluster.controller.members.fence(2))
+    cluster.commit(cluster.controller.members.fence(1))
     registration = cluster.controller.image.partition("t", 0)
     assert registration is not None
     assert registration.leader == -1
-    assert cluster.controller.elect_uncleanly("t", 0) is ErrorCode.eligible_leaders_not_available
+    assert (
+        cluster.commit(cluster.controller.elections.elect_uncleanly("t", 0)) is ErrorCode.eligible_leaders_not_available
+    )
     join(cluster, 1, ONE, TWO)
     registration = cluster.controller.image.partition("t", 0)
     assert registration is not None
     if registration.leader == -1:
-        cluster.controller.elect_uncleanly("t", 0)
+        cluster.commit(cluster.controller.elections.elect_uncleanly("t", 0))
         registration = cluster.controller.image.partition("t", 0)
         assert registration is not None
     assert registration.leader == 1
@@ -84,12 +86,12 @@ def test_an_offline_replica_is_elected_neither_cleanly_nor_uncleanly_nor_taken_i
     proposal = AlterPartitionRequest(
         1, cluster.epochs[1], registration.leader_epoch, registration.partition_epoch, members
     )
-    assert cluster.controller.alter_partition("t", 0, proposal).error is ErrorCode.ineligible_replica
+    assert cluster.commit(cluster.controller.isr_changes.alter("t", 0, proposal)).error is ErrorCode.ineligible_replica
 
 
 def test_a_replica_that_was_lost_before_its_directory_was_known_is_offline() -> None:
     cluster = two_partitions()
-    assert cluster.controller.assign_directory(1, "t", 0, LOST) is ErrorCode.none
+    assert cluster.commit(cluster.controller.directories.assign(1, "t", 0, LOST)) is ErrorCode.none
     registration = cluster.controller.image.partition("t", 0)
     assert registration is not None
     assert (registration.isr, registration.offline_replicas) == (frozenset({0, 2}), frozenset({1}))
@@ -97,7 +99,7 @@ def test_a_replica_that_was_lost_before_its_directory_was_known_is_offline() -> 
 
 def test_a_new_process_brings_its_directories_back() -> None:
     cluster = two_partitions()
-    cluster.controller.directories_offline(0, {ONE})
+    cluster.commit(cluster.controller.directories.mark_offline(0, {ONE}))
     join(cluster, 0, TWO)
     registration = cluster.controller.image.partition("t", 0)
     assert registration is not None
@@ -110,9 +112,9 @@ def test_a_new_process_brings_its_directories_back() -> None:
 
 def test_a_replica_that_was_made_anew_elsewhere_is_online_again() -> None:
     cluster = two_partitions()
-    cluster.controller.directories_offline(0, {ONE})
+    cluster.commit(cluster.controller.directories.mark_offline(0, {ONE}))
     join(cluster, 0, TWO)
-    assert cluster.controller.assign_directory(0, "t", 0, TWO) is ErrorCode.none
+    assert cluster.commit(cluster.controller.directories.assign(0, "t", 0, TWO)) is ErrorCode.none
     registration = cluster.controller.image.partition("t", 0)
     assert registration is not None
     assert registration.offline_replicas == frozenset()
@@ -120,15 +122,15 @@ def test_a_replica_that_was_made_anew_elsewhere_is_online_again() -> None:
 
 def test_assignments_that_cannot_be_are_refused() -> None:
     cluster = two_partitions()
-    assert cluster.controller.assign_directory(0, "t", 7, ONE) is ErrorCode.unknown_topic_or_partition
-    cluster.controller.create_topic_on("u", "id-2", ((1,),))
-    assert cluster.controller.assign_directory(0, "u", 0, ONE) is ErrorCode.not_leader_or_follower
+    assert cluster.commit(cluster.controller.directories.assign(0, "t", 7, ONE)) is ErrorCode.unknown_topic_or_partition
+    cluster.commit(cluster.controller.topics.create_on("u", "id-2", ((1,),)))
+    assert cluster.commit(cluster.controller.directories.assign(0, "u", 0, ONE)) is ErrorCode.not_leader_or_follower
 
 
 def test_the_next_controller_knows_it_all() -> None:
     cluster = two_partitions()
-    cluster.controller.directories_offline(0, {ONE})
-    log = cluster.controller.log.read(0)
+    cluster.commit(cluster.controller.directories.mark_offline(0, {ONE}))
+    log = cluster.log.read(0)
     assert [decode(encode(record)) for record in log] == list(log)
     image = type(cluster.controller.image)()
     image.replay(log)

@@ -5,35 +5,35 @@ from __future__ import annotations
 import pytest
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.controller.state import LeaderElected
-from tidegauge.model_tests.controller.governed import TOPIC, Governed
+from tidegauge.impl.controller.decision import LeaderElected
+from tidegauge.model_tests.controller.controlled_cluster import TOPIC, ControlledCluster
 
 
-def governed(*replicas: int, **configs: str) -> Governed:
-    cluster = Governed()
+def controlled(*replicas: int, **configs: str) -> ControlledCluster:
+    cluster = ControlledCluster()
     cluster.create(*replicas, configs={name.replace("_", "."): value for name, value in configs.items()})
-    cluster.controller.take_effects()
+    cluster.log.take_effects()
     return cluster
 
 
-def elections(cluster: Governed) -> list[tuple[int, int, bool]]:
+def elections(cluster: ControlledCluster) -> list[tuple[int, int, bool]]:
     """(leader, leader epoch, unclean) of the elections since the last look."""
-    effects = cluster.controller.take_effects()
+    effects = cluster.log.take_effects()
     return [(e.leader, e.leader_epoch, e.unclean) for e in effects if isinstance(e, LeaderElected)]
 
 
 def test_the_first_live_member_of_the_isr_in_replica_order_leads() -> None:
-    cluster = governed(2, 0, 1)
+    cluster = controlled(2, 0, 1)
     assert cluster.standing == (2, [0, 1, 2], [])
-    cluster.controller.lapse_session(2)
+    cluster.commit(cluster.controller.members.fence(2))
     assert cluster.standing == (0, [0, 1], [])
     assert elections(cluster) == [(0, 1, False)]
 
 
 def test_a_leader_that_can_stay_stays() -> None:
-    cluster = governed(2, 0, 1)
-    cluster.controller.lapse_session(2)
-    cluster.controller.lapse_session(1)
+    cluster = controlled(2, 0, 1)
+    cluster.commit(cluster.controller.members.fence(2))
+    cluster.commit(cluster.controller.members.fence(1))
     assert cluster.standing == (0, [0], [])
     cluster.heartbeat(2)
     assert cluster.standing == (0, [0], [])
@@ -41,16 +41,16 @@ def test_a_leader_that_can_stay_stays() -> None:
 
 
 def test_a_member_outside_the_isr_is_passed_over() -> None:
-    cluster = governed(0, 1, 2)
-    cluster.controller.alter_partition(TOPIC, 0, cluster.proposal(0, 2))
-    cluster.controller.lapse_session(0)
+    cluster = controlled(0, 1, 2)
+    cluster.commit(cluster.controller.isr_changes.alter(TOPIC, 0, cluster.proposal(0, 2)))
+    cluster.commit(cluster.controller.members.fence(0))
     assert cluster.standing == (2, [2], [])
 
 
 def test_without_a_live_member_the_partition_has_no_leader_until_one_returns() -> None:
-    cluster = governed(0, 1, 2)
-    cluster.controller.alter_partition(TOPIC, 0, cluster.proposal(0))
-    cluster.controller.lapse_session(0)
+    cluster = controlled(0, 1, 2)
+    cluster.commit(cluster.controller.isr_changes.alter(TOPIC, 0, cluster.proposal(0)))
+    cluster.commit(cluster.controller.members.fence(0))
     assert cluster.standing == (-1, [], [0])
     assert (cluster.partition.leader_epoch, cluster.partition.last_known_leader) == (1, 0)
     cluster.heartbeat(0)
@@ -59,10 +59,10 @@ def test_without_a_live_member_the_partition_has_no_leader_until_one_returns() -
 
 
 def test_kip_966_an_eligible_replica_leads_when_the_isr_is_gone() -> None:
-    cluster = governed(0, 1, 2, min_insync_replicas="2")
-    cluster.controller.alter_partition(TOPIC, 0, cluster.proposal(0, 1))
-    cluster.controller.lapse_session(1)
-    cluster.controller.lapse_session(0)
+    cluster = controlled(0, 1, 2, min_insync_replicas="2")
+    cluster.commit(cluster.controller.isr_changes.alter(TOPIC, 0, cluster.proposal(0, 1)))
+    cluster.commit(cluster.controller.members.fence(1))
+    cluster.commit(cluster.controller.members.fence(0))
     assert cluster.standing == (-1, [], [0, 1])
     cluster.heartbeat(1)
     assert cluster.standing == (1, [1], [0])
@@ -70,9 +70,9 @@ def test_kip_966_an_eligible_replica_leads_when_the_isr_is_gone() -> None:
 
 
 def test_kip_966_the_last_replica_standing_is_not_trusted_after_a_crash() -> None:
-    cluster = governed(0, 1, 2, min_insync_replicas="2")
-    cluster.controller.lapse_session(2)
-    cluster.controller.lapse_session(1)
+    cluster = controlled(0, 1, 2, min_insync_replicas="2")
+    cluster.commit(cluster.controller.members.fence(2))
+    cluster.commit(cluster.controller.members.fence(1))
     assert cluster.standing == (0, [0], [1])
     cluster.join(0)
     assert cluster.standing == (-1, [], [1])
@@ -81,8 +81,8 @@ def test_kip_966_the_last_replica_standing_is_not_trusted_after_a_crash() -> Non
 
 
 def test_kip_966_when_nobody_is_trusted_the_last_known_leader_leads_and_loss_is_declared() -> None:
-    cluster = governed(0, 1, 2)
-    cluster.controller.alter_partition(TOPIC, 0, cluster.proposal(0))
+    cluster = controlled(0, 1, 2)
+    cluster.commit(cluster.controller.isr_changes.alter(TOPIC, 0, cluster.proposal(0)))
     cluster.register(0)
     assert cluster.standing == (-1, [], [])
     cluster.heartbeat(1)
@@ -93,16 +93,16 @@ def test_kip_966_when_nobody_is_trusted_the_last_known_leader_leads_and_loss_is_
 
 
 def test_unclean_leader_election_enable_prefers_a_leader_to_none() -> None:
-    cluster = governed(0, 1, 2, unclean_leader_election_enable="true")
-    cluster.controller.alter_partition(TOPIC, 0, cluster.proposal(0))
-    cluster.controller.lapse_session(0)
+    cluster = controlled(0, 1, 2, unclean_leader_election_enable="true")
+    cluster.commit(cluster.controller.isr_changes.alter(TOPIC, 0, cluster.proposal(0)))
+    cluster.commit(cluster.controller.members.fence(0))
     assert cluster.standing == (1, [1], [])
     assert elections(cluster) == [(1, 1, True)]
 
 
 def test_an_election_from_the_isr_is_clean_though_unclean_ones_are_allowed() -> None:
-    cluster = governed(0, 1, 2, unclean_leader_election_enable="true")
-    cluster.controller.lapse_session(0)
+    cluster = controlled(0, 1, 2, unclean_leader_election_enable="true")
+    cluster.commit(cluster.controller.members.fence(0))
     assert elections(cluster) == [(1, 1, False)]
 
 
@@ -110,36 +110,47 @@ def test_an_election_from_the_isr_is_clean_though_unclean_ones_are_allowed() -> 
 
 
 def test_preferred_election_gives_the_leadership_back() -> None:
-    cluster = governed(0, 1, 2)
-    cluster.controller.lapse_session(0)
+    cluster = controlled(0, 1, 2)
+    cluster.commit(cluster.controller.members.fence(0))
     cluster.heartbeat(0)
-    assert cluster.controller.elect_preferred(TOPIC, 0) is ErrorCode.preferred_leader_not_available
-    cluster.controller.alter_partition(TOPIC, 0, cluster.proposal(0, 1, 2))
-    assert cluster.controller.elect_preferred(TOPIC, 0) is ErrorCode.none
+    assert (
+        cluster.commit(cluster.controller.elections.elect_preferred(TOPIC, 0))
+        is ErrorCode.preferred_leader_not_available
+    )
+    cluster.commit(cluster.controller.isr_changes.alter(TOPIC, 0, cluster.proposal(0, 1, 2)))
+    assert cluster.commit(cluster.controller.elections.elect_preferred(TOPIC, 0)) is ErrorCode.none
     assert cluster.standing == (0, [0, 1, 2], [])
     assert cluster.partition.leader_epoch == 2
-    assert cluster.controller.elect_preferred(TOPIC, 0) is ErrorCode.election_not_needed
+    assert cluster.commit(cluster.controller.elections.elect_preferred(TOPIC, 0)) is ErrorCode.election_not_needed
 
 
 def test_an_operator_may_accept_loss() -> None:
-    cluster = governed(0, 1, 2)
-    assert cluster.controller.elect_uncleanly(TOPIC, 0) is ErrorCode.election_not_needed
-    cluster.controller.alter_partition(TOPIC, 0, cluster.proposal(0))
-    cluster.controller.lapse_session(0)
-    assert cluster.controller.elect_uncleanly(TOPIC, 0) is ErrorCode.none
+    cluster = controlled(0, 1, 2)
+    assert cluster.commit(cluster.controller.elections.elect_uncleanly(TOPIC, 0)) is ErrorCode.election_not_needed
+    cluster.commit(cluster.controller.isr_changes.alter(TOPIC, 0, cluster.proposal(0)))
+    cluster.commit(cluster.controller.members.fence(0))
+    assert cluster.commit(cluster.controller.elections.elect_uncleanly(TOPIC, 0)) is ErrorCode.none
     assert cluster.standing == (1, [1], [])
     assert elections(cluster)[-1] == (1, 2, True)
 
 
 def test_with_no_live_replica_there_is_nobody_to_elect() -> None:
-    cluster = governed(0, 1, 2)
+    cluster = controlled(0, 1, 2)
     for broker in (0, 1, 2):
-        cluster.controller.lapse_session(broker)
-    assert cluster.controller.elect_uncleanly(TOPIC, 0) is ErrorCode.eligible_leaders_not_available
+        cluster.commit(cluster.controller.members.fence(broker))
+    assert (
+        cluster.commit(cluster.controller.elections.elect_uncleanly(TOPIC, 0))
+        is ErrorCode.eligible_leaders_not_available
+    )
 
 
 @pytest.mark.parametrize(("topic", "partition"), [(TOPIC, 1), ("nowhere", 0)])
 def test_an_election_for_an_unknown_partition(topic: str, partition: int) -> None:
-    controller = governed(0, 1, 2).controller
-    assert controller.elect_preferred(topic, partition) is ErrorCode.unknown_topic_or_partition
-    assert controller.elect_uncleanly(topic, partition) is ErrorCode.unknown_topic_or_partition
+    cluster = controlled(0, 1, 2)
+    controller = cluster.controller
+    assert (
+        cluster.commit(controller.elections.elect_preferred(topic, partition)) is ErrorCode.unknown_topic_or_partition
+    )
+    assert (
+        cluster.commit(controller.elections.elect_uncleanly(topic, partition)) is ErrorCode.unknown_topic_or_partition
+    )

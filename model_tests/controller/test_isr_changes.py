@@ -6,11 +6,11 @@ import attrs
 import pytest
 from kio.schema.errors import ErrorCode
 
-from tidegauge.model_tests.controller.governed import TOPIC, Governed
+from tidegauge.model_tests.controller.controlled_cluster import TOPIC, ControlledCluster
 
 
-def governed(**configs: str) -> Governed:
-    cluster = Governed()
+def controlled(**configs: str) -> ControlledCluster:
+    cluster = ControlledCluster()
     cluster.create(0, 1, 2, configs={name.replace("_", "."): value for name, value in configs.items()})
     return cluster
 
@@ -31,55 +31,60 @@ def governed(**configs: str) -> Governed:
 def test_a_proposal_is_written_only_if_it_was_made_on_what_still_holds(
     changes: dict[str, int], error: ErrorCode
 ) -> None:
-    cluster = governed()
+    cluster = controlled()
     before = cluster.partition
-    assert cluster.controller.alter_partition(TOPIC, 0, cluster.proposal(0, 1, **changes)).error is error
+    assert (
+        cluster.commit(cluster.controller.isr_changes.alter(TOPIC, 0, cluster.proposal(0, 1, **changes))).error is error
+    )
     assert (cluster.partition == before) == (error is not ErrorCode.none)
 
 
 def test_only_the_leader_proposes() -> None:
-    cluster = governed()
+    cluster = controlled()
     request = cluster.proposal(0, 1, broker_id=1, broker_epoch=cluster.epochs[1])
-    assert cluster.controller.alter_partition(TOPIC, 0, request).error is ErrorCode.invalid_request
+    assert cluster.commit(cluster.controller.isr_changes.alter(TOPIC, 0, request)).error is ErrorCode.invalid_request
 
 
 @pytest.mark.parametrize("isr", [(), (0, 7)], ids=["nobody", "not a replica"])
 def test_a_proposal_must_name_replicas(isr: tuple[int, ...]) -> None:
-    cluster = governed()
-    assert cluster.controller.alter_partition(TOPIC, 0, cluster.proposal(*isr)).error is ErrorCode.invalid_request
+    cluster = controlled()
+    assert (
+        cluster.commit(cluster.controller.isr_changes.alter(TOPIC, 0, cluster.proposal(*isr))).error
+        is ErrorCode.invalid_request
+    )
 
 
 def test_an_unknown_partition_is_said_to_be_unknown() -> None:
-    cluster = governed()
+    cluster = controlled()
     for topic, partition in ((TOPIC, 1), ("nowhere", 0)):
-        answer = cluster.controller.alter_partition(topic, partition, cluster.proposal(0))
+        answer = cluster.commit(cluster.controller.isr_changes.alter(topic, partition, cluster.proposal(0)))
         assert answer.error is ErrorCode.unknown_topic_or_partition
         assert answer.registration is None
 
 
 def test_kip_841_a_fenced_broker_does_not_join() -> None:
-    cluster = governed()
-    cluster.controller.lapse_session(2)
-    answer = cluster.controller.alter_partition(TOPIC, 0, cluster.proposal(0, 1, 2))
+    cluster = controlled()
+    cluster.commit(cluster.controller.members.fence(2))
+    answer = cluster.commit(cluster.controller.isr_changes.alter(TOPIC, 0, cluster.proposal(0, 1, 2)))
     assert answer.error is ErrorCode.ineligible_replica
     assert answer.registration == cluster.partition
     assert cluster.standing == (0, [0, 1], [])
 
 
 def test_kip_903_another_process_than_the_leader_saw_does_not_join() -> None:
-    cluster = governed()
+    cluster = controlled()
     seen = cluster.epochs[2]
     cluster.join(2)
     request = cluster.proposal(0, 1, 2)
     stale = attrs.evolve(request, isr=(*request.isr[:2], (2, seen)))
-    assert cluster.controller.alter_partition(TOPIC, 0, stale).error is ErrorCode.ineligible_replica
-    assert cluster.controller.alter_partition(TOPIC, 0, request).error is ErrorCode.none
+    assert cluster.commit(cluster.controller.isr_changes.alter(TOPIC, 0, stale)).error is ErrorCode.ineligible_replica
+    assert cluster.commit(cluster.controller.isr_changes.alter(TOPIC, 0, request)).error is ErrorCode.none
 
 
 def test_a_change_raises_the_partition_epoch_and_not_the_leader_epoch() -> None:
-    cluster = governed()
+    cluster = controlled()
     before = cluster.partition
-    answer = cluster.controller.alter_partition(TOPIC, 0, cluster.proposal(0, 1))
+    answer = cluster.commit(cluster.controller.isr_changes.alter(TOPIC, 0, cluster.proposal(0, 1)))
     assert answer.registration == cluster.partition
     assert answer.controller_epoch == cluster.controller.controller_epoch
     assert cluster.partition.partition_epoch == before.partition_epoch + 1
@@ -87,10 +92,10 @@ def test_a_change_raises_the_partition_epoch_and_not_the_leader_epoch() -> None:
 
 
 def test_kip_966_who_leaves_an_isr_that_becomes_too_small_stays_eligible() -> None:
-    cluster = governed(min_insync_replicas="2")
-    cluster.controller.alter_partition(TOPIC, 0, cluster.proposal(0, 1))
+    cluster = controlled(min_insync_replicas="2")
+    cluster.commit(cluster.controller.isr_changes.alter(TOPIC, 0, cluster.proposal(0, 1)))
     assert cluster.standing == (0, [0, 1], [])
-    cluster.controller.alter_partition(TOPIC, 0, cluster.proposal(0))
+    cluster.commit(cluster.controller.isr_changes.alter(TOPIC, 0, cluster.proposal(0)))
     assert cluster.standing == (0, [0], [1])
-    cluster.controller.alter_partition(TOPIC, 0, cluster.proposal(0, 2))
+    cluster.commit(cluster.controller.isr_changes.alter(TOPIC, 0, cluster.proposal(0, 2)))
     assert cluster.standing == (0, [0, 2], [])

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from kio.schema.errors import ErrorCode
 
-from tidegauge.model_tests.controller.governed import Governed
+from tidegauge.model_tests.controller.controlled_cluster import ControlledCluster
 
 
 def test_a_topic_is_placed_on_the_live_brokers() -> None:
-    cluster = Governed(4)
-    cluster.controller.lapse_session(1)
-    assert cluster.controller.create_topic("a", "id", 3, 2, start=1).error is ErrorCode.none
+    cluster = ControlledCluster(4)
+    cluster.commit(cluster.controller.members.fence(1))
+    assert cluster.commit(cluster.controller.topics.create("a", "id", 3, 2, start=1)).error is ErrorCode.none
     image = cluster.controller.image
     assert [image.topics["a"].partitions[p].replicas for p in range(3)] == [(2, 3), (3, 0), (0, 2)]
     for registration in image.topics["a"].partitions.values():
@@ -21,16 +21,16 @@ def test_a_topic_is_placed_on_the_live_brokers() -> None:
 
 
 def test_racks_are_those_of_the_live_brokers() -> None:
-    cluster = Governed(4, racks={0: "a", 1: "a", 2: "b", 3: "b"})
-    cluster.controller.create_topic("a", "id", 4, 2)
+    cluster = ControlledCluster(4, racks={0: "a", 1: "a", 2: "b", 3: "b"})
+    cluster.commit(cluster.controller.topics.create("a", "id", 4, 2))
     racks = {0: "a", 1: "a", 2: "b", 3: "b"}
     for registration in cluster.controller.image.topics["a"].partitions.values():
         assert {racks[broker] for broker in registration.replicas} == {"a", "b"}
 
 
 def test_a_replica_on_a_fenced_broker_starts_outside_the_isr() -> None:
-    cluster = Governed()
-    cluster.controller.lapse_session(0)
+    cluster = ControlledCluster()
+    cluster.commit(cluster.controller.members.fence(0))
     cluster.create(0, 1, 2)
     assert cluster.standing == (1, [1, 2], [])
 
@@ -54,10 +54,10 @@ def test_a_replica_on_a_fenced_broker_starts_outside_the_isr() -> None:
 def test_bad_input_is_refused_with_the_thing_the_value_and_the_way_out(
     name: str, configs: dict[str, str], partitions: int, factor: int, error: ErrorCode, words: str
 ) -> None:
-    cluster = Governed()
-    cluster.controller.create_topic("taken", "id", 1, 1)
+    cluster = ControlledCluster()
+    cluster.commit(cluster.controller.topics.create("taken", "id", 1, 1))
     end = cluster.log.end_offset
-    refused = cluster.controller.create_topic(name, "id2", partitions, factor, configs=configs)
+    refused = cluster.commit(cluster.controller.topics.create(name, "id2", partitions, factor, configs=configs))
     assert refused.error is error
     assert words in refused.message
     assert cluster.log.end_offset == end, "nothing is half-written"
@@ -65,12 +65,16 @@ def test_bad_input_is_refused_with_the_thing_the_value_and_the_way_out(
 
 @pytest.mark.parametrize("replicas", [((0, 0),), ((),), ((7,),), ((0, 1), (1, 7))])
 def test_replicas_given_by_hand_must_be_registered_brokers(replicas: tuple[tuple[int, ...], ...]) -> None:
-    refused = Governed().controller.create_topic_on("a", "id", replicas)
+    cluster = ControlledCluster()
+    refused = cluster.commit(cluster.controller.topics.create_on("a", "id", replicas))
     assert refused.error is ErrorCode.invalid_replica_assignment
 
 
 def test_replicas_given_by_hand_need_a_live_broker_and_a_partition() -> None:
-    cluster = Governed()
-    cluster.controller.lapse_session(0)
-    assert cluster.controller.create_topic_on("a", "id", ((0,),)).error is ErrorCode.invalid_replica_assignment
-    assert cluster.controller.create_topic_on("a", "id", ()).error is ErrorCode.invalid_partitions
+    cluster = ControlledCluster()
+    cluster.commit(cluster.controller.members.fence(0))
+    assert (
+        cluster.commit(cluster.controller.topics.create_on("a", "id", ((0,),))).error
+        is ErrorCode.invalid_replica_assignment
+    )
+    assert cluster.commit(cluster.controller.topics.create_on("a", "id", ())).error is ErrorCode.invalid_partitions

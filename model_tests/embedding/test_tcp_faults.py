@@ -187,7 +187,7 @@ def test_a_full_disk_takes_what_fits(cluster: RunningCluster, topic: str) -> Non
 def test_an_expired_session_and_an_unclean_election(cluster: RunningCluster, topic: str) -> None:
     with producer(cluster.bootstrap_servers) as client:
         assert produce(client, topic, b"a") == 0
-        cluster.lapse_session(0)
+        cluster.expire_session(0)
         assert cluster.leader(topic) == 1
         cluster.wait_for_isr(topic, {0, 1, 2})
         cluster.elect(topic)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tidegauge.impl.controller.controller import Controller
+from tidegauge.impl.controller.membership import RegistrationRules
+from tidegauge.impl.controller.replica_lists import ReplicaListRules
+from tidegauge.impl.metadata.image import ClusterImage
 from tidegauge.impl.partition.registration import PartitionRegistration
 from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.model_tests.harness.cores.leaving import LeavingCores
@@ -44,9 +47,13 @@ def test_many_walks_find_no_difference(machine: type[Replication], bind: BindRol
             assert found.failure is None, f"seed {seed}, walk {found.number}: {found.failure.words}"
 
 
-class CompletesTooSoon(Controller):
+class AnyOfTheTarget(ReplicaListRules):
     def may_complete(self, registration: PartitionRegistration, target: tuple[int, ...]) -> bool:
         return not registration.isr.isdisjoint(target)
+
+
+class CompletesTooSoon(Controller):
+    replica_list_rules = AnyOfTheTarget
 
 
 class ForgetsToFenceTheFormerLife(PartitionReplica):
@@ -58,14 +65,22 @@ class ForgetsToFenceTheFormerLife(PartitionReplica):
         self.remote_replicas.update((b, remote) for b, remote in known.items() if b in self.replicas)
 
 
+class EveryMemberMayLeave(ReplicaListRules):
+    def may_leave(self, registration: PartitionRegistration, stopping: set[int]) -> bool:
+        return True
+
+
 class MayBeLeftEmpty(Controller):
-    def may_relieve(self, registration: PartitionRegistration, leaving: set[int]) -> bool:
+    replica_list_rules = EveryMemberMayLeave
+
+
+class EveryProcessIsTheLast(RegistrationRules):
+    def is_last_process(self, image: ClusterImage, broker_id: int, broker_epoch: int) -> bool:
         return True
 
 
 class TrustsEveryProcess(Controller):
-    def is_last_process(self, broker_id: int, broker_epoch: int) -> bool:
-        return True
+    registration_rules = EveryProcessIsTheLast
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tidegauge.impl.controller.configs import ConfigRules
 from tidegauge.impl.controller.controller import Controller
+from tidegauge.impl.controller.decision import Decision
 from tidegauge.impl.metadata.records import PartitionChangeRecord
 from tidegauge.model_tests.harness.cores.replication import Roles
 from tidegauge.model_tests.harness.counterexamples.files import Failure
@@ -28,19 +30,27 @@ def test_random_walks_find_no_difference_and_take_every_action() -> None:
     assert len(set(Settings.action_types) - taken) <= RARE
 
 
-class RaisesNoEpoch(Controller):
+class NoConsequences(ConfigRules):
     """A change of the setting is no change of the partition."""
 
-    def _look_at_eligible_leaders(self, topic: str) -> None:
+    def min_insync_replicas_changed(self, decision: Decision, topic: str) -> None:
         pass
 
 
-class KeepsTheEligible(Controller):
-    """Who was eligible stays so when fewer must be in sync."""
+class RaisesNoEpoch(Controller):
+    config_rules = NoConsequences
 
-    def _look_at_eligible_leaders(self, topic: str) -> None:
-        for index, partition in list(self.image.topics[topic].partitions.items()):
-            self._write(PartitionChangeRecord(topic, index, elr=tuple(sorted(partition.elr))))
+
+class SameEligibleReplicas(ConfigRules):
+    """An eligible replica stays so when fewer must be in sync."""
+
+    def min_insync_replicas_changed(self, decision: Decision, topic: str) -> None:
+        for index, partition in list(decision.image.topics[topic].partitions.items()):
+            decision.write(PartitionChangeRecord(topic, index, elr=tuple(sorted(partition.elr))))
+
+
+class KeepsTheEligible(Controller):
+    config_rules = SameEligibleReplicas
 
 
 @pytest.mark.parametrize("controller", [RaisesNoEpoch, KeepsTheEligible])

@@ -95,7 +95,7 @@ def acls_for(requirements: Iterable[Required], principal: str = "User:alice") ->
 
 def state(cluster: Cluster) -> object:
     """What a request may change."""
-    log = cluster.controller.controller.log.end_offset
+    log = cluster.controller.log.end_offset
     logs = [
         (name, index, replica.log.log_start_offset, replica.log.log_end_offset)
         for name, index, _ in cluster.controller.controller.image.partitions()

@@ -15,7 +15,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.sasl_authenticate.v2.request import SaslAuthenticateRequest
 
 from tidegauge.impl.cluster.security import Security
-from tidegauge.impl.controller.scram import Upsertion
+from tidegauge.impl.controller.scram_credentials import Upsertion
 from tidegauge.impl.metadata.credentials import salted_password
 from tidegauge.impl.ports.clock import SimulatedClock
 from tidegauge.impl.server.transport.connection import RefusedError
@@ -261,10 +261,9 @@ async def test_passmessages_change_while_the_cluster_runs_and_survive_a_restart(
     async with one_broker() as at:
         assert await logs_in(at, "alice-secret")
         salted = salted_password("sha256", "changed", b"salt", 5_000)
-        with at.cluster.controller.decision():
-            at.cluster.controller.controller.alter_scram_credentials(
-                [], [Upsertion("alice", 1, 5_000, b"salt", salted)]
-            )
+        upsertions = [Upsertion("alice", 1, 5_000, b"salt", salted)]
+        async with at.cluster.controller.decisions.turn() as turn:
+            await turn.commit(turn.controller.scram_credentials.alter([], upsertions))
         await at.cluster.settle_metadata()
         for _ in range(2):
             assert not await logs_in(at, "alice-secret")

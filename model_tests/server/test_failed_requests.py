@@ -9,6 +9,7 @@ import pytest
 from kio.schema.errors import ErrorCode as E
 
 from tidegauge.impl.controller.controller import Controller
+from tidegauge.impl.controller.topics import Topics
 from tidegauge.impl.ports.clock import SystemClock
 from tidegauge.impl.server.trace.events import RequestFailed
 from tidegauge.impl.server.trace.tracer import Tracer
@@ -34,7 +35,7 @@ async def test_a_controller_whose_handler_fails_lives_on(monkeypatch: pytest.Mon
 
     async with asking(1) as (cluster, peer):
         with monkeypatch.context() as patched:
-            patched.setattr(Controller, "create_topic", fail)
+            patched.setattr(Topics, "create", fail)
             assert await created(peer, "a") is E.unknown_server_error
         assert cluster.controller.failed_requests.last == [FAILED]
         assert [one.decision.api for one in cluster.trace if isinstance(one.decision, RequestFailed)] == [
@@ -44,19 +45,36 @@ async def test_a_controller_whose_handler_fails_lives_on(monkeypatch: pytest.Mon
 
 
 @simulated
-async def test_a_controller_that_fails_halfway_through_a_decision_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it holds and what its log says may differ now: the next one goes by the log."""
-    create_topic = Controller.create_topic
+async def test_a_decision_that_fails_before_it_is_proposed_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    create = Topics.create
 
     def fail_late(*arguments: Any, **named: Any) -> None:
-        create_topic(*arguments, **named)
+        create(*arguments, **named)
+        raise KeyError("nobody foresaw this")
+
+    async with asking(1) as (cluster, peer):
+        end_offset = cluster.controller.log.end_offset
+        with monkeypatch.context() as patched:
+            patched.setattr(Topics, "create", fail_late)
+            assert await created(peer, "a") is E.unknown_server_error
+        assert (cluster.controller.halted, cluster.controller.log.end_offset) == (None, end_offset)
+        assert "a" not in cluster.controller.controller.image.topics
+        assert await created(peer, "a") is E.none
+
+
+@simulated
+async def test_a_committed_decision_that_cannot_be_applied_ends_the_controller(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its image and its log differ: the next controller goes by the log."""
+
+    def fail(*_: Any) -> None:
         raise KeyError("nobody foresaw this")
 
     async with asking(1) as (cluster, peer):
         with monkeypatch.context() as patched:
-            patched.setattr(Controller, "create_topic", fail_late)
+            patched.setattr(Controller, "apply", fail)
             assert await created(peer, "a") in (E.unknown_server_error, E.request_timed_out)
-        assert cluster.controller.halted == "a decision failed halfway: KeyError('nobody foresaw this')"
+        halted = "a committed decision cannot be applied: KeyError('nobody foresaw this')"
+        assert cluster.controller.halted == halted
         await cluster.restart_controller()
         assert "a" in cluster.controller.controller.image.topics
         assert await created(peer, "b") is E.none

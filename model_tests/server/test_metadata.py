@@ -71,7 +71,7 @@ async def test_version_0_asks_for_all_topics_by_naming_none_and_later_ones_by_nu
 @simulated
 async def test_version_0_leaves_replicas_out_that_are_down() -> None:
     async with asking(brokers=2) as (cluster, _):
-        cluster.lapse_session(0)
+        await cluster.expire_session(0)
         await cluster.settle_metadata()
         peer = await asker(cluster, 1)
         answer = await peer.ask(MetadataRequestV0(topics=(TopicV0(name=TopicName("t")),)))
@@ -221,7 +221,7 @@ async def test_the_controller_that_clients_are_told_is_a_live_broker() -> None:
     async with asking(brokers=2) as (cluster, _):
         peer = await asker(cluster, 1)
         assert (await peer.ask(named("t"))).controller_id == 0
-        cluster.lapse_session(0)
+        await cluster.expire_session(0)
         await cluster.settle_metadata()
         assert (await peer.ask(named("t"))).controller_id == 1
 
@@ -275,7 +275,7 @@ async def test_features_are_told_and_those_that_may_be_off_to_new_clients_alone(
 async def test_brokers_are_described_and_fenced_ones_to_who_asks_for_them() -> None:
     async with asking(brokers=2) as (cluster, _):
         cluster.isolate(1)
-        cluster.lapse_session(1)
+        await cluster.expire_session(1)
         await cluster.settle_metadata()
         peer = await asker(cluster, 0)
         described = await peer.ask(
@@ -374,7 +374,7 @@ async def test_eligible_leaders_are_told_and_never_null() -> None:
         peer = await asker(cluster, 1)
         described = (await peer.ask(partitions("t"))).topics[0].partitions[0]
         assert (described.eligible_leader_replicas, described.last_known_elr) == ((), ())
-        cluster.lapse_session(0)
+        await cluster.expire_session(0)
         await cluster.settle_metadata()
         described = (await peer.ask(partitions("t"))).topics[0].partitions[0]
         assert (described.leader_id, described.isr_nodes, described.eligible_leader_replicas) == (1, (1,), (0,))

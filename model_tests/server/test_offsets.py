@@ -102,7 +102,7 @@ async def test_list_offsets_says_what_is_wrong() -> None:
         assert (await listed(channel, asking(11, -1, times=2)))[0] is ErrorCode.invalid_request
         assert (await listed(follower, asking(11, -1)))[0] is ErrorCode.not_leader_or_follower
         assert await listed(follower, asking(11, -2, replica_id=-2)) == (ErrorCode.none, 0, -1)
-        cluster.lapse_session(0)
+        await cluster.expire_session(0)
         await cluster.wait_for_leader("t", other_than=0)
         assert (await listed(follower, asking(11, -1, epoch=0)))[0] is ErrorCode.fenced_leader_epoch
 
@@ -114,7 +114,7 @@ async def test_a_new_leader_that_lags_says_so_in_the_words_of_the_version() -> N
         replica = cluster.replica(1, "t")
         for broker_id in (0, 2):
             cluster.pause(broker_id)
-        cluster.lapse_session(0)
+        await cluster.expire_session(0)
         await cluster.wait_for_leader("t", other_than=0)
         replica.high_watermark = 2
         assert (await listed(channel, asking(5, -1)))[0] is ErrorCode.offset_not_available
@@ -127,7 +127,7 @@ async def test_a_new_leader_that_lags_says_so_in_the_words_of_the_version() -> N
 @simulated
 async def test_ends_of_epochs_are_told_in_every_version(version: int) -> None:
     async with three_records(brokers=2) as (cluster, _), cluster.client() as client:
-        cluster.lapse_session(0)
+        await cluster.expire_session(0)
         await cluster.wait_for_leader("t", other_than=0)
         await client.produce("t", b"d")
         channel = client._channel(cluster.broker(1).address)
@@ -142,7 +142,7 @@ async def test_ends_of_epochs_are_told_in_every_version(version: int) -> None:
 @simulated
 async def test_an_epoch_before_the_log_ends_where_the_log_begins() -> None:
     async with three_records(brokers=2) as (cluster, _), cluster.client() as client:
-        cluster.lapse_session(0)
+        await cluster.expire_session(0)
         await cluster.wait_for_leader("t", other_than=0)
         await client.produce("t", b"d")
         hosted = cluster.broker(1).replicas.get("t", 0)

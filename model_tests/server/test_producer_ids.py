@@ -20,7 +20,7 @@ from tidegauge.impl.wire.codecs import encode_request
 from tidegauge.impl.wire.primitives import NO_WAIT, TopicName, i16, i32
 from tidegauge.impl.wire.produce_messages import ProducePartition, ProduceRequest, ProduceTopic
 from tidegauge.impl.wire.versions import convert
-from tidegauge.model_tests.controller.governed import Governed
+from tidegauge.model_tests.controller.controlled_cluster import ControlledCluster, successor
 from tidegauge.model_tests.server.asking import Asker, asker, asking, forbid
 from tidegauge.model_tests.simulated import simulated
 
@@ -144,20 +144,28 @@ async def test_an_id_is_for_who_may_write_something() -> None:
 
 
 def test_blocks_are_decided_by_the_controller_and_survive_it() -> None:
-    governed = Governed(brokers=2)
-    assert governed.controller.allocate_producer_ids(0, governed.epochs[0]) == ProducerIdsBlock(0)
-    assert governed.controller.allocate_producer_ids(1, governed.epochs[1]) == ProducerIdsBlock(BLOCK_SIZE)
-    assert governed.controller.allocate_producer_ids(9, 0) is ErrorCode.broker_id_not_registered
-    assert governed.controller.allocate_producer_ids(0, governed.epochs[0] - 1) is ErrorCode.stale_broker_epoch
-    assert governed.log.read(0)[-1] == ProducerIdsRecord(1, governed.epochs[1], 2 * BLOCK_SIZE)
-    successor = type(governed.controller).activate(governed.log, now_ms=0)
-    assert successor.allocate_producer_ids(0, governed.epochs[0]) == ProducerIdsBlock(2 * BLOCK_SIZE)
+    cluster = ControlledCluster(brokers=2)
+    assert cluster.commit(cluster.controller.producer_ids.allocate(0, cluster.epochs[0])) == ProducerIdsBlock(0)
+    assert cluster.commit(cluster.controller.producer_ids.allocate(1, cluster.epochs[1])) == ProducerIdsBlock(
+        BLOCK_SIZE
+    )
+    assert cluster.commit(cluster.controller.producer_ids.allocate(9, 0)) is ErrorCode.broker_id_not_registered
+    assert (
+        cluster.commit(cluster.controller.producer_ids.allocate(0, cluster.epochs[0] - 1))
+        is ErrorCode.stale_broker_epoch
+    )
+    assert cluster.log.read(0)[-1] == ProducerIdsRecord(1, cluster.epochs[1], 2 * BLOCK_SIZE)
+    after = successor(cluster.log)
+    block = cluster.log.commit(after, after.producer_ids.allocate(0, cluster.epochs[0]))
+    assert block == ProducerIdsBlock(2 * BLOCK_SIZE)
 
 
 def test_ids_come_to_an_end() -> None:
-    governed = Governed(brokers=1)
-    governed.controller.image.next_producer_id = LAST_PRODUCER_ID - BLOCK_SIZE + 1
-    assert governed.controller.allocate_producer_ids(0, governed.epochs[0]) is ErrorCode.unknown_server_error
+    cluster = ControlledCluster(brokers=1)
+    cluster.controller.image.next_producer_id = LAST_PRODUCER_ID - BLOCK_SIZE + 1
+    assert (
+        cluster.commit(cluster.controller.producer_ids.allocate(0, cluster.epochs[0])) is ErrorCode.unknown_server_error
+    )
 
 
 # --- producing -----------------------------------------------------------------------------------------------------

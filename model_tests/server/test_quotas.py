@@ -98,9 +98,9 @@ def test_a_users_clients_share_his_quota_and_not_that_of_a_default() -> None:
 
 async def give(cluster: Cluster, quotas: dict[str, float], *parts: tuple[str, str | None]) -> None:
     """Set quotas of an entity, and wait until the brokers know."""
-    node = cluster.controller
-    with node.decision():
-        altered = node.controller.alter_client_quota(parts, [QuotaChange(key, value) for key, value in quotas.items()])
+    changes = [QuotaChange(key, value) for key, value in quotas.items()]
+    async with cluster.controller.decisions.turn() as turn:
+        altered = await turn.commit(turn.controller.client_quotas.alter(parts, changes))
     assert altered.error is ErrorCode.none, altered.message
     await cluster.settle_metadata()
     await trio.sleep(0.01)
@@ -301,9 +301,9 @@ async def test_new_connections_from_an_address_wait_their_turn() -> None:
 async def test_a_quota_that_is_taken_away_throttles_nobody() -> None:
     async with asking() as (cluster, peer):
         await give(cluster, {"producer_byte_rate": 1.0}, ALL_CLIENTS)
-        node = cluster.controller
-        with node.decision():
-            node.controller.alter_client_quota((ALL_CLIENTS,), [QuotaChange("producer_byte_rate", None)])
+        changes = [QuotaChange("producer_byte_rate", None)]
+        async with cluster.controller.decisions.turn() as turn:
+            await turn.commit(turn.controller.client_quotas.alter((ALL_CLIENTS,), changes))
         await cluster.settle_metadata()
         await trio.sleep(0.01)
         answer, _ = await timed(peer, produce(1_000), PRODUCE)

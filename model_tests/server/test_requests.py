@@ -96,7 +96,7 @@ async def test_an_append_whose_leader_loses_its_epoch_shows_its_base_offset() ->
 
         nursery.start_soon(ask)
         await trio.sleep(0.1)
-        cluster.lapse_session(0)
+        await cluster.expire_session(0)
         await trio.sleep(0.3)
         data = answers[0].topics[0].partitions[0]
         assert (data.error_code, data.base_offset) == (ErrorCode.not_leader_or_follower, 0)
@@ -149,7 +149,7 @@ async def test_a_leader_epoch_ends_where_the_next_one_begins() -> None:
     async with asking(1) as (cluster, channel):
         async with cluster.client() as client:
             await client.produce("t", b"a", b"b")
-            cluster.lapse_session(0)
+            await cluster.expire_session(0)
             await cluster.wait_for_leader("t", other_than=0)
             await client.produce("t", b"c")
         asked = OffsetForLeaderPartition(partition=i32(0), leader_epoch=i32(0))
@@ -184,7 +184,7 @@ async def test_metadata_by_name_by_id_and_of_everything() -> None:
             (ErrorCode.unknown_topic_id, None),
         ]
         assert [broker.node_id for broker in answer.brokers] == [0, 1]
-        cluster.lapse_session(0)
+        await cluster.expire_session(0)
         await cluster.settle_metadata()
         answer = await channel.request(MetadataRequest(topics=None, include_topic_authorized_operations=False))
         partition = answer.topics[0].partitions[0]
@@ -243,7 +243,7 @@ async def test_an_election_of_everything_reports_what_changed() -> None:
         request = ElectLeadersRequest(election_type=i8(0), topic_partitions=None)
         (idle,) = (await channel.request(request)).replica_election_results
         assert (idle.topic, idle.partition_result) == ("t", ())
-        cluster.lapse_session(0)
+        await cluster.expire_session(0)
         await cluster.wait_for_isr("t", {0, 1})
         results = (await channel.request(request)).replica_election_results
         assert [(topic.topic, topic.partition_result[0].error_code) for topic in results] == [("t", ErrorCode.none)]

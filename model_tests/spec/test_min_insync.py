@@ -12,7 +12,7 @@ from tidegauge.impl.controller.configs import ConfigChange
 from tidegauge.impl.metadata.config_resources import ConfigResourceType
 from tidegauge.impl.metadata.topic_configs import DYNAMIC_DEFAULTS
 from tidegauge.impl.partition.messages import AlterPartitionRequest
-from tidegauge.model_tests.controller.governed import TOPIC, Governed
+from tidegauge.model_tests.controller.controlled_cluster import CONFIG, TOPIC, ControlledCluster
 from tidegauge.spec.kernel.explorer import explore
 from tidegauge.spec.kernel.machine import NotEnabled
 from tidegauge.spec.replication.extensions.min_insync import (
@@ -90,31 +90,37 @@ class Driven:
     """A controller that does what the machine's actions say."""
 
     def __init__(self, machine: MinInsync, state: MinInsyncState) -> None:
-        self.cluster = Governed(machine.brokers)
-        self.cluster.controller.config = attrs.evolve(self.cluster.controller.config, dynamic_settings=DYNAMIC_DEFAULTS)
+        self.cluster = ControlledCluster(
+            machine.brokers, config=attrs.evolve(CONFIG, dynamic_settings=DYNAMIC_DEFAULTS)
+        )
         self.cluster.create(*range(machine.brokers), configs={"min.insync.replicas": str(state.partition.min_insync)})
 
     def do(self, before: MinInsyncState, action: MinInsyncAction) -> None:
         controller = self.cluster.controller
         if isinstance(action, ChangeMinInsync):
             change = ConfigChange("min.insync.replicas", 0, str(action.value))
-            assert controller.alter_configs(ConfigResourceType.TOPIC, TOPIC, [change]).error is ErrorCode.none
+            assert (
+                self.cluster.commit(controller.configs.alter(ConfigResourceType.TOPIC, TOPIC, [change])).error
+                is ErrorCode.none
+            )
         elif isinstance(action, Lapse):
-            controller.lapse_session(action.broker)
+            self.cluster.commit(controller.members.fence(action.broker))
         elif isinstance(action, Unfence):
             self.cluster.heartbeat(action.broker)
         elif isinstance(action, ReceiveProposal):
             asked = action.proposal
-            answer = controller.alter_partition(
-                TOPIC,
-                0,
-                AlterPartitionRequest(
-                    broker_id=asked.leader,
-                    broker_epoch=self.cluster.epochs[asked.leader],
-                    leader_epoch=asked.leader_epoch,
-                    partition_epoch=asked.partition_epoch,
-                    isr=tuple((member, self.cluster.epochs[member]) for member in asked.isr),
-                ),
+            answer = self.cluster.commit(
+                controller.isr_changes.alter(
+                    TOPIC,
+                    0,
+                    AlterPartitionRequest(
+                        broker_id=asked.leader,
+                        broker_epoch=self.cluster.epochs[asked.leader],
+                        leader_epoch=asked.leader_epoch,
+                        partition_epoch=asked.partition_epoch,
+                        isr=tuple((member, self.cluster.epochs[member]) for member in asked.isr),
+                    ),
+                )
             )
             assert (answer.error is ErrorCode.none) == accepts(before.partition, asked)
 

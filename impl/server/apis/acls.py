@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kio.schema.describe_acls.v3.request import DescribeAclsRequest
 
     from tidegauge.impl.server.broker_server import Broker
-    from tidegauge.impl.server.controller.node import ControllerNode
+    from tidegauge.impl.server.controller.decisions import Decisions
     from tidegauge.impl.server.transport.context import RequestContext
 
 E = TypeVar("E", ResourceType, Operation, PatternType, Permission)
@@ -90,11 +90,12 @@ async def handle_alter_acls(
 # --- at the controller ---------------------------------------------------------------------------------------------
 
 
-async def create_acls(request: CreateAclsRequest, _: RequestContext, *, node: ControllerNode) -> CreateAclsResponse:
+async def create_acls(request: CreateAclsRequest, _: RequestContext, *, decisions: Decisions) -> CreateAclsResponse:
     """Each ACL is added, or refused by itself with INVALID_REQUEST."""
     read = [_acl(creation) for creation in request.creations]
-    with node.decision():
-        refusals = iter(node.controller.create_acls([acl for acl in read if isinstance(acl, Acl)]))
+    async with decisions.turn() as turn:
+        valid = [acl for acl in read if isinstance(acl, Acl)]
+        refusals = iter(await turn.commit(turn.controller.acls.create(valid)))
     messages = [next(refusals) if isinstance(acl, Acl) else acl.message for acl in read]
     return CreateAclsResponse(
         throttle_time=NO_WAIT,
@@ -107,11 +108,12 @@ async def create_acls(request: CreateAclsRequest, _: RequestContext, *, node: Co
     )
 
 
-async def delete_acls(request: DeleteAclsRequest, _: RequestContext, *, node: ControllerNode) -> DeleteAclsResponse:
+async def delete_acls(request: DeleteAclsRequest, _: RequestContext, *, decisions: Decisions) -> DeleteAclsResponse:
     """What each filter means is removed; a filter that is none is answered with INVALID_REQUEST."""
     read = [acl_filter(one) for one in request.filters]
-    with node.decision():
-        found = iter(node.controller.delete_acls([wanted for wanted in read if isinstance(wanted, AclFilter)]))
+    async with decisions.turn() as turn:
+        filters = [wanted for wanted in read if isinstance(wanted, AclFilter)]
+        found = iter(await turn.commit(turn.controller.acls.delete(filters)))
     return DeleteAclsResponse(
         throttle_time=NO_WAIT,
         filter_results=tuple(

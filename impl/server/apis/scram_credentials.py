@@ -19,7 +19,7 @@ from kio.schema.describe_user_scram_credentials.v0.response import (
 )
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.controller.scram import Deletion, Upsertion
+from tidegauge.impl.controller.scram_credentials import Deletion, Upsertion
 from tidegauge.impl.server.error_responses.credentials import describe_user_scram_credentials_error
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 from tidegauge.impl.wire.primitives import NO_WAIT, i8, i32
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kio.schema.describe_user_scram_credentials.v0.request import DescribeUserScramCredentialsRequest
 
     from tidegauge.impl.server.broker_server import Broker
-    from tidegauge.impl.server.controller.node import ControllerNode
+    from tidegauge.impl.server.controller.decisions import Decisions
     from tidegauge.impl.server.transport.context import RequestContext
 
 
@@ -73,17 +73,18 @@ def _described(broker: Broker, user: str, times: int) -> DescribeUserScramCreden
 
 
 async def alter_scram_credentials(
-    request: AlterUserScramCredentialsRequest, _: RequestContext, *, node: ControllerNode
+    request: AlterUserScramCredentialsRequest, _: RequestContext, *, decisions: Decisions
 ) -> AlterUserScramCredentialsResponse:
     """At the controller: each user's alterations are carried out, all or none."""
-    with node.decision():
-        altered = node.controller.alter_scram_credentials(
+    async with decisions.turn() as turn:
+        proposal = turn.controller.scram_credentials.alter(
             [Deletion(one.name, one.mechanism) for one in request.deletions],
             [
                 Upsertion(one.name, one.mechanism, one.iterations, one.salt, one.salted_password)
                 for one in request.upsertions
             ],
         )
+        altered = await turn.commit(proposal)
     return AlterUserScramCredentialsResponse(
         throttle_time=NO_WAIT,
         results=tuple(

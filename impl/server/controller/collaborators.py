@@ -10,11 +10,23 @@ from typing import TYPE_CHECKING
 import attrs
 
 if TYPE_CHECKING:
-    from tidegauge.impl.server.controller.node import ControllerNode
+    from tidegauge.impl.controller.controller import Controller
+    from tidegauge.impl.ports.clock import Clock
+    from tidegauge.impl.server.config import ServerConfig
+    from tidegauge.impl.server.controller.decisions import Decisions
+    from tidegauge.impl.server.controller.draws import Draws
+    from tidegauge.impl.server.controller.metadata_fetches import MetadataFetches
+    from tidegauge.impl.server.controller.voters import Voters
 
 
 @attrs.frozen
 class ControllerCollaborators:
     """A controller's parts, by the names that handlers call them."""
 
-    node: ControllerNode
+    controller: Controller
+    decisions: Decisions
+    fetches: MetadataFetches
+    voters: Voters
+    draws: Draws
+    config: ServerConfig
+    clock: Clock

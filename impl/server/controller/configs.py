@@ -24,23 +24,23 @@ if TYPE_CHECKING:
     from kio.schema.alter_configs.v2.request import AlterConfigsRequest
     from kio.schema.incremental_alter_configs.v1.request import AlterConfigsResource, IncrementalAlterConfigsRequest
 
-    from tidegauge.impl.server.controller.node import ControllerNode
-    from tidegauge.impl.server.trace.events import ChangedPartition
+    from tidegauge.impl.server.controller.decisions import Decisions, Turn
     from tidegauge.impl.server.transport.context import RequestContext
 
 
 async def handle_alter_configs(
-    request: AlterConfigsRequest, _: RequestContext, *, node: ControllerNode
+    request: AlterConfigsRequest, _: RequestContext, *, decisions: Decisions
 ) -> AlterConfigsResponse:
     """Each resource's settings are replaced as a whole, or none of them."""
     responses = []
     for resource in request.resources:
         values = {config.name: config.value for config in resource.configs}
-        with node.decision() as changed:
-            altered = node.controller.replace_configs(
+        async with decisions.turn() as turn:
+            proposal = turn.controller.configs.replace(
                 resource.resource_type, resource.resource_name, values, validate_only=request.validate_only
             )
-            _record(node, resource.resource_name, changed())
+            altered = await turn.commit(proposal)
+            _record(turn, resource.resource_name)
         responses.append(
             AlterConfigsResourceResponse(
                 error_code=altered.error,
@@ -53,22 +53,23 @@ async def handle_alter_configs(
 
 
 async def handle_incremental_alter_configs(
-    request: IncrementalAlterConfigsRequest, _: RequestContext, *, node: ControllerNode
+    request: IncrementalAlterConfigsRequest, _: RequestContext, *, decisions: Decisions
 ) -> IncrementalAlterConfigsResponse:
     """Each resource's settings are changed as asked, or none of them."""
     return IncrementalAlterConfigsResponse(
         throttle_time=NO_WAIT,
-        responses=tuple(_alter(node, resource, request.validate_only) for resource in request.resources),
+        responses=tuple([await _alter(decisions, resource, request.validate_only) for resource in request.resources]),
     )
 
 
-def _alter(node: ControllerNode, resource: AlterConfigsResource, validate_only: bool) -> IncrementalResponse:
+async def _alter(decisions: Decisions, resource: AlterConfigsResource, validate_only: bool) -> IncrementalResponse:
     changes = [ConfigChange(config.name, int(config.config_operation), config.value) for config in resource.configs]
-    with node.decision() as changed:
-        altered = node.controller.alter_configs(
+    async with decisions.turn() as turn:
+        proposal = turn.controller.configs.alter(
             resource.resource_type, resource.resource_name, changes, validate_only=validate_only
         )
-        _record(node, resource.resource_name, changed())
+        altered = await turn.commit(proposal)
+        _record(turn, resource.resource_name)
     return IncrementalResponse(
         error_code=altered.error,
         error_message=altered.message or None,
@@ -77,43 +78,47 @@ def _alter(node: ControllerNode, resource: AlterConfigsResource, validate_only: 
     )
 
 
-def _record(node: ControllerNode, resource: str, changed: tuple[ChangedPartition, ...]) -> None:
-    """Of settings a trace has those by which the controller decides."""
-    if node.tracer.trace is not None:
-        core = node.controller
-        kept = trace.events.TopicSettings
+def _record(turn: Turn, resource: str) -> None:
+    """A trace has those settings by which the controller decides."""
+    if turn.is_traced:
+        config, image = turn.controller.config, turn.controller.image
         settings = tuple(
-            kept(topic, core.configured_min_insync_replicas(topic), core.unclean_leader_election(topic))
-            for topic in core.image.topics
+            trace.events.TopicSettings(
+                topic, config.min_insync_replicas(image, topic), config.unclean_leader_election(image, topic)
+            )
+            for topic in image.topics
         )
-        node.tracer.record(trace.events.AlterConfigs, resource=resource, settings=settings, changed=changed)
+        turn.tracer.record(trace.events.AlterConfigs, resource=resource, settings=settings, changed=turn.changed())
 
 
 async def handle_alter_client_quotas(
-    request: AlterClientQuotasRequest, _: RequestContext, *, node: ControllerNode
+    request: AlterClientQuotasRequest, _: RequestContext, *, decisions: Decisions
 ) -> AlterClientQuotasResponse:
     """Each entity's quotas are changed as asked, or none of them; of two entries about one entity the first counts."""
     entities = [tuple(sorted((part.entity_type, part.entity_name or "") for part in e.entity)) for e in request.entries]
     return AlterClientQuotasResponse(
         throttle_time=NO_WAIT,
         entries=tuple(
-            _alter_quotas(node, entry, request.validate_only, is_first=entity not in entities[:at])
-            for at, (entry, entity) in enumerate(zip(request.entries, entities, strict=True))
+            [
+                await _alter_quotas(decisions, entry, request.validate_only, is_first=entity not in entities[:at])
+                for at, (entry, entity) in enumerate(zip(request.entries, entities, strict=True))
+            ]
         ),
     )
 
 
-def _alter_quotas(
-    node: ControllerNode, entry: QuotaEntry, validate_only: bool, *, is_first: bool
+async def _alter_quotas(
+    decisions: Decisions, entry: QuotaEntry, validate_only: bool, *, is_first: bool
 ) -> quotas_response.EntryData:
     altered = QuotaAltered(ErrorCode.invalid_request, "the entity is named twice: name each once")
     if is_first:
-        with node.decision():
-            altered = node.controller.alter_client_quota(
+        async with decisions.turn() as turn:
+            proposal = turn.controller.client_quotas.alter(
                 [(part.entity_type, part.entity_name) for part in entry.entity],
                 [QuotaChange(op.key, None if op.remove else op.value) for op in entry.ops],
                 validate_only=validate_only,
             )
+            altered = await turn.commit(proposal)
     return quotas_response.EntryData(
         error_code=altered.error,
         error_message=altered.message or None,

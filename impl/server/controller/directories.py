@@ -8,6 +8,7 @@ from kio.schema.assign_replicas_to_dirs.v0 import response as wire_response
 from kio.schema.assign_replicas_to_dirs.v0.response import AssignReplicasToDirsResponse
 from kio.schema.errors import ErrorCode
 
+from tidegauge.impl.controller.membership import broker_error
 from tidegauge.impl.server import trace
 from tidegauge.impl.wire.primitives import NO_WAIT
 
@@ -15,64 +16,52 @@ if TYPE_CHECKING:
     from kio.schema.assign_replicas_to_dirs.v0.request import AssignReplicasToDirsRequest
     from kio.schema.broker_heartbeat.v2.request import BrokerHeartbeatRequest
 
-    from tidegauge.impl.server.controller.node import ControllerNode
+    from tidegauge.impl.server.controller.decisions import Decisions, Turn
     from tidegauge.impl.server.transport.context import RequestContext
 
 
 async def handle_assign_replicas_to_dirs(
-    request: AssignReplicasToDirsRequest, _: RequestContext, *, node: ControllerNode
+    request: AssignReplicasToDirsRequest, _: RequestContext, *, decisions: Decisions
 ) -> AssignReplicasToDirsResponse:
-    """Note each replica's directory; a request of a former process of the broker is refused as a whole."""
-    error = node.controller.broker_error(request.broker_id, request.broker_epoch)
-    if error is not ErrorCode.none:
-        return AssignReplicasToDirsResponse(throttle_time=NO_WAIT, error_code=error, directories=())
-    names = {image.topic_id: name for name, image in node.controller.image.topics.items()}
-    with node.decision() as changed:
-        answered = tuple(
-            wire_response.DirectoryData(
-                id_=directory.id_,
-                topics=tuple(
-                    wire_response.TopicData(
-                        topic_id=topic.topic_id,
-                        partitions=tuple(
-                            wire_response.PartitionData(
-                                partition_index=one.partition_index,
-                                error_code=_assign(
-                                    node,
-                                    request.broker_id,
-                                    names.get(str(topic.topic_id)),
-                                    one.partition_index,
-                                    str(directory.id_),
-                                ),
-                            )
-                            for one in topic.partitions
-                        ),
-                    )
-                    for topic in directory.topics
-                ),
-            )
-            for directory in request.directories
-        )
-        if node.tracer.trace is not None:
-            node.tracer.record(trace.events.AssignReplicasToDirs, broker=request.broker_id, changed=changed())
-    return AssignReplicasToDirsResponse(throttle_time=NO_WAIT, error_code=ErrorCode.none, directories=answered)
+    """Record each replica's directory; a request of a former process of the broker is refused as a whole."""
+    async with decisions.turn() as turn:
+        error = broker_error(turn.controller.image, request.broker_id, request.broker_epoch)
+        if error is not ErrorCode.none:
+            return AssignReplicasToDirsResponse(throttle_time=NO_WAIT, error_code=error, directories=())
+        directories = []
+        for directory in request.directories:
+            topics = []
+            for topic in directory.topics:
+                partitions = []
+                for partition in topic.partitions:
+                    index = partition.partition_index
+                    assigned = await _assign(turn, request.broker_id, str(topic.topic_id), index, str(directory.id_))
+                    partitions.append(wire_response.PartitionData(partition_index=index, error_code=assigned))
+                topics.append(wire_response.TopicData(topic_id=topic.topic_id, partitions=tuple(partitions)))
+            directories.append(wire_response.DirectoryData(id_=directory.id_, topics=tuple(topics)))
+        if turn.is_traced:
+            assign = trace.events.AssignReplicasToDirs
+            turn.tracer.record(assign, broker=request.broker_id, changed=turn.changed())
+    return AssignReplicasToDirsResponse(
+        throttle_time=NO_WAIT, error_code=ErrorCode.none, directories=tuple(directories)
+    )
 
 
-def _assign(node: ControllerNode, broker_id: int, topic: str | None, partition: int, directory: str) -> ErrorCode:
+async def _assign(turn: Turn, broker_id: int, topic_id: str, partition: int, directory: str) -> ErrorCode:
+    topic = turn.controller.image.topic_names.get(topic_id)
     if topic is None:
         return ErrorCode.unknown_topic_id
-    return node.controller.assign_directory(broker_id, topic, partition, directory)
+    return await turn.commit(turn.controller.directories.assign(broker_id, topic, partition, directory))
 
 
-def note_offline_directories(node: ControllerNode, request: BrokerHeartbeatRequest) -> None:
-    """What a heartbeat says of directories that have failed; one of a former process says nothing."""
-    if not request.offline_log_dirs or _is_refused(node, request):
+async def report_offline_directories(turn: Turn, request: BrokerHeartbeatRequest) -> None:
+    """Apply what a heartbeat says of directories that have failed; one of a former process is ignored."""
+    controller, broker_id = turn.controller, request.broker_id
+    if not request.offline_log_dirs:
         return
-    with node.decision() as changed:
-        newly = node.controller.directories_offline(request.broker_id, {str(one) for one in request.offline_log_dirs})
-        if newly and node.tracer.trace is not None:
-            node.tracer.record(trace.events.DirectoriesOffline, broker=request.broker_id, changed=changed())
-
-
-def _is_refused(node: ControllerNode, request: BrokerHeartbeatRequest) -> bool:
-    return node.controller.broker_error(request.broker_id, request.broker_epoch) is not ErrorCode.none
+    if broker_error(controller.image, broker_id, request.broker_epoch) is not ErrorCode.none:
+        return
+    offline = {str(directory) for directory in request.offline_log_dirs}
+    newly = await turn.commit(controller.directories.mark_offline(broker_id, offline))
+    if newly and turn.is_traced:
+        turn.tracer.record(trace.events.DirectoriesOffline, broker=broker_id, changed=turn.changed())

@@ -1,4 +1,4 @@
-"""Elections at the controller: ElectLeaders by request, and leaders that are put back by time (KIP-183, KIP-460)."""
+"""ElectLeaders at the controller (KIP-183, KIP-460)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from tidegauge.impl.wire.primitives import NO_WAIT, TopicName, i32
 if TYPE_CHECKING:
     from kio.schema.elect_leaders.v2.request import ElectLeadersRequest
 
-    from tidegauge.impl.server.controller.node import ControllerNode
+    from tidegauge.impl.controller.controller import Controller
+    from tidegauge.impl.server.controller.decisions import Decisions
     from tidegauge.impl.server.transport.context import RequestContext
 
 PREFERRED: Final = 0
@@ -31,7 +32,7 @@ MESSAGES: Final = {
 
 
 async def handle_elect_leaders(
-    request: ElectLeadersRequest, _: RequestContext, *, node: ControllerNode
+    request: ElectLeadersRequest, _: RequestContext, *, decisions: Decisions, controller: Controller
 ) -> ElectLeadersResponse:
     """Preferred (0) or unclean (1) election of the partitions named, or of all that need one."""
     if request.election_type not in (PREFERRED, UNCLEAN):
@@ -42,10 +43,10 @@ async def handle_elect_leaders(
         )
     of_all = request.topic_partitions is None
     results: dict[str, list[elect_response.PartitionResult]] = {}
-    for topic, partitions in _to_elect(node, request):
+    for topic, partitions in _to_elect(controller, request):
         told = results.setdefault(topic, [])
         for partition in partitions:
-            error = elect(node, topic, partition, request.election_type)
+            error = await elect(decisions, topic, partition, request.election_type)
             if of_all and error is ErrorCode.election_not_needed:
                 continue
             message = None if error is ErrorCode.none else f"{topic}-{partition}: {MESSAGES.get(error, error.name)}"
@@ -62,41 +63,20 @@ async def handle_elect_leaders(
     )
 
 
-def _to_elect(node: ControllerNode, request: ElectLeadersRequest) -> list[tuple[str, Sequence[int]]]:
+def _to_elect(controller: Controller, request: ElectLeadersRequest) -> list[tuple[str, Sequence[int]]]:
     if request.topic_partitions is None:
-        return [(topic.name, sorted(topic.partitions)) for topic in node.controller.image.topics.values()]
+        return [(topic.name, sorted(topic.partitions)) for topic in controller.image.topics.values()]
     return [(named.topic, named.partitions) for named in request.topic_partitions]
 
 
-def elect(node: ControllerNode, topic: str, partition: int, election_type: int) -> ErrorCode:
+async def elect(decisions: Decisions, topic: str, partition: int, election_type: int) -> ErrorCode:
     """Hold one election."""
     preferred = election_type == PREFERRED
-    with node.decision() as changed:
-        election = node.controller.elect_preferred if preferred else node.controller.elect_uncleanly
-        error = election(topic, partition)
-        if error is ErrorCode.none and node.tracer.trace is not None:
+    async with decisions.turn() as turn:
+        elections = turn.controller.elections
+        proposal = (elections.elect_preferred if preferred else elections.elect_uncleanly)(topic, partition)
+        error = await turn.commit(proposal)
+        if error is ErrorCode.none and turn.is_traced:
             kind = trace.events.PreferredElection if preferred else trace.events.UncleanElection
-            node.tracer.record(kind, topic=topic, partition=partition, changed=changed())
+            turn.tracer.record(kind, topic=topic, partition=partition, changed=turn.changed())
     return error
-
-
-def rebalance_leaders(node: ControllerNode) -> int:
-    """Put preferred leaders back where too many are not in place; returns how many elections succeeded.
-
-    A broker counts as out of balance when it does not lead more than leader.imbalance.per.broker.percentage of the
-    partitions of which it is the preferred leader.
-    """
-    preferring: dict[int, list[tuple[str, int]]] = {}
-    elsewhere: dict[int, list[tuple[str, int]]] = {}
-    for topic, partition, registration in node.controller.image.partitions():
-        preferred = registration.replicas[0]
-        preferring.setdefault(preferred, []).append((topic, partition))
-        if registration.leader != preferred:
-            elsewhere.setdefault(preferred, []).append((topic, partition))
-    limit = node.config.leader_imbalance_per_broker_percentage
-    moved = 0
-    for broker, partitions in elsewhere.items():
-        if len(partitions) * 100 > limit * len(preferring[broker]):
-            outcomes = [elect(node, topic, partition, PREFERRED) for topic, partition in partitions]
-            moved += outcomes.count(ErrorCode.none)
-    return moved

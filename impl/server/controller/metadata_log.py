@@ -1,48 +1,98 @@
-"""The metadata log on disk: partition 0 of `__cluster_metadata`, record batches whose values are JSON.
+"""The metadata log of a quorum of one: a log on the controller's own disk.
 
-One decision is one batch, so that a crash keeps all of it or nothing; it is flushed before anyone learns of it. The
-batches' partition leader epoch is the controller epoch.
+Its one node leads from the start, in an epoch that is one higher than any in the log. A decision is one batch, so that
+a crash keeps all of it or nothing, and is committed when it is flushed. The batches' partition leader epoch is the
+epoch of their leader.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from tidegauge.impl.metadata.codec import decode_decisions, encode_decision
-from tidegauge.impl.metadata.records import ControllerEpochRecord, MetadataRecord
+from tidegauge.impl.metadata.log import Leadership, MetadataLog
+from tidegauge.impl.metadata.records import MetadataRecord
 from tidegauge.impl.ports.clock import Clock
+from tidegauge.impl.ports.disk import Disk
+from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.log import Log, Origin
 
 READ_SIZE = 8 << 20
 
 
+class ServedMetadataLog(MetadataLog, Protocol):
+    """A metadata log that brokers fetch from, and that has files or a network connection to let go of."""
+
+    @property
+    def start_offset(self) -> int:
+        """The first offset that it still has."""
+
+    def read_batches(self, offset: int, max_bytes: int) -> bytes:
+        """The committed batches from `offset` on, at least one if there is one; b"" at the end."""
+
+    async def check(self) -> None:
+        """Find out whether the log can still be written. Raises OSError when it cannot."""
+
+    def close(self) -> None:
+        """Flush and close, at a clean shutdown."""
+
+    def abandon(self) -> None:
+        """Let go of everything as it is, after a crash."""
+
+
 class StoredMetadataLog:
     """A controller's metadata log over a storage log."""
 
-    def __init__(self, log: Log, clock: Clock) -> None:
-        self.log = log
+    def __init__(self, disk: Disk, directory: str, clock: Clock, node_id: int) -> None:
+        self.log = Log.open(disk, directory, LogConfig(), clock.now_ms())
+        self._leadership = Leadership(node_id, self.log.latest_epoch + 1)
+        self._disk = disk
         self._clock = clock
-        self._controller_epoch = max(0, log.latest_epoch)
+
+    @property
+    def leadership(self) -> Leadership:
+        return self._leadership
 
     @property
     def end_offset(self) -> int:
         return self.log.log_end_offset
 
-    def append(self, records: Sequence[MetadataRecord]) -> None:
-        """Append one decision, durably and as a whole. Raises OSError when the disk does not take it."""
-        for record in records:
-            if isinstance(record, ControllerEpochRecord):
-                self._controller_epoch = record.controller_epoch
+    @property
+    def start_offset(self) -> int:
+        return self.log.log_start_offset
+
+    async def append(self, records: Sequence[MetadataRecord]) -> int:
+        """Append one decision and flush it. Raises OSError when the disk does not take it."""
         now_ms = self._clock.now_ms()
         batch = encode_decision(records, self.end_offset, now_ms)
-        self.log.append_as_leader(batch, self._controller_epoch, now_ms, origin=Origin.BROKER)
+        self.log.append_as_leader(batch, self.leadership.epoch, now_ms, origin=Origin.BROKER)
         self.log.flush()
+        return self.end_offset
 
     def read(self, offset: int) -> Sequence[MetadataRecord]:
-        """Every record from `offset` on."""
+        """The records from `offset` on."""
         records: list[MetadataRecord] = []
         while offset < self.end_offset:
             for at, record in decode_decisions(self.log.read(offset, READ_SIZE), offset):
                 records.append(record)
                 offset = at + 1
         return records
+
+    def read_batches(self, offset: int, max_bytes: int) -> bytes:
+        """The batches from `offset` on, as brokers fetch them; at least one if there is one."""
+        return self.log.read(offset, max_bytes) if offset < self.end_offset else b""
+
+    async def check(self) -> None:
+        """Write beside the log, in the background. Raises OSError when the disk does not take it."""
+        flush = self.log.begin_check()
+        await self._disk.in_background(flush.work)
+        self.log.finish_flush(flush)
+
+    def close(self) -> None:
+        """Flush and close the files."""
+        self.log.close()
+
+    def abandon(self) -> None:
+        """Let go of the files as they are."""
+        self.log.abandon()

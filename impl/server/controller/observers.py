@@ -1,13 +1,12 @@
-"""How far brokers are with the metadata log, as the controller sees it: they are its observers."""
+"""How far brokers are with the metadata log: they are its observers (KIP-595)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import attrs
 
-if TYPE_CHECKING:
-    from tidegauge.impl.server.controller.node import ControllerNode
+from tidegauge.impl.ports.clock import Clock
 
 
 @attrs.frozen
@@ -20,9 +19,21 @@ class ObserverState:
     """-1 before it has first fetched from the end."""
 
 
-def observe(node: ControllerNode, broker_id: int, offset: int) -> None:
-    """Note a broker's fetch of the metadata log from `offset`."""
-    now_ms = node.clock.now_ms()
-    before = node.observers.get(broker_id)
-    caught_up_ms = now_ms if offset >= node.log.end_offset else -1 if before is None else before.caught_up_ms
-    node.observers[broker_id] = ObserverState(offset, now_ms, caught_up_ms)
+class Observers:
+    """The last fetch of each broker."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._states: dict[int, ObserverState] = {}
+
+    @property
+    def states(self) -> Mapping[int, ObserverState]:
+        """By broker id."""
+        return self._states
+
+    def record_fetch(self, broker_id: int, offset: int, end_offset: int) -> None:
+        """A broker has fetched from `offset` of a log that ends at `end_offset`."""
+        now_ms = self._clock.now_ms()
+        before = self._states.get(broker_id)
+        caught_up_ms = now_ms if offset >= end_offset else -1 if before is None else before.caught_up_ms
+        self._states[broker_id] = ObserverState(offset, now_ms, caught_up_ms)

@@ -1,4 +1,4 @@
-"""AllocateProducerIds at the controller (KIP-704): brokers ask for it when their block comes to its end."""
+"""AllocateProducerIds at the controller (KIP-730): a broker asks for a block when it has used the one before."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from tidegauge.impl.wire.primitives import NO_WAIT, i32
 if TYPE_CHECKING:
     from kio.schema.allocate_producer_ids.v0.request import AllocateProducerIdsRequest
 
-    from tidegauge.impl.server.controller.node import ControllerNode
+    from tidegauge.impl.server.controller.decisions import Decisions
     from tidegauge.impl.server.transport.context import RequestContext
 
 
 async def handle_allocate_producer_ids(
-    request: AllocateProducerIdsRequest, _: RequestContext, *, node: ControllerNode
+    request: AllocateProducerIdsRequest, _: RequestContext, *, decisions: Decisions
 ) -> AllocateProducerIdsResponse:
     """The next block, once it is in the metadata log."""
-    with node.decision():
-        block = node.controller.allocate_producer_ids(request.broker_id, request.broker_epoch)
+    async with decisions.turn() as turn:
+        block = await turn.commit(turn.controller.producer_ids.allocate(request.broker_id, request.broker_epoch))
     if isinstance(block, ErrorCode):
         return AllocateProducerIdsResponse(
             throttle_time=NO_WAIT, error_code=block, producer_id_start=ProducerId(-1), producer_id_len=i32(0)

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from kio.schema.describe_quorum.v2.request import DescribeQuorumRequest
     from kio.schema.update_features.v2.request import FeatureUpdateKey, UpdateFeaturesRequest
 
-    from tidegauge.impl.server.controller.node import ControllerNode
+    from tidegauge.impl.controller.controller import Controller
+    from tidegauge.impl.ports.clock import Clock
+    from tidegauge.impl.server.controller.metadata_fetches import MetadataFetches
+    from tidegauge.impl.server.controller.voters import Voters
     from tidegauge.impl.server.transport.context import RequestContext
 
 METADATA_PARTITION: Final = ("__cluster_metadata", 0)
@@ -26,7 +29,13 @@ UPGRADE_TYPES: Final = (1, 2, 3)
 
 
 async def handle_describe_quorum(
-    request: DescribeQuorumRequest, _: RequestContext, *, node: ControllerNode
+    request: DescribeQuorumRequest,
+    _: RequestContext,
+    *,
+    controller: Controller,
+    fetches: MetadataFetches,
+    voters: Voters,
+    clock: Clock,
 ) -> DescribeQuorumResponse:
     """Who replicates the metadata log, and how far they are (KIP-595): one voter, and the brokers as observers."""
     asked = [(topic.topic_name, part.partition_index) for topic in request.topics for part in topic.partitions]
@@ -37,19 +46,26 @@ async def handle_describe_quorum(
             quorum_response.TopicData(
                 topic_name=TopicName(topic.topic_name),
                 partitions=tuple(
-                    _partition(node) if asked == [METADATA_PARTITION] else _no_quorum(topic.topic_name, one)
-                    for one in (partition.partition_index for partition in topic.partitions)
+                    _partition(controller, fetches, clock.now_ms())
+                    if asked == [METADATA_PARTITION]
+                    else _no_quorum(topic.topic_name, partition.partition_index)
+                    for partition in topic.partitions
                 ),
             )
             for topic in request.topics
         ),
-        nodes=_nodes(node) if asked == [METADATA_PARTITION] else (),
+        nodes=_nodes(voters) if asked == [METADATA_PARTITION] else (),
     )
 
 
-def _nodes(node: ControllerNode) -> tuple[quorum_response.Node, ...]:
-    listener = quorum_response.Listener(name=LISTENER, host=node.address.host, port=u16(node.address.port))
-    return (quorum_response.Node(node_id=BrokerId(node.id), listeners=(listener,)),)
+def _nodes(voters: Voters) -> tuple[quorum_response.Node, ...]:
+    return tuple(
+        quorum_response.Node(
+            node_id=BrokerId(node_id),
+            listeners=(quorum_response.Listener(name=LISTENER, host=address.host, port=u16(address.port)),),
+        )
+        for node_id, address in sorted(voters.addresses.items())
+    )
 
 
 def _no_quorum(topic: str, partition: int) -> quorum_response.PartitionData:
@@ -67,20 +83,19 @@ def _no_quorum(topic: str, partition: int) -> quorum_response.PartitionData:
     )
 
 
-def _partition(node: ControllerNode) -> quorum_response.PartitionData:
-    now_ms = node.clock.now_ms()
-    end_offset = node.log.end_offset
+def _partition(controller: Controller, fetches: MetadataFetches, now_ms: int) -> quorum_response.PartitionData:
+    leader_id, end_offset = controller.node_id, fetches.end_offset
     return quorum_response.PartitionData(
         partition_index=i32(METADATA_PARTITION[1]),
         error_code=ErrorCode.none,
         error_message="",
-        leader_id=BrokerId(node.id),
-        leader_epoch=i32(node.controller.controller_epoch),
+        leader_id=BrokerId(leader_id),
+        leader_epoch=i32(controller.controller_epoch),
         high_watermark=i64(end_offset),
-        current_voters=(_replica(node.id, end_offset, now_ms, now_ms),),
+        current_voters=(_replica(leader_id, end_offset, now_ms, now_ms),),
         observers=tuple(
             _replica(broker_id, fetch.offset, fetch.at_ms, fetch.caught_up_ms)
-            for broker_id, fetch in sorted(node.observers.items())
+            for broker_id, fetch in sorted(fetches.observers.states.items())
         ),
     )
 
@@ -96,7 +111,8 @@ def _replica(node_id: int, end_offset: int, fetched_ms: int, caught_up_ms: int) 
 
 
 async def handle_update_features(
-    request: UpdateFeaturesRequest, _: RequestContext, *, node: ControllerNode
+    request: UpdateFeaturesRequest,
+    _: RequestContext,
 ) -> UpdateFeaturesResponse:
     """Features are in force at one level each, the one that is true of this house; asking for it changes nothing."""
     problem = next((wrong for update in request.feature_updates if (wrong := _problem(update))), "")

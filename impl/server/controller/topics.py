@@ -5,13 +5,16 @@ Brokers have checked who asks, and that no topic is named twice.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+import attrs
 from kio.schema.create_partitions.v3.response import CreatePartitionsResponse, CreatePartitionsTopicResult
 from kio.schema.create_topics.v7.response import CreatableTopicConfigs, CreatableTopicResult, CreateTopicsResponse
 from kio.schema.delete_topics.v6.response import DeletableTopicResult, DeleteTopicsResponse
 from kio.schema.errors import ErrorCode
 
+from tidegauge.impl.controller.decision import Decision
 from tidegauge.impl.controller.topics import CreatedTopic
 from tidegauge.impl.server import trace
 from tidegauge.impl.server.apis.topic_settings import settings_of
@@ -23,49 +26,57 @@ if TYPE_CHECKING:
     from kio.schema.create_topics.v7.request import CreatableTopic, CreateTopicsRequest
     from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopicState
 
-    from tidegauge.impl.server.controller.node import ControllerNode
+    from tidegauge.impl.controller.controller import Controller
+    from tidegauge.impl.controller.decision import Proposal
+    from tidegauge.impl.server.config import ServerConfig
+    from tidegauge.impl.server.controller.decisions import Decisions
+    from tidegauge.impl.server.controller.draws import Draws
     from tidegauge.impl.server.transport.context import RequestContext
 
 MAX_PARTITIONS_AT_ONCE: Final = 10_000
-"""Of all topics of a request together, as at Kafka: more would keep the controller from everything else."""
+"""Of all topics of a request together, as in Kafka: more would delay every other decision."""
 DEFAULT: Final = -1
 """Stands for `num.partitions` and `default.replication.factor`."""
 
 
 async def handle_create_topics(
-    request: CreateTopicsRequest, _: RequestContext, *, node: ControllerNode
+    request: CreateTopicsRequest, _: RequestContext, *, decisions: Decisions, config: ServerConfig, draws: Draws
 ) -> CreateTopicsResponse:
-    """Topics are created one by one, each wholly or not at all; with `validate_only` they are only looked at."""
-    partitions = sum(_partitions_asked(node, topic) for topic in request.topics)
+    """Topics are created one by one, each wholly or not at all; with `validate_only` they are only checked."""
+    partitions = sum(_partition_count(topic, config) for topic in request.topics)
     if partitions > MAX_PARTITIONS_AT_ONCE:
         return create_topics_error(
             request,
             ErrorCode.policy_violation,
             f"{partitions} partitions in one request: ask for at most {MAX_PARTITIONS_AT_ONCE} at once",
         )
-    topics = tuple(_create(node, topic, request.validate_only) for topic in request.topics)
-    return CreateTopicsResponse(throttle_time=NO_WAIT, topics=topics)
+    topics = [await _create(decisions, config, draws, topic, request.validate_only) for topic in request.topics]
+    return CreateTopicsResponse(throttle_time=NO_WAIT, topics=tuple(topics))
 
 
-def _partitions_asked(node: ControllerNode, asked: CreatableTopic) -> int:
-    if asked.assignments:
-        return len(asked.assignments)
-    return node.config.num_partitions if asked.num_partitions == DEFAULT else max(0, int(asked.num_partitions))
+def _partition_count(topic: CreatableTopic, config: ServerConfig) -> int:
+    if topic.assignments:
+        return len(topic.assignments)
+    return config.num_partitions if topic.num_partitions == DEFAULT else max(0, int(topic.num_partitions))
 
 
-def _create(node: ControllerNode, asked: CreatableTopic, validate_only: bool) -> CreatableTopicResult:
-    topic_id = _new_topic_id(node, asked.name)
-    configs = {config.name: config.value for config in asked.configs if config.value is not None}
-    unset = [config.name for config in asked.configs if config.value is None]
-    with node.decision() as changed:
-        created = _place(node, asked, topic_id, configs, validate_only or bool(unset))
+async def _create(
+    decisions: Decisions, config: ServerConfig, draws: Draws, topic: CreatableTopic, validate_only: bool
+) -> CreatableTopicResult:
+    configs = {setting.name: setting.value for setting in topic.configs if setting.value is not None}
+    unset = [setting.name for setting in topic.configs if setting.value is None]
+    async with decisions.turn() as turn:
+        image = turn.controller.image
+        topic_id = draws.topic_id(topic.name, image.offset)
+        new = NewTopic(topic, topic_id, configs, validate_only or bool(unset))
+        created = await turn.commit(_proposal(turn.controller, config, draws, new))
         if unset and created.error is ErrorCode.none:
             created = CreatedTopic(ErrorCode.invalid_config, f"{unset[0]} has no value: leave it out to unset it")
-        if created.error is ErrorCode.none and not validate_only and node.tracer.trace is not None:
-            node.tracer.record(trace.events.CreateTopic, topic=asked.name, changed=changed())
+        if created.error is ErrorCode.none and not validate_only and turn.is_traced:
+            turn.tracer.record(trace.events.CreateTopic, topic=topic.name, changed=turn.changed())
     ok = created.error is ErrorCode.none
     return CreatableTopicResult(
-        name=TopicName(asked.name),
+        name=TopicName(topic.name),
         topic_id=topic_uuid(topic_id) if ok else None,
         error_code=created.error,
         error_message=created.message or None,
@@ -79,80 +90,84 @@ def _create(node: ControllerNode, asked: CreatableTopic, validate_only: bool) ->
                 config_source=i8(setting.source),
                 is_sensitive=setting.is_sensitive,
             )
-            for setting in (settings_of(node.controller.image, node.config, configs) if ok else ())
+            for setting in (settings_of(image, config, configs) if ok else ())
         ),
     )
 
 
-def _place(
-    node: ControllerNode, asked: CreatableTopic, topic_id: str, configs: dict[str, str], validate_only: bool
-) -> CreatedTopic:
-    """By hand where the request says so, else by the core's placement with random numbers from the cluster's seed."""
-    if asked.assignments:
-        return _place_by_hand(node, asked, topic_id, configs, validate_only)
-    partitions, factor = asked.num_partitions, asked.replication_factor
-    live = max(1, len(node.controller.image.active_brokers()))
-    return node.controller.create_topic(
-        asked.name,
-        topic_id,
-        node.config.num_partitions if partitions == DEFAULT else partitions,
-        node.config.default_replication_factor if factor == DEFAULT else factor,
-        configs=configs,
-        start=node.draw("start", asked.name) % live,
-        shift=node.draw("shift", asked.name) % live,
-        validate_only=validate_only,
+@attrs.frozen
+class NewTopic:
+    """A topic that a request wants."""
+
+    wanted: CreatableTopic
+    topic_id: str
+    configs: Mapping[str, str]
+    validate_only: bool
+
+
+def _proposal(controller: Controller, config: ServerConfig, draws: Draws, new: NewTopic) -> Proposal[CreatedTopic]:
+    """On the brokers that the request names, else by placement with random numbers from the cluster's seed."""
+    wanted = new.wanted
+    if wanted.assignments:
+        replicas = _assigned_replicas(wanted)
+        if isinstance(replicas, CreatedTopic):
+            return Decision(controller.image).propose(replicas)
+        return controller.topics.create_on(
+            wanted.name, new.topic_id, replicas, new.configs, validate_only=new.validate_only
+        )
+    partitions, factor = wanted.num_partitions, wanted.replication_factor
+    active = max(1, len(controller.image.active_brokers()))
+    return controller.topics.create(
+        wanted.name,
+        new.topic_id,
+        config.num_partitions if partitions == DEFAULT else partitions,
+        config.default_replication_factor if factor == DEFAULT else factor,
+        configs=new.configs,
+        start=draws.draw("start", wanted.name) % active,
+        shift=draws.draw("shift", wanted.name) % active,
+        validate_only=new.validate_only,
     )
 
 
-def _place_by_hand(
-    node: ControllerNode, asked: CreatableTopic, topic_id: str, configs: dict[str, str], validate_only: bool
-) -> CreatedTopic:
-    for name, number in (("num_partitions", asked.num_partitions), ("replication_factor", asked.replication_factor)):
+def _assigned_replicas(wanted: CreatableTopic) -> list[tuple[int, ...]] | CreatedTopic:
+    """The replicas of each partition as the request names them, or what is wrong with them."""
+    for name, number in (("num_partitions", wanted.num_partitions), ("replication_factor", wanted.replication_factor)):
         if number != DEFAULT:
             return CreatedTopic(
                 ErrorCode.invalid_request, f"{name} is {number} beside assignments, which say it already: make it -1"
             )
-    by_index = {int(a.partition_index): tuple(map(int, a.broker_ids)) for a in asked.assignments}
-    numbers = sorted(int(a.partition_index) for a in asked.assignments)
+    by_index = {int(a.partition_index): tuple(map(int, a.broker_ids)) for a in wanted.assignments}
+    numbers = sorted(int(a.partition_index) for a in wanted.assignments)
     if numbers != list(range(len(numbers))):
         return CreatedTopic(
             ErrorCode.invalid_replica_assignment, f"partitions {numbers}: number them from 0, each once, without gaps"
         )
-    replicas = [by_index[index] for index in numbers]
-    return node.controller.create_topic_on(asked.name, topic_id, replicas, configs, validate_only=validate_only)
-
-
-def _new_topic_id(node: ControllerNode, name: str) -> str:
-    """A topic id in the form of a random UUID (version 4)."""
-    number = node.draw("topic id", name, str(node.log.end_offset))
-    text = f"{number & ~(0xF << 76) & ~(0x3 << 62) | 0x4 << 76 | 0x2 << 62:032x}"
-    return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+    return [by_index[index] for index in numbers]
 
 
 async def handle_delete_topics(
-    request: DeleteTopicsRequest, _: RequestContext, *, node: ControllerNode
+    request: DeleteTopicsRequest, _: RequestContext, *, decisions: Decisions
 ) -> DeleteTopicsResponse:
     """Topics are deleted one by one, those with replicas on brokers that are down as well."""
-    return DeleteTopicsResponse(
-        throttle_time=NO_WAIT, responses=tuple(_delete(node, topic) for topic in request.topics)
-    )
+    responses = [await _delete(decisions, topic) for topic in request.topics]
+    return DeleteTopicsResponse(throttle_time=NO_WAIT, responses=tuple(responses))
 
 
-def _delete(node: ControllerNode, asked: DeleteTopicState) -> DeletableTopicResult:
-    image = node.controller.image
-    name = asked.name if asked.topic_id is None else image.topic_names.get(str(asked.topic_id))
-    if name is None:
-        return DeletableTopicResult(
-            name=None,
-            topic_id=asked.topic_id,
-            error_code=ErrorCode.unknown_topic_id,
-            error_message=f"there is no topic with the id {asked.topic_id}",
-        )
-    topic = image.topics.get(name)
-    with node.decision() as changed:
-        error = node.controller.delete_topic(name)
-        if error is ErrorCode.none and node.tracer.trace is not None:
-            node.tracer.record(trace.events.DeleteTopic, topic=name, changed=changed())
+async def _delete(decisions: Decisions, wanted: DeleteTopicState) -> DeletableTopicResult:
+    async with decisions.turn() as turn:
+        image = turn.controller.image
+        name = wanted.name if wanted.topic_id is None else image.topic_names.get(str(wanted.topic_id))
+        if name is None:
+            return DeletableTopicResult(
+                name=None,
+                topic_id=wanted.topic_id,
+                error_code=ErrorCode.unknown_topic_id,
+                error_message=f"there is no topic with the id {wanted.topic_id}",
+            )
+        topic = image.topics.get(name)
+        error = await turn.commit(turn.controller.topics.delete(name))
+        if error is ErrorCode.none and turn.is_traced:
+            turn.tracer.record(trace.events.DeleteTopic, topic=name, changed=turn.changed())
     return DeletableTopicResult(
         name=TopicName(name),
         topic_id=None if topic is None else topic_uuid(topic.topic_id),
@@ -162,24 +177,29 @@ def _delete(node: ControllerNode, asked: DeleteTopicState) -> DeletableTopicResu
 
 
 async def handle_create_partitions(
-    request: CreatePartitionsRequest, _: RequestContext, *, node: ControllerNode
+    request: CreatePartitionsRequest, _: RequestContext, *, decisions: Decisions
 ) -> CreatePartitionsResponse:
     """Topics grow one by one, each wholly or not at all."""
-    results = tuple(_grow(node, topic, request.validate_only) for topic in request.topics)
-    return CreatePartitionsResponse(throttle_time=NO_WAIT, results=results)
+    results = [await _grow(decisions, topic, request.validate_only) for topic in request.topics]
+    return CreatePartitionsResponse(throttle_time=NO_WAIT, results=tuple(results))
 
 
-def _grow(node: ControllerNode, asked: CreatePartitionsTopic, validate_only: bool) -> CreatePartitionsTopicResult:
-    given = None if asked.assignments is None else [tuple(map(int, one.broker_ids)) for one in asked.assignments]
-    present = node.controller.image.topics.get(asked.name)
-    if present is not None and asked.count - len(present.partitions) > MAX_PARTITIONS_AT_ONCE:
-        return CreatePartitionsTopicResult(
-            name=asked.name,
-            error_code=ErrorCode.policy_violation,
-            error_message=f"{asked.count} partitions: a topic may grow by {MAX_PARTITIONS_AT_ONCE} at once",
-        )
-    with node.decision() as changed:
-        refusal = node.controller.create_partitions(asked.name, asked.count, given, validate_only=validate_only)
-        if refusal.error is ErrorCode.none and not validate_only and node.tracer.trace is not None:
-            node.tracer.record(trace.events.CreatePartitions, topic=asked.name, changed=changed())
-    return CreatePartitionsTopicResult(name=asked.name, error_code=refusal.error, error_message=refusal.message or None)
+async def _grow(
+    decisions: Decisions, wanted: CreatePartitionsTopic, validate_only: bool
+) -> CreatePartitionsTopicResult:
+    given = None if wanted.assignments is None else [tuple(map(int, one.broker_ids)) for one in wanted.assignments]
+    async with decisions.turn() as turn:
+        present = turn.controller.image.topics.get(wanted.name)
+        if present is not None and wanted.count - len(present.partitions) > MAX_PARTITIONS_AT_ONCE:
+            return CreatePartitionsTopicResult(
+                name=wanted.name,
+                error_code=ErrorCode.policy_violation,
+                error_message=f"{wanted.count} partitions: a topic may grow by {MAX_PARTITIONS_AT_ONCE} at once",
+            )
+        proposal = turn.controller.topics.grow(wanted.name, wanted.count, given, validate_only=validate_only)
+        refusal = await turn.commit(proposal)
+        if refusal.error is ErrorCode.none and not validate_only and turn.is_traced:
+            turn.tracer.record(trace.events.CreatePartitions, topic=wanted.name, changed=turn.changed())
+    return CreatePartitionsTopicResult(
+        name=wanted.name, error_code=refusal.error, error_message=refusal.message or None
+    )

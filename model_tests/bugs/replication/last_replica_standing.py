@@ -5,21 +5,27 @@ from __future__ import annotations
 import attrs
 
 from tidegauge.impl.controller.controller import Controller
+from tidegauge.impl.controller.elections import ElectionRules
+from tidegauge.impl.metadata.image import ClusterImage
 from tidegauge.impl.partition.registration import PartitionRegistration
 from tidegauge.model_tests.bugs.bug import CoreBug
 from tidegauge.model_tests.harness.cores.replication import Roles
 
 
-class LastReplicaStays(Controller):
-    """Nobody who left the ISR is eligible, and nobody is the last to leave it."""
+class LastReplicaStays(ElectionRules):
+    """No replica that left the ISR is eligible, and the last one does not leave it."""
 
     def without(
-        self, topic: str, registration: PartitionRegistration, broker_id: int, *, clean: bool
+        self, image: ClusterImage, topic: str, registration: PartitionRegistration, broker_id: int, *, clean: bool
     ) -> PartitionRegistration:
         if registration.isr == {broker_id}:
             return registration
-        changed = super().without(topic, registration, broker_id, clean=clean)
+        changed = super().without(image, topic, registration, broker_id, clean=clean)
         return attrs.evolve(changed, elr=frozenset())
 
 
-BUG = CoreBug("last_replica_standing", Roles(controller=LastReplicaStays))
+class LastReplicaStaysController(Controller):
+    election_rules = LastReplicaStays
+
+
+BUG = CoreBug("last_replica_standing", Roles(controller=LastReplicaStaysController))

@@ -39,7 +39,8 @@ from tidegauge.impl.client.requests import batch, produce, produced
 from tidegauge.impl.client.routes import Route
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.controller.controller import Controller
-from tidegauge.impl.metadata.records import MetadataRecord, PartitionRecord
+from tidegauge.impl.metadata.image import ClusterImage
+from tidegauge.impl.metadata.records import PartitionRecord
 from tidegauge.impl.partition.messages import UNKNOWN_BROKER_EPOCH, FollowerFetch
 from tidegauge.impl.partition.registration import PartitionRegistration
 from tidegauge.impl.ports.simulated_network import Frame
@@ -344,11 +345,15 @@ def ghosts(log: Log, beside: spec.Replica) -> tuple[spec.Record, ...]:
 def founding(controller: type[Controller], initial: spec.Controller) -> type[Controller]:
     """The controller, but that the partition begins as the machine says and not as placement has it."""
 
+    class FoundingElections(controller.election_rules):  # type: ignore[name-defined, misc]
+        def new_partition(
+            self, image: ClusterImage, topic: str, partition: int, replicas: tuple[int, ...]
+        ) -> PartitionRecord:
+            record: PartitionRecord = super().new_partition(image, topic, partition, replicas)
+            return attrs.evolve(record, leader=initial.leader, isr=initial.isr)
+
     class Founding(controller):  # type: ignore[valid-type, misc]
-        def _write(self, record: MetadataRecord) -> None:
-            if isinstance(record, PartitionRecord):
-                record = attrs.evolve(record, leader=initial.leader, isr=initial.isr)
-            super()._write(record)
+        election_rules = FoundingElections
 
     return Founding
 

@@ -80,9 +80,8 @@ async def cancel_reassignment(binding: ClusterBinding, action: CancelReassignmen
 
 async def begin_shutdown(binding: ClusterBinding, action: BeginShutdown, before: State) -> None:
     """The first half of what a heartbeat does: the other is `GrantShutdown`."""
-    node = binding.cluster.controller
-    with node.decision():
-        node.controller.begin_shutdown(action.broker)
+    async with binding.cluster.controller.decisions.turn() as turn:
+        await turn.commit(turn.controller.members.begin_shutdown(action.broker))
 
 
 async def grant_shutdown(binding: ClusterBinding, action: GrantShutdown, before: State) -> None:

@@ -232,14 +232,14 @@ class IdempotentCluster(ProducerClients):
 
     async def settle(self, but: int | None = None) -> None:
         """Proposals are answered, and everybody learns what the controller says."""
-        controller, network = self.cluster.controller.controller, self.cluster.network
+        metadata, network = self.cluster.controller.log, self.cluster.network
         for _ in range(MOST_ROUNDS):
             await wait_all_tasks_blocked()
             proposals = [frame for frame in network.in_flight if frame.api_key == ApiKey.ALTER_PARTITION]
             behind = [
                 broker
                 for broker in self.cluster.brokers
-                if broker.id != but and broker.metadata.image.offset < controller.log.end_offset
+                if broker.id != but and broker.metadata.image.offset < metadata.end_offset
             ]
             if not proposals and not behind:
                 return
@@ -342,7 +342,7 @@ async def crash(binding: IdempotentCluster, action: partition.Crash, before: spe
     forgot = binding.hosted(dead).log.producers.forgot
     binding.sync_snapshots(dead)
     await cluster.crash(dead, keep={(TOPIC, PARTITION): kept_end(action, before)})
-    cluster.lapse_session(dead)
+    await cluster.expire_session(dead)
     await binding.settle(but=dead)
     await cluster.restart(dead)
     binding.hosted(dead).log.producers.forgot = forgot

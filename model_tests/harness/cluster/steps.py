@@ -81,22 +81,20 @@ async def apply_metadata(binding: ClusterBinding, action: control.ApplyMetadata,
 
 
 async def preferred_election(binding: ClusterBinding, action: control.PreferredElection, before: State) -> None:
-    node = binding.cluster.controller
-    with node.decision():
-        node.controller.elect_preferred(TOPIC, PARTITION)
+    async with binding.cluster.controller.decisions.turn() as turn:
+        await turn.commit(turn.controller.elections.elect_preferred(TOPIC, PARTITION))
 
 
 async def unclean_election(binding: ClusterBinding, action: control.UncleanElection, before: State) -> None:
-    node = binding.cluster.controller
-    with node.decision():
-        node.controller.elect_uncleanly(TOPIC, PARTITION)
+    async with binding.cluster.controller.decisions.turn() as turn:
+        await turn.commit(turn.controller.elections.elect_uncleanly(TOPIC, PARTITION))
 
 
 # --- membership ----------------------------------------------------------------------------------------------------
 
 
 async def lapse_session(binding: ClusterBinding, action: faults.LapseSession, before: State) -> None:
-    binding.cluster.lapse_session(action.broker)
+    await binding.cluster.expire_session(action.broker)
 
 
 async def register(binding: ClusterBinding, action: faults.Register, before: State) -> None:

@@ -193,8 +193,8 @@ def with_settings(controller: spec.Controller, active: core.Controller, topic: s
     """With the topic's settings, for machines in which they change."""
     return attrs.evolve(
         controller,
-        min_insync=active.configured_min_insync_replicas(topic),
-        elects_uncleanly=active.unclean_leader_election(topic),
+        min_insync=active.config.min_insync_replicas(active.image, topic),
+        elects_uncleanly=active.config.unclean_leader_election(active.image, topic),
     )
 
 

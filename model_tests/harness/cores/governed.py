@@ -27,7 +27,9 @@ class GovernedCores(DrivenCores):
         super().pull_metadata(number)
         pulled = self.brokers[number].pulled
         assert pulled is not None
-        word = attrs.evolve(pulled.word, min_insync=self.controller.configured_min_insync_replicas(TOPIC))
+        word = attrs.evolve(
+            pulled.word, min_insync=self.controller.config.min_insync_replicas(self.controller.image, TOPIC)
+        )
         self.brokers[number].pulled = attrs.evolve(pulled, word=word)
 
     def _abstract_controller(self, expected: spec.Controller) -> spec.Controller:
@@ -45,7 +47,7 @@ class GovernedCores(DrivenCores):
             return
         self.now_ms += 1
         changes = [ConfigChange(name, AlterOperation.SET, value) for name, value in texts(action).items()]
-        refused = self.controller.alter_configs(ConfigResourceType.TOPIC, TOPIC, changes)
+        refused = self.commit(self.controller.configs.alter(ConfigResourceType.TOPIC, TOPIC, changes))
         assert not refused.message, refused.message
 
 

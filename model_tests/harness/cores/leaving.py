@@ -44,7 +44,7 @@ class LeavingCores(DrivenCores):
 
 
 def begin_shutdown(cores: LeavingCores, action: BeginShutdown) -> None:
-    cores.controller.begin_shutdown(action.broker)
+    cores.commit(cores.controller.members.begin_shutdown(action.broker))
 
 
 def grant_shutdown(cores: LeavingCores, action: GrantShutdown) -> None:
@@ -58,8 +58,10 @@ def give_up_waiting(cores: LeavingCores, action: GiveUpWaiting) -> None:
 
 def heartbeat(cores: LeavingCores, number: int, *, want_fence: bool) -> None:
     broker = cores.brokers[number]
-    answer = cores.controller.heartbeat(
-        number, broker.broker_epoch, broker.image.offset, cores.now_ms, want_fence=want_fence, want_shut_down=True
+    answer = cores.commit(
+        cores.controller.members.heartbeat(
+            number, broker.broker_epoch, broker.image.offset, cores.now_ms, want_fence=want_fence, want_shut_down=True
+        )
     )
     assert answer.should_shut_down
 
@@ -88,8 +90,10 @@ def crash(cores: LeavingCores, action: faults.Crash) -> None:
 
 def register(cores: LeavingCores, action: faults.Register) -> None:
     number, broker = action.broker, cores.brokers[action.broker]
-    broker.broker_epoch = cores.controller.register_broker(
-        number, host=f"broker-{number}", port=9092, stopped_cleanly_in=cores.notes[number]
+    broker.broker_epoch = cores.commit(
+        cores.controller.members.register(
+            number, host=f"broker-{number}", port=9092, stopped_cleanly_in=cores.notes[number]
+        )
     )
     cores.notes[number] = NO_NOTE
     cores.epochs.register(number, broker.broker_epoch)

@@ -51,7 +51,7 @@ class ReassignedCores(DrivenCores):
 
     def apply_metadata(self, number: int) -> None:
         broker = self.brokers[number]
-        records = broker.pulled.records if broker.pulled else self.controller.records_since(broker.image.offset)
+        records = broker.pulled.records if broker.pulled else self.metadata_log.read(broker.image.offset)
         image = broker.image
         image.replay(records)
         broker.pulled, broker.seen = None, None
@@ -128,12 +128,12 @@ class ReassignedCores(DrivenCores):
 
 
 def start_reassignment(cores: ReassignedCores, action: StartReassignment) -> None:
-    refusal = cores.controller.reassign(TOPIC, PARTITION, action.target)
+    refusal = cores.commit(cores.controller.reassignments.reassign(TOPIC, PARTITION, action.target))
     assert not refusal.message, refusal.message
 
 
 def cancel_reassignment(cores: ReassignedCores, action: CancelReassignment) -> None:
-    refusal = cores.controller.cancel_reassignment(TOPIC, PARTITION)
+    refusal = cores.commit(cores.controller.reassignments.cancel(TOPIC, PARTITION))
     assert not refusal.message, refusal.message
 
 

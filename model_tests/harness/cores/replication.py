@@ -12,16 +12,16 @@ The specification's `spent` and most of its `history` are the prover's own and h
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 import attrs
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.client.sequencing import Sequencing
+from tidegauge.impl.controller.config import DEFAULT_CONTROLLER_ID, ControllerConfig
 from tidegauge.impl.controller.controller import Controller
-from tidegauge.impl.controller.state import DEFAULT_CONTROLLER_ID, ControllerConfig
+from tidegauge.impl.controller.decision import Proposal
 from tidegauge.impl.metadata.image import ClusterImage
-from tidegauge.impl.metadata.log import InMemoryMetadataLog
 from tidegauge.impl.metadata.records import (
     ConfigRecord,
     MetadataRecord,
@@ -35,12 +35,15 @@ from tidegauge.impl.partition.registration import PartitionRegistration
 from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.model_tests.harness.cores import abstraction
 from tidegauge.model_tests.harness.cores.memory_log import LockstepLog, MemoryLog
+from tidegauge.model_tests.harness.cores.metadata_log import MemoryMetadataLog
 from tidegauge.spec.replication import state as spec
 from tidegauge.spec.replication.machine import Replication
 
 TOPIC: Final = "records"
 PARTITION: Final = 0
 NOT_REGISTERED: Final = -1
+
+T = TypeVar("T")
 
 
 @attrs.frozen
@@ -91,7 +94,7 @@ class Cores:
         self.now_ms = 0
         self.config = messages.PartitionConfig(machine.min_insync_replicas)
         self.epochs = abstraction.Epochs()
-        self.metadata_log = InMemoryMetadataLog(self._founding_records())
+        self.metadata_log = MemoryMetadataLog(self._founding_records())
         self.controller = self.activate_controller()
         self.brokers = [Broker(roles.log()) for _ in range(machine.brokers)]
         self.fetches: dict[spec.FetchRequest, messages.FollowerFetch] = {}
@@ -208,9 +211,13 @@ class Cores:
         ]
 
     def activate_controller(self) -> Controller:
-        return self.roles.controller.activate(
-            self.metadata_log, now_ms=self.now_ms, node_id=DEFAULT_CONTROLLER_ID, config=ControllerConfig()
-        )
+        controller = self.roles.controller(DEFAULT_CONTROLLER_ID, ControllerConfig())
+        self.metadata_log.elect(controller, self.now_ms)
+        return controller
+
+    def commit(self, proposal: Proposal[T]) -> T:
+        """Commit and apply a decision of the controller; returns its response."""
+        return self.metadata_log.commit(self.controller, proposal)
 
     def start_replica(self, number: int) -> None:
         broker = self.brokers[number]
@@ -219,12 +226,12 @@ class Cores:
     def pull_metadata(self, number: int) -> None:
         broker = self.brokers[number]
         word = abstraction.word(self.registration, self.controller.controller_epoch)
-        broker.pulled = Pulled(tuple(self.controller.records_since(broker.image.offset)), word)
+        broker.pulled = Pulled(tuple(self.metadata_log.read(broker.image.offset)), word)
         broker.seen = None
 
     def apply_metadata(self, number: int) -> None:
         broker, image = self.brokers[number], self.brokers[number].image
-        image.replay(broker.pulled.records if broker.pulled else self.controller.records_since(image.offset))
+        image.replay(broker.pulled.records if broker.pulled else self.metadata_log.read(image.offset))
         broker.pulled = None
         registration = image.partition(TOPIC, PARTITION)
         assert registration is not None

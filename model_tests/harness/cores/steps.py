@@ -96,7 +96,7 @@ def retry_alter_partition(cores: Cores, action: control.RetryAlterPartition) -> 
 
 def receive_alter_partition(cores: Cores, action: control.ReceiveAlterPartition) -> None:
     request = cores.alters.pop(action.request)
-    response = cores.controller.alter_partition(TOPIC, PARTITION, request)
+    response = cores.commit(cores.controller.isr_changes.alter(TOPIC, PARTITION, request))
     cores.alter_responses[abstraction.alter_partition_response(request, response)] = (request, response)
 
 
@@ -115,30 +115,34 @@ def apply_metadata(cores: Cores, action: control.ApplyMetadata) -> None:
 
 
 def preferred_election(cores: Cores, action: control.PreferredElection) -> None:
-    cores.controller.elect_preferred(TOPIC, PARTITION)
+    cores.commit(cores.controller.elections.elect_preferred(TOPIC, PARTITION))
 
 
 def unclean_election(cores: Cores, action: control.UncleanElection) -> None:
-    cores.controller.elect_uncleanly(TOPIC, PARTITION)
+    cores.commit(cores.controller.elections.elect_uncleanly(TOPIC, PARTITION))
 
 
 # --- membership ----------------------------------------------------------------------------------------------------
 
 
 def lapse_session(cores: Cores, action: faults.LapseSession) -> None:
-    cores.controller.lapse_session(action.broker)
+    cores.commit(cores.controller.members.fence(action.broker))
 
 
 def register(cores: Cores, action: faults.Register) -> None:
     broker = cores.brokers[action.broker]
-    broker.broker_epoch = cores.controller.register_broker(action.broker, host=f"broker-{action.broker}", port=9092)
+    broker.broker_epoch = cores.commit(
+        cores.controller.members.register(action.broker, host=f"broker-{action.broker}", port=9092)
+    )
     cores.epochs.register(action.broker, broker.broker_epoch)
     broker.seen = None
 
 
 def unfence(cores: Cores, action: faults.Unfence) -> None:
     broker = cores.brokers[action.broker]
-    cores.controller.heartbeat(action.broker, broker.broker_epoch, broker.image.offset, cores.now_ms)
+    cores.commit(
+        cores.controller.members.heartbeat(action.broker, broker.broker_epoch, broker.image.offset, cores.now_ms)
+    )
 
 
 def controller_failover(cores: Cores, action: faults.ControllerFailover) -> None:

@@ -235,7 +235,7 @@ class Injector:
 
     async def lapse(self) -> None:
         self._note(Fault.LAPSE)
-        self.cluster.lapse_session(self._rng.randrange(self.options.brokers))
+        await self.cluster.expire_session(self._rng.randrange(self.options.brokers))
 
     def _operated(self, fault: Fault, operation: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
         async def operate() -> None:

@@ -1,0 +1,159 @@
+"""Decisions one at a time: the core proposes, the metadata log commits, the core applies.
+
+A request takes a *turn*. In it the core computes a proposal on the image, the log is given its records, and the turn
+waits until they are committed; then they are applied and the trace is written. The next turn begins when this one ends,
+so that no decision is made on records that are not committed, and nobody sees them: the image, metadata fetches and
+responses all show what is committed.
+
+- A log that refuses the records ends the controller, with nothing applied. Its successor replays the log.
+- A request whose connection breaks while its records are being committed does not stop the commit: they are applied.
+- A node that does not lead the log makes no decision (`NotLeaderError`).
+
+A log that commits at once costs no scheduling: a turn that need not wait has no checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+import trio
+
+from tidegauge.impl.metadata.log import NotLeaderError
+from tidegauge.impl.server import trace
+
+if TYPE_CHECKING:
+    from tidegauge.impl.controller.controller import Controller
+    from tidegauge.impl.controller.decision import Proposal
+    from tidegauge.impl.metadata.log import MetadataLog
+    from tidegauge.impl.server.trace.events import ChangedPartition
+    from tidegauge.impl.server.trace.tracer import Tracer
+
+T = TypeVar("T")
+
+
+class Decisions:
+    """The one place where records are appended to the metadata log and applied to the controller's image."""
+
+    def __init__(
+        self,
+        controller: Controller,
+        log: MetadataLog,
+        tracer: Tracer,
+        *,
+        on_commit: Callable[[], None],
+        on_failure: Callable[[str], None],
+    ) -> None:
+        """`on_commit` is called after each turn that has committed records, `on_failure` with the reason when the
+        controller cannot go on.
+        """
+        self._controller = controller
+        self._log = log
+        self._tracer = tracer
+        self._on_commit = on_commit
+        self._on_failure = on_failure
+        self._turns = trio.Lock()
+        self._commit: trio.CancelScope | None = None
+        self._ended: str | None = None
+        self._traced_epochs: dict[tuple[str, int], int] = {}
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[Turn]:
+        """The right to decide, until the `async with` ends. Turns are taken in the order in which they are asked for.
+
+        Raises NotLeaderError when another node leads the log, and OSError when the controller has ended.
+        """
+        try:
+            self._turns.acquire_nowait()
+        except trio.WouldBlock:
+            await self._turns.acquire()
+        turn = Turn(self._controller, self._tracer, self._committed, self._changed)
+        try:
+            if self._ended is not None:
+                raise OSError(self._ended)
+            if self._log.leadership.leader_id != self._controller.node_id:
+                raise NotLeaderError(f"node {self._controller.node_id} does not lead the metadata log")
+            yield turn
+        finally:
+            self._turns.release()
+            if turn.has_committed:
+                self._on_commit()
+
+    def end(self, reason: str) -> None:
+        """Make no more decisions; one that is being committed is given up."""
+        self._ended = reason
+        if self._commit is not None:
+            self._commit.cancel()
+
+    async def _committed(self, proposal: Proposal[object]) -> None:
+        """Append the proposal's records, wait until they are committed, and apply them."""
+        if proposal.records:
+            await self._append(proposal)
+        try:
+            self._controller.apply(proposal)
+        except Exception as error:
+            self._fail(f"a committed decision cannot be applied: {error!r}")
+            raise
+
+    async def _append(self, proposal: Proposal[object]) -> None:
+        with trio.CancelScope(shield=True) as scope:
+            self._commit = scope
+            try:
+                await self._log.append(proposal.records)
+            except OSError as error:
+                self._fail(f"the metadata log cannot be written: {error}")
+                raise
+            finally:
+                self._commit = None
+            return
+        raise OSError(self._ended)
+
+    def _fail(self, reason: str) -> None:
+        self._ended = reason
+        self._on_failure(reason)
+
+    def _changed(self) -> tuple[ChangedPartition, ...]:
+        """The partitions that changed since the last call; none when no trace is kept."""
+        if self._tracer.trace is None:
+            return ()
+        image, before = self._controller.image, self._traced_epochs
+        self._traced_epochs = {(topic, index): r.partition_epoch for topic, index, r in image.partitions()}
+        return tuple(
+            trace.events.ChangedPartition(topic, index, registration, image.offset)
+            for topic, index, registration in image.partitions()
+            if before.get((topic, index)) != registration.partition_epoch
+        )
+
+
+class Turn:
+    """One request's right to decide."""
+
+    def __init__(
+        self,
+        controller: Controller,
+        tracer: Tracer,
+        commit: Callable[[Proposal[object]], Awaitable[None]],
+        changed: Callable[[], tuple[ChangedPartition, ...]],
+    ) -> None:
+        self.controller = controller
+        self.tracer = tracer
+        self.has_committed = False
+        self.changed = changed
+        """The partitions that changed since the last call, for the trace."""
+        self._commit = commit
+
+    @property
+    def is_traced(self) -> bool:
+        """Whether a trace is kept: else no event is made."""
+        return self.tracer.trace is not None
+
+    async def commit(self, proposal: Proposal[T]) -> T:
+        """Commit and apply a proposal that was computed in this turn; returns the response.
+
+        Raises OSError when the log cannot take it, and NotLeaderError when another node leads the log by now. Nothing
+        is applied then.
+        """
+        await self._commit(proposal)
+        self.has_committed = self.has_committed or bool(proposal.records)
+        return proposal.response

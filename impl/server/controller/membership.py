@@ -1,0 +1,91 @@
+"""BrokerRegistration and BrokerHeartbeat at the controller (KIP-631, KIP-841)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kio.schema.broker_heartbeat.v2.response import BrokerHeartbeatResponse
+from kio.schema.broker_registration.v4.response import BrokerRegistrationResponse
+from kio.schema.errors import ErrorCode
+
+from tidegauge.impl.server import trace
+from tidegauge.impl.server.controller.directories import report_offline_directories
+from tidegauge.impl.wire.primitives import NO_WAIT, i64
+
+if TYPE_CHECKING:
+    from kio.schema.broker_heartbeat.v2.request import BrokerHeartbeatRequest
+    from kio.schema.broker_registration.v4.request import BrokerRegistrationRequest
+
+    from tidegauge.impl.ports.clock import Clock
+    from tidegauge.impl.server.controller.decisions import Decisions
+    from tidegauge.impl.server.trace.events import SessionDecision
+    from tidegauge.impl.server.transport.context import RequestContext
+
+
+async def handle_registration(
+    request: BrokerRegistrationRequest, _: RequestContext, *, decisions: Decisions
+) -> BrokerRegistrationResponse:
+    """A broker's process joins and gets its broker epoch."""
+    if not request.listeners:
+        return BrokerRegistrationResponse(throttle_time=NO_WAIT, error_code=ErrorCode.invalid_registration)
+    listener = request.listeners[0]  # the one for other brokers comes first
+    async with decisions.turn() as turn:
+        proposal = turn.controller.members.register(
+            request.broker_id,
+            host=listener.host,
+            port=listener.port,
+            rack=request.rack,
+            listeners=tuple(
+                (one.name, one.host, int(one.port), int(one.security_protocol)) for one in request.listeners
+            ),
+            directories=tuple(map(str, request.log_dirs)),
+            stopped_cleanly_in=request.previous_broker_epoch,
+        )
+        epoch = await turn.commit(proposal)
+        if turn.is_traced:
+            registered = trace.events.Register
+            turn.tracer.record(registered, broker=request.broker_id, broker_epoch=epoch, changed=turn.changed())
+    return BrokerRegistrationResponse(throttle_time=NO_WAIT, error_code=ErrorCode.none, broker_epoch=i64(epoch))
+
+
+async def handle_heartbeat(
+    request: BrokerHeartbeatRequest, _: RequestContext, *, decisions: Decisions, clock: Clock
+) -> BrokerHeartbeatResponse:
+    """A broker's session is renewed; one that has caught up is unfenced, one that wants to stop may stop."""
+    broker_id = request.broker_id
+    async with decisions.turn() as turn:
+        await report_offline_directories(turn, request)
+        members, image = turn.controller.members, turn.controller.image
+        before = image.is_unfenced(broker_id), image.is_shutting_down(broker_id)
+        proposal = members.heartbeat(
+            broker_id,
+            request.broker_epoch,
+            request.current_metadata_offset,
+            clock.now_ms(),
+            want_fence=request.want_fence,
+            want_shut_down=request.want_shut_down,
+        )
+        response = await turn.commit(proposal)
+        after = image.is_unfenced(broker_id), image.is_shutting_down(broker_id)
+        if turn.is_traced and (decided := _session_decision(before, after)) is not None:
+            turn.tracer.record(decided, broker=broker_id, broker_epoch=request.broker_epoch, changed=turn.changed())
+    return BrokerHeartbeatResponse(
+        throttle_time=NO_WAIT,
+        error_code=response.error,
+        is_caught_up=response.is_caught_up,
+        is_fenced=response.is_fenced,
+        should_shut_down=response.should_shut_down,
+    )
+
+
+def _session_decision(before: tuple[bool, bool], after: tuple[bool, bool]) -> type[SessionDecision] | None:
+    """What a heartbeat has changed, by what the broker was before and is after it: (unfenced, about to stop)."""
+    events = trace.events
+    decisions: dict[tuple[tuple[bool, bool], tuple[bool, bool]], type[SessionDecision]] = {
+        ((False, False), (True, False)): events.Unfence,
+        ((True, False), (False, False)): events.LapseSession,
+        ((True, False), (True, True)): events.BeginShutdown,
+        ((True, False), (False, True)): events.Shutdown,
+        ((True, True), (False, True)): events.GrantShutdown,
+    }
+    return decisions.get((before, after))

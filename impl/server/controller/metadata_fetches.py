@@ -1,0 +1,79 @@
+"""Brokers' fetches of the metadata log: what is committed is sent, and a fetch waits for what is not there yet."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from kio.schema.errors import ErrorCode
+
+from tidegauge.impl.metadata.topic_names import METADATA_TOPIC, METADATA_TOPIC_ID
+from tidegauge.impl.partition.messages import PartitionFetchResponse
+from tidegauge.impl.server.controller.observers import Observers
+from tidegauge.impl.server.purgatory import Purgatory
+from tidegauge.impl.server.reads import PartitionRead, ReadOutcome, fetch_response, partition_reads
+
+if TYPE_CHECKING:
+    from tidegauge.impl.controller.controller import Controller
+    from tidegauge.impl.ports.clock import Clock
+    from tidegauge.impl.server.controller.metadata_log import ServedMetadataLog
+    from tidegauge.impl.server.transport.context import RequestContext
+    from tidegauge.impl.wire.fetch_messages import FetchRequest, FetchResponse
+
+METADATA_KEY: Final = f"{METADATA_TOPIC}-0"
+
+
+class MetadataFetches:
+    """Reads the metadata log for brokers, and keeps the fetches that wait for it to grow."""
+
+    def __init__(self, controller: Controller, log: ServedMetadataLog, clock: Clock) -> None:
+        self.observers = Observers(clock)
+        self._controller = controller
+        self._log = log
+        self._waiting: Purgatory[str] = Purgatory(clock)
+
+    @property
+    def end_offset(self) -> int:
+        """The number of committed records."""
+        return self._log.end_offset
+
+    def wake(self) -> None:
+        """The log has grown: fetches that wait look again."""
+        self._waiting.wake(METADATA_KEY)
+
+    async def respond(self, request: FetchRequest, context: RequestContext) -> FetchResponse:
+        """Everything from the fetch offset on; with nothing to send it waits up to the request's max_wait_ms.
+
+        Errors: UNKNOWN_TOPIC_ID for any partition but that of the metadata log.
+        """
+        reads = tuple(partition_reads(request))
+        if any(read.topic_id != METADATA_TOPIC_ID or read.partition != 0 for read in reads):
+            unknown = PartitionFetchResponse(ErrorCode.unknown_topic_id)
+            return fetch_response([ReadOutcome(read, unknown) for read in reads])
+        for read in reads:
+            self.observers.record_fetch(request.replica_id, read.offset, self._log.end_offset)
+
+        def outcomes() -> list[ReadOutcome]:
+            return [ReadOutcome(read, self._read(read)) for read in reads]
+
+        def news() -> list[ReadOutcome] | None:
+            found = outcomes()
+            return found if any(one.response.has_news for one in found) else None
+
+        found, wait_ms = news(), request.max_wait_ms
+        if found is None and wait_ms > 0:
+            found = await context.while_connected(lambda: self._waiting.until([METADATA_KEY], news, wait_ms))
+        return fetch_response(outcomes() if found is None else found)
+
+    def _read(self, read: PartitionRead) -> PartitionFetchResponse:
+        return PartitionFetchResponse(
+            leader=self._log.leadership.leader_id,
+            leader_epoch=self._controller.controller_epoch,
+            high_watermark=self._log.end_offset,
+            log_start_offset=self._log.start_offset,
+            records=self._log.read_batches(read.offset, read.max_bytes),
+        )
+
+
+async def handle_fetch(request: FetchRequest, context: RequestContext, *, fetches: MetadataFetches) -> FetchResponse:
+    """A broker fetches the metadata log."""
+    return await fetches.respond(request, context)
