@@ -35,6 +35,7 @@ from tidegauge.impl.server.broker.directory_failures import DirectoryFailures
 from tidegauge.impl.server.broker.directory_moves import DirectoryMoves
 from tidegauge.impl.server.broker.dynamic_config import DynamicConfig
 from tidegauge.impl.server.broker.fetch_sessions import LARGEST_SESSION_ID, FetchSessions
+from tidegauge.impl.server.broker.follower_fetches import FollowerFetches
 from tidegauge.impl.server.broker.isr_proposals import IsrProposals
 from tidegauge.impl.server.broker.listener import BrokerListener
 from tidegauge.impl.server.broker.listeners import BrokerListeners
@@ -154,16 +155,10 @@ class Broker:
     def _make_replication(self) -> None:
         """What makes replicas follow, and leaders keep their ISR."""
         node = self.node
-        self.fetchers = ReplicaFetchers(
-            self.replicas,
-            self.peers,
-            self.registration,
-            self.tasks,
-            node.config,
-            clock=node.clock,
-            tracer=node.tracer,
-            timers=node.timers,
+        self.fetches = FollowerFetches(
+            self.replicas, self.peers, self.registration, node.config, clock=node.clock, tracer=node.tracer
         )
+        self.fetchers = ReplicaFetchers(self.fetches, self.tasks, node.config, broker_id=node.id, clock=node.clock)
         self.proposals = IsrProposals(
             self.replicas,
             self.controller,
@@ -200,7 +195,7 @@ class Broker:
         )
         self.replicas.effects.attach(
             isr_proposals=self.proposals,
-            fetchers=self.fetchers,
+            fetchers=self.fetchers if node.timers else None,
             flusher=self.upkeep,
             failures=self.directory_failures,
         )
@@ -213,7 +208,7 @@ class Broker:
             self.registration,
             self.membership,
             self.loader,
-            self.fetchers,
+            self.fetches,
             self.proposals,
             self.tasks,
             node.config,

@@ -14,11 +14,11 @@ from tidegauge.impl.server.broker.partition import Partition, TopicPartition
 
 if TYPE_CHECKING:
     from tidegauge.impl.ports.clock import Clock
+    from tidegauge.impl.server.broker.follower_fetches import FollowerFetches
     from tidegauge.impl.server.broker.isr_proposals import IsrProposals
     from tidegauge.impl.server.broker.membership import Membership
     from tidegauge.impl.server.broker.metadata_loader import MetadataLoader
     from tidegauge.impl.server.broker.registration import Registration
-    from tidegauge.impl.server.broker.replica_fetchers import ReplicaFetchers
     from tidegauge.impl.server.broker.replica_manager import ReplicaManager
     from tidegauge.impl.server.broker.tasks import BrokerTasks
     from tidegauge.impl.server.config import ServerConfig
@@ -34,7 +34,7 @@ class BrokerActions:
         registration: Registration,
         membership: Membership,
         loader: MetadataLoader,
-        fetchers: ReplicaFetchers,
+        fetches: FollowerFetches,
         proposals: IsrProposals,
         tasks: BrokerTasks,
         config: ServerConfig,
@@ -46,7 +46,7 @@ class BrokerActions:
         self._registration = registration
         self._membership = membership
         self._loader = loader
-        self._fetchers = fetchers
+        self._fetches = fetches
         self._proposals = proposals
         self._tasks = tasks
         self._config = config
@@ -89,7 +89,7 @@ class BrokerActions:
             raise ValueError(f"broker {broker_id} follows no leader for {topic}-{partition}")
         if hosted.awaits_response():
             raise ValueError(f"broker {broker_id} still waits for a response for {topic}-{partition}")
-        self._tasks.start_soon(self._fetchers.fetch, hosted.replica.leader, [hosted], max_wait_ms)
+        self._tasks.start_soon(self._fetches.fetch, hosted.replica.leader, [hosted], max_wait_ms)
 
     def shrink_isr(
         self, topic: str | None = None, partition: int | None = None, *, lagging: Collection[int] | None = None

@@ -2,22 +2,32 @@
 
 Theory of operation
 -------------------
-The first request of a session is a full one: it names every partition. If the leader keeps a session for it, the next
-ones say only what is asked for differently, what is new, and what to forget, and the leader answers only partitions
-with news. A partition of which it says nothing is answered all the same: no records, and the high watermark and log
-start that it told last. A replica that took that answer to this very fetch has nothing to do.
+The first request of a session is FULL: it names every partition. If the leader keeps a session for it, the next
+requests are INCREMENTAL: they name partitions that are asked for differently, new ones, and those to forget; the leader
+responds with partitions that have news. For a partition without news, the response is what the leader said last: no
+records, the same high watermark and log start. A replica that has taken this response to this very fetch has nothing to
+do.
 
-Each side counts the requests. Whatever goes wrong, an answer that does not come, a leader that knows nothing of the
-session (FETCH_SESSION_ID_NOT_FOUND, it has restarted or needed the room) or counts differently
-(INVALID_FETCH_SESSION_EPOCH), ends the session, and the next request is a full one again. It names the old session, so
-that a leader that still has it lets it go.
+What the session knows of a partition, and the transitions:
 
-Requests of a session go one after the other, each after the answer to the one before.
+    event                                              UNKNOWN     TOLD        TAKEN
+    it is asked for differently (`ask`)                UNKNOWN     TOLD        TOLD
+    a response with a high watermark (`receive`)       TOLD        TOLD        TOLD
+    a response with an error or divergence (`receive`) UNKNOWN     UNKNOWN     UNKNOWN
+    the replica has taken the response (`take`)        UNKNOWN     TAKEN       TAKEN
+
+Both sides count the requests. The session ends, and the next request is a full one, when no response comes, when the
+leader does not know the session (FETCH_SESSION_ID_NOT_FOUND: it has restarted, or needed the room), or when it counts
+differently (INVALID_FETCH_SESSION_EPOCH). The full request names the old session, so that a leader that still has it
+removes it.
+
+Requests of a session go one after the other, each after the response to the one before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import Enum
 from typing import Final
 
 import attrs
@@ -33,16 +43,48 @@ Key = tuple[str, int]
 """Topic id, partition."""
 
 
+class Knowledge(Enum):
+    """What a session knows of a partition at the leader."""
+
+    UNKNOWN = "unknown"
+    """The leader has said nothing that still holds."""
+    TOLD = "told"
+    """The leader has said something that still holds; the replica has not taken it as the response to its fetch."""
+    TAKEN = "taken"
+    """The replica has taken it as the response to this very fetch."""
+
+
 @attrs.define(eq=False)
-class FollowedPartition:
+class SessionPartition:
     """A partition of a session."""
 
     fetch: FollowerFetch
     """How it is asked for."""
-    told: PartitionFetchResponse | None = None
-    """What the leader has said last, without records; None: nothing that still holds."""
-    is_settled: bool = False
-    """Whether the replica has taken such an answer to this very fetch."""
+    knowledge: Knowledge = Knowledge.UNKNOWN
+    last: PartitionFetchResponse | None = None
+    """What the leader said last, without records; None while the knowledge is UNKNOWN."""
+
+    def ask(self, fetch: FollowerFetch) -> bool:
+        """Ask for the partition; True when this differs from the request before."""
+        if self.fetch == fetch:
+            return False
+        self.fetch = fetch
+        if self.knowledge is Knowledge.TAKEN:
+            self.knowledge = Knowledge.TOLD
+        return True
+
+    def receive(self, response: PartitionFetchResponse) -> None:
+        """The leader has responded. It repeats errors and divergences, so these are not kept."""
+        if response.error is not ErrorCode.none or response.diverging_epoch is not None:
+            self.knowledge, self.last = Knowledge.UNKNOWN, None
+        else:
+            self.knowledge = Knowledge.TOLD
+            self.last = attrs.evolve(response, records=b"") if response.records else response
+
+    def take(self) -> None:
+        """The replica has taken the response to its fetch."""
+        if self.knowledge is Knowledge.TOLD:
+            self.knowledge = Knowledge.TAKEN
 
 
 class FollowerSession:
@@ -52,11 +94,11 @@ class FollowerSession:
         self.id = NO_SESSION
         self.epoch = INITIAL_EPOCH
         """Of the next request."""
-        self._partitions: dict[Key, FollowedPartition] = {}
+        self._partitions: dict[Key, SessionPartition] = {}
 
     @property
     def is_incremental(self) -> bool:
-        """Whether the next request says only what is new."""
+        """Whether the next request names only what is new; else it is a full one."""
         return self.epoch != INITIAL_EPOCH
 
     def request(
@@ -68,7 +110,7 @@ class FollowerSession:
         max_bytes: int,
         partition_max_bytes: int,
     ) -> FetchRequest:
-        """The next request, which asks for these partitions, of one replica, and for no others."""
+        """The next request. It asks for exactly these partitions, all of one replica."""
         gone: list[Key] = []
         if self.is_incremental:
             wanted = {key for key, _ in fetches}
@@ -78,7 +120,7 @@ class FollowerSession:
         else:
             self._partitions.clear()
         request = follower_request(
-            [(*key, fetch) for key, fetch in fetches if self._asks_anew(key, fetch)],
+            [(*key, fetch) for key, fetch in fetches if self._must_name(key, fetch)],
             max_wait_ms=max_wait_ms,
             min_bytes=min_bytes,
             max_bytes=max_bytes,
@@ -91,66 +133,52 @@ class FollowerSession:
             request.replica_id, request.replica_epoch = fetch.replica_id, fetch.broker_epoch
         return request
 
-    def _asks_anew(self, key: Key, fetch: FollowerFetch) -> bool:
-        """Whether a partition is asked for otherwise than in the request before; takes note of it."""
-        followed = self._partitions.get(key)
-        if followed is None:
-            self._partitions[key] = FollowedPartition(fetch)
-        elif followed.fetch != fetch:
-            followed.fetch, followed.is_settled = fetch, False
-        else:
-            return False
-        return True
+    def _must_name(self, key: Key, fetch: FollowerFetch) -> bool:
+        """Ask for a partition; True when the request must name it."""
+        partition = self._partitions.get(key)
+        if partition is None:
+            self._partitions[key] = SessionPartition(fetch)
+            return True
+        return partition.ask(fetch)
 
-    def answers(
-        self, response: FetchResponse, *, all_of_them: bool = False
-    ) -> dict[Key, PartitionFetchResponse] | None:
-        """What the leader has answered, in words or by silence; None when it has refused, and the session is over.
+    def receive(self, message: FetchResponse, *, repeat: bool = False) -> dict[Key, PartitionFetchResponse] | None:
+        """The responses in a message and by silence; None when the leader refuses the session, which ends it.
 
-        Without `all_of_them` partitions are left out whose replica has nothing to do.
+        Partitions whose replica has nothing to do are left out; with `repeat` they are in it.
         """
-        if response.error_code is not ErrorCode.none:
-            self.end(keep_id=response.error_code is not ErrorCode.fetch_session_id_not_found)
+        if message.error_code is not ErrorCode.none:
+            self.end(keep_id=message.error_code is not ErrorCode.fetch_session_id_not_found)
             return None
-        answers = partition_responses(response)
-        for key, answer in answers.items():
-            if (followed := self._partitions.get(key)) is not None:
-                followed.is_settled, followed.told = False, _without_records(answer)
+        responses = partition_responses(message)
+        for key, response in responses.items():
+            if (partition := self._partitions.get(key)) is not None:
+                partition.receive(response)
         if self.is_incremental:
-            for key, followed in self._partitions.items():
-                if key not in answers and followed.told is not None and (all_of_them or not followed.is_settled):
-                    answers[key] = followed.told
-        self._go_on(response.session_id)
-        return answers
-
-    def _go_on(self, session_id: int) -> None:
-        if session_id == NO_SESSION:
+            for key, partition in self._partitions.items():
+                if partition.last is None or (partition.knowledge is Knowledge.TAKEN and not repeat):
+                    continue
+                responses.setdefault(key, partition.last)
+        if message.session_id == NO_SESSION:
             self.end()
         else:
-            self.id = session_id
+            self.id = message.session_id
             self.epoch = 1 if self.epoch == _LARGEST_EPOCH else self.epoch + 1
+        return responses
 
-    def is_settled(self, key: Key) -> bool:
+    def is_taken(self, key: Key) -> bool:
         """Whether the leader's silence tells the replica nothing."""
-        followed = self._partitions.get(key)
-        return followed is not None and followed.is_settled
+        partition = self._partitions.get(key)
+        return partition is not None and partition.knowledge is Knowledge.TAKEN
 
-    def settled(self, key: Key) -> None:
-        """The replica has taken what the leader has said last: to hear it again changes nothing."""
-        if (followed := self._partitions.get(key)) is not None:
-            followed.is_settled = followed.told is not None
+    def take(self, key: Key) -> None:
+        """The replica has taken the response: the same response again changes nothing."""
+        if (partition := self._partitions.get(key)) is not None:
+            partition.take()
 
     def end(self, *, keep_id: bool = False) -> None:
-        """Begin with a full request again; `keep_id`: the leader may still have the session."""
+        """Send a full request next. `keep_id`: it names this session, which the leader may still have."""
         self.id = self.id if keep_id else NO_SESSION
         self.epoch = INITIAL_EPOCH
-
-
-def _without_records(answer: PartitionFetchResponse) -> PartitionFetchResponse | None:
-    """What goes on to hold of an answer; the leader repeats what is an error or a divergence."""
-    if answer.error is not ErrorCode.none or answer.diverging_epoch is not None:
-        return None
-    return attrs.evolve(answer, records=b"") if answer.records else answer
 
 
 def _forgotten(gone: Sequence[Key]) -> list[ForgottenTopic]:

@@ -81,11 +81,12 @@ class ReplicaEffects:
         self,
         *,
         isr_proposals: IsrProposer,
-        fetchers: Fetchers,
+        fetchers: Fetchers | None,
         flusher: SegmentFlusher,
         failures: DirectoryFailureObserver,
     ) -> None:
         """Name who acts on effects. They need the replicas themselves, so they come after them.
+        `fetchers` is None where only a driver sends fetches.
 
         A directory that fails before that is told to nobody: the broker has not registered yet, and its registration
         tells the controller which directories it has.

@@ -1,6 +1,6 @@
 """The cores beside the machine of log starts: records that are deleted, and followers that start over.
 
-That a log start is durable before it is told is the broker's shell's part (`replica_fetchers`), which is
+That a log start is durable before it is told is the broker's shell's part (`follower_fetches`), which is
 the harness here.
 """
 

@@ -11,8 +11,8 @@ from kio.schema.errors import ErrorCode
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.partition.messages import FollowerFetch, PartitionFetchResponse
 from tidegauge.impl.records.payload import Record, build_batch
+from tidegauge.impl.server.broker.fetch_schedule import Lane
 from tidegauge.impl.server.broker.follower_sessions import FollowerSession
-from tidegauge.impl.server.broker.replica_fetchers import Lane
 from tidegauge.impl.server.reads import PartitionRead, ReadOutcome, fetch_response
 from tidegauge.impl.wire.fetch_messages import INITIAL_EPOCH, NO_SESSION, FetchRequest, FetchResponse
 from tidegauge.model_tests.simulated import simulated
@@ -46,9 +46,9 @@ def begun() -> FollowerSession:
     request = session.request([(A, at(5)), (B, at(5))], **LIMITS)
     assert (request.session_id, request.session_epoch, asked(request)) == (NO_SESSION, INITIAL_EPOCH, [(0, 5), (1, 5)])
     told = PartitionFetchResponse(high_watermark=5, log_start_offset=0)
-    assert session.answers(answered(99, a=told, b=told)) is not None
+    assert session.receive(answered(99, a=told, b=told)) is not None
     for key in (A, B):
-        session.settled(key)
+        session.take(key)
     return session
 
 
@@ -57,7 +57,7 @@ def test_only_what_has_changed_is_named() -> None:
     request = session.request([(A, at(6)), (B, at(5))], **LIMITS)
     assert (request.session_id, request.session_epoch, asked(request)) == (99, 1, [(0, 6)])
     assert (request.replica_id, request.replica_epoch, request.forgotten) == (2, 7, [])
-    session.answers(answered(99))
+    session.receive(answered(99))
     request = session.request([(A, at(6)), (B, at(5))], **LIMITS)
     assert (request.session_epoch, asked(request), request.replica_id) == (2, [], 2)
 
@@ -66,7 +66,7 @@ def test_a_partition_that_is_not_wanted_any_more_is_forgotten_and_named_again_wh
     session = begun()
     request = session.request([(B, at(5))], **LIMITS)
     assert [(topic.topic_id, topic.partitions) for topic in request.forgotten] == [(TOPIC, [0])]
-    session.answers(answered(99))
+    session.receive(answered(99))
     assert asked(session.request([(A, at(5)), (B, at(5))], **LIMITS)) == [(0, 5)]
 
 
@@ -74,33 +74,33 @@ def test_silence_is_the_answer_given_last_and_nothing_to_do_for_who_has_taken_it
     session = begun()
     session.request([(A, at(5)), (B, at(5, epoch=4))], **LIMITS)
     told = PartitionFetchResponse(leader=-1, high_watermark=5, log_start_offset=0)
-    assert session.answers(answered(99)) == {B: told}, "B asks in another epoch, and has to hear it again"
-    assert (session.is_settled(A), session.is_settled(B)) == (True, False)
-    session.settled(B)
+    assert session.receive(answered(99)) == {B: told}, "B asks in another epoch, and has to hear it again"
+    assert (session.is_taken(A), session.is_taken(B)) == (True, False)
+    session.take(B)
     session.request([(A, at(5)), (B, at(5, epoch=4))], **LIMITS)
-    assert session.answers(answered(99)) == {}
+    assert session.receive(answered(99)) == {}
     session.request([(A, at(5)), (B, at(5, epoch=4))], **LIMITS)
-    assert session.answers(answered(99), all_of_them=True) == {A: told, B: told}
+    assert session.receive(answered(99), repeat=True) == {A: told, B: told}
 
 
 def test_records_are_told_once_and_the_high_watermark_that_came_with_them_holds() -> None:
     session = begun()
     session.request([(A, at(5)), (B, at(5))], **LIMITS)
-    got = session.answers(answered(99, a=PartitionFetchResponse(high_watermark=6, log_start_offset=0, records=RECORDS)))
+    got = session.receive(answered(99, a=PartitionFetchResponse(high_watermark=6, log_start_offset=0, records=RECORDS)))
     assert got is not None
     assert got[A].records == RECORDS
     session.request([(A, at(6)), (B, at(5))], **LIMITS)
-    assert session.answers(answered(99)) == {A: PartitionFetchResponse(high_watermark=6, log_start_offset=0)}
+    assert session.receive(answered(99)) == {A: PartitionFetchResponse(high_watermark=6, log_start_offset=0)}
 
 
 def test_an_error_is_not_repeated_by_silence() -> None:
     session = begun()
     session.request([(A, at(5)), (B, at(5))], **LIMITS)
-    session.answers(answered(99, a=PartitionFetchResponse(ErrorCode.not_leader_or_follower)))
-    session.settled(A)
+    session.receive(answered(99, a=PartitionFetchResponse(ErrorCode.not_leader_or_follower)))
+    session.take(A)
     session.request([(A, at(5)), (B, at(5))], **LIMITS)
-    assert session.answers(answered(99)) == {}
-    assert not session.is_settled(A)
+    assert session.receive(answered(99)) == {}
+    assert not session.is_taken(A)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_an_error_is_not_repeated_by_silence() -> None:
 def test_a_refused_session_begins_with_a_full_fetch_again(error: ErrorCode, named: int) -> None:
     session = begun()
     session.request([(A, at(5)), (B, at(5))], **LIMITS)
-    assert session.answers(FetchResponse([], error_code=error)) is None
+    assert session.receive(FetchResponse([], error_code=error)) is None
     request = session.request([(A, at(5)), (B, at(5))], **LIMITS)
     assert (request.session_id, request.session_epoch, len(asked(request))) == (named, INITIAL_EPOCH, 2)
 
@@ -124,14 +124,14 @@ def test_a_leader_without_room_for_a_session_is_asked_for_everything_each_time()
     for _ in range(3):
         request = session.request([(A, at(5))], **LIMITS)
         assert (request.session_id, request.session_epoch, asked(request)) == (NO_SESSION, INITIAL_EPOCH, [(0, 5)])
-        session.answers(answered(NO_SESSION, a=PartitionFetchResponse(high_watermark=5, log_start_offset=0)))
+        session.receive(answered(NO_SESSION, a=PartitionFetchResponse(high_watermark=5, log_start_offset=0)))
 
 
 def test_epochs_wrap_to_1() -> None:
     session = begun()
     session.epoch = (1 << 31) - 1
     session.request([(A, at(5))], **LIMITS)
-    session.answers(answered(99))
+    session.receive(answered(99))
     assert session.epoch == 1
 
 
@@ -196,7 +196,8 @@ async def test_followers_begin_again_with_a_leader_that_counts_differently_or_ha
         await cluster.create_topic("t", assignments=[[0, 1]] * 3)
         await client.produce("t", b"x", partition=1)
         await trio.sleep(2)
-        fetcher = cluster.broker(1).fetchers._sessions[0, Lane.QUIET]
+        fetcher = cluster.broker(1).fetchers.session(0, Lane.QUIET)
+        assert fetcher is not None
         before = fetcher.id
         fetcher.epoch += 5
         await trio.sleep(3)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import trio
 
 from tidegauge.impl.cluster.cluster import Cluster
-from tidegauge.impl.server.broker.replica_fetchers import FEW, MOST_BUSY
+from tidegauge.impl.server.broker.fetch_schedule import FEW, MOST_BUSY
 from tidegauge.model_tests.simulated import simulated
 
 

@@ -1,0 +1,199 @@
+"""One fetch of a follower: the request to the leader for some partitions, and each replica's part of the response.
+
+The replicas' cores decide what to ask for and what a response means (`impl.partition`). A request without a response
+takes its connection down (`impl.wire.channel`); the cores are told nothing then, and the next fetch asks the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+import attrs
+import trio
+from kio.schema.errors import ErrorCode
+
+from tidegauge.impl.partition.messages import FollowerFetch, PartitionFetchResponse
+from tidegauge.impl.records.batches import RecordError
+from tidegauge.impl.server import trace
+from tidegauge.impl.server.broker.follower_sessions import FollowerSession
+from tidegauge.impl.server.broker.partition import Partition
+from tidegauge.impl.server.reads import partition_responses
+from tidegauge.impl.wire.channel import NoAnswerError, UnreachableError
+from tidegauge.impl.wire.fetch_messages import INITIAL_EPOCH, SESSIONLESS_EPOCH, FetchResponse
+
+if TYPE_CHECKING:
+    from tidegauge.impl.ports.clock import Clock
+    from tidegauge.impl.server.broker.peers import Peers
+    from tidegauge.impl.server.broker.registration import Registration
+    from tidegauge.impl.server.broker.replica_manager import ReplicaManager
+    from tidegauge.impl.server.config import ServerConfig
+    from tidegauge.impl.server.trace.tracer import Tracer
+
+
+class Fetched(Enum):
+    """What a fetch brought one partition."""
+
+    RECORDS = "records"
+    NO_RECORDS = "no records"
+    ERROR = "an error: it must back off"
+
+
+@attrs.frozen
+class FetchResult:
+    """What came of one request."""
+
+    may_go_on: bool
+    """Whether the next request may follow at once; else all partitions of this one must back off."""
+    partitions: Sequence[tuple[Partition, Fetched]] = ()
+
+
+FAILED: Final = FetchResult(may_go_on=False)
+NOTHING_TO_FETCH: Final = FetchResult(may_go_on=True)
+
+
+class FollowerFetches:
+    """The fetches of one broker's followers."""
+
+    def __init__(
+        self,
+        replicas: ReplicaManager,
+        peers: Peers,
+        registration: Registration,
+        config: ServerConfig,
+        *,
+        clock: Clock,
+        tracer: Tracer,
+    ) -> None:
+        self._replicas = replicas
+        self._peers = peers
+        self._registration = registration
+        self._config = config
+        self._clock = clock
+        self._tracer = tracer
+
+    async def fetch(
+        self,
+        leader: int,
+        partitions: Sequence[Partition],
+        max_wait_ms: int,
+        *,
+        purpose: str = "",
+        session: FollowerSession | None = None,
+    ) -> FetchResult:
+        """Send one request for these partitions, and apply its response.
+
+        `purpose` chooses the connection (`Peers.channel`). Without `session` the request is outside of any session.
+        """
+        channel = self._peers.channel(leader, purpose)
+        if channel is None:
+            return FAILED
+        try:
+            await channel.connect()
+        except UnreachableError:
+            return FAILED
+        await self._clock.until_running()
+        fetches = self._begin(leader, partitions)
+        if not fetches:
+            return NOTHING_TO_FETCH
+        request = (session or FollowerSession()).request(
+            [((partition.topic_id, partition.index), fetch) for partition, fetch in fetches],
+            max_wait_ms=max_wait_ms,
+            min_bytes=self._config.replica_fetch_min_bytes,
+            max_bytes=self._config.replica_fetch_response_max_bytes,
+            partition_max_bytes=self._config.replica_fetch_max_bytes,
+        )
+        if session is None:
+            request.session_epoch = SESSIONLESS_EPOCH
+        try:
+            message = await channel.request(request)
+        except (NoAnswerError, UnreachableError):
+            if session is not None:
+                session.end(keep_id=True)
+            self._give_up(leader, fetches)
+            return FAILED
+        await self._clock.until_running()
+        await trio.lowlevel.checkpoint_if_cancelled()  # a broker that has stopped has closed its logs
+        responses = self._responses(message, session)
+        if responses is None:
+            self._give_up(leader, fetches)
+            return FetchResult(may_go_on=request.session_epoch != INITIAL_EPOCH)
+        return FetchResult(
+            may_go_on=True,
+            partitions=[
+                (partition, self._apply(leader, partition, fetch, responses, session)) for partition, fetch in fetches
+            ],
+        )
+
+    def _begin(self, leader: int, partitions: Sequence[Partition]) -> list[tuple[Partition, FollowerFetch]]:
+        """The fetches that are outstanding from now on. Partitions that changed during the connect are left out."""
+        fetches = []
+        self._replicas.flushes.write_log_starts(partitions)
+        for partition in partitions:
+            if partition.is_gone:
+                continue
+            fetch = partition.replica.fetch_request(self._registration.broker_epoch)
+            if fetch is None or partition.replica.leader != leader or partition.awaits_response():
+                continue
+            partition.outstanding.append(fetch)
+            fetches.append((partition, fetch))
+            if self._tracer.trace is not None:
+                sent = trace.events.SendFetch
+                self._tracer.replica(sent, *partition.key, partition.replica, source=leader, fetch=fetch)
+        return fetches
+
+    def _give_up(self, leader: int, fetches: Sequence[tuple[Partition, FollowerFetch]]) -> None:
+        for partition, fetch in fetches:
+            partition.outstanding.remove(fetch)
+            if self._tracer.trace is not None and not partition.is_gone:
+                given_up = trace.events.Disconnect
+                self._tracer.replica(given_up, *partition.key, partition.replica, source=leader, fetch=fetch)
+
+    def _responses(
+        self, message: FetchResponse, session: FollowerSession | None
+    ) -> dict[tuple[str, int], PartitionFetchResponse] | None:
+        """The responses by (topic id, partition); None when the leader has refused the request for its session."""
+        if session is None:
+            return partition_responses(message)
+        return session.receive(message, repeat=self._tracer.trace is not None)
+
+    def _apply(
+        self,
+        leader: int,
+        partition: Partition,
+        fetch: FollowerFetch,
+        responses: dict[tuple[str, int], PartitionFetchResponse],
+        session: FollowerSession | None,
+    ) -> Fetched:
+        """Hand a replica its part of the response."""
+        key = partition.topic_id, partition.index
+        response = responses.get(key)
+        partition.outstanding.remove(fetch)
+        if response is None and session is not None and session.is_taken(key):
+            return Fetched.NO_RECORDS  # the leader says what the replica knows
+        if response is None:
+            response = PartitionFetchResponse(ErrorCode.unknown_server_error)
+        if partition.is_gone:
+            return Fetched.NO_RECORDS
+        try:
+            accepted = partition.replica.receive_fetch_response(fetch, response, self._clock.now_ms())
+            error = response.error
+        except (RecordError, OSError) as failure:
+            accepted, error = False, self._replicas.storage_failed(partition, failure)
+        if self._tracer.trace is not None and not partition.is_gone:
+            self._tracer.replica(
+                trace.events.ReceiveFetchResponse,
+                *partition.key,
+                partition.replica,
+                source=leader,
+                fetch=fetch,
+                outcome=trace.events.FetchOutcome.of(response, fetch),
+                accepted=accepted,
+            )
+        self._replicas.carry_out(partition)
+        if accepted and session is not None:
+            session.take(key)
+        if not accepted and error is not ErrorCode.none:
+            return Fetched.ERROR
+        return Fetched.RECORDS if response.records else Fetched.NO_RECORDS
