@@ -107,6 +107,7 @@ class Decisions:
             finally:
                 self._commit = None
             return
+        await trio.lowlevel.checkpoint()  # the node is being cancelled
         raise OSError(self._ended)
 
     def _fail(self, reason: str) -> None:

@@ -1,0 +1,193 @@
+"""The controller over a slow metadata log: nothing is visible before it is committed, and decisions wait their turn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+import trio
+from kio.schema.errors import ErrorCode as E
+from trio.testing import wait_all_tasks_blocked
+
+from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.metadata.records import MetadataRecord
+from tidegauge.impl.server.controller import node
+from tidegauge.impl.server.controller.metadata_log import StoredMetadataLog
+from tidegauge.model_tests.server.asking import asking
+from tidegauge.model_tests.server.test_topics import create, new
+from tidegauge.model_tests.simulated import simulated
+
+
+class SlowLog(StoredMetadataLog):
+    """A log that commits when the test says so: before it has written a decision, or after."""
+
+    gate: trio.Event | None = None
+    """While it is there and not set, appends wait."""
+    writes_first = False
+    refusal: OSError | None = None
+    uncommitted_from: int | None = None
+
+    @property
+    def end_offset(self) -> int:
+        return super().end_offset if self.uncommitted_from is None else self.uncommitted_from
+
+    async def append(self, records: Sequence[MetadataRecord]) -> int:
+        if self.gate is None:
+            return await super().append(records)
+        if self.writes_first:
+            end_offset = self.end_offset
+            await super().append(records)
+            self.uncommitted_from = end_offset
+        await self.gate.wait()
+        if self.refusal is not None:
+            raise self.refusal
+        self.uncommitted_from = None
+        return self.end_offset if self.writes_first else await super().append(records)
+
+    def read_batches(self, offset: int, max_bytes: int) -> bytes:
+        return self.log.read(offset, max_bytes, self.end_offset) if offset < self.end_offset else b""
+
+
+@pytest.fixture(autouse=True)
+def slow_logs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(node, "StoredMetadataLog", SlowLog)
+    yield
+
+
+def slow_log(cluster: Cluster, *, writes_first: bool) -> SlowLog:
+    """The controller's log, which commits nothing from now on."""
+    log = cluster.controller.log
+    assert isinstance(log, SlowLog)
+    log.gate, log.writes_first = trio.Event(), writes_first
+    return log
+
+
+class Answers:
+    """Requests in the background, and what came back by name."""
+
+    def __init__(self, cluster: Cluster, nursery: trio.Nursery) -> None:
+        self.by_name: dict[str, Any] = {}
+        self._cluster = cluster
+        self._nursery = nursery
+
+    def create(self, name: str, topic: str) -> None:
+        """Ask the controller for a topic, as a broker does."""
+
+        async def ask() -> None:
+            response = await self._cluster.broker(0).controller.forward(create(new(topic)))
+            self.by_name[name] = response.topics[0].error_code
+
+        self._nursery.start_soon(ask)
+
+    def heartbeat(self, name: str) -> None:
+        """Let broker 1 renew its session."""
+
+        async def beat() -> None:
+            broker = self._cluster.broker(1)
+            self.by_name[name] = (await broker.controller.heartbeat(broker.metadata.image.offset)).error_code
+
+        self._nursery.start_soon(beat)
+
+
+def image_of(cluster: Cluster) -> dict[str, object]:
+    """All that the controller knows from its log."""
+    image = cluster.controller.controller.image
+    kept = ("offset", "brokers", "topics", "topic_names", "broker_configs", "client_quotas", "next_producer_id")
+    return {name: getattr(image, name) for name in kept}
+
+
+@pytest.mark.parametrize("writes_first", [False, True])
+def test_nothing_is_visible_before_it_is_committed(writes_first: bool) -> None:
+    @simulated
+    async def run() -> None:
+        async with asking(3) as (cluster, _), trio.open_nursery() as nursery:
+            await cluster.settle_metadata()
+            log = slow_log(cluster, writes_first=writes_first)
+            before, known = log.end_offset, set(cluster.controller.controller.image.topics)
+            answers = Answers(cluster, nursery)
+            answers.create("created", "a")
+            await wait_all_tasks_blocked()
+            answers.heartbeat("beat")
+            await wait_all_tasks_blocked()
+            assert answers.by_name == {}, "a heartbeat waits for the decision before it"
+            assert set(cluster.controller.controller.image.topics) == known
+            assert await cluster.broker(2).controller.metadata_end(before) == before
+            assert log.gate is not None
+            log.gate.set()
+            await wait_all_tasks_blocked()
+            assert answers.by_name == {"created": E.none, "beat": E.none}
+            assert "a" in cluster.controller.controller.image.topics
+            assert await cluster.broker(2).controller.metadata_end(before) == log.end_offset > before
+
+    run()
+
+
+@simulated
+async def test_a_decision_is_made_on_what_the_one_before_it_has_left() -> None:
+    async with asking(2) as (cluster, _), trio.open_nursery() as nursery:
+        log = slow_log(cluster, writes_first=True)
+        answers = Answers(cluster, nursery)
+        for name in ("first", "second"):
+            answers.create(name, "a")
+            await wait_all_tasks_blocked()
+        assert answers.by_name == {}
+        assert log.gate is not None
+        log.gate.set()
+        await wait_all_tasks_blocked()
+        assert answers.by_name == {"first": E.none, "second": E.topic_already_exists}
+
+
+@simulated
+async def test_a_log_that_refuses_a_decision_ends_the_controller_with_nothing_applied() -> None:
+    async with asking(2) as (cluster, peer), trio.open_nursery() as nursery:
+        log = slow_log(cluster, writes_first=False)
+        log.refusal = OSError("no space left on device")
+        before = image_of(cluster)
+        nursery.start_soon(peer.ask, create(new("a")))
+        await wait_all_tasks_blocked()
+        assert log.gate is not None
+        log.gate.set()
+        await trio.sleep(1)
+        assert cluster.controller.halted == "the metadata log cannot be written: no space left on device"
+        assert image_of(cluster) == before
+        await cluster.restart_controller()
+        assert set(cluster.controller.controller.image.topics) == {"t"}
+        nursery.cancel_scope.cancel()
+
+
+@simulated
+async def test_a_controller_that_ends_between_commit_and_apply_has_a_successor_with_the_same_image() -> None:
+    async with asking(2) as (cluster, peer), trio.open_nursery() as nursery:
+        slow_log(cluster, writes_first=True)
+        crashed = cluster.controller
+        nursery.start_soon(peer.ask, create(new("a", 3, 2)))
+        await wait_all_tasks_blocked()
+        assert "a" not in crashed.controller.image.topics
+        written = crashed.log.read(0)
+        await cluster.restart_controller()
+        successor = cluster.controller.controller.image
+        assert "a" in successor.topics
+        crashed.controller.replay(written[crashed.controller.image.offset :])
+        assert crashed.controller.image.topics == {
+            name: topic for name, topic in successor.topics.items() if name in ("t", "a")
+        }
+        nursery.cancel_scope.cancel()
+
+
+@simulated
+async def test_a_decision_whose_client_is_gone_is_applied_all_the_same() -> None:
+    async with asking(2) as (cluster, _):
+        log = slow_log(cluster, writes_first=True)
+        async with trio.open_nursery() as nursery:
+            Answers(cluster, nursery).create("created", "a")
+            await wait_all_tasks_blocked()
+            cluster.reset_connections("controller")
+            nursery.cancel_scope.cancel()
+        await wait_all_tasks_blocked()
+        assert "a" not in cluster.controller.controller.image.topics
+        assert log.gate is not None
+        log.gate.set()
+        await wait_all_tasks_blocked()
+        assert "a" in cluster.controller.controller.image.topics
+        assert cluster.controller.halted is None
