@@ -21,7 +21,7 @@ from rich.table import Table
 
 from tidegauge.impl.client.client import Client
 from tidegauge.impl.cluster.cluster import Cluster
-from tidegauge.impl.cluster.hosts import BROKER
+from tidegauge.impl.cluster.names import BROKER
 from tidegauge.impl.ports.failing_disk import SYNCS, FailingDisk, Operation
 
 IDLE_SECONDS = 10.0

@@ -1,6 +1,6 @@
 """tidegauge: Kafka's replicated log as an executable specification, a cluster to embed, and a judge of histories.
 
-    from tidegauge import running_cluster    # a cluster for any Kafka client, in a thread (tidegauge.embedding)
+    from tidegauge import running_cluster    # a cluster for any Kafka client, in a thread (impl.cluster)
     from tidegauge import Cluster            # a simulated or real cluster inside a trio program (impl.cluster)
     from tidegauge import Security           # its listeners, certificates, users and rights (impl.security)
     from tidegauge import explore            # exhaustive search of a specification (spec.explorer)
@@ -16,12 +16,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tidegauge.embedding import RunningCluster, running_cluster
     from tidegauge.impl.cluster.cluster import Cluster
+    from tidegauge.impl.cluster.process_cluster import ProcessCluster
+    from tidegauge.impl.cluster.running_cluster import RunningCluster, running_cluster
     from tidegauge.impl.cluster.security import Security, allow, deny
     from tidegauge.linearizability.check import Verdict, Verdicts, check
     from tidegauge.linearizability.history import History, Operation, Operations
-    from tidegauge.processes import ProcessCluster
     from tidegauge.spec.kernel.explorer import Exploration, explore
     from tidegauge.spec.kernel.machine import Action, Machine
     from tidegauge.spec.replication.machine import Bounds, Replication
@@ -57,9 +57,9 @@ _HOMES = {
     "Machine": "tidegauge.spec.kernel.machine",
     "Operation": "tidegauge.linearizability.history",
     "Operations": "tidegauge.linearizability.history",
-    "ProcessCluster": "tidegauge.processes",
+    "ProcessCluster": "tidegauge.impl.cluster.process_cluster",
     "Replication": "tidegauge.spec.replication.machine",
-    "RunningCluster": "tidegauge.embedding",
+    "RunningCluster": "tidegauge.impl.cluster.running_cluster",
     "Security": "tidegauge.impl.cluster.security",
     "Verdict": "tidegauge.linearizability.check",
     "Verdicts": "tidegauge.linearizability.check",
@@ -67,7 +67,7 @@ _HOMES = {
     "check": "tidegauge.linearizability.check",
     "deny": "tidegauge.impl.cluster.security",
     "explore": "tidegauge.spec.kernel.explorer",
-    "running_cluster": "tidegauge.embedding",
+    "running_cluster": "tidegauge.impl.cluster.running_cluster",
 }
 
 

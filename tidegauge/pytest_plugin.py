@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from tidegauge.embedding import RunningCluster
+    from tidegauge.impl.cluster.running_cluster import RunningCluster
 
 MARKER = "kafka"
 OPTIONS = (
@@ -150,7 +150,7 @@ _NUMBERS = itertools.count(1)
 
 
 def _running(node: pytest.Item | pytest.Session, options: dict[str, Any]) -> Iterator[RunningCluster]:
-    from tidegauge.embedding import running_cluster
+    from tidegauge.impl.cluster.running_cluster import running_cluster
 
     topics = options.pop("topics", ())
     with running_cluster(**options) as cluster:

@@ -24,7 +24,7 @@ from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.client.observer import Observer, Operation
 from tidegauge.impl.client.requests import Fetched, ListedOffset
 from tidegauge.impl.client.routes import Routes
-from tidegauge.impl.cluster.background import Background, require_trio
+from tidegauge.impl.ports.background_tasks import BackgroundTasks, require_trio
 from tidegauge.impl.ports.clock import Clock
 from tidegauge.impl.ports.network import Address, Network
 from tidegauge.impl.wire.channel import Channel, NoAnswerError, UnreachableError
@@ -73,7 +73,7 @@ class Client:
         self._routes = Routes(bootstrap)
         self._channels: dict[Address, Channel] = {}
         self._nursery: trio.Nursery | None = None
-        self._background = Background()
+        self._background = BackgroundTasks()
 
     async def __aenter__(self) -> Client:
         require_trio("a client")

@@ -1,8 +1,8 @@
-"""The hosts on which a cluster's nodes run: what stands behind their ports, and what can be done to them.
+"""The hosts on which a cluster's nodes run: the implementations of their ports, and the faults of these.
 
 A host gives each node its network, disk and clock, by name. On the simulated host all of them are in memory, depend on
-the seed alone, and can fail in every way; on the real host they are TCP, a directory, and the system's clock. There,
-what befalls links is done to requests at the servers (`impl.faults.links`), for TCP cannot be struck.
+the seed alone, and can fail in every way. On the real host they are TCP, a directory and the system's clock. TCP takes
+no faults, so there the servers inject the faults of links into requests (`impl.faults.links`).
 """
 
 from __future__ import annotations
@@ -12,33 +12,30 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
+from tidegauge.impl.cluster.names import BROKER, CONTROLLER, LOOPBACK
 from tidegauge.impl.faults.links import Links
 from tidegauge.impl.ports.clock import SimulatedClock, StoppableClock, SystemClock
 from tidegauge.impl.ports.disk import Descriptors, DiskLock, DiskLockedError, RealDisk
 from tidegauge.impl.ports.failing_disk import FailingDisk
 from tidegauge.impl.ports.network import Address, Network, TcpNetwork
 from tidegauge.impl.ports.randomness import Randomness, SeededRandomness, SystemRandomness
-from tidegauge.impl.ports.simulated_disk import Fate, SimulatedDisk
+from tidegauge.impl.ports.simulated_disk import CrashOutcome, SimulatedDisk
 from tidegauge.impl.ports.simulated_network import SimulatedNetwork
 
 if TYPE_CHECKING:
     from tidegauge.impl.ports.link_faults import LinkFaults
 
-KAFKA_PORT = 9092
-LOOPBACK = "127.0.0.1"
-CONTROLLER = "controller"
-BROKER = "broker-"
-"""How a broker's name begins; its id follows."""
+KAFKA_PORT: Final = 9092
 
 
 class UnsupportedFaultError(Exception):
-    """This host cannot do that to a node."""
+    """The host does not have this fault."""
 
 
 class LinkControl(Protocol):
-    """What can be done to links, on every host."""
+    """The faults of links, on every host."""
 
     def block(self, source: str, destination: str) -> None: ...
 
@@ -71,7 +68,7 @@ class Host(Protocol):
     def network(self, node: str) -> Network: ...
 
     def disk(self, node: str) -> FailingDisk:
-        """The node's disk, with what is wrong with it."""
+        """The node's disk, with its faults."""
 
     def clock(self, node: str) -> StoppableClock: ...
 
@@ -87,13 +84,16 @@ class Host(Protocol):
         """Where a node that starts for the first time is to listen."""
 
     def cut(self, node: str, keep: Mapping[str, int] | None = None) -> None:
-        """Take network and disk away from a node that dies; `keep`: how many unsynced bytes survive, by path."""
+        """Take network and disk from a node that crashes; `keep`: how many unsynced bytes survive, by path."""
 
     def power_on(self, node: str) -> None:
         """Give a node that was cut its disk back, with what survived."""
 
     def close(self) -> None:
-        """Leave nothing behind."""
+        """Release and remove what is temporary."""
+
+    def simulated(self, what: str) -> SimulatedHost:
+        """This host, if it is simulated. Raises UnsupportedFaultError that says what needs it."""
 
 
 class SimulatedHost:
@@ -101,7 +101,7 @@ class SimulatedHost:
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
-        self.wires = SimulatedNetwork(seed)
+        self._links = SimulatedNetwork(seed)
         self.disks: dict[str, SimulatedDisk] = {}
         self._failing: dict[str, FailingDisk] = {}
         self.clocks: dict[str, SimulatedClock] = {}
@@ -109,10 +109,10 @@ class SimulatedHost:
 
     @property
     def links(self) -> SimulatedNetwork:
-        return self.wires
+        return self._links
 
     def network(self, node: str) -> Network:
-        return self.wires.host(node)
+        return self._links.host(node)
 
     def disk(self, node: str) -> FailingDisk:
         if node not in self._failing:
@@ -120,7 +120,7 @@ class SimulatedHost:
         return self._failing[node]
 
     def medium(self, node: str) -> SimulatedDisk:
-        """What is behind the node's disk: what has been synced, what a crash loses, how many bytes there are."""
+        """The simulated disk behind the node's: what is synced, what a crash loses, how many bytes there are."""
         if node not in self.disks:
             self.disks[node] = SimulatedDisk(Random(f"{self.seed}/disk/{node}"))
         return self.disks[node]
@@ -143,19 +143,29 @@ class SimulatedHost:
         return Address(node, KAFKA_PORT)
 
     def cut(
-        self, node: str, keep: Mapping[str, int] | None = None, *, tails: Fate = Fate.SEEDED, lose_sent: bool = True
+        self,
+        node: str,
+        keep: Mapping[str, int] | None = None,
+        *,
+        tails: CrashOutcome = CrashOutcome.SEEDED,
+        lose_sent: bool = True,
     ) -> None:
         self.clock(node).go_on()
         self.medium(node).crash(
-            keep, tails=tails, names=Fate.KEPT if keep is not None or tails is Fate.KEPT else Fate.SEEDED
+            keep,
+            tails=tails,
+            names=CrashOutcome.KEPT if keep is not None or tails is CrashOutcome.KEPT else CrashOutcome.SEEDED,
         )
-        self.wires.crash(node, lose_sent=lose_sent)
+        self._links.crash(node, lose_sent=lose_sent)
 
     def power_on(self, node: str) -> None:
         self.medium(node).power_on()
 
     def close(self) -> None:
-        self.wires.unhold()
+        self._links.unhold()
+
+    def simulated(self, what: str) -> SimulatedHost:
+        return self
 
 
 class TcpHost:
@@ -175,7 +185,7 @@ class TcpHost:
         self.root = Path(tempfile.mkdtemp(prefix="tidegauge-") if directory is None else directory)
         if not self._temporary:
             refuse_foreign(self.root)
-        self._lock = lock_of(self.root)
+        self._lock = lock_directory(self.root)
         self._links = Links(seed)
         self._disks: dict[str, FailingDisk] = {}
         self._descriptors = Descriptors()
@@ -220,16 +230,19 @@ class TcpHost:
         self._links.resume(node)
 
     def power_on(self, node: str) -> None:
-        """The disk was never off."""
+        """Nothing to do: `cut` takes no disk here."""
 
     def close(self) -> None:
         self._lock.release()
         if self._temporary:
             shutil.rmtree(self.root)
 
+    def simulated(self, what: str) -> SimulatedHost:
+        raise UnsupportedFaultError(f"{what} needs the simulated host: host='simulated'")
 
-def lock_of(root: Path) -> DiskLock:
-    """Make a directory one's own, as Kafka does with its log directories. Raises ValueError when another has it."""
+
+def lock_directory(root: Path) -> DiskLock:
+    """Lock a directory, as Kafka locks its log directories. Raises ValueError when another process holds the lock."""
     root.mkdir(parents=True, exist_ok=True)
     try:
         return RealDisk().lock(str(root / ".lock"))
@@ -240,7 +253,7 @@ def lock_of(root: Path) -> DiskLock:
 
 
 def refuse_foreign(root: Path) -> None:
-    """Raise ValueError for a place that is no directory, or one with something in it that no cluster wrote."""
+    """Raise ValueError for a path that is no directory, or a directory with files that no cluster wrote."""
     if root.exists() and not root.is_dir():
         raise ValueError(f"directory is {str(root)!r}: that is a file; name a directory")
     names = sorted(path.name for path in root.iterdir()) if root.exists() else []
@@ -260,6 +273,6 @@ def refuse_fewer(root: Path, brokers: int) -> None:
     if left_out:
         names = ", ".join(f"{BROKER}{each}" for each in left_out)
         raise ValueError(
-            f"brokers is {brokers}: directory {str(root)!r} holds {names} too, whose copies of records nobody would "
+            f"brokers is {brokers}: directory {str(root)!r} holds {names} too, whose records no broker would "
             f"serve; start {left_out[-1] + 1} brokers, or move away what may be lost"
         )

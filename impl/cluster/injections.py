@@ -1,20 +1,21 @@
-"""What can befall the requests of a cluster's clients: errors, waits, closed connections.
+"""Injections into the requests of a cluster's clients: errors, delays, holds, closed connections.
 
-By default an injection strikes any broker and any client, and spares what brokers and controller send each other. All
-methods return the injection: `hits` says how often it has struck, `cancel()` ends it, and so does the end of a `with`.
+An injection applies to requests at any broker, from any client, unless it is told otherwise. It does not apply to what
+brokers and controller send each other. Every method returns the injection: `hits` says to how many requests it has
+applied; `cancel()` ends it, and so does the end of its `with`.
 """
 
 from __future__ import annotations
 
 import difflib
 import math
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
+import attrs
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.cluster.faults import Faults, NodeName
-from tidegauge.impl.cluster.hosts import BROKER
-from tidegauge.impl.faults.fault_log import logged
+from tidegauge.impl.cluster.names import NodeName, broker_name
+from tidegauge.impl.cluster.nodes import Nodes
 from tidegauge.impl.faults.injections import UNLIMITED, Delay, Disconnection, Failure, Hold, RequestFilter
 from tidegauge.impl.server.apis.request_parts import TOPICS
 from tidegauge.impl.wire.apis import BROKER_APIS, ApiKey, canonical_version, request_class
@@ -25,13 +26,13 @@ Api: TypeAlias = "ApiKey | int | str"
 Error: TypeAlias = "ErrorCode | int | str"
 """An error by its code or Kafka's name for it: `ErrorCode.not_leader_or_follower`, 6, "NOT_LEADER_OR_FOLLOWER"."""
 
-T = TypeVar("T")
 
+@attrs.frozen
+class RequestInjections:
+    """Injections into requests."""
 
-class Injections(Faults):
-    """Injections into a cluster; mixed into `Cluster`."""
+    nodes: Nodes
 
-    @logged
     def fail_requests(
         self,
         api: Api,
@@ -45,28 +46,27 @@ class Injections(Faults):
         carried_out: bool = False,
         message: str = "",
     ) -> Failure:
-        """Answer the next `count` requests (None: all, until it is cancelled) of an API with an error.
+        """Respond with an error to the next `count` requests of an API (None: to all, until it is cancelled).
 
-        topic, partition: strike only what names these; the rest of the request is carried out.
-        broker: strike only at this broker.
-        client: strike only this client id; or a broker's id, for what that broker asks of others.
-        carried_out: the request is carried out first, and its answer replaced: the client cannot know.
-        message: the answer's error message, where the API has one.
+        topic, partition: fail only these partitions; the rest of the request is carried out.
+        broker: apply only at this broker.
+        client: apply only to this client id, or to what the broker with this id sends to others.
+        carried_out: carry the request out and then replace its response, so that the client cannot know.
+        message: the response's error message, where the API has one.
 
-        Raises ValueError for what is none of these.
+        Raises ValueError for a name or number that is none of these.
         """
         where = self._where(api, topic, partition, broker, client)
         code = error_code(error)
         if code is ErrorCode.none:
             raise ValueError(f"error is {error!r}: that is no error; give one, such as 'NOT_LEADER_OR_FOLLOWER'")
-        injection = Failure(where=where, count=_count(count), after=carried_out, error=code, message=message)
-        return self.request_faults.inject(injection)
+        failure = Failure(where=where, count=_count(count), after=carried_out, error=code, message=message)
+        return self.nodes.request_faults.inject(failure)
 
     def fail_produces(self, /, error: Error, count: int | None = 1, **where: Any) -> Failure:
-        """Answer the next `count` Produce requests with an error: `fail_requests("Produce", …)`."""
+        """Respond with an error to the next `count` Produce requests: `fail_requests("Produce", …)`."""
         return self.fail_requests(ApiKey.PRODUCE, error, count, **where)
 
-    @logged
     def hold_requests(
         self,
         api: Api | None = None,
@@ -78,20 +78,19 @@ class Injections(Faults):
         client: NodeName | None = None,
         carried_out: bool = False,
     ) -> Hold:
-        """Keep requests (or, once they are carried out, their answers) until `release()`.
+        """Hold requests, or with `carried_out` their responses, until `release()`.
 
         `waiting` says how many wait; `await hold.wait_for(n)` returns when so many do. The other arguments are those of
         `fail_requests`.
         """
         where = self._where(api, topic, partition, broker, client)
-        return self.request_faults.inject(Hold(where=where, count=_count(count), after=carried_out))
+        return self.nodes.request_faults.inject(Hold(where=where, count=_count(count), after=carried_out))
 
     def hold_acks(self, /, topic: str | None = None, partition: int | None = None, **where: Any) -> Hold:
-        """Carry Produce requests out, replication included, and keep their answers until `release()`."""
+        """Carry Produce requests out, replication included, and hold their responses until `release()`."""
         return self.hold_requests(ApiKey.PRODUCE, topic=topic, partition=partition, carried_out=True, **where)
 
-    @logged
-    def slow_answers(
+    def slow_responses(
         self,
         least_ms: float,
         most_ms: float | None = None,
@@ -103,15 +102,14 @@ class Injections(Faults):
         broker: int | None = None,
         client: NodeName | None = None,
     ) -> Delay:
-        """Answer requests so many milliseconds later than they are ready, drawn from the seed up to `most_ms`."""
+        """Send responses so many milliseconds after they are ready; with `most_ms` the seed draws how many."""
         most = least_ms if most_ms is None else most_ms
         if not 0 <= least_ms <= most < math.inf:
             raise ValueError(f"least_ms is {least_ms!r} and most_ms {most!r}: give 0 <= least_ms <= most_ms")
         where = self._where(api, topic, partition, broker, client)
         delay = Delay(where=where, count=_count(count), after=True, least_ms=least_ms, most_ms=most)
-        return self.request_faults.inject(delay)
+        return self.nodes.request_faults.inject(delay)
 
-    @logged
     def drop_connections(
         self,
         api: Api | None = None,
@@ -123,13 +121,13 @@ class Injections(Faults):
         client: NodeName | None = None,
         carried_out: bool = False,
     ) -> Disconnection:
-        """Close the connection on which the next `count` requests come, instead of answering them.
+        """Close the connection on which the next `count` requests come, in place of a response.
 
-        With `carried_out` that is the lost acknowledgement: the records are in the log. For connections that stand
-        idle there is `reset_connections`.
+        With `carried_out` that is the lost acknowledgement: the records are in the log. `reset_connections` closes
+        connections on which no request comes.
         """
         where = self._where(api, topic, partition, broker, client)
-        return self.request_faults.inject(Disconnection(where=where, count=_count(count), after=carried_out))
+        return self.nodes.request_faults.inject(Disconnection(where=where, count=_count(count), after=carried_out))
 
     def _where(
         self, api: Api | None, topic: str | None, partition: int | None, broker: int | None, client: NodeName | None
@@ -144,9 +142,11 @@ class Injections(Faults):
         if topic is not None and keys is not None and not _names_topics(keys[0]):
             raise ValueError(f"topic is {topic!r}: {keys[0].name} names no topics; leave it out")
         if broker is not None:
-            self._running(broker)
-        peer = client if client is None or isinstance(client, str) else f"{BROKER}{self._running(client).server.id}"
-        return RequestFilter(keys, topic, partition, None if broker is None else f"{BROKER}{broker}", peer)
+            self.nodes.task(broker)
+        if client is not None and not isinstance(client, str):
+            self.nodes.task(client)
+            client = broker_name(client)
+        return RequestFilter(keys, topic, partition, None if broker is None else broker_name(broker), client)
 
 
 def api_key(api: Api) -> ApiKey:

@@ -13,9 +13,10 @@ from typing import Any, Final
 import attrs
 import trio
 
-from tidegauge.impl.cluster.cluster import CLUSTER_ID, DEFAULTS
-from tidegauge.impl.cluster.hosts import LOOPBACK, lock_of
-from tidegauge.impl.cluster.running import Running
+from tidegauge.impl.cluster.hosts import lock_directory
+from tidegauge.impl.cluster.names import LOOPBACK
+from tidegauge.impl.cluster.node_task import NodeTask
+from tidegauge.impl.cluster.options import CLUSTER_ID, DEFAULTS
 from tidegauge.impl.controller.config import DEFAULT_CONTROLLER_ID
 from tidegauge.impl.ports.clock import SystemClock
 from tidegauge.impl.ports.disk import RealDisk
@@ -76,7 +77,7 @@ Ending = Callable[[], Awaitable[object]]
 async def run_controller(options: NodeOptions, on_ready: Ready, until: Ending, *, seed: int = 0) -> None:
     """Run the controller until `until` returns. Raises ValueError for a directory that is not its own, OSError."""
     refuse_other_files(options.directory)
-    lock = lock_of(options.directory)
+    lock = lock_directory(options.directory)
     try:
         server = ControllerNode(options.node(DEFAULT_CONTROLLER_ID), seed=seed)
         await _run(server, until, lambda: _call(on_ready, server.address))
@@ -118,26 +119,26 @@ async def _call(on_ready: Ready, address: Address) -> None:
 
 
 async def _run(server: Broker | ControllerNode, until: Ending, when_up: Ending) -> None:
-    running = Running(server)
+    task = NodeTask(server)
     try:
         async with trio.open_nursery() as nursery:
-            await nursery.start(running.run)
-            nursery.start_soon(_watch, running)
+            await nursery.start(task.run)
+            nursery.start_soon(_watch, task)
             nursery.start_soon(when_up)
             await until()
             if isinstance(server, Broker):
                 with trio.move_on_after(LEAVE_TIMEOUT):
                     await server.membership.leave()
-            running.stop()
+            task.stop()
             nursery.cancel_scope.cancel()
     finally:
-        running.abandon()
+        task.abandon()
 
 
-async def _watch(running: Running) -> None:
+async def _watch(task: NodeTask) -> None:
     """Raise when the node ends by itself."""
-    await running.wait_until_ended()
-    reason = getattr(running.server, "halted", None)
+    await task.wait_until_ended()
+    reason = getattr(task.server, "halted", None)
     raise NodeEndedError(f"the node has stopped by itself: {reason or 'nobody knows why'}")
 
 

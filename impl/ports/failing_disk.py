@@ -112,7 +112,7 @@ class FailingDisk:
             self._delays[under] = seconds
         self._arm()
 
-    def quicken(self) -> None:
+    def end_slowness(self) -> None:
         """Make no operation take longer any more."""
         self._delays = {}
         self._arm()

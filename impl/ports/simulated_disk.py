@@ -33,7 +33,7 @@ from tidegauge.impl.ports.disk import Buffer, DiskLockedError
 T = TypeVar("T")
 
 
-class Fate(Enum):
+class CrashOutcome(Enum):
     """What becomes of unsynced things in a crash."""
 
     SEEDED = "seeded"
@@ -300,7 +300,11 @@ class SimulatedDisk:
     # Faults
 
     def crash(
-        self, keep: Mapping[str, int] | None = None, *, tails: Fate = Fate.SEEDED, names: Fate = Fate.SEEDED
+        self,
+        keep: Mapping[str, int] | None = None,
+        *,
+        tails: CrashOutcome = CrashOutcome.SEEDED,
+        names: CrashOutcome = CrashOutcome.SEEDED,
     ) -> None:
         """Lose what is not synced, and switch off.
 
@@ -322,13 +326,13 @@ class SimulatedDisk:
         self._locks = set()
         self.online = False
 
-    def _crash_directory(self, directory: _DirectoryNode, fate: Fate) -> None:
+    def _crash_directory(self, directory: _DirectoryNode, fate: CrashOutcome) -> None:
         directory.crash(self._prefix(len(directory.journal), fate))
         for _, node in sorted(directory.entries.items()):
             if isinstance(node, _DirectoryNode):
                 self._crash_directory(node, fate)
 
-    def _crash_file(self, node: _FileNode, path: str, chosen: int | None, fate: Fate) -> None:
+    def _crash_file(self, node: _FileNode, path: str, chosen: int | None, fate: CrashOutcome) -> None:
         unsynced = len(node.content) - node.synced
         if chosen is not None:
             assert 0 <= chosen <= unsynced, f"cannot keep {chosen} bytes of the {unsynced} unsynced ones of {path}"
@@ -337,9 +341,9 @@ class SimulatedDisk:
         uncut = bool(node.uncut) and self._prefix(1, fate) == 0
         node.crash(self._prefix(unsynced, fate), uncut=uncut)
 
-    def _prefix(self, length: int, fate: Fate) -> int:
-        if fate is not Fate.SEEDED or length == 0:
-            return length if fate is Fate.KEPT else 0
+    def _prefix(self, length: int, fate: CrashOutcome) -> int:
+        if fate is not CrashOutcome.SEEDED or length == 0:
+            return length if fate is CrashOutcome.KEPT else 0
         # All and nothing are as likely as everything between them together.
         return self._rng.choice((0, length, self._rng.randint(0, length), self._rng.randint(0, length)))
 

@@ -11,7 +11,8 @@ import pytest
 import trio
 
 from tidegauge.impl.client.errors import KafkaError
-from tidegauge.impl.cluster.cluster import Cluster, broker_name
+from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.cluster.names import broker_name
 from tidegauge.impl.ports.failing_disk import SYNCS
 from tidegauge.impl.server.broker import log_upkeep
 from tidegauge.impl.storage.log import Log

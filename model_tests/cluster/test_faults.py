@@ -335,7 +335,7 @@ async def test_nothing_is_left_behind() -> None:
             await cluster.crash(1)
         assert nursery.child_tasks == frozenset()
         assert isinstance(cluster.host, SimulatedHost)
-        assert cluster.host.wires.open_connections == 0
+        assert cluster.host.links.open_connections == 0
 
 
 @simulated

@@ -49,7 +49,7 @@ async def test_answers_are_slow_in_virtual_time() -> None:
     async with Cluster(brokers=1, seed=1) as cluster:
         await cluster.create_topic("t")
         async with cluster.client() as client:
-            with cluster.slow_answers(1_000, 3_000, "Produce") as slowness:
+            with cluster.slow_responses(1_000, 3_000, "Produce") as slowness:
                 began = trio.current_time()
                 await client.produce("t", b"a")
                 assert 1 <= trio.current_time() - began <= 3
@@ -101,7 +101,7 @@ async def test_two_runs_of_a_seed_are_slow_alike() -> None:
     async def times(seed: int) -> list[float]:
         async with Cluster(brokers=1, seed=seed) as cluster:
             await cluster.create_topic("t")
-            cluster.slow_answers(0, 1_000, "Produce")
+            cluster.slow_responses(0, 1_000, "Produce")
             taken = []
             async with cluster.client() as client:
                 for _ in range(3):

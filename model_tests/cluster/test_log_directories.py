@@ -18,7 +18,8 @@ from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.client.client import Client
 from tidegauge.impl.client.errors import KafkaError
-from tidegauge.impl.cluster.cluster import Cluster, broker_name
+from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.cluster.names import broker_name
 from tidegauge.impl.ports.failing_disk import SYNCS, Operation
 from tidegauge.impl.records.payload import decode_batches
 from tidegauge.impl.server.trace.events import Crash

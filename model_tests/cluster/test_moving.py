@@ -276,7 +276,7 @@ async def test_preferred_leaders_stay_away_when_they_are_not_to_be_put_back() ->
 
 
 @simulated
-async def test_a_cluster_that_is_over_says_so() -> None:
+async def test_a_cluster_that_has_ended_says_so() -> None:
     async with Cluster(1) as cluster:
         pass
     uses: list[Callable[[], Awaitable[None]]] = [
@@ -286,5 +286,5 @@ async def test_a_cluster_that_is_over_says_so() -> None:
         lambda: cluster.reassign("t", [0]),
     ]
     for use in uses:
-        with pytest.raises(RuntimeError, match="the cluster is over"):
+        with pytest.raises(RuntimeError, match="the cluster has ended"):
             await use()

@@ -12,8 +12,8 @@ from typing import Any
 import attrs
 import pytest
 
-from tidegauge.embedding import IMPATIENT
-from tidegauge.impl.cluster.cluster import DEFAULTS
+from tidegauge.impl.cluster.options import DEFAULTS
+from tidegauge.impl.cluster.running_cluster import IMPATIENT
 from tidegauge.impl.metadata.topic_configs import MIN_INSYNC_REPLICAS, TOPIC_CONFIGS, UNCLEAN_LEADER_ELECTION_ENABLE
 from tidegauge.impl.server.config import SERVER_CONFIGS, ServerConfig
 from tidegauge.impl.storage.config import LogConfig

@@ -179,7 +179,7 @@ def test_metadata_of_one_topic_is_not_available(cluster: RunningCluster, topic: 
 def test_responses_are_slow(cluster: RunningCluster, topic: str) -> None:
     with producer(cluster.bootstrap_servers, socket_timeout_ms=200, message_timeout_ms=10_000) as client:
         produce(client, topic, b"warm")
-        slowness = cluster.slow_answers(3_000, api="Produce", count=1)  # librdkafka looks once a second
+        slowness = cluster.slow_responses(3_000, api="Produce", count=1)  # librdkafka looks once a second
         assert produce(client, topic, b"a") == 2, "the client lost patience and sent it again"
         assert slowness.hits == 1
 
@@ -225,8 +225,8 @@ def test_an_injection_that_is_over_does_nothing(cluster: RunningCluster, topic: 
         (lambda c: c.fail_requests("FindCoordinator", 15, topic="t"), "topic is 't': FIND_COORDINATOR names no topics"),
         (lambda c: c.fail_produces(6, broker=7), "there is no broker 7: ids go from 0 to 1"),
         (lambda c: c.fail_produces(6, client=7), "there is no broker 7"),
-        (lambda c: c.slow_answers(-1), "least_ms is -1 and most_ms -1: give 0 <= least_ms <= most_ms"),
-        (lambda c: c.slow_answers(5, 2), "least_ms is 5 and most_ms 2"),
+        (lambda c: c.slow_responses(-1), "least_ms is -1 and most_ms -1: give 0 <= least_ms <= most_ms"),
+        (lambda c: c.slow_responses(5, 2), "least_ms is 5 and most_ms 2"),
         (lambda c: c.drop(source="typo"), "'typo' names no node: give a broker's id from 0 to 1, 'controller', or"),
         (lambda c: c.isolate(), "isolate names no node"),
         (lambda c: c.isolate(9), "there is no broker 9"),

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tidegauge import ProcessCluster
+from tidegauge.impl.cluster.process_cluster import ProcessEndedError
 from tidegauge.model_tests.embedding.real_clients import WAIT_S, produce, producer, read
-from tidegauge.processes import ProcessEndedError
 
 QUICK = {
     "broker.session.timeout.ms": 1_000,

@@ -21,7 +21,7 @@ import pytest
 import trio
 
 from tidegauge import RunningCluster, deny, running_cluster
-from tidegauge.background_loop import BackgroundLoop, LoopEndedError
+from tidegauge.impl.cluster.background_loop import BackgroundLoop, LoopEndedError
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.cluster.hosts import UnsupportedFaultError
 from tidegauge.model_tests.embedding.real_clients import produce, producer, read
@@ -250,8 +250,8 @@ def test_brokers_that_are_no_list_of_ids_are_refused_in_words() -> None:
             cluster.create_partitions("t", 2, assignments=["01"])  # type: ignore[list-item]
 
 
-def test_acls_are_refused_where_nothing_looks_at_them() -> None:
-    with running_cluster() as cluster, pytest.raises(ValueError, match="ACLs count for nothing here"):
+def test_acls_are_refused_where_they_have_no_effect() -> None:
+    with running_cluster() as cluster, pytest.raises(ValueError, match="ACLs have no effect here"):
         cluster.create_acls(deny("User:*", topic="t"))
 
 

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from tidegauge.impl.ports.simulated_disk import Fate, SimulatedDisk
+from tidegauge.impl.ports.simulated_disk import CrashOutcome, SimulatedDisk
 from tidegauge.impl.records.batches import headers
 from tidegauge.impl.records.payload import Record, build_batch, decode_records
 from tidegauge.impl.storage.cleaner import Round
@@ -75,7 +75,7 @@ class Pair:
 
     def restart(self) -> None:
         self.log.flush()
-        self.disk.crash(tails=Fate.LOST, names=Fate.SEEDED)
+        self.disk.crash(tails=CrashOutcome.LOST, names=CrashOutcome.SEEDED)
         self.disk.power_on()
         self.log = Log.open(self.disk, DIRECTORY, CONFIG, 0, recovery_point=self.state.end)
 

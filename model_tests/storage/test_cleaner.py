@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.record.memory_records import MemoryRecords
 
-from tidegauge.impl.ports.simulated_disk import Fate, SimulatedDisk
+from tidegauge.impl.ports.simulated_disk import CrashOutcome, SimulatedDisk
 from tidegauge.impl.records.batches import BatchHeader, headers
 from tidegauge.impl.records.payload import ProducerIdentity, Record, build_batch
 from tidegauge.impl.storage.cleaner import CleanedLog, Round, Slices
@@ -117,7 +117,7 @@ def test_the_newest_value_of_each_key_survives_any_rounds(seed: int, batches: in
         first_dirty, now_ms = result.end_offset, now_ms + rng.choice((0, RETENTION_MS // 2, RETENTION_MS + 1))
         if rng.random() < 0.5:
             log.close()
-            disk.crash(tails=Fate.LOST, names=Fate.LOST)
+            disk.crash(tails=CrashOutcome.LOST, names=CrashOutcome.LOST)
             disk.power_on()
             log = opened(disk, log.config)
             assert shown(records_of(log)) == shown(after)

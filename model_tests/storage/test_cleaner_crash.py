@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from tidegauge.impl.ports.failing_disk import FailingDisk, Operation
-from tidegauge.impl.ports.simulated_disk import Fate, SimulatedDisk
+from tidegauge.impl.ports.simulated_disk import CrashOutcome, SimulatedDisk
 from tidegauge.impl.storage.cleaner import Round
 from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.log import Log
@@ -74,8 +74,8 @@ def test_the_round_does_what_a_crash_could_tear() -> None:
     assert wanted | {Operation.SYNC_DIRECTORY} <= set(OPERATIONS)
 
 
-@pytest.mark.parametrize("names", Fate)
-def test_a_crash_at_any_operation_leaves_a_whole_log(names: Fate) -> None:
+@pytest.mark.parametrize("names", CrashOutcome)
+def test_a_crash_at_any_operation_leaves_a_whole_log(names: CrashOutcome) -> None:
     for done in range(len(OPERATIONS)):
         inner, disk, log = written(SEED)
         before = records_of(log)
@@ -85,7 +85,7 @@ def test_a_crash_at_any_operation_leaves_a_whole_log(names: Fate) -> None:
             clean(disk, log, SECOND_ROUND_MS)
         assert len(met) == done
         disk.watched_by(None)
-        inner.crash(tails=Fate.LOST if names is Fate.KEPT else Fate.SEEDED, names=names)
+        inner.crash(tails=CrashOutcome.LOST if names is CrashOutcome.KEPT else CrashOutcome.SEEDED, names=names)
         inner.power_on()
         log = opened(disk, recovery_point=end)
         where = f"after {done} operations, before {OPERATIONS[done].value}"

@@ -13,7 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from tidegauge.impl.ports.simulated_disk import Fate, SimulatedDisk
+from tidegauge.impl.ports.simulated_disk import CrashOutcome, SimulatedDisk
 from tidegauge.impl.records.batches import checked_headers
 from tidegauge.impl.records.payload import decode_batches
 from tidegauge.impl.storage.config import LogConfig
@@ -125,10 +125,10 @@ class CompactedLogAgainstList(RuleBasedStateMachine):
         self.batches = [b for b in self.batches if b not in chosen] + kept
         self.batches.sort(key=lambda batch: batch.base)
         if crash:
-            self.crash(Fate.LOST, Fate.LOST)
+            self.crash(CrashOutcome.LOST, CrashOutcome.LOST)
 
-    @rule(tails=st.sampled_from(Fate), names=st.sampled_from(Fate))
-    def crash(self, tails: Fate, names: Fate) -> None:
+    @rule(tails=st.sampled_from(CrashOutcome), names=st.sampled_from(CrashOutcome))
+    def crash(self, tails: CrashOutcome, names: CrashOutcome) -> None:
         flushed = self.log.flushed_end_offset
         self.disk.crash(tails=tails, names=names)
         self.disk.power_on()

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from tidegauge.impl.ports.simulated_disk import Fate, SimulatedDisk
+from tidegauge.impl.ports.simulated_disk import CrashOutcome, SimulatedDisk
 from tidegauge.impl.records.batches import checked_headers
 from tidegauge.impl.records.payload import Record, build_batch, decode_batches
 from tidegauge.impl.storage.config import LogConfig
@@ -45,7 +45,7 @@ SYNCED = POSITIONS[FLUSHED_BATCHES - 1]
 def test_any_torn_tail_is_cut_back_to_the_last_whole_batch(kept: int) -> None:
     disk, positions, offsets = written()
     assert disk.unsynced(SEGMENT) == POSITIONS[-1] - SYNCED
-    disk.crash(keep={SEGMENT: kept}, names=Fate.KEPT)
+    disk.crash(keep={SEGMENT: kept}, names=CrashOutcome.KEPT)
     disk.power_on()
     log = Log.open(disk, DIRECTORY, CONFIG, 0, recovery_point=OFFSETS[FLUSHED_BATCHES - 1])
     whole = sum(position <= SYNCED + kept for position in positions)
@@ -62,7 +62,7 @@ def test_any_torn_tail_is_cut_back_to_the_last_whole_batch(kept: int) -> None:
 def test_damage_at_any_byte_of_the_unsynced_tail_ends_the_log_there(position: int) -> None:
     disk, positions, offsets = written()
     disk.flip_bit(SEGMENT, position, bit=6)
-    disk.crash(tails=Fate.KEPT, names=Fate.KEPT)
+    disk.crash(tails=CrashOutcome.KEPT, names=CrashOutcome.KEPT)
     disk.power_on()
     log = Log.open(disk, DIRECTORY, CONFIG, 0, recovery_point=OFFSETS[FLUSHED_BATCHES - 1])
     damaged = sum(end <= position for end in positions)
@@ -94,7 +94,7 @@ def test_a_cut_record_does_not_come_back_after_a_crash() -> None:
         log.flush()
         log.truncate_to(offsets[2])
         rng = random.Random(seed)
-        disk.crash(tails=rng.choice(list(Fate)), names=rng.choice(list(Fate)))
+        disk.crash(tails=rng.choice(list(CrashOutcome)), names=rng.choice(list(CrashOutcome)))
         disk.power_on()
         assert Log.open(disk, DIRECTORY, CONFIG, 0).log_end_offset == offsets[2]
 
@@ -107,7 +107,7 @@ def test_a_segment_after_a_torn_one_is_not_part_of_the_log() -> None:
         log.append_as_leader(built([b"x" * 30]), leader_epoch=0, now_ms=0)
     first, second, third = log.segment_base_offsets
     keep = {f"{DIRECTORY}/{base:020d}.log": disk.unsynced(f"{DIRECTORY}/{base:020d}.log") for base in (first, third)}
-    disk.crash(keep={**keep, f"{DIRECTORY}/{second:020d}.log": 150}, names=Fate.KEPT)
+    disk.crash(keep={**keep, f"{DIRECTORY}/{second:020d}.log": 150}, names=CrashOutcome.KEPT)
     disk.power_on()
     log = Log.open(disk, DIRECTORY, config, 0)
     assert log.log_end_offset == second + 1

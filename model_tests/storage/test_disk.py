@@ -13,7 +13,7 @@ import pytest
 
 from tidegauge.impl.ports import disk as disks
 from tidegauge.impl.ports.disk import Disk, RealDisk
-from tidegauge.impl.ports.simulated_disk import Fate, SimulatedDisk
+from tidegauge.impl.ports.simulated_disk import CrashOutcome, SimulatedDisk
 
 
 @pytest.fixture(params=["real", "simulated"])
@@ -141,14 +141,14 @@ def test_a_failure_that_the_system_tells_once_is_told_to_every_sync_of_the_file(
     file.close()
 
 
-def crashed(disk: SimulatedDisk, tails: Fate = Fate.SEEDED) -> SimulatedDisk:
+def crashed(disk: SimulatedDisk, tails: CrashOutcome = CrashOutcome.SEEDED) -> SimulatedDisk:
     disk.crash(tails=tails)
     disk.power_on()
     return disk
 
 
-@pytest.mark.parametrize(("fate", "size"), [(Fate.LOST, 4), (Fate.KEPT, 10)])
-def test_a_crash_takes_unsynced_bytes_only(fate: Fate, size: int) -> None:
+@pytest.mark.parametrize(("fate", "size"), [(CrashOutcome.LOST, 4), (CrashOutcome.KEPT, 10)])
+def test_a_crash_takes_unsynced_bytes_only(fate: CrashOutcome, size: int) -> None:
     disk = SimulatedDisk(random.Random(0))
     file = disk.open("file", create=True)
     file.append(b"0123")
@@ -224,7 +224,7 @@ def test_a_failed_sync_is_not_made_good_by_a_later_one() -> None:
     with pytest.raises(OSError, match="Input/output error"):
         file.sync()
     file.sync()
-    assert crashed(disk, tails=Fate.LOST).files() == {"logs-0": b""}
+    assert crashed(disk, tails=CrashOutcome.LOST).files() == {"logs-0": b""}
 
 
 def test_a_lost_sync_says_nothing() -> None:
@@ -237,7 +237,7 @@ def test_a_lost_sync_says_nothing() -> None:
     for file in files:
         file.append(b"data")
         file.sync()
-    assert crashed(disk, tails=Fate.LOST).files() == {"file": b"data", "logs/file": b""}
+    assert crashed(disk, tails=CrashOutcome.LOST).files() == {"file": b"data", "logs/file": b""}
 
 
 def test_a_full_disk_takes_what_fits_and_gives_room_back() -> None:

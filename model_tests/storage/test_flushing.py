@@ -7,7 +7,7 @@ import random
 import pytest
 
 from tidegauge.impl.ports.failing_disk import SYNCS, FailingDisk
-from tidegauge.impl.ports.simulated_disk import Fate, SimulatedDisk
+from tidegauge.impl.ports.simulated_disk import CrashOutcome, SimulatedDisk
 from tidegauge.impl.records.payload import ProducerIdentity, Record, build_batch
 from tidegauge.impl.storage import checkpoints
 from tidegauge.impl.storage.checkpoints import Checkpoint, read_offsets
@@ -34,7 +34,7 @@ def new_log(config: LogConfig = ROLLING) -> tuple[SimulatedDisk, Log]:
 
 def after_crash(disk: SimulatedDisk, log: Log) -> Log:
     """The log that is found when everything is lost that may be."""
-    disk.crash(tails=Fate.LOST, names=Fate.LOST)
+    disk.crash(tails=CrashOutcome.LOST, names=CrashOutcome.LOST)
     disk.power_on()
     return Log.open(disk, DIRECTORY, log.config, 0, recovery_point=log.flushed_end_offset)
 
@@ -128,7 +128,7 @@ def test_a_flush_of_a_log_that_has_been_replaced_says_nothing_of_its_successor()
     assert not successor.finish_flush(flush)
     assert (flush.is_void, successor.flushed_end_offset) == (True, 0)
     successor.flush()
-    disk.crash(tails=Fate.LOST, names=Fate.LOST)
+    disk.crash(tails=CrashOutcome.LOST, names=CrashOutcome.LOST)
     disk.power_on()
     assert Log.open(disk, "logs/tide-1", ROLLING, 0, recovery_point=8).log_end_offset == 8
 
@@ -239,15 +239,15 @@ def test_a_new_partition_forces_its_topics_id_to_disk_and_nothing_else_before_it
     assert disk.syncs - before == 1
     log.flush()
     directory.checkpoint()
-    disk.crash(tails=Fate.LOST, names=Fate.LOST)
+    disk.crash(tails=CrashOutcome.LOST, names=CrashOutcome.LOST)
     disk.power_on()
     again = opened(disk)
     assert again.open_log("tide", 0, LogConfig(), 0, TOPIC_ID).log_end_offset == 5
     assert again.topic_id("tide", 0) == TOPIC_ID
 
 
-@pytest.mark.parametrize("names", list(Fate))
-def test_a_crash_before_the_first_flush_leaves_no_records_of_an_unknown_topic(names: Fate) -> None:
+@pytest.mark.parametrize("names", list(CrashOutcome))
+def test_a_crash_before_the_first_flush_leaves_no_records_of_an_unknown_topic(names: CrashOutcome) -> None:
     for seed in range(30):
         disk = SimulatedDisk(random.Random(seed))
         append(opened(disk).open_log("tide", 0, LogConfig(), 0, TOPIC_ID), 3)
@@ -310,6 +310,6 @@ def test_remembered_offsets_of_a_directory_that_is_gone_do_not_count_for_the_nex
     log = directory.open_log("tide", 0, LogConfig(), 0, TOPIC_ID)
     append(log, 5)
     log.flush()
-    disk.crash(tails=Fate.LOST, names=Fate.LOST)
+    disk.crash(tails=CrashOutcome.LOST, names=CrashOutcome.LOST)
     disk.power_on()
     assert opened(disk).open_log("tide", 0, LogConfig(), 0, TOPIC_ID).log_start_offset == 0

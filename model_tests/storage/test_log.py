@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tidegauge.impl.ports.simulated_disk import Fate, SimulatedDisk
+from tidegauge.impl.ports.simulated_disk import CrashOutcome, SimulatedDisk
 from tidegauge.impl.records.batches import CorruptRecordError, InvalidRecordError, checked_headers
 from tidegauge.impl.records.payload import Record, build_batch, decode_batches
 from tidegauge.impl.storage.config import NEVER, LogConfig
@@ -401,7 +401,7 @@ def test_a_flush_makes_the_names_of_new_segments_durable() -> None:
     for _ in range(3):
         log.append_as_leader(batch(), 0, 0)
         log.flush()
-    disk.crash(tails=Fate.LOST, names=Fate.LOST)
+    disk.crash(tails=CrashOutcome.LOST, names=CrashOutcome.LOST)
     disk.power_on()
     assert opened(disk).log_end_offset == 4
 

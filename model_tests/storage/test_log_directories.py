@@ -13,7 +13,7 @@ import pytest
 
 from tidegauge.impl.ports.disk import RealDisk
 from tidegauge.impl.ports.failing_disk import FailingDisk, Operation
-from tidegauge.impl.ports.simulated_disk import Fate, SimulatedDisk
+from tidegauge.impl.ports.simulated_disk import CrashOutcome, SimulatedDisk
 from tidegauge.impl.records.payload import Record, build_batch
 from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.log import Log
@@ -42,7 +42,7 @@ def fill(log: Log, records: int = 5) -> Log:
 def reopened(disk: FailingDisk, *paths: str) -> LogDirectories:
     inner = disk.disk
     assert isinstance(inner, SimulatedDisk)
-    inner.crash(tails=Fate.KEPT, names=Fate.KEPT)
+    inner.crash(tails=CrashOutcome.KEPT, names=CrashOutcome.KEPT)
     inner.power_on()
     return opened(disk, *paths)
 
@@ -158,8 +158,8 @@ def test_a_deleted_log_is_renamed_at_once_and_removed_later() -> None:
     assert not [name for name in disk.list_directory("one") if "t-0" in name]
 
 
-@pytest.mark.parametrize("names", Fate)
-def test_a_log_that_was_deleted_before_a_crash_is_gone_after_it(names: Fate) -> None:
+@pytest.mark.parametrize("names", CrashOutcome)
+def test_a_log_that_was_deleted_before_a_crash_is_gone_after_it(names: CrashOutcome) -> None:
     disk = new_disk()
     directories = opened(disk, "one")
     fill(directories.open_log("t", 0, CONFIG, 0, TOPIC_ID))

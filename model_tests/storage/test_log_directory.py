@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from tidegauge.impl.ports.simulated_disk import Fate, SimulatedDisk
+from tidegauge.impl.ports.simulated_disk import CrashOutcome, SimulatedDisk
 from tidegauge.impl.records.payload import Record, build_batch
 from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.log_directory import ForeignLogDirectoryError, LogDirectory
@@ -40,12 +40,12 @@ def test_after_a_clean_shutdown_nothing_is_scanned() -> None:
     directory = opened(disk)
     fill(directory, 10)
     directory.close()
-    disk.crash(tails=Fate.LOST, names=Fate.LOST)
+    disk.crash(tails=CrashOutcome.LOST, names=CrashOutcome.LOST)
     disk.power_on()
     directory = opened(disk)
     log = directory.open_log("tide", 0, CONFIG, 0, TOPIC_ID)
     assert (directory.was_clean, log.recovery.scanned_segments, log.log_end_offset) == (True, 0, 10)
-    disk.crash(tails=Fate.LOST, names=Fate.LOST)
+    disk.crash(tails=CrashOutcome.LOST, names=CrashOutcome.LOST)
     disk.power_on()
     assert not opened(disk).was_clean
 
@@ -57,7 +57,7 @@ def test_after_a_crash_only_segments_beyond_the_recovery_point_are_scanned() -> 
     directory.logs["tide", 0].flush()
     directory.checkpoint()
     bases = directory.logs["tide", 0].segment_base_offsets
-    disk.crash(tails=Fate.LOST, names=Fate.LOST)
+    disk.crash(tails=CrashOutcome.LOST, names=CrashOutcome.LOST)
     disk.power_on()
     log = opened(disk).open_log("tide", 0, CONFIG, 0, TOPIC_ID)
     assert (log.recovery.scanned_segments, log.log_end_offset) == (1, 40)
@@ -74,7 +74,7 @@ def test_a_cut_takes_the_checkpointed_recovery_point_down_first() -> None:
         directory.logs["tide", 0].truncate_to(5)
         for number in range(15):
             directory.logs["tide", 0].append_as_leader(build_batch([Record(0, number, None, b"other")]), 1, 0)
-        disk.crash(names=Fate.KEPT)
+        disk.crash(names=CrashOutcome.KEPT)
         disk.power_on()
         log = opened(disk).open_log("tide", 0, CONFIG, 0, TOPIC_ID)
         assert log.recovery.lost_below_recovery_point == 0
@@ -139,7 +139,7 @@ def test_a_crash_right_after_a_log_has_moved_in_brings_no_deleted_records_back(m
     monkeypatch.setattr(target, "open_log", crash)
     with pytest.raises(KeyboardInterrupt):
         target.adopt_future(("tide", 0), 0)
-    disk.crash(tails=Fate.LOST, names=Fate.LOST)
+    disk.crash(tails=CrashOutcome.LOST, names=CrashOutcome.LOST)
     disk.power_on()
     again = LogDirectory.open(disk, "other", cluster_id="c", node_id=1, directory_id=TOPIC_ID)
     log = again.open_log("tide", 0, LogConfig(), 0, TOPIC_ID)

@@ -14,7 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from tidegauge.impl.ports.simulated_disk import Fate, SimulatedDisk
+from tidegauge.impl.ports.simulated_disk import CrashOutcome, SimulatedDisk
 from tidegauge.impl.records.batches import checked_headers
 from tidegauge.impl.records.payload import Record, build_batch, decode_batches
 from tidegauge.impl.storage.config import LogConfig
@@ -113,8 +113,8 @@ class LogAgainstList(RuleBasedStateMachine):
         self.log.delete_records_before(self.first)
         self.log.retention(self.now_ms)
 
-    @rule(tails=st.sampled_from(Fate), names=st.sampled_from(Fate))
-    def crash(self, tails: Fate, names: Fate) -> None:
+    @rule(tails=st.sampled_from(CrashOutcome), names=st.sampled_from(CrashOutcome))
+    def crash(self, tails: CrashOutcome, names: CrashOutcome) -> None:
         flushed = self.log.flushed_end_offset
         self.disk.crash(tails=tails, names=names)
         self.disk.power_on()

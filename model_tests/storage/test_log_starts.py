@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from tidegauge.impl.ports.simulated_disk import Fate, SimulatedDisk
+from tidegauge.impl.ports.simulated_disk import CrashOutcome, SimulatedDisk
 from tidegauge.impl.records.payload import Record, build_batch
 from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.log import Log
@@ -55,20 +55,20 @@ def test_a_log_start_is_durable_once_it_is_written_and_not_before() -> None:
     assert log.log_start_is_durable
     log.delete_records_before(3)
     assert not log.log_start_is_durable
-    disk.crash(tails=Fate.KEPT, names=Fate.KEPT)
+    disk.crash(tails=CrashOutcome.KEPT, names=CrashOutcome.KEPT)
     disk.power_on()
     directory, log = opened(disk)
     assert log.log_start_offset == 0
     log.delete_records_before(3)
     directory.checkpoint_log_starts()
     assert log.log_start_is_durable
-    disk.crash(tails=Fate.LOST, names=Fate.LOST)
+    disk.crash(tails=CrashOutcome.LOST, names=CrashOutcome.LOST)
     disk.power_on()
     assert opened(disk)[1].log_start_offset == 3
 
 
-@pytest.mark.parametrize("fate", list(Fate))
-def test_no_crash_brings_deleted_records_back_or_takes_others(fate: Fate) -> None:
+@pytest.mark.parametrize("fate", list(CrashOutcome))
+def test_no_crash_brings_deleted_records_back_or_takes_others(fate: CrashOutcome) -> None:
     for seed in range(60):
         rng = random.Random(seed)
         disk = SimulatedDisk(rng)
@@ -107,7 +107,7 @@ def test_a_log_that_starts_anew_below_does_not_remember_where_the_old_one_starte
     log.truncate_fully_and_start_at(2)
     append(log, 6)
     log.flush()
-    disk.crash(tails=Fate.KEPT, names=Fate.KEPT)
+    disk.crash(tails=CrashOutcome.KEPT, names=CrashOutcome.KEPT)
     disk.power_on()
     log = opened(disk)[1]
     assert (log.log_start_offset, log.log_end_offset) == (2, 8)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tidegauge.impl.partition.producer_state import BatchMetadata, ProducerEntry, RepeatedBatchError
-from tidegauge.impl.ports.simulated_disk import Fate, SimulatedDisk, SimulatedFile
+from tidegauge.impl.ports.simulated_disk import CrashOutcome, SimulatedDisk, SimulatedFile
 from tidegauge.impl.records.batches import BatchHeader, headers
 from tidegauge.impl.records.payload import ProducerIdentity, Record, build_batch
 from tidegauge.impl.storage import producer_snapshot
@@ -91,7 +91,7 @@ class CrashingDisk(SimulatedDisk):
 
     crash_at = 0
     changes = 0
-    tails = names = Fate.LOST
+    tails = names = CrashOutcome.LOST
 
     def count(self) -> None:
         self.changes += 1
@@ -272,9 +272,9 @@ def test_without_snapshots_the_log_is_read() -> None:
     assert memory(again) == replayed(again)
 
 
-@pytest.mark.parametrize("names", [Fate.LOST, Fate.SEEDED, Fate.KEPT])
-@pytest.mark.parametrize("tails", [Fate.LOST, Fate.SEEDED, Fate.KEPT])
-def test_a_crash_at_any_point_leaves_memory_of_what_is_in_the_log(tails: Fate, names: Fate) -> None:
+@pytest.mark.parametrize("names", [CrashOutcome.LOST, CrashOutcome.SEEDED, CrashOutcome.KEPT])
+@pytest.mark.parametrize("tails", [CrashOutcome.LOST, CrashOutcome.SEEDED, CrashOutcome.KEPT])
+def test_a_crash_at_any_point_leaves_memory_of_what_is_in_the_log(tails: CrashOutcome, names: CrashOutcome) -> None:
     def run(disk: CrashingDisk) -> None:
         log = opened(disk, segment_batches=2)
         append(log, *range(5))

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from tidegauge.impl.ports.simulated_disk import Fate, SimulatedDisk
+from tidegauge.impl.ports.simulated_disk import CrashOutcome, SimulatedDisk
 from tidegauge.impl.records.payload import Record, build_batch, decode_batches
 from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.errors import FailedLogError
@@ -24,12 +24,12 @@ class CountingDisk(SimulatedDisk):
 
     crash_at = 1 << 30
     changes = 0
-    names = Fate.LOST
+    names = CrashOutcome.LOST
 
     def count(self) -> None:
         self.changes += 1
         if self.changes == self.crash_at:
-            self.crash(tails=Fate.LOST, names=self.names)
+            self.crash(tails=CrashOutcome.LOST, names=self.names)
 
     def rename(self, source: str, target: str) -> None:
         self.count()
@@ -93,8 +93,8 @@ def test_a_cleaned_segment_takes_the_place_of_three() -> None:
     assert not [name for name in names if name.endswith((".cleaned", ".swap", ".deleted"))]
 
 
-@pytest.mark.parametrize("names", [Fate.LOST, Fate.KEPT])
-def test_a_crash_at_any_point_of_a_replacement_shows_the_old_segments_or_the_new_one(names: Fate) -> None:
+@pytest.mark.parametrize("names", [CrashOutcome.LOST, CrashOutcome.KEPT])
+def test_a_crash_at_any_point_of_a_replacement_shows_the_old_segments_or_the_new_one(names: CrashOutcome) -> None:
     disk, log = with_ten_records()
     before = disk.changes
     replace_and_free(disk, log)
@@ -118,11 +118,11 @@ def test_a_crash_at_any_point_of_a_replacement_shows_the_old_segments_or_the_new
     assert set(seen) == {False, True}
 
 
-@pytest.mark.parametrize("names", [Fate.LOST, Fate.KEPT])
-def test_a_crash_while_a_replacement_is_finished_after_a_crash_does_no_harm(names: Fate) -> None:
+@pytest.mark.parametrize("names", [CrashOutcome.LOST, CrashOutcome.KEPT])
+def test_a_crash_while_a_replacement_is_finished_after_a_crash_does_no_harm(names: CrashOutcome) -> None:
     for crash_at in range(1, 12):
         disk, log = with_ten_records()
-        disk.names, disk.crash_at = Fate.KEPT, disk.changes + 3
+        disk.names, disk.crash_at = CrashOutcome.KEPT, disk.changes + 3
         with pytest.raises(OSError, match="the disk is off"):
             log.replace_segments(log.closed_segments[1:], cleaned_segment(disk), now_ms=0)
         disk.power_on()

@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from tidegauge.impl.ports.simulated_disk import Fate, SimulatedDisk
+from tidegauge.impl.ports.simulated_disk import CrashOutcome, SimulatedDisk
 from tidegauge.impl.records.batches import BatchHeader
 from tidegauge.impl.records.payload import ProducerIdentity, Record, build_batch
 from tidegauge.impl.storage.config import LogConfig
@@ -138,8 +138,8 @@ def test_a_log_finds_aborted_transactions_across_segments() -> None:
     assert log.aborted_transactions(8, 9) == []
 
 
-@pytest.mark.parametrize("tails", [Fate.LOST, Fate.KEPT, Fate.SEEDED])
-def test_after_a_crash_the_index_is_that_of_what_is_in_the_log(tails: Fate) -> None:
+@pytest.mark.parametrize("tails", [CrashOutcome.LOST, CrashOutcome.KEPT, CrashOutcome.SEEDED])
+def test_after_a_crash_the_index_is_that_of_what_is_in_the_log(tails: CrashOutcome) -> None:
     for seed in range(25):
         disk = SimulatedDisk(random.Random(seed))
         log = with_transactions(disk)

@@ -19,7 +19,7 @@ from cyclopts import Parameter
 
 from tidegauge.exits import Status, Unusable, in_one_line
 from tidegauge.impl.cluster.cluster import Cluster
-from tidegauge.impl.cluster.hosts import LOOPBACK
+from tidegauge.impl.cluster.names import LOOPBACK
 from tidegauge.impl.cluster.node_process import NodeEndedError, NodeOptions, address_of, run_broker, run_controller
 from tidegauge.impl.ports.network import Address
 from tidegauge.impl.server.broker.controller_link import RegistrationRefusedError

@@ -22,7 +22,7 @@ from kio.schema.incremental_alter_configs.v1.request import (
 
 from tidegauge.impl.client import topic_requests
 from tidegauge.impl.cluster.cluster import Cluster
-from tidegauge.impl.cluster.hosts import BROKER
+from tidegauge.impl.cluster.names import BROKER
 from tidegauge.impl.metadata.config_resources import AlterOperation, ConfigResourceType
 from tidegauge.impl.ports.network import Address
 from tidegauge.impl.server.broker_server import Broker

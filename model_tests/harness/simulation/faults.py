@@ -13,7 +13,8 @@ from random import Random
 import trio
 
 from tidegauge.impl.cluster.cluster import Cluster
-from tidegauge.impl.cluster.faults import DiskOperations, NodeName
+from tidegauge.impl.cluster.disk_faults import DiskOperations
+from tidegauge.impl.cluster.names import NodeName
 from tidegauge.model_tests.harness.simulation.operators import Operators
 from tidegauge.model_tests.harness.simulation.options import Fault, Options
 

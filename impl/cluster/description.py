@@ -13,7 +13,7 @@ def describe(cluster: Cluster, decisions: int = 0) -> Iterator[str]:
     Every time is in seconds since it began to start; a decision's is by the clock of its node, which a fault may have
     set. Reads only, and may be called from any thread.
     """
-    yield f"brokers={cluster.size} seed={cluster.seed} config={cluster.given_config}"
+    yield f"brokers={cluster.size} seed={cluster.seed} config={dict(cluster.options.properties)}"
     for broker_id in range(cluster.size):
         yield f"broker {broker_id}: {'up' if cluster.is_alive(broker_id) else 'down'}"
     faults = cluster.fault_log.entries

@@ -19,24 +19,22 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import attrs
 import trio
 
 from tidegauge.impl.client.client import Client
-from tidegauge.impl.cluster.hosts import BROKER, CONTROLLER, lock_of, refuse_fewer, refuse_foreign
+from tidegauge.impl.cluster.hosts import lock_directory, refuse_fewer, refuse_foreign
+from tidegauge.impl.cluster.names import BROKER, CONTROLLER
 from tidegauge.impl.cluster.node_process import address_of
 from tidegauge.impl.ports.clock import SystemClock
 from tidegauge.impl.ports.network import Address, TcpNetwork
 from tidegauge.impl.server.config import ServerConfig
-
-R = TypeVar("R")
 
 PATIENCE_S: Final = 60.0
 
@@ -114,7 +112,7 @@ class ProcessCluster:
         if self._directory is not None:
             refuse_foreign(self._root)
             refuse_fewer(self._root, self.size)
-        self._lock = lock_of(self._root)
+        self._lock = lock_directory(self._root)
         try:
             self._launch(CONTROLLER)
             self._await_ready(CONTROLLER)
@@ -186,11 +184,11 @@ class ProcessCluster:
 
     def leader(self, topic: str, partition: int = 0) -> int:
         """The broker that leads a partition, by any broker's word; -1 for none. Raises ValueError."""
-        return int(self._partition(topic, partition).leader_id)
+        return trio.run(self._leader, topic, partition)
 
     def isr(self, topic: str, partition: int = 0) -> tuple[int, ...]:
         """The in-sync replicas of a partition, by any broker's word, sorted. Raises ValueError."""
-        return tuple(sorted(self._partition(topic, partition).isr_nodes))
+        return trio.run(self._isr, topic, partition)
 
     # --- using -----------------------------------------------------------------------------------------------------
 
@@ -206,18 +204,30 @@ class ProcessCluster:
         """Create a topic and wait until its partitions have leaders. Raises KafkaError."""
         factor = self.size if replication_factor is None else replication_factor
         configs = {key: _text(value) for key, value in (config or {}).items()}
-        self._ask(
-            lambda client: client.create_topic(name, partitions, factor, configs=configs, assignments=assignments)
-        )
-        self._wait(lambda: self._has_leaders(name), f"no leader of each partition of {name}")
+
+        async def create() -> None:
+            async with self._client() as client:
+                await client.create_topic(name, partitions, factor, configs=configs, assignments=assignments)
+            await self._until(lambda: self._has_leaders(name), f"a partition of {name} has no leader")
+
+        trio.run(create)
 
     def wait_for_isr(self, topic: str, members: Collection[int], partition: int = 0) -> None:
         """Wait until the ISR is exactly `members`. Raises TimeoutError."""
-        self._wait(lambda: set(self.isr(topic, partition)) == set(members), f"the ISR of {topic} is another")
+        wanted = tuple(sorted(members))
+
+        async def has_isr() -> bool:
+            return await self._isr(topic, partition) == wanted
+
+        trio.run(self._until, has_isr, f"the ISR of {topic}-{partition} is not {wanted}")
 
     def wait_for_leader(self, topic: str, partition: int = 0, *, other_than: int = -1) -> int:
         """Wait until a partition has a leader (another than one), and return it. Raises TimeoutError."""
-        self._wait(lambda: self.leader(topic, partition) not in (-1, other_than), f"{topic} has no other leader")
+
+        async def has_leader() -> bool:
+            return await self._leader(topic, partition) not in (-1, other_than)
+
+        trio.run(self._until, has_leader, f"{topic}-{partition} has no leader other than {other_than}")
         return self.leader(topic, partition)
 
     # --- faults ----------------------------------------------------------------------------------------------------
@@ -254,7 +264,7 @@ class ProcessCluster:
         self._nodes[CONTROLLER].end(signal.SIGKILL)
         self._launch(CONTROLLER)
         self._await_ready(CONTROLLER)
-        self._wait(self._has_all_brokers, "the controller has not found every broker that runs")
+        trio.run(self._until, self._has_all_brokers, "the controller has not found every broker that runs")
 
     # --- within ----------------------------------------------------------------------------------------------------
 
@@ -273,41 +283,49 @@ class ProcessCluster:
             raise ValueError(f"broker {broker_id} is down: restart it first")
         return node
 
-    def _partition(self, topic: str, partition: int) -> Any:
-        answer = self._ask(lambda client: client.metadata(topic))
-        found = [p for t in answer.topics for p in t.partitions if p.partition_index == partition]
+    def _is_responsive(self, name: str) -> bool:
+        return self._nodes[name].alive and not self._nodes[name].paused
+
+    def _client(self) -> Client:
+        """A client of the brokers that run. Raises ValueError when none does."""
+        bootstrap = [self._addresses[name] for name in self._names() if self._is_responsive(name)]
+        if not bootstrap:
+            raise ValueError("no broker runs: restart one first")
+        return Client(TcpNetwork(), bootstrap, SystemClock(), client_id="admin")
+
+    async def _partition(self, topic: str, partition: int) -> Any:
+        async with self._client() as client:
+            metadata = await client.metadata(topic)
+        found = [p for t in metadata.topics for p in t.partitions if p.partition_index == partition]
         if not found:
             raise ValueError(f"there is no partition {topic}-{partition}")
         return found[0]
 
-    def _has_leaders(self, topic: str) -> bool:
-        answer = self._ask(lambda client: client.metadata(topic))
-        partitions = [p for t in answer.topics for p in t.partitions]
+    async def _leader(self, topic: str, partition: int) -> int:
+        return int((await self._partition(topic, partition)).leader_id)
+
+    async def _isr(self, topic: str, partition: int) -> tuple[int, ...]:
+        return tuple(sorted((await self._partition(topic, partition)).isr_nodes))
+
+    async def _has_leaders(self, topic: str) -> bool:
+        async with self._client() as client:
+            metadata = await client.metadata(topic)
+        partitions = [p for t in metadata.topics for p in t.partitions]
         return bool(partitions) and all(p.leader_id >= 0 for p in partitions)
 
-    def _has_all_brokers(self) -> bool:
-        live = {broker.node_id for broker in self._ask(lambda client: client.metadata()).brokers}
-        return {b for b in range(self.size) if self._is_answering(f"{BROKER}{b}")} <= live
+    async def _has_all_brokers(self) -> bool:
+        async with self._client() as client:
+            metadata = await client.metadata()
+        live = {broker.node_id for broker in metadata.brokers}
+        return {b for b in range(self.size) if self._is_responsive(f"{BROKER}{b}")} <= live
 
-    def _ask(self, operation: Callable[[Client], Awaitable[R]]) -> R:
-        async def ask() -> R:
-            bootstrap = [self._addresses[name] for name in self._names() if self._is_answering(name)]
-            if not bootstrap:
-                raise ValueError("no broker runs: restart one first")
-            async with Client(TcpNetwork(), bootstrap, SystemClock(), client_id="admin") as client:
-                return await operation(client)
-
-        return trio.run(ask)
-
-    def _is_answering(self, name: str) -> bool:
-        return self._nodes[name].alive and not self._nodes[name].paused
-
-    def _wait(self, holds: Callable[[], bool], complaint: str) -> None:
-        patience = time.monotonic() + PATIENCE_S
-        while not holds():
-            if time.monotonic() > patience:
-                raise TimeoutError(f"{complaint}, still after {PATIENCE_S:.0f} s")
-            time.sleep(0.02)
+    async def _until(self, holds: Callable[[], Awaitable[bool]], failure: str) -> None:
+        """Return when the condition holds. Raises TimeoutError after `PATIENCE_S` seconds."""
+        with trio.move_on_after(PATIENCE_S):
+            while not await holds():  # noqa: ASYNC110 - it asks other processes
+                await trio.sleep(0.02)
+            return
+        raise TimeoutError(f"{failure}, still after {PATIENCE_S:.0f} s")
 
 
 def _text(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""A node that runs: its task, and how it is ended."""
+"""One process of a node: the task that runs it, and the ways to end it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tidegauge.impl.server.broker_server import Broker
 from tidegauge.impl.server.controller.node import ControllerNode
 
 
-class Running:
+class NodeTask:
     """One process of a node."""
 
     def __init__(self, server: Broker | ControllerNode) -> None:
@@ -21,31 +21,21 @@ class Running:
 
     @property
     def alive(self) -> bool:
+        """Whether it runs."""
         return not self._killed and not self._ended.is_set()
 
+    @property
+    def has_files(self) -> bool:
+        """Whether its files are still open."""
+        return self._has_files
+
     async def run(self, task_status: trio.TaskStatus[Address] = trio.TASK_STATUS_IGNORED) -> None:
-        """The node's task."""
+        """Run the node until it is killed or ends by itself."""
         try:
             with self._scope:
                 await self.server.run(task_status=task_status)
         finally:
             self._ended.set()
-
-    @property
-    def has_files(self) -> bool:
-        """Whether it has neither stopped cleanly nor let go of its files."""
-        return self._has_files
-
-    def stop(self) -> None:
-        """A clean shutdown's last act, before its tasks are cancelled."""
-        self.server.stop()
-        self._has_files = False
-
-    def abandon(self) -> None:
-        """Let go of its files as they are, unless that was done."""
-        if self._has_files:
-            self._has_files = False
-            self.server.abandon()
 
     async def wait_until_ended(self) -> None:
         """Return when none of its tasks is left."""
@@ -56,3 +46,14 @@ class Running:
         self._killed = True
         self._scope.cancel()
         await self._ended.wait()
+
+    def stop(self) -> None:
+        """Flush and close its files: the last step of a clean shutdown, before its tasks are cancelled."""
+        self.server.stop()
+        self._has_files = False
+
+    def abandon(self) -> None:
+        """Close its files as they are, if they are open."""
+        if self._has_files:
+            self._has_files = False
+            self.server.abandon()

@@ -1,4 +1,4 @@
-"""Tasks that serve a block of code and end with it."""
+"""Tasks that run beside a block of code and end with it."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import trio
 
 
 def require_trio(what: str) -> None:
-    """Raise RuntimeError where no trio loop runs, under asyncio for one."""
+    """Raise RuntimeError where no trio loop runs, as under asyncio."""
     if not trio.lowlevel.in_trio_run():
         raise RuntimeError(f"{what} runs in trio, and there is no trio loop here: use trio.run, not asyncio")
 
 
-class Background(AbstractAsyncContextManager[trio.Nursery]):
+class BackgroundTasks(AbstractAsyncContextManager[trio.Nursery]):
     """A nursery that is cancelled when its block ends.
 
-    Unlike with a nursery of the caller's own, an exception of the block stays what it is and is not wrapped in a group;
-    only the failure of a task, for which the block is cancelled, comes as trio's exception group.
+    An exception of the block stays what it is; a plain nursery wraps it in a group. If a task fails, the block is
+    cancelled and trio's exception group is raised.
     """
 
     async def __aenter__(self) -> trio.Nursery:
@@ -30,5 +30,5 @@ class Background(AbstractAsyncContextManager[trio.Nursery]):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._nursery.cancel_scope.cancel()
-        # Raises when a task failed; else whatever the block raised goes on by itself.
+        # Raises if a task failed. Otherwise the block's own exception, if any, propagates by itself.
         await self._nursery_context.__aexit__(None, None, None)

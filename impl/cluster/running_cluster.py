@@ -21,9 +21,9 @@ from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, cast
 
 import trio
 
-from tidegauge.background_loop import BackgroundLoop
-from tidegauge.description import describe
+from tidegauge.impl.cluster.background_loop import BackgroundLoop
 from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.cluster.description import describe
 from tidegauge.impl.faults.injections import Hold, Injection
 from tidegauge.impl.server.trace.tracer import TraceEvent
 
@@ -286,7 +286,7 @@ class RunningCluster:
     fail_produces = injecting(Cluster.fail_produces)
     hold_requests = injecting(Cluster.hold_requests)
     hold_acks = injecting(Cluster.hold_acks)
-    slow_answers = injecting(Cluster.slow_answers)
+    slow_responses = injecting(Cluster.slow_responses)
     drop_connections = injecting(Cluster.drop_connections)
 
 
