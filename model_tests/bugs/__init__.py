@@ -21,8 +21,9 @@ from tidegauge.model_tests.bugs.replication import (
     last_replica_standing,
     minimal_isr,
 )
+from tidegauge.model_tests.harness.cores.replication import Roles
 
-BUGS: Mapping[str, CoreBug] = {
+BUGS: Mapping[str, CoreBug[Roles]] = {
     module.BUG.name: module.BUG
     for module in (
         kafka_1211,

@@ -1,27 +1,29 @@
-"""What a bug of the zoo is in the implementation: the class with one rule as it once was.
+"""What a historical bug is in the implementation: the classes with one rule as it once was.
 
-Its name, mechanism, reference and the invariants that fall are its twin's, in `spec.bugs`; a test holds the two
-together.
+Its title, mechanism, reference and the invariants that it violates are those of its namesake in `spec.bugs`.
 """
 
 from __future__ import annotations
 
+from typing import Any, Generic, TypeVar
+
 import attrs
 
-from tidegauge.model_tests.harness.cores.replication import Roles
-from tidegauge.spec.bugs import BUGS as SPEC_BUGS
-from tidegauge.spec.bugs import Bug as SpecBug
-from tidegauge.spec.replication.machine import Replication
+from tidegauge.spec.bugs.bug import Bug
+from tidegauge.spec.registry import REGISTRY
+
+R_co = TypeVar("R_co", covariant=True)
 
 
 @attrs.frozen
-class CoreBug:
-    """One entry of the zoo: `roles` are the core classes with the bug in them."""
+class CoreBug(Generic[R_co]):
+    """A bug of the zoo in the implementation of whichever machine."""
 
     name: str
-    roles: Roles
+    roles: R_co
+    """The classes that play each part, one of them with the bug. The machine's binding says what roles there are."""
 
     @property
-    def twin(self) -> SpecBug[Replication]:
-        """The same bug in the specification."""
-        return SPEC_BUGS[self.name]
+    def twin(self) -> Bug[Any]:
+        """The same bug in the specification. Raises NotRegisteredError if it has none."""
+        return REGISTRY.bug(self.name)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tidegauge.model_tests.harness.counterexamples.replay import SpecBinding
-from tidegauge.model_tests.harness.lockstep.hypothesis_machine import LockstepMachine, drive
-from tidegauge.model_tests.harness.lockstep.lockstep import BROKERS, Difference, Lockstep, calm_round, large_machine
+from tidegauge.model_tests.harness.lockstep.hypothesis_machine import drive
+from tidegauge.model_tests.harness.lockstep.lockstep import Difference, Lockstep
+from tidegauge.model_tests.harness.lockstep.replication_rules import ReplicationRules
+from tidegauge.model_tests.harness.lockstep.replication_walks import BROKERS, calm_round, large_machine
 from tidegauge.model_tests.harness.lockstep.shrinking import difference_of, shrunk
 from tidegauge.spec.bugs import BUGS
 from tidegauge.spec.kernel.machine import Action
@@ -22,7 +24,7 @@ def with_bug(name: str, machine: Replication) -> SpecBinding:
 
 
 def test_the_specification_agrees_with_itself() -> None:
-    run = drive(SpecBinding, name="itself", examples=60)
+    run = drive(ReplicationRules, SpecBinding, name="itself", examples=60)
     assert run.holds, run.difference
     assert run.examples >= 60
     never = {kind.__name__ for kind in Replication.action_types} - set(run.actions)
@@ -32,7 +34,7 @@ def test_the_specification_agrees_with_itself() -> None:
 
 @pytest.mark.parametrize("bug", ["kafka_1211", "kafka_14139", "kafka_7128", "high_watermark_by_majority"])
 def test_a_rule_that_differs_is_found_and_shrunk(bug: str) -> None:
-    run = drive(lambda machine: with_bug(bug, machine), name="spec", examples=200, seed=1, bug=bug)
+    run = drive(ReplicationRules, lambda machine: with_bug(bug, machine), name="spec", examples=200, seed=1, bug=bug)
     assert run.counterexample is not None
     assert run.walks_to_failure is not None
     assert run.counterexample.bug == bug
@@ -44,7 +46,9 @@ def test_a_rule_that_differs_is_found_and_shrunk(bug: str) -> None:
 
 
 def test_the_same_seed_finds_the_same() -> None:
-    runs = [drive(lambda m: with_bug("kafka_1211", m), name="spec", examples=50, seed=3) for _ in range(2)]
+    runs = [
+        drive(ReplicationRules, lambda m: with_bug("kafka_1211", m), name="spec", examples=50, seed=3) for _ in range(2)
+    ]
     assert runs[0] == runs[1]
 
 
@@ -109,5 +113,5 @@ def test_shrinking_what_does_not_differ_is_refused() -> None:
 
 
 def test_there_are_rules_for_each_broker() -> None:
-    names = {name for name in vars(LockstepMachine) if name.startswith("crash_")}
+    names = {name for name in vars(ReplicationRules) if name.startswith("crash_")}
     assert names == {f"crash_{broker}" for broker in range(BROKERS)}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegauge.model_tests.harness.lockstep.minimise import minimised
+from tidegauge.model_tests.harness.lockstep.minimising import minimised
 
 
 @given(st.sets(st.integers(0, 99), max_size=6))

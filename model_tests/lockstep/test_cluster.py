@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from tidegauge.model_tests.bugs import BUGS
-from tidegauge.model_tests.harness.cluster.steps import bind_cluster
 from tidegauge.model_tests.harness.counterexamples.files import replay_line, save
 from tidegauge.model_tests.harness.lockstep.hypothesis_machine import LockstepRun, drive
+from tidegauge.model_tests.harness.lockstep.replication_rules import ReplicationRules
+from tidegauge.model_tests.harness.registry import HARNESS, Side
 from tidegauge.spec.replication.machine import Replication
 
 NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
@@ -28,7 +29,13 @@ def assert_holds(run: LockstepRun, name: str) -> None:
 
 def test_the_cluster_is_in_every_state_as_the_specification_says() -> None:
     seed = int.from_bytes(os.urandom(4)) if NIGHTLY else None
-    run = drive(bind_cluster(), name="cluster lockstep", examples=EXAMPLES, seed=seed)
+    run = drive(
+        ReplicationRules,
+        HARNESS["replication"].bind(Side.CLUSTER),
+        name="cluster lockstep",
+        examples=EXAMPLES,
+        seed=seed,
+    )
     assert_holds(run, "cluster" if seed is None else f"cluster-{seed}")
     never = {kind.__name__ for kind in Replication.action_types} - {"PullMetadata"} - set(run.actions)
     assert not never, "too little was tried"
@@ -36,7 +43,8 @@ def test_the_cluster_is_in_every_state_as_the_specification_says() -> None:
 
 @pytest.mark.parametrize("bug", ["kafka_1211", "kafka_14139", "last_replica_standing"])
 def test_a_bug_that_is_switched_on_is_found_and_shrunk(bug: str, tmp_path: Path) -> None:
-    run = drive(bind_cluster(BUGS[bug].roles), name="cluster lockstep", examples=100, seed=1, bug=bug)
+    bind = HARNESS["replication"].bind(Side.CLUSTER, BUGS[bug].roles)
+    run = drive(ReplicationRules, bind, name="cluster lockstep", examples=100, seed=1, bug=bug)
     assert run.counterexample is not None, f"{bug} was not found in {run.examples} examples"
     assert len(run.counterexample.actions) <= 20
     assert save(run.counterexample, tmp_path / f"{bug}.json").startswith("tidegauge replay ")

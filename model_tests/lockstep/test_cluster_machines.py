@@ -8,14 +8,13 @@ from typing import Any
 import pytest
 
 from tidegauge.model_tests.bugs.idempotence import IDEMPOTENCE_BUGS
-from tidegauge.model_tests.harness.cluster.steps import bind_cluster, driven_cluster
-from tidegauge.model_tests.harness.cores import idempotence_walks
-from tidegauge.model_tests.harness.cores.replication import CORRECT, Roles
+from tidegauge.model_tests.harness.cores.replication import Roles
 from tidegauge.model_tests.harness.counterexamples.files import Failure, Found, load, replay_line, save
-from tidegauge.model_tests.harness.counterexamples.machines import AnyMachine
 from tidegauge.model_tests.harness.counterexamples.replay import Level, replay
-from tidegauge.model_tests.harness.lockstep import walks
+from tidegauge.model_tests.harness.lockstep.lockstep import Bind
 from tidegauge.model_tests.harness.lockstep.shrinking import counterexample_of, difference_of
+from tidegauge.model_tests.harness.lockstep.walks import Walk
+from tidegauge.model_tests.harness.registry import HARNESS, Side
 from tidegauge.model_tests.lockstep.test_moving import (
     CompletesTooSoon,
     ForgetsToFenceTheFormerLife,
@@ -28,13 +27,9 @@ from tidegauge.model_tests.lockstep.test_retention import (
     NeverMovesItsLogStart,
 )
 from tidegauge.model_tests.lockstep.test_settings import KeepsTheEligible, RaisesNoEpoch
-from tidegauge.spec.idempotence.machine import Idempotence
 from tidegauge.spec.kernel.machine import Action
+from tidegauge.spec.registry import REGISTRY
 from tidegauge.spec.replication.control import PullMetadata
-from tidegauge.spec.replication.extensions.reassignment import Reassignment
-from tidegauge.spec.replication.extensions.retention import Retention
-from tidegauge.spec.replication.extensions.settings import Settings
-from tidegauge.spec.replication.extensions.shutdown import ControlledShutdown
 from tidegauge.spec.replication.machine import Replication
 
 WALKS = 15
@@ -43,60 +38,63 @@ FAILURES = Path(".hypothesis") / "counterexamples"
 RARE = 5
 """Kinds of action that so few walks may miss."""
 
-MACHINES = (Reassignment, ControlledShutdown, Retention, Settings, Idempotence)
+MACHINES = ("reassignment", "controlled-shutdown", "retention", "settings", "idempotence")
 every_machine = pytest.mark.parametrize("machine", MACHINES)
 
 
-def walk(machine: type[AnyMachine], seed: int, number: int, roles: Roles = CORRECT) -> Any:
+def walk(machine: str, seed: int, number: int, roles: Roles | None = None) -> Walk[Any]:
     """A walk of a cluster beside the specification."""
-    if issubclass(machine, Idempotence):
-        return idempotence_walks.walk(seed, number, machine=machine, roles=roles, bind=driven_cluster)
-    return walks.walk(seed, number, machine=machine, roles=roles, bind=driven_cluster)
+    return HARNESS[machine].walk(seed, number, side=Side.CLUSTER, roles=roles)
 
 
-def assert_holds(found: Any, seed: int) -> None:
+def bind_cluster(machine: str, roles: Roles | None = None) -> Bind:
+    return HARNESS[machine].bind(Side.CLUSTER, roles)
+
+
+def assert_holds(found: Walk[Any], seed: int) -> None:
     """Else save the shortest list of actions, and say how to replay it."""
     if found.failure is None:
         return
     told = f"walk {found.number} of seed {seed}: {found.failure.words}"
     if found.failure.expected.kind is Failure.DIFFERENCE:
-        path = FAILURES / f"{found.machine.name}-{seed}-{found.number}.json"
-        save(counterexample_of(bind_cluster(), found.machine, found.actions, Found("cluster lockstep", seed)), path)
+        name = HARNESS.of(found.machine).machine
+        path = FAILURES / f"{name}-{seed}-{found.number}.json"
+        save(counterexample_of(bind_cluster(name), found.machine, found.actions, Found("cluster lockstep", seed)), path)
         told += f"\nreplay: {replay_line(path)}"
     pytest.fail(told)
 
 
 @every_machine
-def test_the_cluster_is_in_every_state_as_the_machine_says(machine: type[AnyMachine]) -> None:
+def test_the_cluster_is_in_every_state_as_the_machine_says(machine: str) -> None:
     taken: set[type[Action]] = set()
     for number in range(WALKS):
         found = walk(machine, 1, number)
         assert_holds(found, 1)
         taken.update(map(type, found.actions))
-    missed = set(machine.action_types) - taken - {PullMetadata}
+    missed = set(REGISTRY.registration(machine).machine.action_types) - taken - {PullMetadata}
     assert len(missed) <= RARE, f"{missed} were not tried"
     assert taken - set(Replication.action_types), "what is the machine's own was tried"
 
 
 def test_a_follower_that_is_cut_below_its_log_start_goes_on_from_there() -> None:
     """It forgot the epoch of its last record, and started over from the beginning of its leader's log."""
-    assert_holds(walk(Retention, 77, 84), 77)
+    assert_holds(walk("retention", 77, 84), 77)
 
 
 @pytest.mark.deep
 @every_machine
-def test_many_walks_find_no_difference(machine: type[AnyMachine]) -> None:
+def test_many_walks_find_no_difference(machine: str) -> None:
     for seed in range(100, 104):
         for number in range(250):
             assert_holds(walk(machine, seed, number), seed)
 
 
 @every_machine
-def test_a_walk_of_a_cluster_is_a_function_of_its_seed_and_number(machine: type[AnyMachine]) -> None:
+def test_a_walk_of_a_cluster_is_a_function_of_its_seed_and_number(machine: str) -> None:
     assert walk(machine, 5, 3) == walk(machine, 5, 3)
 
 
-def first_failure(machine: type[AnyMachine], roles: Roles) -> Any:
+def first_failure(machine: str, roles: Roles) -> Any:
     failing = (one for number in range(ENOUGH_TO_FIND) if (one := walk(machine, 5, number, roles)).failure)
     found = next(failing, None)
     assert found is not None, f"nothing was noticed in {ENOUGH_TO_FIND} walks"
@@ -106,15 +104,15 @@ def first_failure(machine: type[AnyMachine], roles: Roles) -> Any:
 @pytest.mark.parametrize(
     ("machine", "roles"),
     [
-        (Reassignment, Roles(controller=CompletesTooSoon)),
-        (Reassignment, Roles(replica=ForgetsToFenceTheFormerLife)),
-        (ControlledShutdown, Roles(controller=MayBeLeftEmpty)),
-        (ControlledShutdown, Roles(controller=TrustsEveryProcess)),
-        (Retention, Roles(replica=DeletesWhatIsNotCommitted)),
-        (Retention, Roles(replica=NeverMovesItsLogStart)),
-        (Retention, Roles(replica=FallsBelowItsLogStart)),
-        (Settings, Roles(controller=RaisesNoEpoch)),
-        (Settings, Roles(controller=KeepsTheEligible)),
+        ("reassignment", Roles(controller=CompletesTooSoon)),
+        ("reassignment", Roles(replica=ForgetsToFenceTheFormerLife)),
+        ("controlled-shutdown", Roles(controller=MayBeLeftEmpty)),
+        ("controlled-shutdown", Roles(controller=TrustsEveryProcess)),
+        ("retention", Roles(replica=DeletesWhatIsNotCommitted)),
+        ("retention", Roles(replica=NeverMovesItsLogStart)),
+        ("retention", Roles(replica=FallsBelowItsLogStart)),
+        ("settings", Roles(controller=RaisesNoEpoch)),
+        ("settings", Roles(controller=KeepsTheEligible)),
     ],
     ids=[
         "completes too soon",
@@ -128,19 +126,20 @@ def first_failure(machine: type[AnyMachine], roles: Roles) -> Any:
         "keeps the eligible",
     ],
 )
-def test_wrong_classes_in_a_cluster_are_found(machine: type[AnyMachine], roles: Roles) -> None:
+def test_wrong_classes_in_a_cluster_are_found(machine: str, roles: Roles) -> None:
     assert first_failure(machine, roles).failure.expected.kind is Failure.DIFFERENCE
 
 
 def test_what_is_found_is_shrunk_and_can_be_replayed(tmp_path: Path) -> None:
     roles = Roles(controller=CompletesTooSoon)
-    found = first_failure(Reassignment, roles)
+    found = first_failure("reassignment", roles)
     path = tmp_path / "found.json"
-    save(counterexample_of(bind_cluster(roles), found.machine, found.actions, Found("cluster lockstep", 5)), path)
+    bind = bind_cluster("reassignment", roles)
+    save(counterexample_of(bind, found.machine, found.actions, Found("cluster lockstep", 5)), path)
     counterexample = load(path)
     assert [action.name for action in counterexample.actions] == ["StartReassignment"]
     assert counterexample.expected == found.failure.expected
-    assert difference_of(bind_cluster(roles), counterexample.machine, counterexample.actions) is not None
+    assert difference_of(bind, counterexample.machine, counterexample.actions) is not None
     assert not any(replay(counterexample, level).failed for level in Level), "the right classes do right at every level"
 
 
@@ -148,7 +147,7 @@ def test_what_is_found_is_shrunk_and_can_be_replayed(tmp_path: Path) -> None:
 def test_every_bug_of_idempotent_producing_is_found_in_a_cluster(bug: str) -> None:
     """By walks; that its counterexample shows it there as well, and nothing without it, is `test_replay`'s."""
     roles = IDEMPOTENCE_BUGS[bug].roles
-    found = idempotence_walks.first_failure(3, 80, roles=roles, bind=driven_cluster)
+    found = HARNESS["idempotence"].first_failure(3, 80, side=Side.CLUSTER, roles=roles)
     assert found is not None, f"{bug} went unnoticed"
     assert found.failure is not None
     assert found.failure.expected.kind is Failure.DIFFERENCE

@@ -11,15 +11,17 @@ from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.model_tests.bugs import BUGS
-from tidegauge.model_tests.harness.cores.binding import bind_cores
 from tidegauge.model_tests.harness.cores.replication import CORRECT, Roles
-from tidegauge.model_tests.harness.cores.steps import PERFORM, DrivenCores
+from tidegauge.model_tests.harness.cores.steps import PERFORM, ReplicationCores
 from tidegauge.model_tests.harness.cores.stored_log import StoredLog
 from tidegauge.model_tests.harness.counterexamples.files import Failure, load, save
+from tidegauge.model_tests.harness.lockstep.checked import CheckedLockstep, InvariantViolated, failure_of
 from tidegauge.model_tests.harness.lockstep.hypothesis_machine import drive
-from tidegauge.model_tests.harness.lockstep.judged import CoresLockstep, InvariantFell, failure_of
-from tidegauge.model_tests.harness.lockstep.lockstep import Difference, large_machine
-from tidegauge.model_tests.harness.lockstep.walks import first_failure, walk, walks
+from tidegauge.model_tests.harness.lockstep.lockstep import Difference
+from tidegauge.model_tests.harness.lockstep.on_cores import CoresLockstep
+from tidegauge.model_tests.harness.lockstep.replication_rules import ReplicationRules
+from tidegauge.model_tests.harness.lockstep.replication_walks import large_machine
+from tidegauge.model_tests.harness.registry import HARNESS, Side
 from tidegauge.spec.kernel.machine import Action, Invariant
 from tidegauge.spec.kernel.traces import replay
 from tidegauge.spec.replication import actions as protocol
@@ -28,6 +30,7 @@ from tidegauge.spec.replication.machine import Bounds, Replication
 from tidegauge.spec.replication.state import Acks, Error, Replica, State
 
 WALKS = 300
+HARNESSED = HARNESS["replication"]
 SEED_OF_BUG = 3
 
 
@@ -52,7 +55,7 @@ def test_the_cores_begin_where_the_specification_begins(machine: Replication) ->
 
 def test_random_walks_find_no_difference_and_take_every_action() -> None:
     taken: set[type[Action]] = set()
-    for found in walks(1, WALKS):
+    for found in HARNESSED.walks(1, WALKS):
         assert found.failure is None, f"walk {found.number}: {found.failure.words}"
         taken.update(map(type, found.actions))
     assert taken == set(Replication.action_types)
@@ -61,15 +64,15 @@ def test_random_walks_find_no_difference_and_take_every_action() -> None:
 def test_the_cores_over_stored_logs_do_what_the_specification_says() -> None:
     """Record batches, segments, leader epochs and recovery in place of records in memory."""
     stored = Roles(log=StoredLog)
-    for found in walks(2, 40, roles=stored):
+    for found in HARNESSED.walks(2, 40, roles=stored):
         assert found.failure is None, f"walk {found.number}: {found.failure.words}"
     buggy = attrs.evolve(BUGS["kafka_1211"].roles, log=StoredLog)
-    assert first_failure(SEED_OF_BUG, 50, roles=buggy) is not None
+    assert HARNESSED.first_failure(SEED_OF_BUG, 50, roles=buggy) is not None
 
 
 def test_random_walks_reach_what_a_search_must_have_reached() -> None:
     reached: set[str] = set()
-    for found in walks(1, 100):
+    for found in HARNESSED.walks(1, 100):
         goals = found.machine.sometimes
         for state in replay(found.machine, found.actions).trace.states:
             reached.update(goal for goal, holds in goals.items() if goal not in reached and holds(state))
@@ -79,27 +82,29 @@ def test_random_walks_reach_what_a_search_must_have_reached() -> None:
 @pytest.mark.deep
 def test_many_walks_find_no_difference() -> None:
     for seed in range(100, 110):
-        for found in walks(seed, 1_000, length=200):
+        for found in HARNESSED.walks(seed, 1_000, length=200):
             assert found.failure is None, f"seed {seed}, walk {found.number}: {found.failure.words}"
 
 
 def test_a_walk_is_a_function_of_its_seed_and_number() -> None:
     bug = BUGS["kafka_1211"]
-    twice = [[walk(5, number, roles=bug.roles) for number in range(30)] for _ in range(2)]
+    twice = [[HARNESSED.walk(5, number, roles=bug.roles) for number in range(30)] for _ in range(2)]
     assert twice[0] == twice[1]
     assert any(found.failure for found in twice[0])
-    assert walk(5).actions != walk(6).actions
+    assert HARNESSED.walk(5).actions != HARNESSED.walk(6).actions
 
 
 def test_hypothesis_finds_no_difference() -> None:
-    run = drive(bind_cores(), name="cores", examples=60, steps=40)
+    run = drive(ReplicationRules, HARNESSED.bind(Side.CORES), name="cores", examples=60, steps=40)
     assert run.holds, run.difference
     assert run.steps > 1_000
 
 
 def test_hypothesis_shrinks_a_bug_to_a_short_counterexample_that_can_be_saved(tmp_path: Path) -> None:
     bug = BUGS["high_watermark_by_majority"]
-    run = drive(bind_cores(bug.roles), name="cores", examples=200, steps=40, bug=bug.name)
+    run = drive(
+        ReplicationRules, HARNESSED.bind(Side.CORES, bug.roles), name="cores", examples=200, steps=40, bug=bug.name
+    )
     assert run.counterexample is not None
     assert len(run.counterexample.actions) <= 8
     save(run.counterexample, tmp_path / "found.json")
@@ -120,7 +125,7 @@ class Breaks(PartitionReplica):
         raise ZeroDivisionError("broken")
 
 
-def one_record_replicated(pair: CoresLockstep[Replication]) -> list[Action]:
+def one_record_replicated(pair: CheckedLockstep[Replication]) -> list[Action]:
     """Append, then fetch twice: the record is replicated, then committed, then known to be."""
     taken: list[Action] = [protocol.Append(0)]
     pair.perform(taken[0])
@@ -167,8 +172,8 @@ class NothingIsCommitted(Replication):
 
 def test_an_invariant_that_falls_ends_the_lockstep_though_both_sides_agree() -> None:
     machine = NothingIsCommitted(bounds=Bounds(shrinks=0, lapses=0))
-    with pytest.raises(InvariantFell) as caught:
-        one_record_replicated(CoresLockstep(machine))
+    with pytest.raises(InvariantViolated) as caught:
+        one_record_replicated(CheckedLockstep(machine, ReplicationCores(machine)))
     assert caught.value.invariant == "NothingCommitted"
 
 
@@ -176,7 +181,7 @@ def test_acknowledgements_are_compared_too() -> None:
     pair = CoresLockstep(large_machine())
     one_record_replicated(pair)
     assert pair.state.history.acknowledged == (0,)
-    assert isinstance(pair.binding, DrivenCores)
+    assert isinstance(pair.binding, ReplicationCores)
     pair.binding.answered.clear()
     with pytest.raises(Difference, match=r"history\.acknowledged"):
         pair.perform(protocol.Append(0, Acks.LEADER))

@@ -10,11 +10,12 @@ import pytest
 from tidegauge.impl.partition.producer_state import ProducerStates
 from tidegauge.impl.records.batches import BatchHeader
 from tidegauge.model_tests.harness.cores.idempotence import PERFORM, IdempotentCores
-from tidegauge.model_tests.harness.cores.idempotence_walks import walk
 from tidegauge.model_tests.harness.cores.replication import Roles
 from tidegauge.model_tests.harness.counterexamples.files import Failure
-from tidegauge.model_tests.harness.lockstep.judged import CoresLockstep, InvariantFell, failure_of
+from tidegauge.model_tests.harness.lockstep.checked import CheckedLockstep, InvariantViolated, failure_of
 from tidegauge.model_tests.harness.lockstep.lockstep import Difference
+from tidegauge.model_tests.harness.lockstep.on_cores import CoresLockstep
+from tidegauge.model_tests.harness.registry import HARNESS
 from tidegauge.spec.idempotence.machine import Idempotence
 from tidegauge.spec.idempotence.models import IDEMPOTENCE_MODELS, QUICK_IDEMPOTENCE
 from tidegauge.spec.idempotence.partition import Fetch, FillSegment, ReceiveProduce
@@ -25,6 +26,7 @@ from tidegauge.spec.kernel.machine import Action, Invariant
 from tidegauge.spec.kernel.traces import replay
 
 WALKS = 150
+HARNESSED = HARNESS["idempotence"]
 
 
 def test_every_action_of_the_specification_has_a_step() -> None:
@@ -36,7 +38,7 @@ def test_random_walks_find_no_difference_take_every_action_and_reach_the_goals()
     wanted: set[str] = set()
     reached: set[str] = set()
     for number in range(WALKS):
-        found = walk(1, number)
+        found = HARNESSED.walk(1, number)
         assert found.failure is None, f"walk {number}: {found.failure.words}"
         taken.update(map(type, found.actions))
         if number < 60:
@@ -52,7 +54,7 @@ def test_random_walks_find_no_difference_take_every_action_and_reach_the_goals()
 def test_many_walks_find_no_difference() -> None:
     for seed in range(100, 104):
         for number in range(500):
-            found = walk(seed, number, length=160)
+            found = HARNESSED.walk(seed, number, length=160)
             assert found.failure is None, f"seed {seed}, walk {number}: {found.failure.words}"
 
 
@@ -65,8 +67,8 @@ def test_the_ways_to_a_models_goals_are_the_cores_ways_too(name: str) -> None:
 
 
 def test_a_walk_is_a_function_of_its_seed_and_number() -> None:
-    assert [walk(5, number) for number in range(10)] == [walk(5, number) for number in range(10)]
-    assert walk(5).actions != walk(6).actions
+    assert [HARNESSED.walk(5, number) for number in range(10)] == [HARNESSED.walk(5, number) for number in range(10)]
+    assert HARNESSED.walk(5).actions != HARNESSED.walk(6).actions
 
 
 class ForgetsTheEpoch(ProducerStates):
@@ -108,8 +110,9 @@ class NothingIsAcknowledged(Idempotence):
 
 
 def test_an_invariant_that_falls_ends_the_lockstep_though_both_sides_agree() -> None:
-    pair = CoresLockstep(NothingIsAcknowledged(brokers=1))
+    machine = NothingIsAcknowledged(brokers=1)
+    pair = CheckedLockstep(machine, IdempotentCores(machine))
     pair.perform(Send(0))
-    with pytest.raises(InvariantFell) as caught:
+    with pytest.raises(InvariantViolated) as caught:
         pair.perform(ReceiveProduce(pair.state.requests[0]))
     assert caught.value.invariant == "NothingAcknowledged"

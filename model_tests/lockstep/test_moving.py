@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tidegauge.impl.controller.controller import Controller
@@ -10,40 +12,34 @@ from tidegauge.impl.controller.replica_lists import ReplicaListRules
 from tidegauge.impl.metadata.image import ClusterImage
 from tidegauge.impl.partition.registration import PartitionRegistration
 from tidegauge.impl.partition.replica import PartitionReplica
-from tidegauge.model_tests.harness.cores.leaving import LeavingCores
-from tidegauge.model_tests.harness.cores.reassigned import ReassignedCores
 from tidegauge.model_tests.harness.cores.replication import Roles
 from tidegauge.model_tests.harness.counterexamples.files import Failure
-from tidegauge.model_tests.harness.lockstep.judged import BindRoles
-from tidegauge.model_tests.harness.lockstep.walks import first_failure, walks
+from tidegauge.model_tests.harness.registry import HARNESS
 from tidegauge.spec.kernel.machine import Action
-from tidegauge.spec.replication.extensions.reassignment import Reassignment
+from tidegauge.spec.registry import REGISTRY
 from tidegauge.spec.replication.extensions.reassignment_bugs import CountsItsFormerLife, SwapsAtOnce
-from tidegauge.spec.replication.extensions.shutdown import ControlledShutdown, EmptiesTheIsr, TrustsEveryRestart
-from tidegauge.spec.replication.machine import Replication
+from tidegauge.spec.replication.extensions.shutdown import EmptiesTheIsr, TrustsEveryRestart
 
 WALKS = 250
 SEED = 5
 
-MOVING = (Reassignment, ReassignedCores)
-LEAVING = (ControlledShutdown, LeavingCores)
-both = pytest.mark.parametrize(("machine", "bind"), [MOVING, LEAVING], ids=["reassignment", "controlled shutdown"])
+both = pytest.mark.parametrize("machine", ["reassignment", "controlled-shutdown"])
 
 
 @both
-def test_random_walks_find_no_difference_and_take_every_action(machine: type[Replication], bind: BindRoles) -> None:
+def test_random_walks_find_no_difference_and_take_every_action(machine: str) -> None:
     taken: set[type[Action]] = set()
-    for found in walks(1, WALKS, machine=machine, bind=bind):
+    for found in HARNESS[machine].walks(1, WALKS):
         assert found.failure is None, f"walk {found.number}: {found.failure.words}"
         taken.update(map(type, found.actions))
-    assert taken == set(machine.action_types)
+    assert taken == set(REGISTRY.registration(machine).machine.action_types)
 
 
 @pytest.mark.deep
 @both
-def test_many_walks_find_no_difference(machine: type[Replication], bind: BindRoles) -> None:
+def test_many_walks_find_no_difference(machine: str) -> None:
     for seed in range(100, 105):
-        for found in walks(seed, 1_000, length=200, machine=machine, bind=bind):
+        for found in HARNESS[machine].walks(seed, 1_000, length=200):
             assert found.failure is None, f"seed {seed}, walk {found.number}: {found.failure.words}"
 
 
@@ -84,31 +80,30 @@ class TrustsEveryProcess(Controller):
 
 
 @pytest.mark.parametrize(
-    ("pair", "roles"),
+    ("machine", "roles"),
     [
-        (MOVING, Roles(controller=CompletesTooSoon)),
-        (MOVING, Roles(replica=ForgetsToFenceTheFormerLife)),
-        (LEAVING, Roles(controller=MayBeLeftEmpty)),
-        (LEAVING, Roles(controller=TrustsEveryProcess)),
+        ("reassignment", Roles(controller=CompletesTooSoon)),
+        ("reassignment", Roles(replica=ForgetsToFenceTheFormerLife)),
+        ("controlled-shutdown", Roles(controller=MayBeLeftEmpty)),
+        ("controlled-shutdown", Roles(controller=TrustsEveryProcess)),
     ],
     ids=["completes too soon", "forgets to fence", "may be left empty", "trusts every process"],
 )
-def test_wrong_cores_differ(pair: tuple[type[Replication], BindRoles], roles: Roles) -> None:
-    machine, bind = pair
-    found = first_failure(SEED, WALKS, machine=machine, bind=bind, roles=roles)
+def test_wrong_cores_differ(machine: str, roles: Roles) -> None:
+    found = HARNESS[machine].first_failure(SEED, WALKS, roles=roles)
     assert found is not None, f"nothing was noticed in {WALKS} walks"
     assert found.failure is not None
     assert found.failure.expected.kind is Failure.DIFFERENCE
 
 
 @pytest.mark.parametrize(
-    ("machine", "bind"),
+    ("machine", "wrong"),
     [
-        (SwapsAtOnce, ReassignedCores),
-        (CountsItsFormerLife, ReassignedCores),
-        (EmptiesTheIsr, LeavingCores),
-        (TrustsEveryRestart, LeavingCores),
+        ("reassignment", SwapsAtOnce),
+        ("reassignment", CountsItsFormerLife),
+        ("controlled-shutdown", EmptiesTheIsr),
+        ("controlled-shutdown", TrustsEveryRestart),
     ],
 )
-def test_a_wrong_machine_is_not_what_the_cores_do(machine: type[Replication], bind: BindRoles) -> None:
-    assert first_failure(SEED, WALKS, machine=machine, bind=bind) is not None
+def test_a_wrong_machine_is_not_what_the_cores_do(machine: str, wrong: type[Any]) -> None:
+    assert HARNESS[machine].first_failure(SEED, WALKS, wrong=wrong) is not None

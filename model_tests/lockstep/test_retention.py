@@ -7,10 +7,9 @@ import pytest
 from tidegauge.impl.partition.messages import EpochEndOffset, FollowerFetch, PartitionFetchResponse
 from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.model_tests.harness.cores.replication import Roles
-from tidegauge.model_tests.harness.cores.retained import RetainedCores
 from tidegauge.model_tests.harness.cores.stored_log import StoredLog
 from tidegauge.model_tests.harness.counterexamples.files import Failure
-from tidegauge.model_tests.harness.lockstep.walks import first_failure, walks
+from tidegauge.model_tests.harness.registry import HARNESS
 from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.kernel.traces import replay
 from tidegauge.spec.replication.extensions.retention import Retention
@@ -23,12 +22,13 @@ from tidegauge.spec.replication.state import Error
 
 WALKS = 250
 SEED = 7
+HARNESSED = HARNESS["retention"]
 
 
 def test_random_walks_find_no_difference_and_take_every_action() -> None:
     taken: set[type[Action]] = set()
     reached: set[str] = set()
-    for found in walks(1, WALKS, machine=Retention, bind=RetainedCores):
+    for found in HARNESSED.walks(1, WALKS):
         assert found.failure is None, f"walk {found.number}: {found.failure.words}"
         taken.update(map(type, found.actions))
         if found.number < 40:
@@ -40,14 +40,14 @@ def test_random_walks_find_no_difference_and_take_every_action() -> None:
 
 def test_the_cores_over_stored_logs_do_what_the_machine_says() -> None:
     """Segments of two records, freed as log starts pass them, and recovery with the written log start."""
-    for found in walks(2, 60, machine=Retention, bind=RetainedCores, roles=Roles(log=StoredLog)):
+    for found in HARNESSED.walks(2, 60, roles=Roles(log=StoredLog)):
         assert found.failure is None, f"walk {found.number}: {found.failure.words}"
 
 
 @pytest.mark.deep
 def test_many_walks_find_no_difference() -> None:
     for seed in range(100, 105):
-        for found in walks(seed, 1_000, length=200, machine=Retention, bind=RetainedCores):
+        for found in HARNESSED.walks(seed, 1_000, length=200):
             assert found.failure is None, f"seed {seed}, walk {found.number}: {found.failure.words}"
 
 
@@ -76,7 +76,7 @@ class CutsWhereNothingIsInCommon(PartitionReplica):
     "replica", [DeletesWhatIsNotCommitted, NeverMovesItsLogStart, FallsBelowItsLogStart, CutsWhereNothingIsInCommon]
 )
 def test_wrong_cores_differ(replica: type[PartitionReplica]) -> None:
-    found = first_failure(SEED, WALKS, machine=Retention, bind=RetainedCores, roles=Roles(replica=replica))
+    found = HARNESSED.first_failure(SEED, WALKS, roles=Roles(replica=replica))
     assert found is not None, f"nothing was noticed in {WALKS} walks"
     assert found.failure is not None
     assert found.failure.expected.kind is Failure.DIFFERENCE
@@ -84,7 +84,7 @@ def test_wrong_cores_differ(replica: type[PartitionReplica]) -> None:
 
 @pytest.mark.parametrize("machine", [TrustsEmptyLogs, KeepsRecordsBelowGap, TruncatesToItsOwnStart])
 def test_a_wrong_machine_is_not_what_the_cores_do(machine: type[Retention]) -> None:
-    assert first_failure(SEED, WALKS, machine=machine, bind=RetainedCores) is not None
+    assert HARNESSED.first_failure(SEED, WALKS, wrong=machine) is not None
 
 
 class TrustsEveryEmptyLog(PartitionReplica):
@@ -95,7 +95,7 @@ class TrustsEveryEmptyLog(PartitionReplica):
 def test_a_log_without_records_may_be_of_another_history() -> None:
     """After an unclean election it was, and without the epoch of its last record it would be in sync."""
     roles = Roles(replica=TrustsEveryEmptyLog)
-    found = first_failure(SEED, WALKS, machine=TrustsEmptyLogs, bind=RetainedCores, roles=roles, length=200)
+    found = HARNESSED.first_failure(SEED, WALKS, wrong=TrustsEmptyLogs, roles=roles, length=200)
     assert found is not None
     assert found.failure is not None
     assert found.failure.expected.kind is Failure.INVARIANT

@@ -10,20 +10,21 @@ from tidegauge.impl.controller.decision import Decision
 from tidegauge.impl.metadata.records import PartitionChangeRecord
 from tidegauge.model_tests.harness.cores.replication import Roles
 from tidegauge.model_tests.harness.counterexamples.files import Failure
-from tidegauge.model_tests.harness.lockstep.walks import first_failure, walks
+from tidegauge.model_tests.harness.registry import HARNESS
 from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.replication.extensions import settings
 from tidegauge.spec.replication.extensions.settings import Settings
 
 WALKS = 200
 SEED = 5
+HARNESSED = HARNESS["settings"]
 RARE = 2
 """Kinds of action that so few walks may miss."""
 
 
 def test_random_walks_find_no_difference_and_take_every_action() -> None:
     taken: set[type[Action]] = set()
-    for found in walks(1, WALKS, machine=Settings):
+    for found in HARNESSED.walks(1, WALKS):
         assert found.failure is None, f"walk {found.number}: {found.failure.words}"
         taken.update(map(type, found.actions))
     assert settings.ChangeSettings in taken
@@ -55,7 +56,7 @@ class KeepsTheEligible(Controller):
 
 @pytest.mark.parametrize("controller", [RaisesNoEpoch, KeepsTheEligible])
 def test_wrong_cores_differ(controller: type[Controller]) -> None:
-    found = first_failure(SEED, WALKS, machine=Settings, roles=Roles(controller=controller))
+    found = HARNESSED.first_failure(SEED, WALKS, roles=Roles(controller=controller))
     assert found is not None
     assert found.failure is not None
     assert found.failure.expected.kind is Failure.DIFFERENCE
@@ -63,4 +64,4 @@ def test_wrong_cores_differ(controller: type[Controller]) -> None:
 
 @pytest.mark.parametrize("machine", [settings.RaisesNoEpoch, settings.KeepsTheEligible])
 def test_a_wrong_machine_is_not_what_the_cores_do(machine: type[Settings]) -> None:
-    assert first_failure(SEED, WALKS, machine=machine) is not None
+    assert HARNESSED.first_failure(SEED, WALKS, wrong=machine) is not None

@@ -6,17 +6,19 @@ from functools import cache
 
 import pytest
 
-from tidegauge.model_tests.bugs.idempotence import IDEMPOTENCE_BUGS, IdempotenceCoreBug
-from tidegauge.model_tests.harness.cores.idempotence_walks import first_failure, walk
-from tidegauge.model_tests.harness.cores.replication import CORRECT
+from tidegauge.model_tests.bugs.idempotence import IDEMPOTENCE_BUGS, CoreBug
+from tidegauge.model_tests.harness.cores.replication import CORRECT, Roles
 from tidegauge.model_tests.harness.counterexamples.files import Failure
-from tidegauge.model_tests.harness.lockstep.judged import CoresLockstep, failure_of
+from tidegauge.model_tests.harness.lockstep.checked import failure_of
+from tidegauge.model_tests.harness.lockstep.on_cores import CoresLockstep
+from tidegauge.model_tests.harness.registry import HARNESS
 from tidegauge.spec.bugs.idempotence import IDEMPOTENCE_BUGS as SPEC_BUGS
 from tidegauge.spec.kernel.explorer import explore
 from tidegauge.spec.kernel.machine import Action
 
 SEED = 3
 LIMIT = 300
+HARNESSED = HARNESS["idempotence"]
 every_bug = pytest.mark.parametrize("bug", IDEMPOTENCE_BUGS.values(), ids=IDEMPOTENCE_BUGS)
 
 
@@ -31,16 +33,16 @@ def test_the_two_zoos_hold_the_same_bugs() -> None:
 
 
 @every_bug
-def test_walks_show_the_difference_from_the_correct_specification(bug: IdempotenceCoreBug) -> None:
-    found = first_failure(SEED, LIMIT, roles=bug.roles)
+def test_walks_show_the_difference_from_the_correct_specification(bug: CoreBug[Roles]) -> None:
+    found = HARNESSED.first_failure(SEED, LIMIT, roles=bug.roles)
     assert found is not None, f"{bug.name} went unnoticed in {LIMIT} walks"
     assert found.failure is not None
     assert found.failure.expected.kind is Failure.DIFFERENCE
-    assert walk(SEED, found.number).failure is None, "without the bug the same walk shows nothing"
+    assert HARNESSED.walk(SEED, found.number).failure is None, "without the bug the same walk shows nothing"
 
 
 @every_bug
-def test_the_shortest_counterexample_fells_the_invariant_when_both_are_wrong_alike(bug: IdempotenceCoreBug) -> None:
+def test_the_shortest_counterexample_fells_the_invariant_when_both_are_wrong_alike(bug: CoreBug[Roles]) -> None:
     failure = failure_of(CoresLockstep(bug.twin.machine(), bug.roles), shortest(bug.name))
     assert failure is not None, f"{bug.name} went unnoticed"
     assert failure.expected.kind is Failure.INVARIANT, failure.words
@@ -48,19 +50,19 @@ def test_the_shortest_counterexample_fells_the_invariant_when_both_are_wrong_ali
 
 
 @every_bug
-def test_the_counterexample_shows_the_difference_when_only_the_cores_are_wrong(bug: IdempotenceCoreBug) -> None:
+def test_the_counterexample_shows_the_difference_when_only_the_cores_are_wrong(bug: CoreBug[Roles]) -> None:
     failure = failure_of(CoresLockstep(bug.twin.correct_machine(), bug.roles), shortest(bug.name))
     assert failure is not None
     assert failure.expected.kind is Failure.DIFFERENCE
 
 
 @every_bug
-def test_the_counterexample_harms_nothing_without_the_bug(bug: IdempotenceCoreBug) -> None:
+def test_the_counterexample_harms_nothing_without_the_bug(bug: CoreBug[Roles]) -> None:
     assert failure_of(CoresLockstep(bug.twin.correct_machine(), CORRECT), shortest(bug.name)) is None
 
 
 @every_bug
-def test_the_twin_and_the_buggy_cores_agree_until_an_invariant_falls(bug: IdempotenceCoreBug) -> None:
+def test_the_twin_and_the_buggy_cores_agree_until_an_invariant_falls(bug: CoreBug[Roles]) -> None:
     for number in range(20):
-        failure = walk(SEED, number, machine=bug.twin.buggy, roles=bug.roles).failure
+        failure = HARNESSED.walk(SEED, number, wrong=bug.twin.buggy, roles=bug.roles).failure
         assert failure is None or failure.expected.kind is Failure.INVARIANT, failure.words

@@ -5,14 +5,16 @@ from __future__ import annotations
 import pytest
 
 from tidegauge.model_tests.bugs import BUGS, CoreBug
-from tidegauge.model_tests.harness.cores.replication import CORRECT
+from tidegauge.model_tests.harness.cores.replication import CORRECT, Roles
 from tidegauge.model_tests.harness.counterexamples.files import FOLDER, Failure, load
-from tidegauge.model_tests.harness.lockstep.judged import CoresLockstep, failure_of
-from tidegauge.model_tests.harness.lockstep.walks import first_failure, walk
+from tidegauge.model_tests.harness.lockstep.checked import failure_of
+from tidegauge.model_tests.harness.lockstep.on_cores import CoresLockstep
+from tidegauge.model_tests.harness.registry import HARNESS
 from tidegauge.spec.bugs import BUGS as SPEC_BUGS
 
 SEED = 3
 LIMIT = 300
+HARNESSED = HARNESS["replication"]
 every_bug = pytest.mark.parametrize("bug", BUGS.values(), ids=BUGS)
 
 
@@ -21,22 +23,22 @@ def test_the_two_zoos_hold_the_same_bugs() -> None:
 
 
 @every_bug
-def test_walks_show_the_difference_from_the_correct_specification(bug: CoreBug) -> None:
-    found = first_failure(SEED, LIMIT, roles=bug.roles)
+def test_walks_show_the_difference_from_the_correct_specification(bug: CoreBug[Roles]) -> None:
+    found = HARNESSED.first_failure(SEED, LIMIT, roles=bug.roles)
     assert found is not None, f"{bug.name} went unnoticed in {LIMIT} walks"
     assert found.failure is not None
     assert found.failure.expected.kind is Failure.DIFFERENCE
 
 
 @every_bug
-def test_the_walk_that_shows_the_difference_shows_none_without_the_bug(bug: CoreBug) -> None:
-    found = first_failure(SEED, LIMIT, roles=bug.roles)
+def test_the_walk_that_shows_the_difference_shows_none_without_the_bug(bug: CoreBug[Roles]) -> None:
+    found = HARNESSED.first_failure(SEED, LIMIT, roles=bug.roles)
     assert found is not None
-    assert walk(SEED, found.number).failure is None
+    assert HARNESSED.walk(SEED, found.number).failure is None
 
 
 @every_bug
-def test_the_invariant_falls_when_specification_and_cores_are_wrong_alike(bug: CoreBug) -> None:
+def test_the_invariant_falls_when_specification_and_cores_are_wrong_alike(bug: CoreBug[Roles]) -> None:
     saved = load(FOLDER / f"{bug.name}.json")
     failure = failure_of(CoresLockstep(saved.buggy_machine(), bug.roles), saved.actions)
     assert failure is not None, f"{bug.name} went unnoticed"
@@ -46,13 +48,13 @@ def test_the_invariant_falls_when_specification_and_cores_are_wrong_alike(bug: C
 
 
 @every_bug
-def test_the_counterexample_harms_nothing_without_the_bug(bug: CoreBug) -> None:
+def test_the_counterexample_harms_nothing_without_the_bug(bug: CoreBug[Roles]) -> None:
     saved = load(FOLDER / f"{bug.name}.json")
     assert failure_of(CoresLockstep(saved.machine, CORRECT), saved.actions) is None
 
 
 @every_bug
-def test_the_counterexample_shows_the_difference_when_only_the_cores_are_wrong(bug: CoreBug) -> None:
+def test_the_counterexample_shows_the_difference_when_only_the_cores_are_wrong(bug: CoreBug[Roles]) -> None:
     saved = load(FOLDER / f"{bug.name}.json")
     failure = failure_of(CoresLockstep(saved.machine, bug.roles), saved.actions)
     assert failure is not None
@@ -61,15 +63,15 @@ def test_the_counterexample_shows_the_difference_when_only_the_cores_are_wrong(b
 
 
 @every_bug
-def test_the_twin_and_the_buggy_cores_agree_until_the_invariant_falls(bug: CoreBug) -> None:
+def test_the_twin_and_the_buggy_cores_agree_until_the_invariant_falls(bug: CoreBug[Roles]) -> None:
     for number in range(20):
-        failure = walk(SEED, number, machine=bug.twin.buggy, roles=bug.roles).failure
+        failure = HARNESSED.walk(SEED, number, wrong=bug.twin.buggy, roles=bug.roles).failure
         assert failure is None or failure.expected.kind is Failure.INVARIANT, str(failure)
 
 
 def test_a_bug_in_the_specification_alone_differs_as_well() -> None:
     bug = BUGS["high_watermark_by_majority"]
-    found = first_failure(SEED, LIMIT, machine=bug.twin.buggy)
+    found = HARNESSED.first_failure(SEED, LIMIT, wrong=bug.twin.buggy)
     assert found is not None
     assert found.failure is not None
     assert found.failure.expected.kind is Failure.DIFFERENCE

@@ -12,7 +12,7 @@ import tidegauge
 from tidegauge.commands.outputs import check_folder
 from tidegauge.exits import Status
 from tidegauge.model_tests.harness.counterexamples.files import Counterexample, load, replay_line
-from tidegauge.model_tests.harness.counterexamples.replay import Level, Replayed
+from tidegauge.model_tests.harness.counterexamples.replay import Level, Replayed, levels_of
 from tidegauge.model_tests.harness.counterexamples.replay import replay as replay_at
 from tidegauge.model_tests.harness.report.page import write
 from tidegauge.model_tests.harness.report.replayed import report_of
@@ -51,7 +51,7 @@ def replay(
         check_folder("--out", out)
     bug = None if without_bug else counterexample.bug
     screen.header({"file": file, "bug": bug or "none", "on": on, "expected": counterexample.expected})
-    levels = list(Level) if on == "all" else [Level(on)]
+    levels = levels_of(counterexample.machine) if on == "all" else [Level(on)]
     replayed = [replay_at(counterexample, level, with_bug=not without_bug) for level in levels]
     for number, one in enumerate(replayed):
         show(screen, counterexample, one, told=number == 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidegauge.impl.client.sequencing import AGAIN, Sequencing
-from tidegauge.model_tests.bugs.idempotence_bug import IdempotenceCoreBug
+from tidegauge.model_tests.bugs.bug import CoreBug
 from tidegauge.model_tests.harness.cores.replication import Roles
 
 
@@ -15,4 +15,4 @@ class InFlightByConnection(Sequencing):
         return to_leader < self.max_in_flight and all(batch.sent_to != AGAIN for batch in self.line)
 
 
-BUG = IdempotenceCoreBug("kafka_3197", Roles(sequencing=InFlightByConnection))
+BUG = CoreBug("kafka_3197", Roles(sequencing=InFlightByConnection))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidegauge.impl.partition.producer_state import ProducerStates
-from tidegauge.model_tests.bugs.idempotence_bug import IdempotenceCoreBug
+from tidegauge.model_tests.bugs.bug import CoreBug
 from tidegauge.model_tests.harness.cores.replication import Roles
 
 
@@ -14,4 +14,4 @@ class RemembersLastBatch(ProducerStates):
         return 1
 
 
-BUG = IdempotenceCoreBug("kafka_5494", Roles(producers=RemembersLastBatch))
+BUG = CoreBug("kafka_5494", Roles(producers=RemembersLastBatch))

@@ -6,7 +6,7 @@ from tidegauge.impl.partition.messages import FollowerFetch, PartitionFetchRespo
 from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.impl.records.batches import BatchHeader, headers
 from tidegauge.impl.records.lazy import in_memory
-from tidegauge.model_tests.bugs.idempotence_bug import IdempotenceCoreBug
+from tidegauge.model_tests.bugs.bug import CoreBug
 from tidegauge.model_tests.harness.cores.replication import Roles
 
 
@@ -27,4 +27,4 @@ class FollowerChecksSequences(PartitionReplica):
         return (is_unknown and header.base_sequence != 0) or self.producers.sequence_error(header) is not None
 
 
-BUG = IdempotenceCoreBug("kafka_6003", Roles(replica=FollowerChecksSequences))
+BUG = CoreBug("kafka_6003", Roles(replica=FollowerChecksSequences))

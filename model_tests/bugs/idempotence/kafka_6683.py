@@ -9,7 +9,7 @@ from tidegauge.impl.partition.producer_state import ProducerStates
 from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.impl.records.batches import BatchHeader, headers
 from tidegauge.impl.records.lazy import in_memory
-from tidegauge.model_tests.bugs.idempotence_bug import IdempotenceCoreBug
+from tidegauge.model_tests.bugs.bug import CoreBug
 from tidegauge.model_tests.harness.cores.replication import Roles
 
 
@@ -36,4 +36,4 @@ class FollowerRemembersWhileChecking(PartitionReplica):
         return super().receive_fetch_response(fetch, response, now_ms)
 
 
-BUG = IdempotenceCoreBug("kafka_6683", Roles(replica=FollowerRemembersWhileChecking, producers=RemembersWhileChecking))
+BUG = CoreBug("kafka_6683", Roles(replica=FollowerRemembersWhileChecking, producers=RemembersWhileChecking))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tidegauge.impl.partition.producer_state import BatchMetadata, ProducerStates
 from tidegauge.impl.records.batches import BatchHeader
-from tidegauge.model_tests.bugs.idempotence_bug import IdempotenceCoreBug
+from tidegauge.model_tests.bugs.bug import CoreBug
 from tidegauge.model_tests.harness.cores.replication import Roles
 
 
@@ -16,4 +16,4 @@ class OffsetDeltaFromSequences(ProducerStates):
         return right._replace(offset_delta=right.last_sequence - header.base_sequence)
 
 
-BUG = IdempotenceCoreBug("kafka_7692", Roles(producers=OffsetDeltaFromSequences))
+BUG = CoreBug("kafka_7692", Roles(producers=OffsetDeltaFromSequences))

@@ -50,7 +50,7 @@ from tidegauge.impl.storage.checkpoints import LOG_START_OFFSET_CHECKPOINT, read
 from tidegauge.impl.storage.log import Log
 from tidegauge.impl.wire.channel import Channel, NoAnswerError, UnreachableError
 from tidegauge.model_tests.harness.cluster.guest_cluster import GuestCluster
-from tidegauge.model_tests.harness.cluster.held_frames import HeldFrames, is_held, records_of
+from tidegauge.model_tests.harness.cluster.in_flight import HeldFrames, is_held, records_of
 from tidegauge.model_tests.harness.cores import abstraction
 from tidegauge.model_tests.harness.cores.replication import CORRECT, Roles
 from tidegauge.spec.kernel.machine import Action

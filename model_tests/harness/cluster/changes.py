@@ -29,7 +29,7 @@ from tidegauge.impl.server.broker_server import Broker
 from tidegauge.impl.wire.channel import Channel, NoAnswerError
 from tidegauge.impl.wire.primitives import TopicName, i8, i32, i64, millis
 from tidegauge.model_tests.harness.cluster.binding import FOR_EVER_MS, PARTITION, TOPIC, ClusterBinding
-from tidegauge.model_tests.harness.cores.governed import texts
+from tidegauge.model_tests.harness.cores.extensions.settings import texts
 from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.replication.extensions.reassignment_actions import CancelReassignment, StartReassignment
 from tidegauge.spec.replication.extensions.retention import DeleteRecords, Retain

@@ -41,7 +41,7 @@ from tidegauge.impl.wire.apis import ApiKey
 from tidegauge.impl.wire.primitives import NO_WAIT
 from tidegauge.model_tests.harness.cluster.changes import ask_at
 from tidegauge.model_tests.harness.cluster.guest_cluster import GuestCluster
-from tidegauge.model_tests.harness.cluster.held_frames import is_held, limited
+from tidegauge.model_tests.harness.cluster.in_flight import is_held, limited
 from tidegauge.model_tests.harness.cores.idempotence import ACKS_ALL, with_lent
 from tidegauge.model_tests.harness.cores.producer_clients import (
     PRODUCING,

@@ -12,12 +12,8 @@ from typing import Any, Final
 from tidegauge.impl.partition.messages import UNKNOWN_BROKER_EPOCH
 from tidegauge.model_tests.harness.cluster.binding import PARTITION, RECORD_SIZE, TOPIC, ClusterBinding
 from tidegauge.model_tests.harness.cluster.changes import CHANGES
-from tidegauge.model_tests.harness.cluster.held_frames import limited
-from tidegauge.model_tests.harness.cluster.idempotence import IdempotentCluster
-from tidegauge.model_tests.harness.cores.replication import CORRECT, Roles
-from tidegauge.model_tests.harness.lockstep.lockstep import Bind, Binding
-from tidegauge.spec.idempotence.machine import Idempotence
-from tidegauge.spec.kernel.machine import Action, Machine
+from tidegauge.model_tests.harness.cluster.in_flight import limited
+from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.replication import actions as protocol
 from tidegauge.spec.replication import control, faults
 from tidegauge.spec.replication.state import State
@@ -196,7 +192,7 @@ PERFORM: Final[Mapping[type[Action], Callable[[ClusterBinding, Any, State], Awai
 }
 
 
-class DrivenCluster(ClusterBinding):
+class ReplicationCluster(ClusterBinding):
     """A cluster that performs the specification's actions."""
 
     def perform(self, action: Action, before: State) -> None:
@@ -204,15 +200,3 @@ class DrivenCluster(ClusterBinding):
         self.guest.call(PERFORM[type(action)], self, action, before)
         if self.surprises:
             raise AssertionError("; ".join(self.surprises))
-
-
-def driven_cluster(machine: Machine[Any], roles: Roles = CORRECT) -> Binding:
-    """The cluster that takes the machine's actions, with the classes that play each part."""
-    if isinstance(machine, Idempotence):
-        return IdempotentCluster(machine, roles)
-    return DrivenCluster(machine, roles)  # type: ignore[arg-type]
-
-
-def bind_cluster(roles: Roles = CORRECT) -> Bind:
-    """What makes the binding for a machine, with the classes that play each part."""
-    return lambda machine: driven_cluster(machine, roles)

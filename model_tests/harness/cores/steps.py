@@ -240,7 +240,7 @@ PERFORM: Final[Mapping[type[Action], Callable[[Cores, Any], None]]] = {
 }
 
 
-class DrivenCores(Cores):
+class ReplicationCores(Cores):
     """Cores that perform actions: what `model_tests.harness.lockstep.lockstep` calls a binding."""
 
     def perform(self, action: Action, before: spec.State) -> None:

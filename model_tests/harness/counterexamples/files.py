@@ -4,7 +4,7 @@ A file is JSON that a person can read and edit, one action a line:
 
     {
       "format": "tidegauge counterexample 1",
-      "machine": {"name": counterexample.machine.name, "constants": {…}},
+      "machine": {"name": "replication", "constants": {"min_insync_replicas": 2}},
       "bug": "kafka_18991",
       "expected": {"kind": "invariant", "name": "ConsistentRead"},
       "found": {"by": "explorer", "seed": null},
@@ -14,9 +14,10 @@ A file is JSON that a person can read and edit, one action a line:
       ]
     }
 
-The machine is one of `counterexample_machines.MACHINES`, and the correct one; `bug` names the entry of the zoo with
-which it goes wrong, null when it is the implementation itself that does. `expected` is the invariant that falls on the
-specification, or the field in which the implementation differs from it. Values are written as in `spec.kernel.codec`.
+The machine is a correct one, by its name in `spec.registry`; constants at their default are left out. `bug` names the
+bug with which it goes wrong; null means that the implementation itself does. `expected` is the invariant that is
+violated on the specification, or the field in which the implementation differs from it. Actions are written as in
+`spec.kernel.codec`.
 """
 
 from __future__ import annotations
@@ -29,15 +30,10 @@ from typing import Any
 
 import attrs
 
-from tidegauge.model_tests.harness.counterexamples.machines import (
-    AnyMachine,
-    bugs_of,
-    machine_of,
-    strangers,
-    with_bug,
-)
-from tidegauge.spec.kernel.codec import Codec, constants, encode
-from tidegauge.spec.kernel.machine import Action
+from tidegauge.model_tests.harness.counterexamples.machines import machine_data, machine_of
+from tidegauge.spec.kernel.codec import Codec, encode
+from tidegauge.spec.kernel.machine import Action, Machine
+from tidegauge.spec.registry import REGISTRY
 
 FORMAT = "tidegauge counterexample 1"
 FOLDER = Path(__file__).resolve().parents[2] / "counterexamples"
@@ -61,18 +57,18 @@ class Failure(Enum):
 
 @attrs.frozen
 class Expected:
-    """What goes wrong: the invariant that falls, or the path of the field that differs."""
+    """What goes wrong: the invariant that is violated, or the path of the field that differs."""
 
     kind: Failure
     name: str
 
     def __str__(self) -> str:
-        return f"{self.name} falls" if self.kind is Failure.INVARIANT else f"{self.name} differs"
+        return f"{self.name} is violated" if self.kind is Failure.INVARIANT else f"{self.name} differs"
 
 
 @attrs.frozen
 class Found:
-    """Who found it: the explorer, a lockstep, the simulation; with the seed, if it had one."""
+    """What found it (the explorer, a lockstep, the simulation), with its seed if it has one."""
 
     by: str
     seed: int | None = None
@@ -80,18 +76,18 @@ class Found:
 
 @attrs.frozen
 class Counterexample:
-    """A list of actions from the machine's initial state, and what comes of it."""
+    """A list of actions from the machine's initial state, and what goes wrong."""
 
-    machine: AnyMachine
-    """The correct machine: it knows no bug."""
+    machine: Machine[Any]
+    """The correct machine, without the bug."""
     bug: str | None
     actions: tuple[Action, ...]
     expected: Expected
     found: Found
 
-    def buggy_machine(self) -> AnyMachine:
+    def buggy_machine(self) -> Machine[Any]:
         """The same model with the bug; the correct one when there is none."""
-        return self.machine if self.bug is None else with_bug(self.machine, self.bug)
+        return self.machine if self.bug is None else REGISTRY.bug(self.bug).switched_on(self.machine)
 
 
 def replay_line(path: Path) -> str:
@@ -115,7 +111,7 @@ def dumps(counterexample: Counterexample, replay: str) -> str:
     expected, found = counterexample.expected, counterexample.found
     head: dict[str, Any] = {
         "format": FORMAT,
-        "machine": {"name": counterexample.machine.name, "constants": constants(counterexample.machine)},
+        "machine": machine_data(counterexample.machine),
         "bug": counterexample.bug,
         "expected": {"kind": expected.kind.value, "name": expected.name},
         "found": {"by": found.by, "seed": found.seed},
@@ -168,12 +164,10 @@ def _counterexample(data: Any) -> Counterexample:
         missing, unknown = sorted(_FIELDS - data.keys()), sorted(data.keys() - _FIELDS)
         raise CounterexampleError(f"has the wrong fields: missing {missing}, unknown {unknown}")
     machine = machine_of(data["machine"])
-    bug, known = data["bug"], bugs_of(machine)
+    bug, known = data["bug"], REGISTRY.bugs_of(machine)
     if bug is not None and (not isinstance(bug, str) or bug not in known):
-        zoo = ", ".join(known) or "nothing"
-        raise CounterexampleError(
-            f'"bug" is {bug!r}, but of {machine.name} the zoo has {zoo}, and null is none of them'
-        )
+        name, bugs = REGISTRY.of(machine).name, ", ".join(known) or "none"
+        raise CounterexampleError(f'"bug" is {bug!r}, but the bugs of {name} are: {bugs}; null stands for no bug')
     if not isinstance(data["replay"], str):
         raise CounterexampleError(f'"replay" must be the command that replays the file, not {data["replay"]!r}')
     if not isinstance(data["actions"], list):
@@ -187,7 +181,7 @@ def _counterexample(data: Any) -> Counterexample:
     )
 
 
-def _actions(machine: AnyMachine, data: Sequence[Any]) -> list[Action]:
+def _actions(machine: Machine[Any], data: Sequence[Any]) -> list[Action]:
     codec = Codec(machine)
     actions: list[Action] = []
     for number, item in enumerate(data, start=1):
@@ -195,13 +189,13 @@ def _actions(machine: AnyMachine, data: Sequence[Any]) -> list[Action]:
             action = codec.action(item)
         except (ValueError, TypeError) as error:
             raise CounterexampleError(f"action {number}: {error}") from None
-        for stranger in strangers(machine, action):
-            raise CounterexampleError(f"action {number}: {action.name} {stranger}")
+        for unknown in REGISTRY.of(machine).unknown_members(machine, action):
+            raise CounterexampleError(f"action {number}: {action.name} {unknown}")
         actions.append(action)
     return actions
 
 
-def _expected(machine: AnyMachine, data: Any) -> Expected:
+def _expected(machine: Machine[Any], data: Any) -> Expected:
     kinds = [kind.value for kind in Failure]
     if not _has_fields(data, "kind", "name") or data["kind"] not in kinds or not isinstance(data["name"], str):
         told = " or ".join(map(repr, kinds))

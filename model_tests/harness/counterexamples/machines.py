@@ -1,62 +1,50 @@
-"""The machines that a counterexample may be of: their names, their constants as JSON, and the bugs that each one has.
+"""The machine of a counterexample as JSON: its name in `spec.registry`, and its constants but for the defaults.
 
-A constant is read by its annotation: a number, a yes or no, a list of either, a list of acks, or the bounds.
+A constant is read by its annotation: a number, true or false, a list of either or of an enum's members, or bounds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, TypeAlias, get_args, get_type_hints
+from enum import Enum
+from typing import Any, get_args, get_type_hints
 
 import attrs
 
-from tidegauge.spec.bugs import BUGS, Bug
-from tidegauge.spec.bugs.idempotence import IDEMPOTENCE_BUGS
-from tidegauge.spec.idempotence.machine import Idempotence
-from tidegauge.spec.idempotence.state import named_producers
-from tidegauge.spec.kernel.codec import fits
-from tidegauge.spec.kernel.machine import Action, Machine
-from tidegauge.spec.replication.extensions.reassignment import Reassignment
-from tidegauge.spec.replication.extensions.retention import Retention
-from tidegauge.spec.replication.extensions.settings import Settings
-from tidegauge.spec.replication.extensions.shutdown import ControlledShutdown
-from tidegauge.spec.replication.machine import Replication
-from tidegauge.spec.replication.state import Acks, named_brokers
+from tidegauge.spec.kernel.codec import encode, fits
+from tidegauge.spec.kernel.machine import Machine
+from tidegauge.spec.registry import REGISTRY
 
-AnyMachine: TypeAlias = Replication | Idempotence
-"""Of a partition that is replicated, in one way or another, or of its producers as well."""
-
-_KINDS: Final = (Replication, Reassignment, ControlledShutdown, Retention, Settings, Idempotence)
-MACHINES: Final[Mapping[str, type[AnyMachine]]] = {kind.__name__: kind for kind in _KINDS}
-"""By name."""
-
-ALL_BUGS: Final[Mapping[str, Bug[Any]]] = {**BUGS, **IDEMPOTENCE_BUGS}
-"""Every bug of the zoo by name, that of whichever machine it is."""
-
-_BROKERS: Final = ("initial_isr", "initial_replicas")
+_BROKERS = ("initial_isr", "initial_replicas")
 
 
-def bugs_of(machine: Machine[Any]) -> list[str]:
-    """The names of the bugs that can be switched on in a machine."""
-    return [name for name, bug in ALL_BUGS.items() if bug.fits(machine)]
+def machine_data(machine: Machine[Any]) -> dict[str, Any]:
+    """The machine as JSON. Raises NotRegisteredError for one that has no name."""
+    return {"name": REGISTRY.of(machine).name, "constants": _without_defaults(machine)}
 
 
-def with_bug(machine: AnyMachine, bug: str) -> AnyMachine:
-    """The same model with a bug of the zoo."""
-    buggy: AnyMachine = ALL_BUGS[bug].switched_on(machine)  # type: ignore[assignment]
-    return buggy
+def _without_defaults(value: Any) -> dict[str, Any]:
+    if not attrs.has(type(value)):
+        return {}
+    fields = (field for field in attrs.fields(type(value)) if field.init)
+    given = {field.name: getattr(value, field.name) for field in fields}
+    defaults = type(value)()
+    changed = {name: one for name, one in given.items() if one != getattr(defaults, name)}
+    return {name: _without_defaults(one) if attrs.has(type(one)) else encode(one) for name, one in changed.items()}
 
 
-def machine_of(data: Any) -> AnyMachine:
+def machine_of(data: Any) -> Machine[Any]:
     """The machine that JSON names, with its constants. Raises ValueError, saying what is wrong with which of them."""
-    named = isinstance(data, dict) and data.keys() == {"name", "constants"} and isinstance(data["constants"], dict)
-    if not named or not isinstance(data["name"], str) or data["name"] not in MACHINES:
-        raise ValueError(f'"machine" must be one of {", ".join(MACHINES)}, with its constants, not {data!r}')
-    kind = MACHINES[data["name"]]
-    known = {field.name for field in attrs.fields(kind)}
-    if unknown := sorted(data["constants"].keys() - known):
-        raise ValueError(f"the machine has no constants {unknown}; it has {sorted(known)}")
-    machine = kind(**{name: _constant(kind, name, value) for name, value in data["constants"].items()})
+    if not isinstance(data, dict) or data.keys() != {"name", "constants"} or not isinstance(data["constants"], dict):
+        raise ValueError(f'"machine" must give "name" and "constants", not {data!r}')
+    known = [registration.name for registration in REGISTRY]
+    if data["name"] not in known:
+        raise ValueError(f'"machine" must be one of {", ".join(known)}, with its constants, not {data!r}')
+    kind = type(REGISTRY.registration(data["name"]).machine)
+    constants = {field.name for field in attrs.fields(kind) if field.init} if attrs.has(kind) else set()
+    if unknown := sorted(data["constants"].keys() - constants):
+        raise ValueError(f"the machine has no constants {unknown}; it has {sorted(constants)}")
+    machine: Machine[Any] = kind(**{name: _constant(kind, name, value) for name, value in data["constants"].items()})
     try:
         list(machine.initial())
     except ValueError as error:
@@ -64,12 +52,13 @@ def machine_of(data: Any) -> AnyMachine:
     return machine
 
 
-def _constant(kind: type[AnyMachine], name: str, data: Any) -> Any:
+def _constant(kind: type[Any], name: str, data: Any) -> Any:
     hint = get_type_hints(kind)[name]
     if attrs.has(hint):
         return _bounds(hint, name, data)
-    if Acks in get_args(hint):
-        wanted = {f"Acks.{member.name}": member for member in Acks}
+    enum = next((one for one in get_args(hint) if isinstance(one, type) and issubclass(one, Enum)), None)
+    if enum is not None:
+        wanted = {f"{enum.__name__}.{member.name}": member for member in enum}
         try:
             return tuple(wanted[item["enum"]] for item in data)
         except (KeyError, TypeError):
@@ -101,14 +90,3 @@ def _bounds(kind: type[Any], name: str, data: Any) -> Any:
     if not values or not values.keys() <= known or not numbers:
         raise ValueError(f"the constant {name} must give whole numbers of at least 0 for {sorted(known)}, not {data!r}")
     return kind(**values)
-
-
-def strangers(machine: AnyMachine, action: Action) -> Iterator[str]:
-    """Whom an action names that the machine does not have, and whom it has."""
-    named = [("broker", machine.brokers, named_brokers(action))]
-    if isinstance(machine, Idempotence):
-        named.append(("producer", machine.producers, named_producers(action)))
-    for what, count, found in named:
-        for number in found:
-            if not 0 <= number < count:
-                yield f"names {what} {number}, but the machine has the {what}s 0 to {count - 1}"

@@ -1,9 +1,9 @@
-"""Replaying a counterexample: on the specification, on the cores, on a whole cluster.
+"""Replaying a counterexample on the specification, on the cores, and on a cluster.
 
-On the specification the machine with the bug is run, and its invariants are checked; a counterexample that was found as
-a difference is run beside the correct machine. Cores and cluster run with the bug's classes beside the correct machine:
-the first difference is the failure. Without its bug a counterexample must fail nowhere. Actions that aren't enabled are
-skipped and counted.
+On the specification, the machine with the bug takes the actions and its invariants are checked; a counterexample that
+was found as a difference runs beside the correct machine. Cores and cluster run with the bug's classes beside the
+correct machine, and the first difference is the failure. Without its bug a counterexample must fail nowhere. Actions
+that are not enabled are skipped and counted.
 """
 
 from __future__ import annotations
@@ -15,13 +15,9 @@ from typing import Any
 
 import attrs
 
-from tidegauge.model_tests.bugs import BUGS
-from tidegauge.model_tests.bugs.idempotence import IDEMPOTENCE_BUGS
-from tidegauge.model_tests.harness.cluster.steps import bind_cluster
-from tidegauge.model_tests.harness.cores.binding import bind_cores
-from tidegauge.model_tests.harness.cores.replication import CORRECT, Roles
 from tidegauge.model_tests.harness.counterexamples.files import Counterexample, Expected, Failure, load
 from tidegauge.model_tests.harness.lockstep.lockstep import Binding, Difference, Lockstep
+from tidegauge.model_tests.harness.registry import HARNESS, Side
 from tidegauge.spec.kernel.machine import Action, Machine
 from tidegauge.spec.kernel.traces import Step, Trace, fallen, fallen_step
 from tidegauge.spec.kernel.traces import replay as replay_on_machine
@@ -37,17 +33,17 @@ class Level(Enum):
 
 @attrs.frozen
 class Replayed:
-    """What became of a counterexample at one level."""
+    """The outcome of a counterexample at one level."""
 
     level: Level
     bug: str | None
-    """The bug that was switched on."""
+    """The bug that was switched on, if one was."""
     trace: Trace[Any]
     """The specification's states, one a step: with the bug at the level of the specification, else without."""
     failure: Expected | None
-    """What went wrong; None when nothing did."""
+    """What went wrong, or None."""
     words: str
-    """The failure in words: the invariant with its values, or the fields that differ."""
+    """The failure for a reader: the invariant with its values, or the fields that differ."""
     values: Mapping[str, Any]
     """The values that make the invariant false; empty for a difference."""
     skipped: tuple[Action, ...]
@@ -58,12 +54,12 @@ class Replayed:
 
     @property
     def at(self) -> int | None:
-        """The step that failed, from 1; None when nothing did."""
+        """The step that failed, from 1, or None."""
         return len(self.trace.steps) if self.failed else None
 
 
 class SpecBinding:
-    """A machine as one side of a lockstep: for bugs of the specification beside the correct one."""
+    """A machine as the implementation in a lockstep: for a bug of the specification, beside the correct machine."""
 
     def __init__(self, machine: Machine[Any]) -> None:
         self._machine = machine
@@ -76,18 +72,25 @@ class SpecBinding:
         return self._state
 
     def close(self) -> None:
-        """A machine holds nothing."""
+        """A machine has no resources."""
+
+
+def levels_of(machine: Machine[Any]) -> list[Level]:
+    """The levels at which a counterexample of the machine can be replayed: those that its registration has."""
+    sides = {side.value for side in HARNESS.of(machine).sides}
+    return [level for level in Level if level is Level.SPEC or level.value in sides]
 
 
 def replay_file(path: Path, on: str = "all", *, with_bug: bool = True) -> list[Replayed]:
-    """Replay a file at one level, "spec", "cores" or "cluster", or at "all".
+    """Replay a file at one level, "spec", "cores" or "cluster", or at "all" that the machine has.
 
-    Raises CounterexampleError for a file that is none, ValueError for a level that is none.
+    Raises CounterexampleError for a file that is no counterexample, ValueError for an unknown level, NotRegisteredError
+    for a level that the machine does not have.
     """
     counterexample = load(path)
     if on not in ("all", *(level.value for level in Level)):
         raise ValueError(f"there is no level {on!r}: use spec, cores, cluster or all")
-    levels = [level for level in Level if on in ("all", level.value)]
+    levels = levels_of(counterexample.machine) if on == "all" else [Level(on)]
     return [replay(counterexample, level, with_bug=with_bug) for level in levels]
 
 
@@ -99,14 +102,8 @@ def replay(counterexample: Counterexample, level: Level, *, with_bug: bool = Tru
         if counterexample.expected.kind is Failure.INVARIANT or bug is None:
             return _on_machine(machine, counterexample, bug)
         return _beside(counterexample, level, bug, lambda _: SpecBinding(machine))
-    roles = roles_of(bug)
-    bind = bind_cores(roles) if level is Level.CORES else bind_cluster(roles)
+    bind = HARNESS.of(counterexample.machine).bind(Side(level.value), HARNESS.roles(bug))
     return _beside(counterexample, level, bug, bind)
-
-
-def roles_of(bug: str | None) -> Roles:
-    """The classes that play each part with this bug."""
-    return CORRECT if bug is None else (BUGS.get(bug) or IDEMPOTENCE_BUGS[bug]).roles
 
 
 def _on_machine(machine: Machine[Any], counterexample: Counterexample, bug: str | None) -> Replayed:
@@ -117,7 +114,7 @@ def _on_machine(machine: Machine[Any], counterexample: Counterexample, bug: str 
         return Replayed(Level.SPEC, bug, done.trace, None, "", {}, done.skipped)
     name, values = done.violation.invariant, done.violation.values
     told = "".join(f"\n  {key}: {value}" for key, value in values.items())
-    words = f"{name} falls:{told}"
+    words = f"{name} is violated:{told}"
     return Replayed(Level.SPEC, bug, done.trace, Expected(Failure.INVARIANT, name), words, values, done.skipped)
 
 
@@ -143,7 +140,7 @@ def _beside(counterexample: Counterexample, level: Level, bug: str | None, bind:
             fell = fell or next(fallen(machine, lockstep.state), None)
             if fell is not None:
                 values = dict(machine.explain(fell, lockstep.state))
-                failure, words = Expected(Failure.INVARIANT, fell), f"{fell} falls on both sides"
+                failure, words = Expected(Failure.INVARIANT, fell), f"{fell} is violated on both sides"
                 break
     except Difference as difference:
         failure, words = Expected(Failure.DIFFERENCE, difference.path), str(difference)

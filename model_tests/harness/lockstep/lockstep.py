@@ -2,65 +2,58 @@
 
 Theory of operation
 -------------------
-A `Binding` makes some implementation (bare cores, a trio cluster) perform actions of a machine of the specification
-(`spec.replication` and what extends it, `spec.idempotence`), and reads its state back as a state of that machine.
-`Lockstep` keeps a specification state beside it. An action that isn't enabled in the specification is skipped on both
-sides, so any list of actions means something and any sub-list of it as well; an enabled one is performed on both, and
-then every field must agree: replicas, controller, messages on their way, and which producers were answered. Only the
-specification's own book-keeping for its invariants has no counterpart.
+A `Binding` makes an implementation (cores, a cluster) perform the actions of a machine, and reads the implementation's
+state back as a state of that machine. `Lockstep` keeps a state of the specification beside it. An action that is not
+enabled in the specification is skipped on both sides, so that every list of actions can be performed, and every part
+of such a list. An enabled action is performed on both sides, and then every field must agree. Only what the
+specification keeps for its invariants has no counterpart.
 
-Comparing states finds a bug at the step where it acts, long before an invariant falls.
+Comparing states finds a bug in the step in which it acts, long before an invariant is violated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
-from tidegauge.model_tests.harness.validation.observed import UNBOUNDED
 from tidegauge.spec.kernel.changes import Change, changes, plain
 from tidegauge.spec.kernel.machine import Action, Machine, NotEnabled
-from tidegauge.spec.replication import actions as protocol
-from tidegauge.spec.replication import control, faults
-from tidegauge.spec.replication.machine import Replication
-from tidegauge.spec.replication.state import Acks
-
-BROKERS = 3
-RECORDS = 40
-"""Records that one example may append."""
 
 
 class Binding(Protocol):
-    """An implementation that can be told what to do next, one action of the specification at a time."""
+    """An implementation that performs the actions of a machine."""
 
     def perform(self, action: Any, before: Any) -> None:
-        """Do what the specification does in `action`, which is enabled in its state `before`."""
+        """Perform `action`, which is enabled in the specification's state `before`."""
 
     def abstraction(self, state: Any) -> Any:
-        """The implementation's state in the specification's terms; `state` lends what only the prover has."""
+        """The implementation's state as a state of the machine.
+
+        `state` is the specification's, from which the fields are copied that only serve its invariants.
+        """
 
     def close(self) -> None:
-        """Stop, and give everything back."""
+        """Stop, and release all resources."""
 
 
 Bind = Callable[[Any], Binding]
-"""Makes an implementation with a machine's constants, in the machine's initial state."""
+"""Makes the binding of a machine: an implementation with its constants, in its initial state."""
 
 
 @runtime_checkable
 class Selective(Protocol):
-    """A binding that cannot make everything happen that the specification allows."""
+    """A binding that cannot perform every action that the specification allows."""
 
     def can_perform(self, action: Any, before: Any) -> bool:
-        """Whether this implementation ever does that in a state like its present one; if not, it is not asked to."""
+        """Whether the implementation can perform the action in its present state; if not, both sides skip it."""
 
 
 @runtime_checkable
 class Choosing(Protocol):
-    """A binding that decides something itself, which no state shows."""
+    """A binding with decisions that no field of the state shows."""
 
     def differences(self, state: Any) -> Iterable[Change]:
-        """Where it would decide otherwise than the specification in its state `state`."""
+        """The decisions that the implementation would make otherwise than the specification in `state`."""
 
 
 class Difference(AssertionError):  # noqa: N818 - a finding
@@ -82,26 +75,6 @@ class Difference(AssertionError):  # noqa: N818 - a finding
         return self.changes[0].path
 
 
-def large_machine(
-    *,
-    brokers: int = BROKERS,
-    min_insync_replicas: int = 1,
-    unclean_leader_election: bool = False,
-    delayed_metadata: bool = False,
-) -> Replication:
-    """The specification with constants that bound nothing but the number of records."""
-    return Replication(
-        brokers=brokers,
-        max_records=RECORDS,
-        min_insync_replicas=min_insync_replicas,
-        unclean_leader_election=unclean_leader_election,
-        acks=tuple(Acks),
-        long_polls=True,
-        delayed_metadata=delayed_metadata,
-        bounds=UNBOUNDED,
-    )
-
-
 M = TypeVar("M", bound=Machine[Any])
 
 
@@ -109,7 +82,7 @@ class Lockstep(Generic[M]):
     """A specification state, an implementation, and the actions that both have taken."""
 
     def __init__(self, machine: M, binding: Binding) -> None:
-        """Raises Difference when they differ to begin with."""
+        """Raises Difference if the two initial states differ."""
         self.machine = machine
         self.binding = binding
         self.state: Any = next(iter(machine.initial()))
@@ -137,7 +110,12 @@ class Lockstep(Generic[M]):
         return True
 
     def is_enabled(self, action: Any) -> bool:
+        """Whether `perform` would perform the action. `action` has a guard, as those of most machines."""
         return not action.guard(self.machine, self.state) and self._can_perform(action)
+
+    def enabled(self, actions: Iterable[Action]) -> list[Action]:
+        """Of actions that are enabled in the specification those that the implementation can perform."""
+        return [action for action in actions if self._can_perform(action)]
 
     def _can_perform(self, action: Action) -> bool:
         return self._selective is None or self._selective.can_perform(action, self.state)
@@ -151,74 +129,3 @@ class Lockstep(Generic[M]):
             raise Difference(action, tuple(changes(self.state, actual)))
         if self._choosing is not None and (found := tuple(self._choosing.differences(self.state))):
             raise Difference(action, found)
-
-
-def calm_round(lockstep: Lockstep[Replication]) -> Iterator[Action]:
-    """All that heals happens, every follower fetches and all messages arrive: what a quiet second does to a cluster.
-
-    Yields the actions to perform, each chosen in the state that the former ones led to.
-    """
-    for broker in range(lockstep.machine.brokers):
-        for heal in (faults.Resume, faults.Restart, faults.Register, control.ApplyMetadata, faults.Unfence):
-            yield heal(broker)
-    yield from arrivals(lockstep)
-    for broker in range(lockstep.machine.brokers):
-        yield control.ApplyMetadata(broker)
-        yield control.RetryAlterPartition(broker)
-    yield from fetch_round(lockstep)
-
-
-def fetch_round(lockstep: Lockstep[Replication]) -> Iterator[Action]:
-    """Every follower fetches once and all messages arrive; who is fenced or knows old metadata stays so."""
-    for broker in range(lockstep.machine.brokers):
-        yield protocol.SendFetch(broker)
-    yield from arrivals(lockstep)
-
-
-def one_fetch(lockstep: Lockstep[Replication], follower: int) -> Iterator[Action]:
-    """One follower fetches and gets its answer."""
-    yield protocol.SendFetch(follower)
-    for fetch in [m for m in lockstep.state.network.fetches if m.follower == follower]:
-        yield protocol.ReceiveFetch(fetch, lockstep.machine.max_records)
-    for response in [m for m in lockstep.state.network.fetch_responses if m.request.follower == follower]:
-        yield protocol.ReceiveFetchResponse(response)
-
-
-def long_poll(lockstep: Lockstep[Replication], follower: int) -> Iterator[Action]:
-    """One follower fetches, and its leader holds the fetch."""
-    yield protocol.SendFetch(follower)
-    for fetch in [m for m in lockstep.state.network.fetches if m.follower == follower]:
-        yield protocol.HoldFetch(fetch)
-
-
-def lost_proposal(lockstep: Lockstep[Replication], leader: int) -> Iterator[Action]:
-    """A leader's ISR proposal is lost on its way, and made again."""
-    yield faults.DisconnectController(leader)
-    yield control.RetryAlterPartition(leader)
-
-
-def leaderless(lockstep: Lockstep[Replication]) -> Iterator[Action]:
-    """Everyone in sync lapses, the last one too; those that were not come back, and can only be elected uncleanly."""
-    for _ in range(2 * lockstep.machine.brokers):
-        if lockstep.state.controller.isr:
-            yield faults.LapseSession(lockstep.state.controller.isr[0])
-    for broker in range(lockstep.machine.brokers):
-        if broker not in lockstep.state.controller.elr:
-            yield faults.Unfence(broker)
-
-
-def arrivals(lockstep: Lockstep[Replication]) -> Iterator[Action]:
-    """Every message that is on its way arrives, and so do the answers to it."""
-    while action := next(_deliverable(lockstep), None):
-        yield action
-
-
-def _deliverable(lockstep: Lockstep[Replication]) -> Iterator[Action]:
-    network, everything = lockstep.state.network, lockstep.machine.max_records
-    candidates: Iterable[protocol.ReplicationAction] = (
-        *(control.ReceiveAlterPartition(m) for m in network.alters),
-        *(control.ReceiveAlterPartitionResponse(m) for m in network.alter_responses),
-        *(protocol.ReceiveFetch(m, everything) for m in network.fetches),
-        *(protocol.ReceiveFetchResponse(m) for m in network.fetch_responses),
-    )
-    return (action for action in candidates if lockstep.is_enabled(action))

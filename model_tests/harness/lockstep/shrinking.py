@@ -1,4 +1,4 @@
-"""Cutting a list of actions down on which specification and implementation differ, to one that can be saved."""
+"""The shortest list of actions on which specification and implementation still differ, and its counterexample."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tidegauge.model_tests.harness.counterexamples.files import Counterexample, Expected, Failure, Found
-from tidegauge.model_tests.harness.counterexamples.machines import AnyMachine
 from tidegauge.model_tests.harness.lockstep.lockstep import Bind, Difference, Lockstep
-from tidegauge.model_tests.harness.lockstep.minimise import minimised
-from tidegauge.spec.kernel.machine import Action
+from tidegauge.model_tests.harness.lockstep.minimising import minimised
+from tidegauge.spec.kernel.machine import Action, Machine
 
 
 def counterexample_of(
-    bind: Bind, machine: AnyMachine, actions: Sequence[Action], found: Found, bug: str | None = None
+    bind: Bind, machine: Machine[Any], actions: Sequence[Action], found: Found, bug: str | None = None
 ) -> Counterexample:
     """The shortest list found on which the two still differ, to be saved. Raises ValueError if they don't."""
     shortest, difference = shrunk(bind, machine, actions)
@@ -21,7 +20,7 @@ def counterexample_of(
 
 
 def shrunk(
-    bind: Bind, machine: AnyMachine, actions: Sequence[Action], attempts: int = 600
+    bind: Bind, machine: Machine[Any], actions: Sequence[Action], attempts: int = 600
 ) -> tuple[tuple[Action, ...], Difference]:
     """The shortest list found on which the two still differ, and the difference. Raises ValueError if they don't."""
     shortest = minimised(actions, lambda shorter: difference_of(bind, machine, shorter) is not None, attempts=attempts)
@@ -30,7 +29,7 @@ def shrunk(
     return shortest, difference
 
 
-def difference_of(bind: Bind, machine: AnyMachine, actions: Iterable[Action]) -> Difference | None:
+def difference_of(bind: Bind, machine: Machine[Any], actions: Iterable[Action]) -> Difference | None:
     """The first difference when `actions` are performed; None when there is none."""
     binding = bind(machine)
     try:

@@ -1,168 +1,149 @@
-"""Random walks in lockstep: deep, quick, and a function of (seed, number) alone.
+"""Random walks in lockstep: deep, quick, and a function of (machine, seed, number) alone.
 
-Each walk draws its own min.insync.replicas and whether unclean elections are allowed, and gives every kind of action a
-weight of its own (swarm testing: Groce et al., ISSTA 2012): what harms often zero, the protocol never. Now and then a
-*round* comes as a whole (everything heals and arrives, or everybody fetches, or one follower does): faults alone never
-let a cluster commit anything worth losing.
+Each walk draws its own constants and gives every class of action a weight of its own (swarm testing: Groce et al.,
+ISSTA 2012): those that perturb often zero, the others never. A `WalkPlan` says how, for one machine; `harness.registry`
+has the plans.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from random import Random
-from typing import Final
+from typing import Any, Final, Generic
 
 import attrs
 
-from tidegauge.model_tests.harness.cores.driven import driven_cores
-from tidegauge.model_tests.harness.cores.replication import CORRECT, Roles
-from tidegauge.model_tests.harness.lockstep.judged import BindRoles, CoresLockstep, Outcome, failure_of
-from tidegauge.model_tests.harness.lockstep.lockstep import (
-    Lockstep,
-    calm_round,
-    fetch_round,
-    large_machine,
-    one_fetch,
-)
-from tidegauge.spec.kernel.machine import Action
-from tidegauge.spec.replication import control, faults
-from tidegauge.spec.replication.actions import ReplicationAction
-from tidegauge.spec.replication.extensions.reassignment_actions import StartReassignment
-from tidegauge.spec.replication.extensions.shutdown import BeginShutdown, StopUnasked
-from tidegauge.spec.replication.machine import Replication
+from tidegauge.model_tests.harness.lockstep.checked import CheckedLockstep, Outcome, failure_of
+from tidegauge.model_tests.harness.lockstep.lockstep import Bind, Lockstep, M
+from tidegauge.spec.kernel.machine import Action, Machine
 
-LENGTH: Final = 100
-"""Actions of a walk, unless it ends early."""
+PERTURBATION_WEIGHTS: Final = (0, 0, 1)
 
-_HARM: Final = frozenset(
-    {
-        control.ShrinkIsr,
-        control.PreferredElection,
-        control.UncleanElection,
-        faults.LapseSession,
-        faults.Crash,
-        faults.Pause,
-        faults.Disconnect,
-        faults.DisconnectController,
-        faults.ControllerFailover,
-        BeginShutdown,
-        StopUnasked,
-        StartReassignment,
-    }
-)
-_HARM_WEIGHTS: Final = (0, 0, 1)
-_PROTOCOL_WEIGHTS: Final = (1, 2, 4, 8)
-_ROUNDS: Final = (0.05, 0.2)
-"""How likely each choice is to be a round; drawn once a walk."""
 
-Weights = Mapping[type[ReplicationAction], int]
+def enabled_of_kind(machine: Machine[Any], state: Any, kind: type[Action]) -> Iterator[Action]:
+    """The enabled actions of one class, for a machine that has no quicker way to find them."""
+    return (action for action in machine.actions(state) if type(action) is kind)
 
 
 @attrs.frozen
-class Walk:
-    """What became of one walk: the machine that it drew, the actions that it took, and what went wrong, if anything."""
+class WalkPlan(Generic[M]):
+    """How the random walks of one machine are drawn."""
+
+    draw: Callable[[Random], M]
+    """The machine of a walk: its constants are drawn, and bound little."""
+    perturbations: frozenset[type[Action]] = frozenset()
+    """Classes of action that most walks leave out; of the others each walk has all."""
+    weights: tuple[int, ...] = (1, 2, 4, 8)
+    """One is drawn for each class of action that does not perturb."""
+    rounds: tuple[Callable[[Lockstep[M], Random], Iterator[Action]], ...] = ()
+    """Sequences of actions that a walk takes as a whole now and then."""
+    round_shares: tuple[float, ...] = (0.05, 0.2)
+    """How likely each choice is to be a round; one is drawn for each walk."""
+    length: int = 100
+    """Actions of a walk, unless it ends early."""
+    enabled: Callable[[M, Any, type[Action]], Iterable[Action]] = enabled_of_kind
+    """The enabled actions of one class in a state."""
+
+
+@attrs.frozen
+class Walk(Generic[M]):
+    """One walk: the machine that it drew, the actions that it took, and what went wrong, if anything."""
 
     number: int
-    machine: Replication
+    machine: M
     actions: tuple[Action, ...]
     failure: Outcome | None
 
     @property
     def steps(self) -> int:
+        """The number of actions that were taken."""
         return len(self.actions)
 
 
 def walk(
+    plan: WalkPlan[M],
+    bind: Bind,
     seed: int,
     number: int = 0,
     *,
-    machine: type[Replication] = Replication,
-    roles: Roles = CORRECT,
-    length: int = LENGTH,
-    bind: BindRoles = driven_cores,
-) -> Walk:
-    """Walk `number` of `seed`, of about `length` actions; a bug may be in `machine`, in `roles`, or in both."""
+    wrong: type[Any] | None = None,
+    length: int | None = None,
+) -> Walk[M]:
+    """Walk `number` of `seed`, of about `length` actions, beside what `bind` makes.
+
+    `wrong` stands in the place of the class of the machine that it extends: so a bug may be in the specification, in
+    what `bind` makes, or in both.
+    """
     rng = Random(f"{seed}/{number}")  # a string is hashed the same way in every process
-    constants = large_machine(
-        min_insync_replicas=rng.choice((1, 1, 2)),
-        unclean_leader_election=rng.choice((False, True)),
-        delayed_metadata=True,
-    )
-    drawn = machine(**attrs.asdict(constants, recurse=False))
-    weights = {kind: rng.choice(_HARM_WEIGHTS if kind in _HARM else _PROTOCOL_WEIGHTS) for kind in drawn.action_types}
-    pair = CoresLockstep(drawn, roles, bind)
-    failure = failure_of(pair, _choices(rng, weights, rng.choice(_ROUNDS), pair, length))
-    return Walk(number, drawn, tuple(pair.actions), failure)
+    drawn = plan.draw(rng)
+    if wrong is not None:
+        drawn = with_class(drawn, wrong)
+    weights = {
+        kind: rng.choice(PERTURBATION_WEIGHTS if kind in plan.perturbations else plan.weights)
+        for kind in drawn.action_types
+    }
+    lockstep = CheckedLockstep(drawn, bind(drawn))
+    choices = _choices(plan, rng, weights, lockstep, plan.length if length is None else length)
+    failure = failure_of(lockstep, choices)
+    return Walk(number, drawn, tuple(lockstep.actions), failure)
 
 
 def walks(
+    plan: WalkPlan[M],
+    bind: Bind,
     seed: int,
     count: int,
     *,
-    machine: type[Replication] = Replication,
-    roles: Roles = CORRECT,
-    length: int = LENGTH,
-    bind: BindRoles = driven_cores,
-) -> Iterator[Walk]:
+    wrong: type[Any] | None = None,
+    length: int | None = None,
+) -> Iterator[Walk[M]]:
     """The first `count` walks of `seed`, one at a time."""
-    return (walk(seed, number, machine=machine, roles=roles, length=length, bind=bind) for number in range(count))
+    return (walk(plan, bind, seed, number, wrong=wrong, length=length) for number in range(count))
 
 
 def first_failure(
+    plan: WalkPlan[M],
+    bind: Bind,
     seed: int,
     limit: int,
     *,
-    machine: type[Replication] = Replication,
-    roles: Roles = CORRECT,
-    length: int = LENGTH,
-    bind: BindRoles = driven_cores,
-) -> Walk | None:
-    """The first of `limit` walks that fails, if one does; its number says how many did not."""
-    taken = walks(seed, limit, machine=machine, roles=roles, length=length, bind=bind)
+    wrong: type[Any] | None = None,
+    length: int | None = None,
+) -> Walk[M] | None:
+    """The first of `limit` walks that fails; None if none does. Its number says how many did not."""
+    taken = walks(plan, bind, seed, limit, wrong=wrong, length=length)
     return next((found for found in taken if found.failure is not None), None)
 
 
+def with_class(machine: M, wrong: type[Any]) -> M:
+    """The machine with a class in place of the one that it extends. Raises TypeError if the machine has none such."""
+    for kind in machine.kinds:
+        if issubclass(wrong, kind):
+            exchanged: M = machine.exchanged(kind, wrong)  # type: ignore[assignment]
+            return exchanged
+    raise TypeError(f"{wrong.__name__} extends nothing that {machine.name} is made of")
+
+
 def _choices(
-    rng: Random, weights: Weights, rounds: float, pair: CoresLockstep[Replication], length: int
+    plan: WalkPlan[M], rng: Random, weights: Mapping[type[Action], int], lockstep: Lockstep[M], length: int
 ) -> Iterator[Action]:
     """What the walk does next, each chosen in the state that the former ones led to."""
-    while len(pair.actions) < length:
-        if rng.random() < rounds:
-            yield from rng.choice(_MACROS)(pair, rng)
+    share = rng.choice(plan.round_shares)
+    while len(lockstep.actions) < length:
+        if plan.rounds and rng.random() < share:
+            yield from rng.choice(plan.rounds)(lockstep, rng)
             continue
-        action = _draw(rng, weights, pair)
+        action = _draw(plan, rng, weights, lockstep)
         if action is None:
             return
         yield action
 
 
-def _draw(rng: Random, weights: Weights, pair: CoresLockstep[Replication]) -> Action | None:
-    """A kind of action by weight, then one of that kind that is enabled; kinds of weight zero never."""
+def _draw(plan: WalkPlan[M], rng: Random, weights: Mapping[type[Action], int], lockstep: Lockstep[M]) -> Action | None:
+    """A class of action by weight, then one of that class that is enabled; classes of weight zero never."""
     drawn = {kind: rng.random() ** (1 / weight) for kind, weight in weights.items() if weight}
     for kind in sorted(drawn, key=drawn.__getitem__, reverse=True):
-        candidates: Iterable[ReplicationAction] = kind.candidates(pair.machine, pair.state)
-        enabled = [action for action in candidates if pair.is_enabled(action)]
+        enabled = lockstep.enabled(plan.enabled(lockstep.machine, lockstep.state, kind))
         if enabled:
             return rng.choice(enabled)
     return None
-
-
-def _calm(pair: Lockstep[Replication], rng: Random) -> Iterator[Action]:
-    return calm_round(pair)
-
-
-def _fetches(pair: Lockstep[Replication], rng: Random) -> Iterator[Action]:
-    return fetch_round(pair)
-
-
-def _one_fetch(pair: Lockstep[Replication], rng: Random) -> Iterator[Action]:
-    return one_fetch(pair, rng.randrange(pair.machine.brokers))
-
-
-_MACROS: Final[tuple[Callable[[Lockstep[Replication], Random], Iterator[Action]], ...]] = (
-    _calm,
-    _fetches,
-    _fetches,
-    _one_fetch,
-    _one_fetch,
-)

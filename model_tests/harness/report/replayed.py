@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tidegauge.model_tests.harness.counterexamples.files import Counterexample
-from tidegauge.model_tests.harness.counterexamples.machines import ALL_BUGS
 from tidegauge.model_tests.harness.counterexamples.replay import Replayed
-from tidegauge.model_tests.harness.report import idempotence
+from tidegauge.model_tests.harness.registry import HARNESS
 from tidegauge.model_tests.harness.report.model import Catch, Report, Stage, Verdict
 from tidegauge.model_tests.harness.report.model import Counterexample as Figure
-from tidegauge.model_tests.harness.report.replication import steps
-from tidegauge.spec.idempotence.machine import Idempotence
 from tidegauge.spec.kernel.changes import plain
+from tidegauge.spec.registry import REGISTRY
 
 
 def figure_of(counterexample: Counterexample, replayed: Replayed, replay: str) -> Figure:
@@ -26,7 +24,7 @@ def figure_of(counterexample: Counterexample, replayed: Replayed, replay: str) -
         invariant=name if replayed.failed else "",
         explanation=(rule.__doc__ or "").strip() if rule else replayed.words,
         values={key: plain(value) for key, value in replayed.values.items()},
-        steps=idempotence.steps(replayed.trace) if isinstance(machine, Idempotence) else steps(replayed.trace),
+        steps=HARNESS.of(machine).needed_steps()(replayed.trace),
         replay=replay,
     )
 
@@ -34,7 +32,8 @@ def figure_of(counterexample: Counterexample, replayed: Replayed, replay: str) -
 def title_of(bug: str | None) -> str:
     if bug is None:
         return "a difference between specification and implementation"
-    return f"{ALL_BUGS[bug].title} ({ALL_BUGS[bug].reference})"
+    known = REGISTRY.bug(bug)
+    return f"{known.title} ({known.reference})"
 
 
 def catches_of(replayed: Sequence[Replayed], seconds: Sequence[float | None] | None = None) -> tuple[Catch, ...]:

@@ -9,22 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from tidegauge.model_tests.bugs import BUGS as CORE_BUGS
-from tidegauge.model_tests.harness.cluster.steps import bind_cluster
 from tidegauge.model_tests.harness.counterexamples.files import Counterexample, Expected, Failure, Found, save
-from tidegauge.model_tests.harness.counterexamples.replay import Level, replay, roles_of
-from tidegauge.model_tests.harness.lockstep.walks import first_failure, walks
+from tidegauge.model_tests.harness.counterexamples.replay import Level, replay
+from tidegauge.model_tests.harness.registry import HARNESS, Side
 from tidegauge.model_tests.harness.report.model import Catch, Coverage, Explored, Verdict
 from tidegauge.model_tests.harness.report.model import Counterexample as Figure
 from tidegauge.model_tests.harness.report.replayed import figure_of
 from tidegauge.model_tests.harness.verification.campaigning import caught_by_simulation
-from tidegauge.spec.bugs import BUGS
-from tidegauge.spec.idempotence.machine import Idempotence
+from tidegauge.model_tests.harness.verification.plan import MACHINE
 from tidegauge.spec.kernel.changes import plain
 from tidegauge.spec.kernel.explorer import explore
 from tidegauge.spec.kernel.machine import Machine
+from tidegauge.spec.kernel.machine import constants_of as machine_constants
 from tidegauge.spec.registry import REGISTRY
-from tidegauge.spec.replication.machine import Replication
 
 if TYPE_CHECKING:
     from tidegauge.model_tests.harness.lockstep.hypothesis_machine import LockstepRun
@@ -71,7 +68,7 @@ class Demonstrated:
 
 
 def explored(name: str) -> ModelExplored:
-    """Explore a model of `spec.replication.models` or `spec.idempotence.models` to its end."""
+    """Explore a model of `spec.registry` to its end."""
     model = REGISTRY.model(name)
     machine: Machine[Any] = model.machine
     found = explore(machine, clock=time.process_time)
@@ -90,13 +87,13 @@ def explored(name: str) -> ModelExplored:
         reached={goal: len(trace) for goal, trace in found.reached.items()},
         unreached=found.unreached,
     )
-    fell = f"{found.violations[0].invariant} falls" if found.violations else None
+    fell = f"{found.violations[0].invariant} is violated" if found.violations else None
     return ModelExplored(shown, fell, seconds)
 
 
-def constants_of(machine: Replication | Idempotence) -> dict[str, str]:
+def constants_of(machine: Machine[Any]) -> dict[str, str]:
     """The constants that matter, as text: of the bounds those that let something happen."""
-    fields = attrs.asdict(machine, recurse=False)
+    fields = machine_constants(machine)
     bounds = attrs.asdict(fields.pop("bounds"))
     told = {name: plain(value) for name, value in fields.items() if value not in (False, ())}
     return told | {name: str(most) for name, most in bounds.items() if most}
@@ -107,7 +104,7 @@ def walked(seed: int, count: int) -> Driven:
     began = time.process_time()
     actions: Counter[str] = Counter()
     difference = None
-    for walk in walks(seed, count):
+    for walk in HARNESS[MACHINE].walks(seed, count):
         actions["steps"] += walk.steps
         if walk.failure is not None and difference is None:
             difference = f"walk {walk.number} of seed {seed}: {walk.failure.words}"
@@ -129,24 +126,26 @@ def drive_cluster(bug: str | None, seed: int, examples: int) -> LockstepRun:
         drive,  # needs Hypothesis, which simulating and replaying don't
     )
 
-    return drive(bind_cluster(roles_of(bug)), name="cluster lockstep", examples=examples, seed=seed, bug=bug)
+    harness = HARNESS[MACHINE]
+    bind = harness.bind(Side.CLUSTER, HARNESS.roles(bug))
+    return drive(harness.hypothesis_rules(), bind, name="cluster lockstep", examples=examples, seed=seed, bug=bug)
 
 
 def demonstrated(bug: str, seed: int, folder: Path) -> Demonstrated:
     """Switch `bug` on and have each level find it; the explorer's shortest trace is saved and replayed at each."""
     began = time.process_time()
-    found = explore(BUGS[bug].machine())
+    found = explore(REGISTRY.bug(bug).machine())
     if not found.violations:
         raise AssertionError(f"{bug} is not found among {found.distinct:,} states: the specification lost its teeth")
     violation = found.violations[0]
     explorer = Catch(
         level="explorer",
         verdict=Verdict.CAUGHT,
-        how=f"{violation.invariant} falls, {len(violation.trace)} states, {found.distinct:,} explored",
+        how=f"{violation.invariant} is violated, {len(violation.trace)} states, {found.distinct:,} explored",
         seconds=time.process_time() - began,
     )
     counterexample = Counterexample(
-        machine=BUGS[bug].correct_machine(),
+        machine=REGISTRY.bug(bug).correct_machine(),
         bug=bug,
         actions=violation.trace.actions,
         expected=Expected(Failure.INVARIANT, violation.invariant),
@@ -162,7 +161,7 @@ def demonstrated(bug: str, seed: int, folder: Path) -> Demonstrated:
 def on_cores(bug: str, seed: int) -> Catch:
     """Random walks of the cores with the bug, beside the correct specification."""
     began = time.process_time()
-    failing = first_failure(seed, WALKS_TO_FIND, roles=CORE_BUGS[bug].roles)
+    failing = HARNESS[MACHINE].first_failure(seed, WALKS_TO_FIND, roles=HARNESS.roles(bug))
     if failing is None or failing.failure is None:
         return Catch("lockstep on the cores", Verdict.MISSED, f"not in {WALKS_TO_FIND} walks")
     how = f"{failing.failure.expected} in walk {failing.number + 1}"

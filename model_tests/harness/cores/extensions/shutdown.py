@@ -9,7 +9,7 @@ import attrs
 
 from tidegauge.model_tests.harness.cores import steps
 from tidegauge.model_tests.harness.cores.replication import CORRECT, Broker, Roles
-from tidegauge.model_tests.harness.cores.steps import PERFORM, DrivenCores
+from tidegauge.model_tests.harness.cores.steps import PERFORM, ReplicationCores
 from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.replication import faults
 from tidegauge.spec.replication import state as spec
@@ -25,7 +25,7 @@ from tidegauge.spec.replication.extensions.shutdown import (
 NO_NOTE: Final = -1
 
 
-class LeavingCores(DrivenCores):
+class ShutdownCores(ReplicationCores):
     """Brokers, controller and messages, with the note that a broker leaves on its disk when it stops cleanly."""
 
     def __init__(self, machine: ControlledShutdown, roles: Roles = CORRECT) -> None:
@@ -43,20 +43,20 @@ class LeavingCores(DrivenCores):
         STEPS.get(type(action), PERFORM.get(type(action)))(self, action)  # type: ignore[misc]
 
 
-def begin_shutdown(cores: LeavingCores, action: BeginShutdown) -> None:
+def begin_shutdown(cores: ShutdownCores, action: BeginShutdown) -> None:
     cores.commit(cores.controller.members.begin_shutdown(action.broker))
 
 
-def grant_shutdown(cores: LeavingCores, action: GrantShutdown) -> None:
+def grant_shutdown(cores: ShutdownCores, action: GrantShutdown) -> None:
     """What the next heartbeat of a broker brings that wants to stop."""
     heartbeat(cores, action.broker, want_fence=False)
 
 
-def give_up_waiting(cores: LeavingCores, action: GiveUpWaiting) -> None:
+def give_up_waiting(cores: ShutdownCores, action: GiveUpWaiting) -> None:
     heartbeat(cores, action.broker, want_fence=True)
 
 
-def heartbeat(cores: LeavingCores, number: int, *, want_fence: bool) -> None:
+def heartbeat(cores: ShutdownCores, number: int, *, want_fence: bool) -> None:
     broker = cores.brokers[number]
     answer = cores.commit(
         cores.controller.members.heartbeat(
@@ -66,7 +66,7 @@ def heartbeat(cores: LeavingCores, number: int, *, want_fence: bool) -> None:
     assert answer.should_shut_down
 
 
-def stop(cores: LeavingCores, action: Stop | StopUnasked) -> None:
+def stop(cores: ShutdownCores, action: Stop | StopUnasked) -> None:
     """Flush, check-point, leave the note, end; what it has answered still arrives."""
     answers = {r: answer for r, answer in cores.fetch_responses.items() if r.request.leader == action.broker}
     waiting = [dict(broker.outstanding) for broker in cores.brokers]
@@ -83,12 +83,12 @@ def stop(cores: LeavingCores, action: Stop | StopUnasked) -> None:
     cores.notes[action.broker] = note
 
 
-def crash(cores: LeavingCores, action: faults.Crash) -> None:
+def crash(cores: ShutdownCores, action: faults.Crash) -> None:
     steps.crash(cores, action)
     cores.notes[action.broker] = NO_NOTE
 
 
-def register(cores: LeavingCores, action: faults.Register) -> None:
+def register(cores: ShutdownCores, action: faults.Register) -> None:
     number, broker = action.broker, cores.brokers[action.broker]
     broker.broker_epoch = cores.commit(
         cores.controller.members.register(
@@ -100,7 +100,7 @@ def register(cores: LeavingCores, action: faults.Register) -> None:
     broker.seen = None
 
 
-STEPS: Final[Mapping[type[Action], Callable[[LeavingCores, Any], None]]] = {
+STEPS: Final[Mapping[type[Action], Callable[[ShutdownCores, Any], None]]] = {
     BeginShutdown: begin_shutdown,
     GrantShutdown: grant_shutdown,
     GiveUpWaiting: give_up_waiting,

@@ -13,14 +13,14 @@ import attrs
 
 from tidegauge.model_tests.harness.cores import steps
 from tidegauge.model_tests.harness.cores.replication import Broker
-from tidegauge.model_tests.harness.cores.steps import PERFORM, DrivenCores
+from tidegauge.model_tests.harness.cores.steps import PERFORM, ReplicationCores
 from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.replication import actions as protocol
 from tidegauge.spec.replication import state as spec
 from tidegauge.spec.replication.extensions.retention import DeleteRecords, Retain
 
 
-class RetainedCores(DrivenCores):
+class RetentionCores(ReplicationCores):
     """Brokers, controller and messages, where logs have a start."""
 
     def _look_at_replica(self, number: int, broker: Broker) -> spec.Replica:
@@ -36,25 +36,25 @@ class RetainedCores(DrivenCores):
         STEPS.get(type(action), PERFORM.get(type(action)))(self, action)  # type: ignore[misc]
 
 
-def delete_records(cores: RetainedCores, action: DeleteRecords) -> None:
+def delete_records(cores: RetentionCores, action: DeleteRecords) -> None:
     assert cores.replica(action.broker).delete_records(action.offset) == action.offset
     cores.brokers[action.broker].log.write_log_start()
     cores.carry_out_effects(action.broker)
 
 
-def retain(cores: RetainedCores, action: Retain) -> None:
+def retain(cores: RetentionCores, action: Retain) -> None:
     log = cores.brokers[action.broker].log
     assert action.offset <= cores.replica(action.broker).high_watermark
     log.delete_records_before(action.offset)
     log.write_log_start()
 
 
-def send_fetch(cores: RetainedCores, action: protocol.SendFetch) -> None:
+def send_fetch(cores: RetentionCores, action: protocol.SendFetch) -> None:
     cores.brokers[action.broker].log.write_log_start()
     steps.send_fetch(cores, action)
 
 
-STEPS: Final[Mapping[type[Action], Callable[[RetainedCores, Any], None]]] = {
+STEPS: Final[Mapping[type[Action], Callable[[RetentionCores, Any], None]]] = {
     DeleteRecords: delete_records,
     Retain: retain,
     protocol.SendFetch: send_fetch,

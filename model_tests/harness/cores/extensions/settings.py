@@ -9,13 +9,13 @@ from tidegauge.impl.metadata.config_resources import AlterOperation, ConfigResou
 from tidegauge.impl.metadata.topic_configs import MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION_ENABLE
 from tidegauge.model_tests.harness.cores import abstraction
 from tidegauge.model_tests.harness.cores.replication import TOPIC, Broker
-from tidegauge.model_tests.harness.cores.steps import DrivenCores
+from tidegauge.model_tests.harness.cores.steps import ReplicationCores
 from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.replication import state as spec
 from tidegauge.spec.replication.extensions.settings import ChangeSettings
 
 
-class GovernedCores(DrivenCores):
+class SettingsCores(ReplicationCores):
     """Brokers, controller and messages, and settings that reach brokers with the metadata."""
 
     def configure(self, number: int) -> None:

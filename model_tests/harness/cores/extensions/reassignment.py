@@ -18,7 +18,7 @@ from tidegauge.impl.partition.messages import PartitionFetchResponse
 from tidegauge.impl.partition.registration import PartitionRegistration
 from tidegauge.model_tests.harness.cores import abstraction, steps
 from tidegauge.model_tests.harness.cores.replication import CORRECT, PARTITION, TOPIC, Broker, Roles
-from tidegauge.model_tests.harness.cores.steps import PERFORM, DrivenCores
+from tidegauge.model_tests.harness.cores.steps import PERFORM, ReplicationCores
 from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.replication import actions as protocol
 from tidegauge.spec.replication import control, faults
@@ -27,7 +27,7 @@ from tidegauge.spec.replication.extensions.reassignment import Reassignment
 from tidegauge.spec.replication.extensions.reassignment_actions import CancelReassignment, StartReassignment
 
 
-class ReassignedCores(DrivenCores):
+class ReassignmentCores(ReplicationCores):
     """Brokers, controller and messages, where not every broker has a replica."""
 
     def __init__(self, machine: Reassignment, roles: Roles = CORRECT) -> None:
@@ -127,17 +127,17 @@ class ReassignedCores(DrivenCores):
         STEPS.get(type(action), PERFORM.get(type(action)))(self, action)  # type: ignore[misc]
 
 
-def start_reassignment(cores: ReassignedCores, action: StartReassignment) -> None:
+def start_reassignment(cores: ReassignmentCores, action: StartReassignment) -> None:
     refusal = cores.commit(cores.controller.reassignments.reassign(TOPIC, PARTITION, action.target))
     assert not refusal.message, refusal.message
 
 
-def cancel_reassignment(cores: ReassignedCores, action: CancelReassignment) -> None:
+def cancel_reassignment(cores: ReassignmentCores, action: CancelReassignment) -> None:
     refusal = cores.commit(cores.controller.reassignments.cancel(TOPIC, PARTITION))
     assert not refusal.message, refusal.message
 
 
-def receive_fetch(cores: ReassignedCores, action: protocol.ReceiveFetch) -> None:
+def receive_fetch(cores: ReassignmentCores, action: protocol.ReceiveFetch) -> None:
     if cores.brokers[action.request.leader].replica is not None:
         steps.receive_fetch(cores, action)
         return
@@ -146,31 +146,31 @@ def receive_fetch(cores: ReassignedCores, action: protocol.ReceiveFetch) -> None
     cores.send_refusal(action.request)
 
 
-def receive_fetch_response(cores: ReassignedCores, action: protocol.ReceiveFetchResponse) -> None:
+def receive_fetch_response(cores: ReassignmentCores, action: protocol.ReceiveFetchResponse) -> None:
     if cores.brokers[action.response.request.follower].replica is None:
         del cores.fetch_responses[action.response]
     else:
         steps.receive_fetch_response(cores, action)
 
 
-def receive_alter_partition_response(cores: ReassignedCores, action: control.ReceiveAlterPartitionResponse) -> None:
+def receive_alter_partition_response(cores: ReassignmentCores, action: control.ReceiveAlterPartitionResponse) -> None:
     if cores.brokers[action.response.leader].replica is None:
         del cores.alter_responses[action.response]
     else:
         steps.receive_alter_partition_response(cores, action)
 
 
-def crash(cores: ReassignedCores, action: faults.Crash) -> None:
+def crash(cores: ReassignmentCores, action: faults.Crash) -> None:
     steps.crash(cores, action)
     cores.down.add(action.broker)
 
 
-def restart(cores: ReassignedCores, action: faults.Restart) -> None:
+def restart(cores: ReassignmentCores, action: faults.Restart) -> None:
     steps.restart(cores, action)
     cores.down.discard(action.broker)
 
 
-STEPS: Final[Mapping[type[Action], Callable[[ReassignedCores, Any], None]]] = {
+STEPS: Final[Mapping[type[Action], Callable[[ReassignmentCores, Any], None]]] = {
     StartReassignment: start_reassignment,
     CancelReassignment: cancel_reassignment,
     protocol.ReceiveFetch: receive_fetch,

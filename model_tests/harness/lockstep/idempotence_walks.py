@@ -1,0 +1,92 @@
+"""Random walks of idempotent producers: their constants, which actions perturb, and a round in which all arrives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+from typing import Any, Final
+
+from tidegauge.model_tests.harness.lockstep.lockstep import Lockstep
+from tidegauge.model_tests.harness.lockstep.walks import WalkPlan
+from tidegauge.spec.idempotence import partition
+from tidegauge.spec.idempotence import producer as producing
+from tidegauge.spec.idempotence.actions import IdempotenceAction
+from tidegauge.spec.idempotence.machine import Idempotence, IdempotenceBounds
+from tidegauge.spec.kernel.machine import Action
+
+UNBOUNDED: Final = 1_000
+
+PERTURBATIONS: Final[frozenset[type[Action]]] = frozenset(
+    {
+        producing.LoseConnection,
+        producing.GiveUp,
+        partition.Elect,
+        partition.Crash,
+        partition.DeleteRecords,
+        partition.Expire,
+    }
+)
+_HEALS: Final[tuple[type[IdempotenceAction], ...]] = (
+    producing.RefreshMetadata,
+    producing.Retry,
+    partition.ReceiveProduce,
+    partition.Fetch,
+    partition.Fetch,
+    producing.ReceiveProduceResponse,
+)
+
+
+def large_machine(rng: Random) -> Idempotence:
+    """A machine that bounds nothing but the number of records.
+
+    Where producers expire and records are deleted, requests keep their order and leaders stay: otherwise a producer
+    that is unknown to its leader may skip a batch (KIP-360), which is known.
+    """
+    idempotent = rng.random() < 0.8
+    forgets = idempotent and rng.random() < 0.4
+    often = UNBOUNDED
+    bounds = IdempotenceBounds(
+        connection_losses=often,
+        duplicates=0 if forgets or not idempotent else often,
+        elections=0 if forgets else often,
+        crashes=0 if forgets or not idempotent else often,
+        retentions=often if forgets else 0,
+        expiries=often if forgets else 0,
+        give_ups=0 if forgets or not idempotent else often,
+    )
+    return Idempotence(
+        producers=rng.choice((1, 2)) if idempotent else 1,
+        brokers=rng.choice((2, 3)),
+        max_records=40,
+        batch_sizes=rng.choice(((1,), (2,), (1, 2))),
+        max_in_flight=rng.choice((2, 3, 5)) if idempotent else 1,
+        sequences=rng.choice((11, 2**31)) if forgets else 2**31,
+        max_attempts=UNBOUNDED,
+        idempotent=idempotent,
+        reordering=not forgets,
+        segments=True,
+        bounds=bounds,
+    )
+
+
+def enabled_of_kind(machine: Idempotence, state: Any, kind: type[Any]) -> Iterator[Action]:
+    """The enabled actions of one class."""
+    return (action for action in kind.candidates(machine, state) if not action.guard(machine, state))
+
+
+def calm_round(lockstep: Lockstep[Idempotence], rng: Random) -> Iterator[Action]:
+    """All messages arrive, until nobody waits for anything: else no producer is ever idle."""
+    for _ in range(4):
+        for kind in _HEALS:
+            yield from kind.candidates(lockstep.machine, lockstep.state)
+
+
+IDEMPOTENCE_WALKS: Final = WalkPlan(
+    large_machine,
+    PERTURBATIONS,
+    weights=(2, 4, 8),
+    rounds=(calm_round,),
+    round_shares=(0.02, 0.1),
+    length=80,
+    enabled=enabled_of_kind,
+)

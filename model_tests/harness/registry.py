@@ -1,0 +1,248 @@
+"""What the harness has for each machine of `spec.registry`: one registration a machine, under the machine's name.
+
+A registration says how the machine is bound to an implementation (cores, a cluster), how its random walks and its
+examples for Hypothesis are drawn, how a report draws a trace of it, and which classes have its bugs. Lockstep, replay,
+report and verification look here and nowhere else. A part that is not registered is refused with NotRegisteredError:
+an extension of a machine is never bound, walked or drawn as the machine that it extends.
+
+A test registers a machine of its own for as long as it runs: `with HARNESS.registered(Registration(...)):`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import Enum
+from typing import Any, Final, TypeAlias, TypeVar
+
+import attrs
+
+from tidegauge.model_tests.bugs import BUGS
+from tidegauge.model_tests.bugs.bug import CoreBug
+from tidegauge.model_tests.bugs.idempotence import IDEMPOTENCE_BUGS
+from tidegauge.model_tests.harness.cluster.idempotence import IdempotentCluster
+from tidegauge.model_tests.harness.cluster.steps import ReplicationCluster
+from tidegauge.model_tests.harness.cores.extensions.reassignment import ReassignmentCores
+from tidegauge.model_tests.harness.cores.extensions.retention import RetentionCores
+from tidegauge.model_tests.harness.cores.extensions.settings import SettingsCores
+from tidegauge.model_tests.harness.cores.extensions.shutdown import ShutdownCores
+from tidegauge.model_tests.harness.cores.idempotence import IdempotentCores
+from tidegauge.model_tests.harness.cores.replication import CORRECT
+from tidegauge.model_tests.harness.cores.steps import ReplicationCores
+from tidegauge.model_tests.harness.lockstep.idempotence_walks import IDEMPOTENCE_WALKS
+from tidegauge.model_tests.harness.lockstep.lockstep import Bind, Binding
+from tidegauge.model_tests.harness.lockstep.replication_walks import replication_walks
+from tidegauge.model_tests.harness.lockstep.walks import Walk, WalkPlan, first_failure, walk, walks
+from tidegauge.model_tests.harness.report import idempotence as idempotence_steps
+from tidegauge.model_tests.harness.report import replication as replication_steps
+from tidegauge.model_tests.harness.report.model import Step
+from tidegauge.spec.kernel.machine import Machine
+from tidegauge.spec.kernel.traces import Trace
+from tidegauge.spec.registry import REGISTRY, NotRegisteredError
+from tidegauge.spec.replication.extensions.reassignment import Reassignment
+from tidegauge.spec.replication.extensions.retention import Retention
+from tidegauge.spec.replication.extensions.settings import Settings
+from tidegauge.spec.replication.extensions.shutdown import ControlledShutdown
+from tidegauge.spec.replication.machine import Replication
+
+BindRoles: TypeAlias = Callable[[Any, Any], Binding]
+"""Makes the binding of a machine, with the classes that play each part."""
+T = TypeVar("T")
+
+
+class Side(Enum):
+    """An implementation that a machine can be bound to."""
+
+    CORES = "cores"
+    CLUSTER = "cluster"
+
+
+@attrs.frozen
+class Registration:
+    """What the harness has for one machine. What is None, the harness cannot do with it."""
+
+    machine: str
+    """The name in `spec.registry`."""
+    roles: Any = None
+    """The classes that play each part of the implementation, as in production."""
+    cores: BindRoles | None = None
+    cluster: BindRoles | None = None
+    plan: WalkPlan[Any] | None = None
+    """How random walks in lockstep are drawn."""
+    rules: Callable[[], type[Any]] | None = None
+    """Imports and returns the machine's rules for Hypothesis; None: they are made of the plan."""
+    steps: Callable[[Trace[Any]], tuple[Step, ...]] | None = None
+    """A trace as the steps of a sequence diagram."""
+    bugs: tuple[CoreBug[Any], ...] = ()
+
+    @property
+    def sides(self) -> tuple[Side, ...]:
+        """The implementations that the machine is bound to."""
+        return tuple(side for side in Side if self._binds(side) is not None)
+
+    def bind(self, side: Side, roles: Any = None) -> Bind:
+        """What binds the machine to an implementation, with the classes in `roles` or those of production."""
+        bind = self._needed(self._binds(side), f"binding to the {side.value}")
+        return lambda machine: bind(machine, self.roles if roles is None else roles)
+
+    def needed_plan(self) -> WalkPlan[Any]:
+        """How random walks are drawn."""
+        return self._needed(self.plan, "plan for random walks")
+
+    def needed_steps(self) -> Callable[[Trace[Any]], tuple[Step, ...]]:
+        """What draws a trace."""
+        return self._needed(self.steps, "way to draw it in a report")
+
+    def hypothesis_rules(self) -> type[Any]:
+        """The machine's rules for Hypothesis, which must be installed."""
+        from tidegauge.model_tests.harness.lockstep.hypothesis_machine import rules_of_plan
+
+        if self.rules is not None:
+            return self.rules()
+        machine = REGISTRY.registration(self.machine).machine
+        return rules_of_plan(self.needed_plan(), machine.action_types)
+
+    def walk(
+        self,
+        seed: int,
+        number: int = 0,
+        *,
+        side: Side = Side.CORES,
+        roles: Any = None,
+        wrong: type[Any] | None = None,
+        length: int | None = None,
+    ) -> Walk[Any]:
+        """Walk `number` of `seed` beside an implementation; a bug may be in `roles`, in `wrong`, or in both."""
+        return walk(self.needed_plan(), self.bind(side, roles), seed, number, wrong=wrong, length=length)
+
+    def walks(
+        self,
+        seed: int,
+        count: int,
+        *,
+        side: Side = Side.CORES,
+        roles: Any = None,
+        wrong: type[Any] | None = None,
+        length: int | None = None,
+    ) -> Iterator[Walk[Any]]:
+        """The first `count` walks of `seed`, one at a time."""
+        return walks(self.needed_plan(), self.bind(side, roles), seed, count, wrong=wrong, length=length)
+
+    def first_failure(
+        self,
+        seed: int,
+        limit: int,
+        *,
+        side: Side = Side.CORES,
+        roles: Any = None,
+        wrong: type[Any] | None = None,
+        length: int | None = None,
+    ) -> Walk[Any] | None:
+        """The first of `limit` walks that fails; None if none does. Its number says how many did not."""
+        return first_failure(self.needed_plan(), self.bind(side, roles), seed, limit, wrong=wrong, length=length)
+
+    def _binds(self, side: Side) -> BindRoles | None:
+        return self.cores if side is Side.CORES else self.cluster
+
+    def _needed(self, part: T | None, what: str) -> T:
+        if part is None:
+            raise NotRegisteredError(f"{self.machine} has no {what}: add one to its registration in harness.registry")
+        return part
+
+
+class Registry:
+    """Registrations by the name of their machine. Lookups raise NotRegisteredError."""
+
+    def __init__(self, *registrations: Registration) -> None:
+        self._registrations: dict[str, Registration] = {}
+        for registration in registrations:
+            self.register(registration)
+
+    def register(self, registration: Registration) -> None:
+        """Add what the harness has for a machine. Raises ValueError if it has something for it already."""
+        if registration.machine in self._registrations:
+            raise ValueError(f"{registration.machine} has a registration in the harness already")
+        for bug in registration.bugs:
+            if bug.name in self.bugs:
+                raise ValueError(f"{bug.name}: there is a bug of that name already")
+        self._registrations[registration.machine] = registration
+
+    @contextmanager
+    def registered(self, registration: Registration) -> Iterator[Registration]:
+        """The registry with one more machine, for as long as the context lasts."""
+        self.register(registration)
+        try:
+            yield registration
+        finally:
+            del self._registrations[registration.machine]
+
+    def __iter__(self) -> Iterator[Registration]:
+        return iter(self._registrations.values())
+
+    def of(self, machine: Machine[Any]) -> Registration:
+        """What the harness has for a machine, whatever its constants, and whatever bug it has."""
+        return self[REGISTRY.of(machine).name]
+
+    def __getitem__(self, name: str) -> Registration:
+        """What the harness has for the machine that `spec.registry` has by this name, or by that of a model."""
+        machine = REGISTRY.registration(name).name
+        if machine not in self._registrations:
+            raise NotRegisteredError(f"{machine} has no registration in harness.registry: add one")
+        return self._registrations[machine]
+
+    @property
+    def bugs(self) -> dict[str, CoreBug[Any]]:
+        """Every bug of the implementations by name."""
+        return {bug.name: bug for registration in self for bug in registration.bugs}
+
+    def bug(self, name: str) -> CoreBug[Any]:
+        """The bug of that name."""
+        known = self.bugs
+        if name not in known:
+            raise NotRegisteredError(f"no implementation has a bug {name!r}: choose one of {', '.join(known)}")
+        return known[name]
+
+    def roles(self, bug: str | None) -> Any:
+        """The classes that play each part with this bug; None, which stands for those of production, without one."""
+        return None if bug is None else self.bug(bug).roles
+
+
+def _replication_rules() -> type[Any]:
+    from tidegauge.model_tests.harness.lockstep.replication_rules import ReplicationRules
+
+    return ReplicationRules
+
+
+def _of_replication(
+    machine: str, kind: type[Replication], cores: BindRoles | None, bugs: tuple[CoreBug[Any], ...] = ()
+) -> Registration:
+    """What the harness has for replicated partitions, and for an extension of them."""
+    return Registration(
+        machine,
+        roles=CORRECT,
+        cores=cores,
+        cluster=ReplicationCluster,
+        plan=replication_walks(kind),
+        rules=_replication_rules if kind is Replication else None,
+        steps=replication_steps.steps,
+        bugs=bugs,
+    )
+
+
+HARNESS: Final = Registry(
+    _of_replication("replication", Replication, ReplicationCores, tuple(BUGS.values())),
+    _of_replication("reassignment", Reassignment, ReassignmentCores),
+    _of_replication("controlled-shutdown", ControlledShutdown, ShutdownCores),
+    _of_replication("retention", Retention, RetentionCores),
+    _of_replication("settings", Settings, SettingsCores),
+    Registration(
+        "idempotence",
+        roles=CORRECT,
+        cores=IdempotentCores,
+        cluster=IdempotentCluster,
+        plan=IDEMPOTENCE_WALKS,
+        steps=idempotence_steps.steps,
+        bugs=tuple(IDEMPOTENCE_BUGS.values()),
+    ),
+)
+"""All that the harness can drive. The other machines of `spec.registry` are only explored."""
