@@ -147,7 +147,7 @@ def test_a_counterexample_fails_at_every_level_with_its_bug_and_at_none_without(
     file = FOLDER / "minimal_isr.json"
     status, out, _ = run(capsys, "replay", file, "--out", tmp_path / "figure")
     assert status == 1
-    assert "StrongIsr falls" in out
+    assert "StrongIsr is violated" in out
     assert out.count("the implementation differs") == 2
     assert 'class="diagram"' in (tmp_path / "figure" / "index.html").read_text(encoding="utf-8")
     status, out, _ = run(capsys, "replay", file, "--without-bug", "--json")
