@@ -1,7 +1,7 @@
 """The handlers of a broker's requests: one line an API.
 
 What every producer and consumer needs is imported at once, the rest when its first request comes
-(`impl.server.transport.handlers`). APIs that have no line here are those of `impl.server.apis.absent_apis`.
+(`impl.server.transport.handlers`). The modules `absent_…` stand for what is not there yet.
 """
 
 from __future__ import annotations
@@ -11,50 +11,87 @@ from typing import Final
 from tidegauge.impl.server.apis.fetch import handle_fetch
 from tidegauge.impl.server.apis.metadata import handle_metadata
 from tidegauge.impl.server.apis.produce import handle_produce
-from tidegauge.impl.server.broker.forwarding import forwarding, on_cluster
-from tidegauge.impl.server.transport.authorization import Operation
 from tidegauge.impl.server.transport.handlers import Deferred, Registered
-from tidegauge.impl.wire.apis import BROKER_APIS, ApiKey
+from tidegauge.impl.wire.apis import ApiKey
 
 BROKER_HANDLERS: Final[dict[ApiKey, Registered]] = {
-    **{key: Deferred("apis.absent_apis", "ABSENT", key) for key in BROKER_APIS if key is not ApiKey.API_VERSIONS},
     ApiKey.PRODUCE: handle_produce,
     ApiKey.FETCH: handle_fetch,
     ApiKey.LIST_OFFSETS: Deferred("apis.offsets", "handle_list_offsets"),
     ApiKey.METADATA: handle_metadata,
+    ApiKey.OFFSET_COMMIT: Deferred("apis.absent_group_offsets", "handle_offset_commit"),
+    ApiKey.OFFSET_FETCH: Deferred("apis.absent_group_offsets", "handle_offset_fetch"),
+    ApiKey.FIND_COORDINATOR: Deferred("apis.absent_group_offsets", "handle_find_coordinator"),
+    ApiKey.JOIN_GROUP: Deferred("apis.absent_groups", "handle_join_group"),
+    ApiKey.HEARTBEAT: Deferred("apis.absent_groups", "handle_heartbeat"),
+    ApiKey.LEAVE_GROUP: Deferred("apis.absent_groups", "handle_leave_group"),
+    ApiKey.SYNC_GROUP: Deferred("apis.absent_groups", "handle_sync_group"),
+    ApiKey.DESCRIBE_GROUPS: Deferred("apis.absent_groups", "handle_describe_groups"),
+    ApiKey.LIST_GROUPS: Deferred("apis.absent_groups", "handle_list_groups"),
+    ApiKey.SASL_HANDSHAKE: Deferred("apis.sasl", "handle_sasl_handshake"),
     ApiKey.CREATE_TOPICS: Deferred("apis.topics", "handle_create_topics"),
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: Deferred("apis.offsets", "handle_offset_for_leader_epoch"),
     ApiKey.DELETE_TOPICS: Deferred("apis.topics", "handle_delete_topics"),
     ApiKey.DELETE_RECORDS: Deferred("apis.delete_records", "handle_delete_records"),
-    ApiKey.CREATE_PARTITIONS: Deferred("apis.topics", "handle_create_partitions"),
-    ApiKey.ELECT_LEADERS: forwarding(on_cluster(Operation.ALTER)),
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: forwarding(on_cluster(Operation.ALTER)),
-    ApiKey.LIST_PARTITION_REASSIGNMENTS: forwarding(on_cluster(Operation.DESCRIBE)),
-    ApiKey.UNREGISTER_BROKER: forwarding(on_cluster(Operation.ALTER)),
     ApiKey.INIT_PRODUCER_ID: Deferred("apis.producer_ids", "handle_init_producer_id"),
-    ApiKey.DESCRIBE_PRODUCERS: Deferred("apis.describe_producers", "handle_describe_producers"),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: Deferred("apis.offsets", "handle_offset_for_leader_epoch"),
+    ApiKey.ADD_PARTITIONS_TO_TXN: Deferred("apis.absent_transactions", "handle_add_partitions_to_txn"),
+    ApiKey.ADD_OFFSETS_TO_TXN: Deferred("apis.absent_transactions", "handle_add_offsets_to_txn"),
+    ApiKey.END_TXN: Deferred("apis.absent_transactions", "handle_end_txn"),
+    ApiKey.WRITE_TXN_MARKERS: Deferred("apis.absent_transactions", "handle_write_txn_markers"),
+    ApiKey.TXN_OFFSET_COMMIT: Deferred("apis.absent_transactions", "handle_txn_offset_commit"),
+    ApiKey.DESCRIBE_ACLS: Deferred("apis.acls", "handle_describe_acls"),
+    ApiKey.CREATE_ACLS: Deferred("apis.acls", "handle_create_acls"),
+    ApiKey.DELETE_ACLS: Deferred("apis.acls", "handle_delete_acls"),
     ApiKey.DESCRIBE_CONFIGS: Deferred("apis.configs", "handle_describe_configs"),
     ApiKey.ALTER_CONFIGS: Deferred("apis.configs", "handle_alter_configs"),
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: Deferred("apis.configs", "handle_incremental_alter_configs"),
-    ApiKey.DESCRIBE_CLIENT_QUOTAS: Deferred("apis.client_quotas", "handle_describe_client_quotas"),
-    ApiKey.ALTER_CLIENT_QUOTAS: Deferred("apis.client_quotas", "handle_alter_client_quotas"),
-    ApiKey.DESCRIBE_QUORUM: forwarding(on_cluster(Operation.DESCRIBE)),
-    ApiKey.UPDATE_FEATURES: Deferred("apis.update_features", "handle_update_features"),
-    ApiKey.DESCRIBE_CLUSTER: Deferred("apis.describe_cluster", "handle_describe_cluster"),
     ApiKey.ALTER_REPLICA_LOG_DIRS: Deferred("apis.log_dirs", "handle_alter_replica_log_dirs"),
     ApiKey.DESCRIBE_LOG_DIRS: Deferred("apis.log_dirs", "handle_describe_log_dirs"),
+    ApiKey.SASL_AUTHENTICATE: Deferred("apis.sasl", "handle_sasl_authenticate"),
+    ApiKey.CREATE_PARTITIONS: Deferred("apis.topics", "handle_create_partitions"),
+    ApiKey.CREATE_DELEGATION_TOKEN: Deferred("apis.delegation_tokens", "handle_create_delegation_token"),
+    ApiKey.RENEW_DELEGATION_TOKEN: Deferred("apis.delegation_tokens", "handle_renew_delegation_token"),
+    ApiKey.EXPIRE_DELEGATION_TOKEN: Deferred("apis.delegation_tokens", "handle_expire_delegation_token"),
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: Deferred("apis.delegation_tokens", "handle_describe_delegation_token"),
+    ApiKey.DELETE_GROUPS: Deferred("apis.absent_groups", "handle_delete_groups"),
+    ApiKey.ELECT_LEADERS: Deferred("apis.reassignments", "handle_elect_leaders"),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: Deferred("apis.configs", "handle_incremental_alter_configs"),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: Deferred("apis.reassignments", "handle_alter_partition_reassignments"),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: Deferred("apis.reassignments", "handle_list_partition_reassignments"),
+    ApiKey.OFFSET_DELETE: Deferred("apis.absent_group_offsets", "handle_offset_delete"),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: Deferred("apis.client_quotas", "handle_describe_client_quotas"),
+    ApiKey.ALTER_CLIENT_QUOTAS: Deferred("apis.client_quotas", "handle_alter_client_quotas"),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: Deferred("apis.scram_credentials", "handle_describe_scram_credentials"),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: Deferred("apis.scram_credentials", "handle_alter_scram_credentials"),
+    ApiKey.DESCRIBE_QUORUM: Deferred("apis.quorum", "handle_describe_quorum"),
+    ApiKey.UPDATE_FEATURES: Deferred("apis.update_features", "handle_update_features"),
+    ApiKey.DESCRIBE_CLUSTER: Deferred("apis.describe_cluster", "handle_describe_cluster"),
+    ApiKey.DESCRIBE_PRODUCERS: Deferred("apis.describe_producers", "handle_describe_producers"),
+    ApiKey.UNREGISTER_BROKER: Deferred("apis.quorum", "handle_unregister_broker"),
+    ApiKey.DESCRIBE_TRANSACTIONS: Deferred("apis.absent_transactions", "handle_describe_transactions"),
+    ApiKey.LIST_TRANSACTIONS: Deferred("apis.absent_transactions", "handle_list_transactions"),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: Deferred("apis.absent_groups", "handle_consumer_group_heartbeat"),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: Deferred("apis.absent_groups", "handle_consumer_group_describe"),
     ApiKey.LIST_CONFIG_RESOURCES: Deferred("apis.describe_cluster", "handle_list_config_resources"),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: Deferred("apis.describe_cluster", "handle_describe_topic_partitions"),
-    ApiKey.SASL_HANDSHAKE: Deferred("apis.sasl", "handle_sasl_handshake"),
-    ApiKey.SASL_AUTHENTICATE: Deferred("apis.sasl", "handle_sasl_authenticate"),
-    ApiKey.DESCRIBE_ACLS: Deferred("apis.acls", "handle_describe_acls"),
-    ApiKey.CREATE_ACLS: Deferred("apis.acls", "handle_alter_acls"),
-    ApiKey.DELETE_ACLS: Deferred("apis.acls", "handle_alter_acls"),
-    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: Deferred("apis.scram_credentials", "handle_describe_scram_credentials"),
-    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: forwarding(on_cluster(Operation.ALTER)),
-    ApiKey.CREATE_DELEGATION_TOKEN: Deferred("apis.delegation_tokens", "handle_create_delegation_token"),
-    ApiKey.RENEW_DELEGATION_TOKEN: Deferred("apis.delegation_tokens", "handle_delegation_token"),
-    ApiKey.EXPIRE_DELEGATION_TOKEN: Deferred("apis.delegation_tokens", "handle_delegation_token"),
-    ApiKey.DESCRIBE_DELEGATION_TOKEN: Deferred("apis.delegation_tokens", "handle_delegation_token"),
+    ApiKey.SHARE_GROUP_HEARTBEAT: Deferred("apis.absent_share_groups", "handle_share_group_heartbeat"),
+    ApiKey.SHARE_GROUP_DESCRIBE: Deferred("apis.absent_share_groups", "handle_share_group_describe"),
+    ApiKey.SHARE_FETCH: Deferred("apis.absent_share_groups", "handle_share_fetch"),
+    ApiKey.SHARE_ACKNOWLEDGE: Deferred("apis.absent_share_groups", "handle_share_acknowledge"),
+    ApiKey.ADD_RAFT_VOTER: Deferred("apis.quorum", "handle_add_raft_voter"),
+    ApiKey.REMOVE_RAFT_VOTER: Deferred("apis.quorum", "handle_remove_raft_voter"),
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE: Deferred(
+        "apis.absent_share_group_state", "handle_initialize_share_group_state"
+    ),
+    ApiKey.READ_SHARE_GROUP_STATE: Deferred("apis.absent_share_group_state", "handle_read_share_group_state"),
+    ApiKey.WRITE_SHARE_GROUP_STATE: Deferred("apis.absent_share_group_state", "handle_write_share_group_state"),
+    ApiKey.DELETE_SHARE_GROUP_STATE: Deferred("apis.absent_share_group_state", "handle_delete_share_group_state"),
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: Deferred(
+        "apis.absent_share_group_state", "handle_read_share_group_state_summary"
+    ),
+    ApiKey.STREAMS_GROUP_HEARTBEAT: Deferred("apis.absent_streams_groups", "handle_streams_group_heartbeat"),
+    ApiKey.STREAMS_GROUP_DESCRIBE: Deferred("apis.absent_streams_groups", "handle_streams_group_describe"),
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: Deferred("apis.absent_share_groups", "handle_describe_share_group_offsets"),
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: Deferred("apis.absent_share_groups", "handle_alter_share_group_offsets"),
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: Deferred("apis.absent_share_groups", "handle_delete_share_group_offsets"),
 }
 """Their collaborators are those of `impl.server.broker.collaborators`."""

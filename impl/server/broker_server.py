@@ -36,6 +36,7 @@ from tidegauge.impl.server.broker.directory_moves import DirectoryMoves
 from tidegauge.impl.server.broker.dynamic_config import DynamicConfig
 from tidegauge.impl.server.broker.fetch_sessions import LARGEST_SESSION_ID, FetchSessions
 from tidegauge.impl.server.broker.follower_fetches import FollowerFetches
+from tidegauge.impl.server.broker.forwarding import Forwarder
 from tidegauge.impl.server.broker.isr_proposals import IsrProposals
 from tidegauge.impl.server.broker.listener import BrokerListener
 from tidegauge.impl.server.broker.listeners import BrokerListeners
@@ -143,6 +144,7 @@ class Broker:
             tracer=node.tracer,
             timers=node.timers,
         )
+        self.forwarder = Forwarder(self.controller, self.loader)
         self.producer_ids = ProducerIdAllocator(self.registration, self.controller)
         self.peers = Peers(
             self.metadata,
@@ -260,15 +262,20 @@ class Broker:
         )
 
     def _collaborators(self) -> BrokerCollaborators:
+        """The parts that handlers may name."""
         return BrokerCollaborators(
+            registration=self.registration,
+            config=self.config,
             metadata=self.metadata,
+            loader=self.loader,
+            forwarder=self.forwarder,
             replicas=self.replicas,
             fetch_sessions=self.fetch_sessions,
             directory_moves=self.directory_moves,
             producer_ids=self.producer_ids,
+            listeners=self.listeners,
             clock=self.clock,
             disk=self.disk,
-            broker=self,
         )
 
     def _request_faults(self, faults: RequestFaults | None) -> ServerRequestFaults | None:

@@ -33,8 +33,8 @@ CONTROLLER_HANDLERS: Final[dict[ApiKey, Registered]] = {
     ApiKey.ALTER_CLIENT_QUOTAS: Deferred("controller.configs", "handle_alter_client_quotas"),
     ApiKey.DESCRIBE_QUORUM: Deferred("controller.quorum", "handle_describe_quorum"),
     ApiKey.UPDATE_FEATURES: Deferred("controller.quorum", "handle_update_features"),
-    ApiKey.CREATE_ACLS: Deferred("apis.acls", "create_acls"),
-    ApiKey.DELETE_ACLS: Deferred("apis.acls", "delete_acls"),
-    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: Deferred("apis.scram_credentials", "alter_scram_credentials"),
+    ApiKey.CREATE_ACLS: Deferred("controller.acls", "handle_create_acls"),
+    ApiKey.DELETE_ACLS: Deferred("controller.acls", "handle_delete_acls"),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: Deferred("controller.scram_credentials", "handle_alter_scram_credentials"),
 }
 """Their collaborators are those of `impl.server.controller.collaborators`."""

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from tidegauge.impl.server.apis.absent_apis import ABSENT
 from tidegauge.impl.server.apis.api_versions import FEATURES
 from tidegauge.impl.server.broker_handlers import BROKER_HANDLERS
 from tidegauge.impl.server.controller_handlers import CONTROLLER_HANDLERS
@@ -85,10 +84,10 @@ def _served(key: ApiKey) -> tuple[str, str]:
     if key in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
         return "broker", "Authentication, on listeners with SASL; elsewhere there is nothing to do: ILLEGAL_SASL_STATE."
     handler = loaded(BROKER_HANDLERS[key])
-    if key in ABSENT and handler is ABSENT[key]:
-        captured = inspect.getclosurevars(handler).nonlocals
-        if "error" in captured:
-            return "none", f"{captured['error'].name.upper()} for everything that the request names."
+    refusal = inspect.getclosurevars(handler).nonlocals.get("error")
+    if refusal is not None:
+        return "none", f"{refusal.name.upper()} for everything that the request names."
+    if ".absent_" in handler.__module__:
         return "none", _sentence(handler)
     if key in CONTROLLER_APIS and key is not ApiKey.FETCH:
         documented = handler if handler.__doc__ else CONTROLLER_HANDLERS[key]

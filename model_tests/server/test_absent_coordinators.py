@@ -21,8 +21,9 @@ from kio.schema.offset_fetch.v9 import request as fetch_9
 from kio.schema.offset_fetch.v10 import request as fetch_10
 from kio.schema.types import GroupId, ProducerId, TransactionalId
 
-from tidegauge.impl.server.apis.absent_apis import ABSENT
+from tidegauge.impl.server.broker_handlers import BROKER_HANDLERS
 from tidegauge.impl.server.transport.authorization import CLUSTER_NAME, Operation, ResourceType
+from tidegauge.impl.server.transport.handlers import Deferred
 from tidegauge.impl.wire.apis import ApiKey, canonical_version, request_class
 from tidegauge.impl.wire.primitives import TopicName, i8, i16, i32, i64, topic_uuid
 from tidegauge.impl.wire.unions import UNASKED
@@ -32,6 +33,12 @@ from tidegauge.model_tests.simulated import simulated
 from tidegauge.model_tests.wire.sample_messages import sample
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
+ABSENT = [
+    ApiKey.ADD_RAFT_VOTER,
+    ApiKey.REMOVE_RAFT_VOTER,
+    *(key for key, found in BROKER_HANDLERS.items() if isinstance(found, Deferred) and "absent" in found.module),
+]
+"""APIs of what a broker does not have."""
 NO_SUCH = ErrorCode.invalid_producer_id_mapping
 
 

@@ -19,8 +19,8 @@ from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.metadata.config_resources import AlterOperation
 from tidegauge.impl.metadata.config_types import ConfigType
 from tidegauge.impl.metadata.topic_configs import TOPIC_CONFIGS
-from tidegauge.impl.server.apis.configs import ConfigSource
 from tidegauge.impl.server.config import BROKER_CONFIGS, DYNAMIC_CONFIGS
+from tidegauge.impl.server.config_sources import ConfigSource
 from tidegauge.impl.server.transport.authorization import CLUSTER_NAME, Operation, ResourceType
 from tidegauge.impl.wire.apis import request_class
 from tidegauge.impl.wire.primitives import TopicName, f64, i8, i16, i32, millis

@@ -14,14 +14,16 @@ from kio.schema.describe_client_quotas.v1.response import (
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.metadata.client_quotas import CLIENT_ID, ENTITY_TYPES, IP, USER, QuotaEntity
-from tidegauge.impl.server.broker.forwarding import forwarding, on_cluster
-from tidegauge.impl.server.error_responses.client_quotas import describe_client_quotas_error
+from tidegauge.impl.server.error_responses.client_quotas import alter_client_quotas_error, describe_client_quotas_error
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 from tidegauge.impl.wire.primitives import NO_WAIT, f64
 
 if TYPE_CHECKING:
+    from kio.schema.alter_client_quotas.v1.request import AlterClientQuotasRequest
+    from kio.schema.alter_client_quotas.v1.response import AlterClientQuotasResponse
     from kio.schema.describe_client_quotas.v1.request import ComponentData, DescribeClientQuotasRequest
 
+    from tidegauge.impl.server.broker.forwarding import Forwarder
     from tidegauge.impl.server.broker.metadata_cache import MetadataCache
     from tidegauge.impl.server.transport.context import RequestContext
 
@@ -98,5 +100,10 @@ def _part_matches(name: str | None, component: ComponentData) -> bool:
     return name == ("" if component.match_type == DEFAULT else component.match)
 
 
-handle_alter_client_quotas: Final = forwarding(on_cluster(Operation.ALTER_CONFIGS))
-"""Decided by the controller."""
+async def handle_alter_client_quotas(
+    request: AlterClientQuotasRequest, context: RequestContext, *, forwarder: Forwarder
+) -> AlterClientQuotasResponse:
+    """Each entity's quotas are changed, or none of them; of two entries about one entity the first counts. Decided by
+    the controller. ALTER_CONFIGS on the cluster.
+    """
+    return await forwarder.forward_if_allowed(request, context, Operation.ALTER_CONFIGS, alter_client_quotas_error)

@@ -1,19 +1,16 @@
 """DescribeConfigs, AlterConfigs and IncrementalAlterConfigs at a broker, and what dynamic settings do to it.
 
-A setting's value comes from the nearest of several places: the topic itself; then, under the broker's name for it, this
-broker's dynamic setting, that of all brokers, and the file that the broker was started with; then Kafka's default. An
-answer names the place (its source) and, if asked, every place with what it says (synonyms). Changes are the
-controller's: this broker checks who asks, and forwards what is left.
+A description has the place where each value comes from (its source) and, if asked, every place with its value
+(synonyms): `impl.server.config_sources`. The controller makes changes: this broker checks who asks, and forwards the
+resources that the client may change.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-import attrs
 from kio.schema.describe_configs.v4.response import (
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
@@ -23,118 +20,77 @@ from kio.schema.describe_configs.v4.response import (
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.metadata.config_resources import ALL_BROKERS, ConfigResourceType
-from tidegauge.impl.metadata.config_types import ConfigType, Setting, as_text
+from tidegauge.impl.metadata.config_types import ConfigType, Setting
 from tidegauge.impl.metadata.image import ClusterImage
-from tidegauge.impl.metadata.topic_configs import BROKER_SYNONYMS, TOPIC_CONFIGS
+from tidegauge.impl.metadata.topic_configs import TOPIC_CONFIGS
 from tidegauge.impl.metadata.topic_names import is_topic_name
-from tidegauge.impl.server.broker.forwarding import forward
-from tidegauge.impl.server.config import BROKER_CONFIGS, DYNAMIC_CONFIGS, ServerConfig
-from tidegauge.impl.server.error_responses.table import error_response
+from tidegauge.impl.server.config import BROKER_CONFIGS, DYNAMIC_CONFIGS
+from tidegauge.impl.server.config_sources import ConfigSource, Place, Sources, in_own_unit
+from tidegauge.impl.server.error_responses.configs import alter_configs_error, incremental_alter_configs_error
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 from tidegauge.impl.wire.primitives import NO_WAIT, i8
 
 if TYPE_CHECKING:
-    from kio.schema.alter_configs.v2.request import AlterConfigsRequest
+    from kio.schema.alter_configs.v2.request import AlterConfigsRequest, AlterConfigsResource
+    from kio.schema.alter_configs.v2.response import AlterConfigsResponse
     from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
+    from kio.schema.incremental_alter_configs.v1.request import AlterConfigsResource as IncrementalResource
     from kio.schema.incremental_alter_configs.v1.request import IncrementalAlterConfigsRequest
+    from kio.schema.incremental_alter_configs.v1.response import IncrementalAlterConfigsResponse
 
-    from tidegauge.impl.server.broker_server import Broker
+    from tidegauge.impl.server.broker.dynamic_config import DynamicConfig
+    from tidegauge.impl.server.broker.forwarding import Forwarder
+    from tidegauge.impl.server.broker.listeners import BrokerListeners
+    from tidegauge.impl.server.broker.metadata_cache import MetadataCache
+    from tidegauge.impl.server.broker.registration import Registration
     from tidegauge.impl.server.transport.context import RequestContext
 
-
-class ConfigSource(IntEnum):
-    """Where a value comes from, with Kafka's codes (KIP-226); the nearest first."""
-
-    TOPIC = 1
-    BROKER = 2
-    ALL_BROKERS = 3
-    STATIC = 4
-    DEFAULT = 5
-
-
-@attrs.frozen
-class _Place:
-    """One place that says a setting's value."""
-
-    name: str
-    value: str | None
-    source: ConfigSource
-
-
-class Sources:
-    """What all places say of the settings of one broker and its topics."""
-
-    def __init__(
-        self, image: ClusterImage, config: ServerConfig, broker_id: int, listening: Mapping[str, str] | None = None
-    ) -> None:
-        """`listening` says where the broker listens, in the settings that say so, as far as its file does not."""
-        self._image = image
-        self._layers: tuple[tuple[ConfigSource, Mapping[str, str]], ...] = (
-            (ConfigSource.BROKER, image.broker_configs.get(str(broker_id), {})),
-            (ConfigSource.ALL_BROKERS, image.broker_configs.get(ALL_BROKERS, {})),
-            (ConfigSource.STATIC, {**(listening or {}), **config.properties}),
-        )
-
-    def of_broker(self, setting: Setting) -> Iterator[_Place]:
-        """A broker's setting, from the nearest place on; the last one is Kafka's default."""
-        for source, values in self._layers:
-            if setting.name in values:
-                yield _Place(setting.name, values[setting.name], source)
-        yield _Place(setting.name, setting.default_text, ConfigSource.DEFAULT)
-
-    def of_topic(self, topic: str, setting: Setting) -> Iterator[_Place]:
-        """A topic's setting: its own, then what brokers say in its stead."""
-        return self.of_configs(self._image.topics[topic].configs, setting)
-
-    def of_configs(self, configs: Mapping[str, str], setting: Setting) -> Iterator[_Place]:
-        """The setting of a topic that sets `configs` itself."""
-        if setting.name in configs:
-            yield _Place(setting.name, as_text(setting.parse(configs[setting.name])), ConfigSource.TOPIC)
-        for source, values in self._layers:
-            for synonym, _ in setting.synonyms:
-                if synonym in values:
-                    yield _Place(synonym, values[synonym], source)
-            if source is ConfigSource.STATIC and setting.name in values and setting.name not in BROKER_SYNONYMS:
-                yield _Place(setting.name, values[setting.name], source)
-        name = setting.synonyms[0][0] if setting.synonyms else setting.name
-        yield _Place(name, setting.default_text, ConfigSource.DEFAULT)
+T = TypeVar("T")
+Refusal: TypeAlias = tuple[ErrorCode, str]
+NOT_REFUSED: Refusal = (ErrorCode.none, "")
 
 
 async def handle_describe_configs(
-    request: DescribeConfigsRequest, context: RequestContext, *, broker: Broker
+    request: DescribeConfigsRequest,
+    context: RequestContext,
+    *,
+    metadata: MetadataCache,
+    config: DynamicConfig,
+    registration: Registration,
+    listeners: BrokerListeners,
 ) -> DescribeConfigsResponse:
     """The settings of topics, of this broker, and of all brokers, resource by resource."""
-    return DescribeConfigsResponse(
-        throttle_time=NO_WAIT,
-        results=tuple(_described(broker, resource, request, context) for resource in request.resources),
-    )
+    sources = Sources(metadata.image, config.current, registration.broker_id, _listening(listeners))
+    results = []
+    for resource in request.resources:
+        kind, name = resource.resource_type, resource.resource_name
+        error, message = _describe_error(metadata.image, registration.broker_id, kind, name, context)
+        entries = _entries(sources, metadata.image, resource, request) if error is ErrorCode.none else ()
+        results.append(
+            DescribeConfigsResult(
+                error_code=error,
+                error_message=message or None,
+                resource_type=i8(kind),
+                resource_name=name,
+                configs=tuple(entries),
+            )
+        )
+    return DescribeConfigsResponse(throttle_time=NO_WAIT, results=tuple(results))
 
 
-def _described(
-    broker: Broker, resource: DescribeConfigsResource, request: DescribeConfigsRequest, context: RequestContext
-) -> DescribeConfigsResult:
-    kind, name = resource.resource_type, resource.resource_name
-    error, message = _describe_error(broker, kind, name, context)
-    entries: list[DescribeConfigsResourceResult] = []
-    if error is ErrorCode.none:
-        wanted = set(resource.configuration_keys or ())
-        sources = Sources(broker.metadata.image, broker.config.current, broker.id, _listening(broker))
-        for setting, places in _listed(sources, kind, name, broker.metadata.image):
-            if not wanted or setting.name in wanted:
-                entries.append(_entry(setting, list(places), kind, request))
-    return DescribeConfigsResult(
-        error_code=error,
-        error_message=message or None,
-        resource_type=i8(kind),
-        resource_name=name,
-        configs=tuple(entries),
-    )
+def _entries(
+    sources: Sources, image: ClusterImage, resource: DescribeConfigsResource, request: DescribeConfigsRequest
+) -> Iterator[DescribeConfigsResourceResult]:
+    wanted = set(resource.configuration_keys or ())
+    for setting, places in _listed(sources, resource.resource_type, resource.resource_name, image):
+        if not wanted or setting.name in wanted:
+            yield _entry(setting, list(places), resource.resource_type, request)
 
 
-def _listening(broker: Broker) -> dict[str, str]:
-    """Where the broker listens and what clients are told, in the form of the settings that would say so."""
-    told = broker.listeners.advertised
-    bound = {name: address for name, address in broker.listeners.bound.items() if name in told}
+def _listening(listeners: BrokerListeners) -> Mapping[str, str]:
+    """The settings that say where the broker listens and where clients are told to connect."""
+    told = listeners.advertised
+    bound = {name: address for name, address in listeners.bound.items() if name in told}
     settings = {"listeners": bound, "advertised.listeners": told}
     return {
         setting: ",".join(f"{name}://{address}" for name, address in addresses.items())
@@ -142,24 +98,24 @@ def _listening(broker: Broker) -> dict[str, str]:
     }
 
 
-def _describe_error(broker: Broker, kind: int, name: str, context: RequestContext) -> tuple[ErrorCode, str]:
+def _describe_error(image: ClusterImage, broker_id: int, kind: int, name: str, context: RequestContext) -> Refusal:
     if kind == ConfigResourceType.TOPIC:
         if not context.allowed(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, name):
             return ErrorCode.topic_authorization_failed, ""
         if not is_topic_name(name):
             return ErrorCode.invalid_topic_exception, f"{name!r} is no topic name"
-        known = name in broker.metadata.image.topics
-        return (ErrorCode.none, "") if known else (ErrorCode.unknown_topic_or_partition, f"there is no topic {name!r}")
+        known = name in image.topics
+        return NOT_REFUSED if known else (ErrorCode.unknown_topic_or_partition, f"there is no topic {name!r}")
     if not context.allowed(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER):
         return ErrorCode.cluster_authorization_failed, ""
     if kind == ConfigResourceType.BROKER:
-        if name in (ALL_BROKERS, str(broker.id)):
-            return ErrorCode.none, ""
-        return ErrorCode.invalid_request, f"this is broker {broker.id}: ask broker {name!r} itself, or for ''"
+        if name in (ALL_BROKERS, str(broker_id)):
+            return NOT_REFUSED
+        return ErrorCode.invalid_request, f"this is broker {broker_id}: ask broker {name!r} itself, or for ''"
     return ErrorCode.invalid_request, f"resources of type {kind} have no configurations here"
 
 
-def _listed(sources: Sources, kind: int, name: str, image: ClusterImage) -> Iterator[tuple[Setting, Iterator[_Place]]]:
+def _listed(sources: Sources, kind: int, name: str, image: ClusterImage) -> Iterator[tuple[Setting, Iterator[Place]]]:
     if kind == ConfigResourceType.TOPIC:
         for setting in TOPIC_CONFIGS.values():
             yield setting, sources.of_topic(name, setting)
@@ -173,7 +129,7 @@ def _listed(sources: Sources, kind: int, name: str, image: ClusterImage) -> Iter
 
 
 def _entry(
-    setting: Setting, places: Sequence[_Place], kind: int, request: DescribeConfigsRequest
+    setting: Setting, places: Sequence[Place], kind: int, request: DescribeConfigsRequest
 ) -> DescribeConfigsResourceResult:
     secret = setting.kind is ConfigType.PASSWORD
     nearest = places[0]
@@ -194,66 +150,82 @@ def _entry(
     )
 
 
-def in_own_unit(setting: Setting, place: _Place) -> str | None:
-    """What a place says as it is understood: without blanks, and in the setting's unit (brokers may count hours)."""
-    if place.value is None or place.source is ConfigSource.DEFAULT:
-        return place.value
-    scale = dict(setting.synonyms).get(place.name, 1)
-    if scale == 1:
-        return as_text(setting.parse(place.value))
-    number = int(place.value)
-    return str(number * scale if number >= 0 else -1)
-
-
-async def handle_alter_configs(request: AlterConfigsRequest, context: RequestContext, *, broker: Broker) -> Any:
+async def handle_alter_configs(
+    request: AlterConfigsRequest, context: RequestContext, *, registration: Registration, forwarder: Forwarder
+) -> AlterConfigsResponse:
     """Each resource named gets the settings given and no others; decided by the controller."""
-    return await _forward_allowed(broker, request, context)
+    refusals = _alter_errors(request.resources, registration.broker_id, context)
+    response = alter_configs_error(dataclasses.replace(request, resources=()), ErrorCode.none)
+    if allowed := _allowed(request.resources, refusals):
+        part = dataclasses.replace(request, resources=allowed)
+        response = await forwarder.forward(part, context, alter_configs_error)
+    refused = [
+        alter_configs_error(dataclasses.replace(request, resources=(resource,)), error, message).responses[0]
+        for resource, (error, message) in zip(request.resources, refusals, strict=True)
+        if error is not ErrorCode.none
+    ]
+    return dataclasses.replace(response, responses=_in_order(refusals, refused, response.responses))
 
 
 async def handle_incremental_alter_configs(
-    request: IncrementalAlterConfigsRequest, context: RequestContext, *, broker: Broker
-) -> Any:
+    request: IncrementalAlterConfigsRequest,
+    context: RequestContext,
+    *,
+    registration: Registration,
+    forwarder: Forwarder,
+) -> IncrementalAlterConfigsResponse:
     """Single settings are set, deleted, and lists appended to and subtracted from; decided by the controller."""
-    return await _forward_allowed(broker, request, context)
+    refusals = _alter_errors(request.resources, registration.broker_id, context)
+    response = incremental_alter_configs_error(dataclasses.replace(request, resources=()), ErrorCode.none)
+    if allowed := _allowed(request.resources, refusals):
+        part = dataclasses.replace(request, resources=allowed)
+        response = await forwarder.forward(part, context, incremental_alter_configs_error)
+    refused = [
+        incremental_alter_configs_error(dataclasses.replace(request, resources=(resource,)), error, message).responses[
+            0
+        ]
+        for resource, (error, message) in zip(request.resources, refusals, strict=True)
+        if error is not ErrorCode.none
+    ]
+    return dataclasses.replace(response, responses=_in_order(refusals, refused, response.responses))
 
 
-async def _forward_allowed(broker: Broker, request: Any, context: RequestContext) -> Any:
-    """The controller's answer for the resources that may be altered here, refusals of the others, in order."""
-    repeated = _repeated(request.resources)
-    refused: dict[int, Any] = {}
-    for at, resource in enumerate(request.resources):
-        error, message = _alter_error(broker, resource, context)
-        if (resource.resource_type, resource.resource_name) in repeated:
-            error, message = ErrorCode.invalid_request, "the resource is named twice: name each once"
-        if error is not ErrorCode.none:
-            one = dataclasses.replace(request, resources=(resource,))
-            (refused[at],) = error_response(one, error, message).responses
-    allowed = tuple(resource for at, resource in enumerate(request.resources) if at not in refused)
-    part = dataclasses.replace(request, resources=allowed)
-    answer = await forward(broker, part, context) if allowed else error_response(part, ErrorCode.none)
-    altered = iter(answer.responses)
-    responses = tuple(refused[at] if at in refused else next(altered) for at in range(len(request.resources)))
-    return dataclasses.replace(answer, responses=responses)
+def _allowed(resources: Sequence[T], refusals: Sequence[Refusal]) -> tuple[T, ...]:
+    """The resources that are not refused."""
+    pairs = zip(resources, refusals, strict=True)
+    return tuple(resource for resource, (error, _) in pairs if error is ErrorCode.none)
 
 
-def _repeated(resources: Sequence[Any]) -> set[tuple[int, str]]:
+def _in_order(refusals: Sequence[Refusal], refused: Sequence[T], altered: Sequence[T]) -> tuple[T, ...]:
+    """This broker's results and the controller's, in the order of the request."""
+    own, theirs = iter(refused), iter(altered)
+    return tuple(next(theirs) if error is ErrorCode.none else next(own) for error, _ in refusals)
+
+
+def _alter_errors(
+    resources: Sequence[AlterConfigsResource | IncrementalResource], broker_id: int, context: RequestContext
+) -> list[Refusal]:
+    """Of each resource: NONE, or why it is refused here."""
     named = [(resource.resource_type, resource.resource_name) for resource in resources]
-    return {one for one in named if named.count(one) > 1}
+    twice = ErrorCode.invalid_request, "the resource is named twice: name each once"
+    return [
+        twice if named.count(name) > 1 else _alter_error(resource, broker_id, context)
+        for name, resource in zip(named, resources, strict=True)
+    ]
 
 
-def _alter_error(broker: Broker, resource: Any, context: RequestContext) -> tuple[ErrorCode, str]:
-    if resource.resource_type == ConfigResourceType.TOPIC:
-        if not context.allowed(Operation.ALTER_CONFIGS, ResourceType.TOPIC, resource.resource_name):
+def _alter_error(
+    resource: AlterConfigsResource | IncrementalResource, broker_id: int, context: RequestContext
+) -> Refusal:
+    kind, name = int(resource.resource_type), resource.resource_name
+    if kind == ConfigResourceType.TOPIC:
+        if not context.allowed(Operation.ALTER_CONFIGS, ResourceType.TOPIC, name):
             return ErrorCode.topic_authorization_failed, ""
     elif not context.allowed(Operation.ALTER_CONFIGS, ResourceType.CLUSTER):
         return ErrorCode.cluster_authorization_failed, ""
-    elif resource.resource_type == ConfigResourceType.BROKER and resource.resource_name not in (
-        ALL_BROKERS,
-        str(broker.id),
-    ):
-        name = resource.resource_name
-        return ErrorCode.invalid_request, f"this is broker {broker.id}: have broker {name!r} alter its own settings"
+    elif kind == ConfigResourceType.BROKER and name not in (ALL_BROKERS, str(broker_id)):
+        return ErrorCode.invalid_request, f"this is broker {broker_id}: have broker {name!r} alter its own settings"
     names = [config.name for config in resource.configs]
     if len(set(names)) < len(names):
         return ErrorCode.invalid_request, "a setting is named twice: name each once"
-    return ErrorCode.none, ""
+    return NOT_REFUSED

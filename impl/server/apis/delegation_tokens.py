@@ -1,26 +1,40 @@
-"""Delegation tokens (KIP-48): the requests are answered as by a Kafka broker on which they are not enabled."""
+"""Delegation tokens (KIP-48): a broker responds as a Kafka broker on which they are not enabled."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.server.error_responses.table import error_response
+from tidegauge.impl.server.error_responses.credentials import (
+    create_delegation_token_error,
+    describe_delegation_token_error,
+    expire_delegation_token_error,
+    renew_delegation_token_error,
+)
 from tidegauge.impl.server.transport.authorization import ANONYMOUS, Operation, ResourceType
 
 if TYPE_CHECKING:
     from kio.schema.create_delegation_token.v3.request import CreateDelegationTokenRequest
+    from kio.schema.create_delegation_token.v3.response import CreateDelegationTokenResponse
+    from kio.schema.describe_delegation_token.v3.request import DescribeDelegationTokenRequest
+    from kio.schema.describe_delegation_token.v3.response import DescribeDelegationTokenResponse
+    from kio.schema.expire_delegation_token.v2.request import ExpireDelegationTokenRequest
+    from kio.schema.expire_delegation_token.v2.response import ExpireDelegationTokenResponse
+    from kio.schema.renew_delegation_token.v2.request import RenewDelegationTokenRequest
+    from kio.schema.renew_delegation_token.v2.response import RenewDelegationTokenResponse
 
     from tidegauge.impl.server.transport.context import RequestContext
 
 
-async def handle_create_delegation_token(request: CreateDelegationTokenRequest, context: RequestContext) -> Any:
+async def handle_create_delegation_token(
+    request: CreateDelegationTokenRequest, context: RequestContext
+) -> CreateDelegationTokenResponse:
     """Errors, the first that applies: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED to whoever has not authenticated,
     DELEGATION_TOKEN_AUTHORIZATION_FAILED for another owner without CREATE_TOKENS on that user, INVALID_PRINCIPAL_TYPE
     for a renewer that is no user, DELEGATION_TOKEN_AUTH_DISABLED.
     """
-    return error_response(request, _creation_error(request, context))
+    return create_delegation_token_error(request, _creation_error(request, context))
 
 
 def _creation_error(request: CreateDelegationTokenRequest, context: RequestContext) -> ErrorCode:
@@ -35,10 +49,27 @@ def _creation_error(request: CreateDelegationTokenRequest, context: RequestConte
     return ErrorCode.delegation_token_auth_disabled
 
 
-async def handle_delegation_token(request: Any, context: RequestContext) -> Any:
-    """Renew, expire and describe: DELEGATION_TOKEN_AUTH_DISABLED, to those who have authenticated."""
-    stranger = context.principal == ANONYMOUS
-    return error_response(
-        request,
-        ErrorCode.delegation_token_request_not_allowed if stranger else ErrorCode.delegation_token_auth_disabled,
-    )
+async def handle_renew_delegation_token(
+    request: RenewDelegationTokenRequest, context: RequestContext
+) -> RenewDelegationTokenResponse:
+    """DELEGATION_TOKEN_AUTH_DISABLED, or DELEGATION_TOKEN_REQUEST_NOT_ALLOWED to whoever has not authenticated."""
+    return renew_delegation_token_error(request, _error(context))
+
+
+async def handle_expire_delegation_token(
+    request: ExpireDelegationTokenRequest, context: RequestContext
+) -> ExpireDelegationTokenResponse:
+    """DELEGATION_TOKEN_AUTH_DISABLED, or DELEGATION_TOKEN_REQUEST_NOT_ALLOWED to whoever has not authenticated."""
+    return expire_delegation_token_error(request, _error(context))
+
+
+async def handle_describe_delegation_token(
+    request: DescribeDelegationTokenRequest, context: RequestContext
+) -> DescribeDelegationTokenResponse:
+    """DELEGATION_TOKEN_AUTH_DISABLED, or DELEGATION_TOKEN_REQUEST_NOT_ALLOWED to whoever has not authenticated."""
+    return describe_delegation_token_error(request, _error(context))
+
+
+def _error(context: RequestContext) -> ErrorCode:
+    anonymous = context.principal == ANONYMOUS
+    return ErrorCode.delegation_token_request_not_allowed if anonymous else ErrorCode.delegation_token_auth_disabled

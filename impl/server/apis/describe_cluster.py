@@ -20,7 +20,7 @@ from tidegauge.impl.metadata.config_resources import ConfigResourceType
 from tidegauge.impl.metadata.image import ClusterImage, TopicImage
 from tidegauge.impl.metadata.topic_names import INTERNAL_TOPICS, is_topic_name
 from tidegauge.impl.partition.registration import NO_LEADER, PartitionRegistration
-from tidegauge.impl.server.apis.metadata import (
+from tidegauge.impl.server.cluster_view import (
     a_live_broker,
     broker_ids,
     cluster_operations,
@@ -38,7 +38,9 @@ if TYPE_CHECKING:
     from kio.schema.describe_topic_partitions.v0.request import DescribeTopicPartitionsRequest
     from kio.schema.list_config_resources.v1.request import ListConfigResourcesRequest
 
-    from tidegauge.impl.server.broker_server import Broker
+    from tidegauge.impl.server.broker.dynamic_config import DynamicConfig
+    from tidegauge.impl.server.broker.metadata_cache import MetadataCache
+    from tidegauge.impl.server.broker.registration import Registration
     from tidegauge.impl.server.transport.context import RequestContext
 
 BROKERS: Final = 1
@@ -48,14 +50,14 @@ CLIENT_METRICS_ONLY: Final = 0
 
 
 async def handle_describe_cluster(
-    request: DescribeClusterRequest, context: RequestContext, *, broker: Broker
+    request: DescribeClusterRequest, context: RequestContext, *, metadata: MetadataCache, registration: Registration
 ) -> DescribeClusterResponse:
     """The brokers (KIP-700); a broker does not list controllers (KIP-919)."""
     if request.endpoint_type != BROKERS:
         controllers = request.endpoint_type == CONTROLLERS
         error = ErrorCode.mismatched_endpoint_type if controllers else ErrorCode.unsupported_endpoint_type
         return describe_cluster_error(request, error, "a broker describes brokers: ask for type 1")
-    image = broker.metadata.image
+    image = metadata.image
     described = [
         DescribeClusterBroker(
             broker_id=BrokerId(known),
@@ -64,13 +66,13 @@ async def handle_describe_cluster(
             rack=rack,
             is_fenced=not image.is_unfenced(known),
         )
-        for known, address, rack in broker.metadata.endpoints(context.listener, fenced=request.include_fenced_brokers)
+        for known, address, rack in metadata.endpoints(context.listener, fenced=request.include_fenced_brokers)
     ]
     asked = request.include_cluster_authorized_operations
     return DescribeClusterResponse(
         throttle_time=NO_WAIT,
         error_code=ErrorCode.none,
-        cluster_id=broker.registration.cluster_id,
+        cluster_id=registration.cluster_id,
         controller_id=a_live_broker(image),
         brokers=tuple(described),
         cluster_authorized_operations=i32(cluster_operations(context) if asked else UNASKED),
@@ -78,15 +80,19 @@ async def handle_describe_cluster(
 
 
 async def handle_describe_topic_partitions(
-    request: DescribeTopicPartitionsRequest, context: RequestContext, *, broker: Broker
+    request: DescribeTopicPartitionsRequest,
+    context: RequestContext,
+    *,
+    metadata: MetadataCache,
+    config: DynamicConfig,
 ) -> DescribeTopicPartitionsResponse:
     """Partitions with their eligible leaders, topic by topic in order of names, a page at a time (KIP-966)."""
     cursor = request.cursor
     if problem := _cursor_problem(request):
         return describe_topic_partitions_error(request, ErrorCode.invalid_request, problem)
-    image = broker.metadata.image
+    image = metadata.image
     named = {topic.name for topic in request.topics}
-    room = max(1, min(request.response_partition_limit, broker.config.current.max_request_partition_size_limit))
+    room = max(1, min(request.response_partition_limit, config.current.max_request_partition_size_limit))
     topics: list[DescribeTopicPartitionsResponseTopic] = []
     next_cursor: partitions_response.Cursor | None = None
     for name in sorted(named or image.topics):
@@ -114,7 +120,7 @@ async def handle_describe_topic_partitions(
 
 
 def _cursor_problem(request: DescribeTopicPartitionsRequest) -> str:
-    """What is wrong with where a page is to begin, in words; "" when nothing is."""
+    """What is wrong with the place where a page is to begin; "" when nothing is."""
     cursor = request.cursor
     if cursor is None:
         return ""
@@ -172,7 +178,7 @@ def _page(
 def _partition(
     image: ClusterImage, index: int, registration: PartitionRegistration, unreachable: frozenset[int]
 ) -> DescribeTopicPartitionsResponsePartition:
-    """One partition; that nobody leads it is no error here, it is told by the leader -1."""
+    """One partition; that nobody leads it is no error: the leader is -1."""
     leader, last_known = registration.leader, registration.last_known_leader
     leads_again = not registration.isr and last_known != NO_LEADER
     return DescribeTopicPartitionsResponsePartition(
@@ -189,7 +195,7 @@ def _partition(
 
 
 async def handle_list_config_resources(
-    request: ListConfigResourcesRequest, context: RequestContext, *, broker: Broker
+    request: ListConfigResourcesRequest, context: RequestContext, *, metadata: MetadataCache
 ) -> ListConfigResourcesResponse:
     """The resources that can have configurations, of the types asked for, or of all (KIP-1142)."""
     if not context.allowed(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER):
@@ -205,7 +211,7 @@ async def handle_list_config_resources(
         config_resources=tuple(
             ConfigResource(resource_name=name, resource_type=i8(kind))
             for kind in (asked or ConfigResourceType)
-            for name in _resources(broker.metadata.image, kind)
+            for name in _resources(metadata.image, kind)
         ),
     )
 

@@ -1,13 +1,13 @@
 """Metadata: the brokers, and the topics asked for. Any broker answers from its image of the metadata log.
 
-A client asks for topics by name or by id, or for all. What it may not describe is left out of all topics, and refused
-where it was named. A name that is unknown may make a topic, where the request and `auto.create.topics.enable` allow it:
-the broker has the controller create it, and answers with the topic when it has learned of it.
+A client asks for topics by name or by id, or for all. A topic that it may not describe is left out of all topics, and
+is an error where it was named. An unknown name creates a topic, where the request and `auto.create.topics.enable`
+allow it: the broker has the controller create it, and responds with the topic when it has learned of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from kio.schema.create_topics.v7.request import CreatableTopic, CreateTopicsRequest
@@ -21,8 +21,15 @@ from kio.schema.metadata.v13.response import (
 from tidegauge.impl.metadata.image import ClusterImage, TopicImage
 from tidegauge.impl.metadata.topic_names import INTERNAL_TOPICS, is_topic_name
 from tidegauge.impl.partition.registration import NO_LEADER, PartitionRegistration
-from tidegauge.impl.server.broker.forwarding import forward
+from tidegauge.impl.server.cluster_view import (
+    a_live_broker,
+    broker_ids,
+    cluster_operations,
+    offline_replicas,
+    without_listener,
+)
 from tidegauge.impl.server.error_responses.metadata import metadata_error
+from tidegauge.impl.server.error_responses.topics import create_topics_error
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 from tidegauge.impl.wire.primitives import NO_WAIT, BrokerId, TopicName, i16, i32, millis, topic_uuid
 from tidegauge.impl.wire.unions import UNASKED, AnyMetadataRequest, AnyMetadataResponse
@@ -30,10 +37,13 @@ from tidegauge.impl.wire.unions import UNASKED, AnyMetadataRequest, AnyMetadataR
 if TYPE_CHECKING:
     from kio.schema.metadata.v13.request import MetadataRequestTopic
 
-    from tidegauge.impl.server.broker_server import Broker
+    from tidegauge.impl.server.broker.dynamic_config import DynamicConfig
+    from tidegauge.impl.server.broker.forwarding import Forwarder
+    from tidegauge.impl.server.broker.metadata_cache import MetadataCache
+    from tidegauge.impl.server.broker.metadata_loader import MetadataLoader
+    from tidegauge.impl.server.broker.registration import Registration
     from tidegauge.impl.server.transport.context import RequestContext
 
-NO_BROKER: Final = -1
 TOPIC_IDS_FROM: Final = 12
 """The version of Metadata from which topics can be asked for by id; 10 and 11 have the field and no use for it."""
 LISTENER_NOT_FOUND_FROM: Final = 6
@@ -43,29 +53,38 @@ DEFAULT_NUMBER: Final = -1
 
 
 async def handle_metadata(
-    request: AnyMetadataRequest, context: RequestContext, *, broker: Broker
+    request: AnyMetadataRequest,
+    context: RequestContext,
+    *,
+    metadata: MetadataCache,
+    registration: Registration,
+    config: DynamicConfig,
+    forwarder: Forwarder,
+    loader: MetadataLoader,
 ) -> AnyMetadataResponse:
-    """Brokers that are up, and the topics asked for; version 0 asks for all of them by naming none."""
+    """Brokers that are up, and the topics that the request names; version 0 asks for all topics by naming none."""
     asked = request.topics
     if asked and context.api_version < TOPIC_IDS_FROM and any(map(_has_id, asked)):
         return metadata_error(
             request, ErrorCode.invalid_request, f"topics are asked for by id from version {TOPIC_IDS_FROM} on"
         )
     if asked is None or (context.api_version == 0 and not asked):
-        topics = _every_topic(broker.metadata.image, request, context)
+        topics = _every_topic(metadata.image, request, context)
     else:
         named = _once_each(asked)
-        if request.allow_auto_topic_creation and broker.config.current.auto_create_topics_enable:
-            await _create_missing(broker, named, context)
-        topics = tuple(_asked_topic(broker, topic, request, context) for topic in named)
-    image = broker.metadata.image
+        creates = request.allow_auto_topic_creation and config.current.auto_create_topics_enable
+        if creates and (missing := _missing(metadata.image, named, context)):
+            timeout_ms = config.current.controller_quorum_request_timeout_ms
+            await _create(missing, timeout_ms, context, forwarder, loader)
+        topics = tuple(_asked_topic(metadata, topic, request, context, creates=creates) for topic in named)
+    image = metadata.image
     return AnyMetadataResponse(
         throttle_time=NO_WAIT,
         brokers=tuple(
             MetadataResponseBroker(node_id=BrokerId(known), host=address.host, port=i32(address.port), rack=rack)
-            for known, address, rack in broker.metadata.endpoints(context.listener)
+            for known, address, rack in metadata.endpoints(context.listener)
         ),
-        cluster_id=broker.registration.cluster_id,
+        cluster_id=registration.cluster_id,
         controller_id=a_live_broker(image),
         topics=topics,
         error_code=ErrorCode.none,
@@ -85,18 +104,6 @@ def _once_each(asked: Sequence[MetadataRequestTopic]) -> Sequence[MetadataReques
     return tuple(by_id.values()) or tuple({topic.name: topic for topic in asked}.values())
 
 
-def a_live_broker(image: ClusterImage) -> BrokerId:
-    """What clients are told is the controller: clients cannot reach the real one, and any broker forwards to it."""
-    live = image.unfenced_brokers()
-    return BrokerId(live[0].broker_id if live else NO_BROKER)
-
-
-def cluster_operations(context: RequestContext) -> int:
-    """The operations that a peer may do to the cluster; none to one that may not even describe it."""
-    may_describe = context.allowed(Operation.DESCRIBE, ResourceType.CLUSTER)
-    return context.operations(ResourceType.CLUSTER) if may_describe else 0
-
-
 def _every_topic(
     image: ClusterImage, request: AnyMetadataRequest, context: RequestContext
 ) -> tuple[MetadataResponseTopic, ...]:
@@ -109,11 +116,16 @@ def _every_topic(
 
 
 def _asked_topic(
-    broker: Broker, asked: MetadataRequestTopic, request: AnyMetadataRequest, context: RequestContext
+    metadata: MetadataCache,
+    asked: MetadataRequestTopic,
+    request: AnyMetadataRequest,
+    context: RequestContext,
+    *,
+    creates: bool,
 ) -> MetadataResponseTopic:
-    image = broker.metadata.image
+    image = metadata.image
     by_id = asked.topic_id is not None
-    name = broker.metadata.topic_name(str(asked.topic_id)) if by_id else asked.name
+    name = metadata.topic_name(str(asked.topic_id)) if by_id else asked.name
     topic = None if name is None else image.topics.get(name)
     hidden = name is not None and not context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, name)
     if hidden:
@@ -124,7 +136,7 @@ def _asked_topic(
         error = ErrorCode.unknown_topic_id
     elif not is_topic_name(name or ""):
         error = ErrorCode.invalid_topic_exception
-    elif _wants(request, broker) and not _may_create(name or "", context):
+    elif creates and not _may_create(name or "", context):
         error = ErrorCode.topic_authorization_failed
     else:
         error = ErrorCode.unknown_topic_or_partition
@@ -142,10 +154,6 @@ def _asked_topic(
 def _operations(name: str, request: AnyMetadataRequest, context: RequestContext) -> i32:
     asked = request.include_topic_authorized_operations
     return i32(context.operations(ResourceType.TOPIC, name) if asked else UNASKED)
-
-
-def _wants(request: AnyMetadataRequest, broker: Broker) -> bool:
-    return request.allow_auto_topic_creation and broker.config.current.auto_create_topics_enable
 
 
 def _topic(
@@ -195,57 +203,41 @@ def _partition(
     )
 
 
-def without_listener(image: ClusterImage, listener: str) -> frozenset[int]:
-    """The brokers that a client who came by a listener cannot reach, since they have none of that name."""
-    return frozenset(broker_id for broker_id, broker in image.brokers.items() if broker.endpoint(listener) is None)
-
-
-def broker_ids(brokers: Iterable[int]) -> tuple[BrokerId, ...]:
-    """Brokers as they stand in answers."""
-    return tuple(map(BrokerId, brokers))
-
-
-def offline_replicas(
-    image: ClusterImage, registration: PartitionRegistration, unreachable: frozenset[int]
-) -> tuple[BrokerId, ...]:
-    """The replicas of a partition whose broker is fenced or unreachable, or whose log directory has failed."""
-    return broker_ids(
-        replica
-        for replica in registration.replicas
-        if not image.is_unfenced(replica) or replica in unreachable or replica in registration.offline_replicas
-    )
-
-
 def _may_create(name: str, context: RequestContext) -> bool:
     return context.allowed(Operation.CREATE, ResourceType.CLUSTER) or context.allowed(
         Operation.CREATE, ResourceType.TOPIC, name
     )
 
 
-async def _create_missing(broker: Broker, asked: Sequence[MetadataRequestTopic], context: RequestContext) -> None:
-    """Have the controller create what is named and unknown, and learn of it; what fails stays unknown."""
-    missing = {
+def _missing(image: ClusterImage, asked: Sequence[MetadataRequestTopic], context: RequestContext) -> list[TopicName]:
+    """The names that are unknown and that the client may create topics of, each once."""
+    names = {
         topic.name: None
         for topic in asked
         if topic.name is not None
-        and topic.name not in broker.metadata.image.topics
+        and topic.name not in image.topics
         and is_topic_name(topic.name)
         and context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
         and _may_create(topic.name, context)
     }
-    if not missing:
-        return
+    return list(names)
+
+
+async def _create(
+    names: Sequence[TopicName], timeout_ms: int, context: RequestContext, forwarder: Forwarder, loader: MetadataLoader
+) -> None:
+    """Have the controller create topics, and learn of them; what fails stays unknown."""
     topics = tuple(
         CreatableTopic(
-            name=TopicName(name),
+            name=name,
             num_partitions=i32(DEFAULT_NUMBER),
             replication_factor=i16(DEFAULT_NUMBER),
             assignments=(),
             configs=(),
         )
-        for name in missing
+        for name in names
     )
-    timeout = millis(broker.config.current.controller_quorum_request_timeout_ms)
-    answer = await forward(broker, CreateTopicsRequest(topics=topics, timeout=timeout), context)
-    if any(topic.error_code is ErrorCode.none for topic in answer.topics):
-        await context.while_connected(broker.loader.learn, watched=False)
+    request = CreateTopicsRequest(topics=topics, timeout=millis(timeout_ms))
+    response = await forwarder.forward(request, context, create_topics_error)
+    if any(topic.error_code is ErrorCode.none for topic in response.topics):
+        await context.while_connected(loader.learn, watched=False)

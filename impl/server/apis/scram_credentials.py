@@ -6,12 +6,9 @@ Nobody is told a credential: a description says for which mechanisms a user has 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from kio.schema.alter_user_scram_credentials.v0.response import (
-    AlterUserScramCredentialsResponse,
-    AlterUserScramCredentialsResult,
-)
 from kio.schema.describe_user_scram_credentials.v0.response import (
     CredentialInfo,
     DescribeUserScramCredentialsResponse,
@@ -19,41 +16,46 @@ from kio.schema.describe_user_scram_credentials.v0.response import (
 )
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.controller.scram_credentials import Deletion, Upsertion
-from tidegauge.impl.server.error_responses.credentials import describe_user_scram_credentials_error
-from tidegauge.impl.server.transport.authorization import Operation, ResourceType
+from tidegauge.impl.server.error_responses.credentials import (
+    alter_user_scram_credentials_error,
+    describe_user_scram_credentials_error,
+)
+from tidegauge.impl.server.rights import cluster_error
+from tidegauge.impl.server.transport.authorization import Operation
 from tidegauge.impl.wire.primitives import NO_WAIT, i8, i32
 
 if TYPE_CHECKING:
     from kio.schema.alter_user_scram_credentials.v0.request import AlterUserScramCredentialsRequest
+    from kio.schema.alter_user_scram_credentials.v0.response import AlterUserScramCredentialsResponse
     from kio.schema.describe_user_scram_credentials.v0.request import DescribeUserScramCredentialsRequest
 
-    from tidegauge.impl.server.broker_server import Broker
-    from tidegauge.impl.server.controller.decisions import Decisions
+    from tidegauge.impl.metadata.credentials import ScramCredential
+    from tidegauge.impl.server.broker.forwarding import Forwarder
+    from tidegauge.impl.server.broker.metadata_cache import MetadataCache
     from tidegauge.impl.server.transport.context import RequestContext
 
 
 async def handle_describe_scram_credentials(
-    request: DescribeUserScramCredentialsRequest, context: RequestContext, *, broker: Broker
-) -> Any:
+    request: DescribeUserScramCredentialsRequest, context: RequestContext, *, metadata: MetadataCache
+) -> DescribeUserScramCredentialsResponse:
     """The users asked for, or all. DESCRIBE on the cluster.
 
     Errors of a user: RESOURCE_NOT_FOUND, DUPLICATE_RESOURCE (asked for twice).
     """
-    if not context.allowed(Operation.DESCRIBE, ResourceType.CLUSTER):
-        return describe_user_scram_credentials_error(request, ErrorCode.cluster_authorization_failed)
-    known = broker.metadata.image.scram_credentials
+    error = cluster_error(Operation.DESCRIBE, context)
+    if error is not ErrorCode.none:
+        return describe_user_scram_credentials_error(request, error)
+    known = metadata.image.scram_credentials
     asked = Counter(user.name for user in request.users) if request.users else Counter(list(known))
     return DescribeUserScramCredentialsResponse(
         throttle_time=NO_WAIT,
         error_code=ErrorCode.none,
         error_message=None,
-        results=tuple(_described(broker, user, times) for user, times in asked.items()),
+        results=tuple(_described(known.get(user, {}), user, times) for user, times in asked.items()),
     )
 
 
-def _described(broker: Broker, user: str, times: int) -> DescribeUserScramCredentialsResult:
-    credentials = broker.metadata.image.scram_credentials.get(user, {})
+def _described(credentials: Mapping[int, ScramCredential], user: str, times: int) -> DescribeUserScramCredentialsResult:
     error, message = ErrorCode.none, None
     if times > 1:
         error, message = ErrorCode.duplicate_resource, f"user {user!r} is asked for {times} times: ask once"
@@ -72,23 +74,7 @@ def _described(broker: Broker, user: str, times: int) -> DescribeUserScramCreden
     )
 
 
-async def alter_scram_credentials(
-    request: AlterUserScramCredentialsRequest, _: RequestContext, *, decisions: Decisions
+async def handle_alter_scram_credentials(
+    request: AlterUserScramCredentialsRequest, context: RequestContext, *, forwarder: Forwarder
 ) -> AlterUserScramCredentialsResponse:
-    """At the controller: each user's alterations are carried out, all or none."""
-    async with decisions.turn() as turn:
-        proposal = turn.controller.scram_credentials.alter(
-            [Deletion(one.name, one.mechanism) for one in request.deletions],
-            [
-                Upsertion(one.name, one.mechanism, one.iterations, one.salt, one.salted_password)
-                for one in request.upsertions
-            ],
-        )
-        altered = await turn.commit(proposal)
-    return AlterUserScramCredentialsResponse(
-        throttle_time=NO_WAIT,
-        results=tuple(
-            AlterUserScramCredentialsResult(user=one.user, error_code=one.error, error_message=one.message)
-            for one in altered
-        ),
-    )
+    return await forwarder.forward_if_allowed(request, context, Operation.ALTER, alter_user_scram_credentials_error)

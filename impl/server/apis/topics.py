@@ -1,7 +1,7 @@
-"""CreateTopics, DeleteTopics and CreatePartitions at a broker: who may, and on to the controller.
+"""CreateTopics, DeleteTopics and CreatePartitions at a broker: it checks who asks, and forwards to the controller.
 
-Topics are allowed or refused one by one. What is left of a request is forwarded, and the answers are given in the order
-in which the topics were named.
+Topics are allowed or refused one by one. The broker forwards those that are allowed. The response has the topics in the
+order of the request.
 """
 
 from __future__ import annotations
@@ -18,8 +18,11 @@ from kio.schema.delete_topics.v6.response import DeletableTopicResult, DeleteTop
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.metadata.topic_names import METADATA_TOPIC
-from tidegauge.impl.server.broker.forwarding import forward
-from tidegauge.impl.server.error_responses.topics import delete_topics_error
+from tidegauge.impl.server.error_responses.topics import (
+    create_partitions_error,
+    create_topics_error,
+    delete_topics_error,
+)
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 from tidegauge.impl.wire.primitives import NO_WAIT, TopicName, i16, i32
 
@@ -28,7 +31,10 @@ if TYPE_CHECKING:
     from kio.schema.create_topics.v7.request import CreateTopicsRequest
     from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopicState
 
-    from tidegauge.impl.server.broker_server import Broker
+    from tidegauge.impl.server.broker.dynamic_config import DynamicConfig
+    from tidegauge.impl.server.broker.forwarding import Forwarder
+    from tidegauge.impl.server.broker.metadata_cache import MetadataCache
+    from tidegauge.impl.server.broker.metadata_loader import MetadataLoader
     from tidegauge.impl.server.transport.context import RequestContext
 
 DELETION_DISABLED_FROM: Final = 3
@@ -38,9 +44,9 @@ Refusal = tuple[ErrorCode, str]
 
 
 async def handle_create_topics(
-    request: CreateTopicsRequest, context: RequestContext, *, broker: Broker
+    request: CreateTopicsRequest, context: RequestContext, *, forwarder: Forwarder
 ) -> CreateTopicsResponse:
-    """Topics are created one by one, each wholly or not at all; a settings' reader is told their settings."""
+    """Topics are created one by one, each wholly or not at all."""
     create_all = context.allowed(Operation.CREATE, ResourceType.CLUSTER)
     counts = Counter(topic.name for topic in request.topics)
 
@@ -54,18 +60,20 @@ async def handle_create_topics(
         return None
 
     asked = list({topic.name: topic for topic in request.topics}.values())
-    refusals, allowed = _sorted_out(asked, refusal)
+    refusals, allowed = _divide(asked, refusal)
     results = {topic.name: _not_created(topic.name, *why) for topic, why in refusals}
     if allowed:
-        answer = await forward(broker, dataclasses.replace(request, topics=tuple(allowed)), context)
-        results |= {result.name: _as_visible(result, context) for result in answer.topics}
+        response = await forwarder.forward(
+            dataclasses.replace(request, topics=tuple(allowed)), context, create_topics_error
+        )
+        results |= {result.name: _as_visible(result, context) for result in response.topics}
     return CreateTopicsResponse(throttle_time=NO_WAIT, topics=tuple(results[topic.name] for topic in asked))
 
 
-def _sorted_out(
+def _divide(
     items: Sequence[Any], refusal: Callable[[Any], Refusal | None]
 ) -> tuple[list[tuple[Any, Refusal]], list[Any]]:
-    """What is refused, with the reason, and what is left."""
+    """The items that are refused, with the reason, and those that are not."""
     reasons = [(item, refusal(item)) for item in items]
     return [(item, why) for item, why in reasons if why is not None], [item for item, why in reasons if why is None]
 
@@ -98,20 +106,26 @@ def _as_visible(result: CreatableTopicResult, context: RequestContext) -> Creata
 
 
 async def handle_delete_topics(
-    request: DeleteTopicsRequest, context: RequestContext, *, broker: Broker
+    request: DeleteTopicsRequest,
+    context: RequestContext,
+    *,
+    metadata: MetadataCache,
+    config: DynamicConfig,
+    forwarder: Forwarder,
+    loader: MetadataLoader,
 ) -> DeleteTopicsResponse:
     """Topics are deleted by name or by id; their replicas go as soon as their brokers learn of it.
 
     Who may delete on the cluster may delete them all. A topic that is named in both ways is deleted in neither.
     """
-    if not broker.config.current.delete_topic_enable:
+    if not config.current.delete_topic_enable:
         known = context.api_version >= DELETION_DISABLED_FROM
         error = ErrorCode.topic_deletion_disabled if known else ErrorCode.invalid_request
         return delete_topics_error(request, error, "delete.topic.enable is false")
-    await _learn_ids(broker, request, context)
+    await _learn_ids(metadata, loader, request, context)
     counts = Counter(map(_identity, request.topics))
     delete_all = context.allowed(Operation.DELETE, ResourceType.CLUSTER)
-    by_id = {_name_of(broker, topic) for topic in request.topics if topic.name is None}
+    by_id = {_name_of(metadata, topic) for topic in request.topics if topic.name is None}
     both_ways: set[str | None] = set()
 
     def refusal(topic: DeleteTopicState) -> Refusal | None:
@@ -119,11 +133,11 @@ async def handle_delete_topics(
             return ErrorCode.invalid_request, "name each topic either by its name or by its id"
         if counts[_identity(topic)] > 1:
             return ErrorCode.invalid_request, f"{topic.name or topic.topic_id} is named more than once"
-        name = _name_of(broker, topic)
+        name = _name_of(metadata, topic)
         if name is None:
             return ErrorCode.unknown_topic_id, f"there is no topic with the id {topic.topic_id}"
         if not delete_all and not context.allowed(Operation.DELETE, ResourceType.TOPIC, name):
-            known = name in broker.metadata.image.topics
+            known = name in metadata.image.topics
             if not known and context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, name):
                 return ErrorCode.unknown_topic_or_partition, f"there is no topic {name!r}"
             return ErrorCode.topic_authorization_failed, ""
@@ -133,12 +147,14 @@ async def handle_delete_topics(
         return None
 
     asked = list({_identity(topic): topic for topic in request.topics}.values())
-    refusals, allowed = _sorted_out(asked, refusal)
-    results = {_identity(topic): _not_deleted(broker, topic, *why) for topic, why in refusals}
-    allowed = [topic for topic in allowed if _name_of(broker, topic) not in both_ways]
+    refusals, allowed = _divide(asked, refusal)
+    results = {_identity(topic): _not_deleted(metadata, topic, *why) for topic, why in refusals}
+    allowed = [topic for topic in allowed if _name_of(metadata, topic) not in both_ways]
     if allowed:
-        answer = await forward(broker, dataclasses.replace(request, topics=tuple(allowed)), context)
-        results |= {_identity(topic): result for topic, result in zip(allowed, answer.responses, strict=True)}
+        response = await forwarder.forward(
+            dataclasses.replace(request, topics=tuple(allowed)), context, delete_topics_error
+        )
+        results |= {_identity(topic): result for topic, result in zip(allowed, response.responses, strict=True)}
     responses = tuple(
         _hidden(results[_identity(topic)], topic, context) for topic in asked if _identity(topic) in results
     )
@@ -150,13 +166,15 @@ def _identity(topic: DeleteTopicState) -> tuple[str | None, UUID | None]:
     return topic.name, topic.topic_id
 
 
-def _name_of(broker: Broker, topic: DeleteTopicState) -> str | None:
+def _name_of(metadata: MetadataCache, topic: DeleteTopicState) -> str | None:
     """The name that was given, or that of the id; None for an id of nothing."""
-    return broker.metadata.topic_name(str(topic.topic_id)) if topic.name is None else topic.name
+    return metadata.topic_name(str(topic.topic_id)) if topic.name is None else topic.name
 
 
-def _not_deleted(broker: Broker, topic: DeleteTopicState, error: ErrorCode, message: str) -> DeletableTopicResult:
-    name = _name_of(broker, topic)
+def _not_deleted(
+    metadata: MetadataCache, topic: DeleteTopicState, error: ErrorCode, message: str
+) -> DeletableTopicResult:
+    name = _name_of(metadata, topic)
     return DeletableTopicResult(
         name=None if name is None else TopicName(name),
         topic_id=topic.topic_id,
@@ -165,11 +183,13 @@ def _not_deleted(broker: Broker, topic: DeleteTopicState, error: ErrorCode, mess
     )
 
 
-async def _learn_ids(broker: Broker, request: DeleteTopicsRequest, context: RequestContext) -> None:
+async def _learn_ids(
+    metadata: MetadataCache, loader: MetadataLoader, request: DeleteTopicsRequest, context: RequestContext
+) -> None:
     """Read the newest metadata if there is an id that this broker does not know: the topic may be that new."""
-    if all(topic.topic_id is None or broker.metadata.topic_name(str(topic.topic_id)) for topic in request.topics):
+    if all(topic.topic_id is None or metadata.topic_name(str(topic.topic_id)) for topic in request.topics):
         return
-    await context.while_connected(broker.loader.learn, watched=False)
+    await context.while_connected(loader.learn, watched=False)
 
 
 def _hidden(result: DeletableTopicResult, asked: DeleteTopicState, context: RequestContext) -> DeletableTopicResult:
@@ -181,7 +201,7 @@ def _hidden(result: DeletableTopicResult, asked: DeleteTopicState, context: Requ
 
 
 async def handle_create_partitions(
-    request: CreatePartitionsRequest, context: RequestContext, *, broker: Broker
+    request: CreatePartitionsRequest, context: RequestContext, *, forwarder: Forwarder
 ) -> CreatePartitionsResponse:
     """Topics grow to the number of partitions that is asked for."""
     counts = Counter(topic.name for topic in request.topics)
@@ -194,12 +214,14 @@ async def handle_create_partitions(
         return None
 
     asked = list({topic.name: topic for topic in request.topics}.values())
-    refusals, allowed = _sorted_out(asked, refusal)
+    refusals, allowed = _divide(asked, refusal)
     results = {
         topic.name: CreatePartitionsTopicResult(name=topic.name, error_code=error, error_message=message or None)
         for topic, (error, message) in refusals
     }
     if allowed:
-        answer = await forward(broker, dataclasses.replace(request, topics=tuple(allowed)), context)
-        results |= {result.name: result for result in answer.results}
+        response = await forwarder.forward(
+            dataclasses.replace(request, topics=tuple(allowed)), context, create_partitions_error
+        )
+        results |= {result.name: result for result in response.results}
     return CreatePartitionsResponse(throttle_time=NO_WAIT, results=tuple(results[topic.name] for topic in asked))

@@ -13,22 +13,30 @@ if TYPE_CHECKING:
     from tidegauge.impl.ports.clock import Clock
     from tidegauge.impl.ports.disk import Disk
     from tidegauge.impl.server.broker.directory_moves import DirectoryMoves
+    from tidegauge.impl.server.broker.dynamic_config import DynamicConfig
     from tidegauge.impl.server.broker.fetch_sessions import FetchSessions
+    from tidegauge.impl.server.broker.forwarding import Forwarder
+    from tidegauge.impl.server.broker.listeners import BrokerListeners
     from tidegauge.impl.server.broker.metadata_cache import MetadataCache
+    from tidegauge.impl.server.broker.metadata_loader import MetadataLoader
     from tidegauge.impl.server.broker.producer_ids import ProducerIdAllocator
+    from tidegauge.impl.server.broker.registration import Registration
     from tidegauge.impl.server.broker.replica_manager import ReplicaManager
-    from tidegauge.impl.server.broker_server import Broker
 
 
 @attrs.frozen
 class BrokerCollaborators:
     """A broker's parts, by the names that handlers call them."""
 
+    registration: Registration
+    config: DynamicConfig
     metadata: MetadataCache
+    loader: MetadataLoader
+    forwarder: Forwarder
     replicas: ReplicaManager
     fetch_sessions: FetchSessions
     directory_moves: DirectoryMoves
     producer_ids: ProducerIdAllocator
+    listeners: BrokerListeners
     clock: Clock
     disk: Disk
-    broker: Broker

@@ -17,7 +17,7 @@ from kio.schema.errors import ErrorCode
 from tidegauge.impl.controller.decision import Decision
 from tidegauge.impl.controller.topics import CreatedTopic
 from tidegauge.impl.server import trace
-from tidegauge.impl.server.apis.topic_settings import settings_of
+from tidegauge.impl.server.controller.topic_settings import settings_of
 from tidegauge.impl.server.error_responses.topics import create_topics_error
 from tidegauge.impl.wire.primitives import NO_WAIT, TopicName, i8, i16, i32, topic_uuid
 

@@ -30,13 +30,10 @@ class Deferred:
     module: str
     """The module's name, from `impl.server` on."""
     name: str
-    entry: ApiKey | None = None
-    """Where `name` is a table of handlers: the key of this one."""
 
     def load(self) -> HandlerFunction:
-        """The handler itself. Raises ImportError, AttributeError or KeyError when there is none."""
-        found = getattr(import_module(f"tidegauge.impl.server.{self.module}"), self.name)
-        handler: HandlerFunction = found if self.entry is None else found[self.entry]
+        """The handler itself. Raises ImportError or AttributeError when there is none."""
+        handler: HandlerFunction = getattr(import_module(f"tidegauge.impl.server.{self.module}"), self.name)
         return handler
 
 

@@ -1,4 +1,4 @@
-"""A topic's settings as CreateTopics answers them: each with its value and where that comes from (KIP-525)."""
+"""A topic's settings as CreateTopics responds with them: each with its value and its source (KIP-525)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import attrs
 from tidegauge.impl.metadata.config_types import ConfigType
 from tidegauge.impl.metadata.image import ClusterImage
 from tidegauge.impl.metadata.topic_configs import TOPIC_CONFIGS
-from tidegauge.impl.server.apis.configs import Sources, in_own_unit
 from tidegauge.impl.server.config import ServerConfig
+from tidegauge.impl.server.config_sources import Sources, in_own_unit
 
 NO_BROKER = -1
 """The controller has no settings of a single broker."""
@@ -18,7 +18,7 @@ NO_BROKER = -1
 
 @attrs.frozen
 class TopicSetting:
-    """One setting; `source` is Kafka's code of the place that says it."""
+    """One setting; `source` is Kafka's code of the place that gives the value."""
 
     name: str
     value: str | None
