@@ -32,7 +32,7 @@ from tidegauge.impl.wire.primitives import NO_WAIT
 
 if TYPE_CHECKING:
     from tidegauge.impl.client.client import Client
-    from tidegauge.impl.client.routes import Route
+    from tidegauge.impl.client.route import Route
 
 LAST_EPOCH: Final = 32_767
 _AGAIN: Final = RETRIABLE | {

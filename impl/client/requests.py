@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kio.schema.elect_leaders.v2.response import ElectLeadersResponse
     from kio.schema.list_offsets.v11.response import ListOffsetsResponse
 
-    from tidegauge.impl.client.routes import Route
+    from tidegauge.impl.client.route import Route
 
 _CONSUMER = BrokerId(-1)
 _COMMITTED_OR_NOT = i8(0)

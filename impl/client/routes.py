@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-import attrs
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.client import requests
 from tidegauge.impl.client.errors import KafkaError
+from tidegauge.impl.client.route import Route
 from tidegauge.impl.ports.network import Address
 
-if TYPE_CHECKING:
-    from tidegauge.impl.client.client import Client
 
+class AnyBroker(Protocol):
+    """Asks any broker of the cluster."""
 
-@attrs.frozen
-class Route:
-    """The way to a partition's leader."""
-
-    topic: str
-    topic_id: str
-    partition: int
-    leader: int
-    leader_epoch: int
-    address: Address
+    async def ask_any(self, message: Any, *, repeatable: bool) -> Any:
+        """The response of the first broker that gives one. Raises UnreachableError or NoAnswerError."""
+        ...
 
 
 class Routes:
@@ -53,7 +46,7 @@ class Routes:
         """Learn the topic's leaders anew before the next use."""
         self._topics.pop(topic, None)
 
-    async def leader(self, client: Client, topic: str, partition: int) -> Route:
+    async def leader(self, client: AnyBroker, topic: str, partition: int) -> Route:
         """The route to a partition's leader. Raises KafkaError, UnreachableError or NoAnswerError."""
         if topic not in self._topics:
             self._learn(await client.ask_any(requests.metadata([topic]), repeatable=True))

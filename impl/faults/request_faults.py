@@ -31,8 +31,8 @@ from tidegauge.impl.faults.injections import Delay, Disconnection, Failure, Hold
 from tidegauge.impl.faults.links import Links
 from tidegauge.impl.server.apis.request_parts import NameOf, evolved, merge, replace, split
 from tidegauge.impl.server.error_responses.table import error_response
-from tidegauge.impl.server.transport.connection import Connection, RefusedError
-from tidegauge.impl.server.transport.context import Handler, RequestContext
+from tidegauge.impl.server.transport.context import Handler, PeerConnection, RequestContext
+from tidegauge.impl.server.transport.refused import RefusedError
 from tidegauge.impl.wire.apis import ApiKey
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class RequestFaults:
         self.injections: list[Injection] = []
         self.client_ids: dict[str, None] = {}
         """The client ids that have been seen, oldest first."""
-        self.connections: WeakKeyDictionary[Connection, tuple[str, str]] = WeakKeyDictionary()
+        self.connections: WeakKeyDictionary[PeerConnection, tuple[str, str]] = WeakKeyDictionary()
         """(server, client id) of the connections that have sent a request."""
         self._random = Random(f"{seed}/request faults")
 
@@ -83,7 +83,7 @@ class RequestFaults:
         """The delay of the next response, from the seed."""
         return self._random.uniform(delay.least_ms, delay.most_ms)
 
-    def record_connection(self, connection: Connection, node: str, client_id: str) -> None:
+    def record_connection(self, connection: PeerConnection, node: str, client_id: str) -> None:
         """Remember who is connected with whom; after the first request of a connection nothing changes."""
         if connection not in self.connections:
             self.connections[connection] = node, client_id
@@ -92,7 +92,7 @@ class RequestFaults:
                 if len(self.client_ids) > MAX_CLIENT_IDS:
                     del self.client_ids[next(iter(self.client_ids))]
 
-    def connections_of(self, node: str, peer: str | None = None) -> list[Connection]:
+    def connections_of(self, node: str, peer: str | None = None) -> list[PeerConnection]:
         """The connections of a node, as a server or as a client; with `peer` only those between the two."""
         return [
             connection

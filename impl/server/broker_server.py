@@ -27,7 +27,7 @@ import trio
 from tidegauge.impl.metadata.image import ClusterImage
 from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.impl.ports.network import Address
-from tidegauge.impl.server.apis.api_versions import api_versions_response, invalid_request, names_its_software
+from tidegauge.impl.server.api_versions import api_versions_response, invalid_request, names_its_software
 from tidegauge.impl.server.broker.actions import BrokerActions
 from tidegauge.impl.server.broker.collaborators import BrokerCollaborators
 from tidegauge.impl.server.broker.controller_link import ControllerLink
@@ -67,7 +67,7 @@ from tidegauge.impl.storage.log_directories import LogDirectories
 from tidegauge.impl.wire.apis import BROKER_APIS, ApiKey
 
 if TYPE_CHECKING:
-    from tidegauge.impl.faults.request_faults import RequestFaults, ServerRequestFaults
+    from tidegauge.impl.server.transport.request_hook import RequestHook, RequestHooks
 
 
 class Broker:
@@ -278,7 +278,7 @@ class Broker:
             disk=self.disk,
         )
 
-    def _request_faults(self, faults: RequestFaults | None) -> ServerRequestFaults | None:
+    def _request_faults(self, faults: RequestHooks | None) -> RequestHook | None:
         if faults is None:
             return None
         return faults.at(f"broker-{self.id}", lambda topic_id: self.metadata.topic_name(str(topic_id)))

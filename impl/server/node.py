@@ -16,7 +16,7 @@ from tidegauge.impl.server.config import ServerConfig
 from tidegauge.impl.server.trace.tracer import Tracer
 
 if TYPE_CHECKING:
-    from tidegauge.impl.faults.request_faults import RequestFaults
+    from tidegauge.impl.server.transport.request_hook import RequestHooks
 
 
 @attrs.frozen
@@ -37,7 +37,7 @@ class Node:
     """Whether it acts by itself. Without timers it only responds, and does what its `actions` are told to do."""
     advertised_host: str | None = None
     """The host name that others are told, when it is not the one of `listen`."""
-    request_faults: RequestFaults | None = None
+    request_faults: RequestHooks | None = None
     """Faults to inject into requests, as the cluster's embedder orders them."""
     randomness: Randomness = attrs.field(factory=SystemRandomness)
     internal_host: str = "127.0.0.1"

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from tidegauge.impl.server.apis.api_versions import FEATURES
+from tidegauge.impl.server.api_versions import FEATURES
 from tidegauge.impl.server.broker_handlers import BROKER_HANDLERS
 from tidegauge.impl.server.controller_handlers import CONTROLLER_HANDLERS
 from tidegauge.impl.server.transport.handlers import loaded

@@ -14,7 +14,7 @@ from kio.schema.sasl_authenticate.v2.request import SaslAuthenticateRequest
 from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
 
 from tidegauge.impl.ports.clock import SimulatedClock
-from tidegauge.impl.server.transport.connection import RefusedError
+from tidegauge.impl.server.transport.refused import RefusedError
 from tidegauge.impl.server.transport.security.plain import PlainExchange
 from tidegauge.impl.server.transport.security.sasl_gate import GateState, SaslGate, SaslServer
 from tidegauge.impl.wire.apis import ApiKey

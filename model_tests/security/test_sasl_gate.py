@@ -18,7 +18,7 @@ from tidegauge.impl.cluster.security import Security
 from tidegauge.impl.controller.scram_credentials import Upsertion
 from tidegauge.impl.metadata.credentials import salted_password
 from tidegauge.impl.ports.clock import SimulatedClock
-from tidegauge.impl.server.transport.connection import RefusedError
+from tidegauge.impl.server.transport.refused import RefusedError
 from tidegauge.impl.server.transport.security.plain import PlainExchange
 from tidegauge.impl.server.transport.security.sasl_gate import SaslGate, SaslServer
 from tidegauge.impl.wire.apis import BROKER_APIS, ApiKey

@@ -34,7 +34,7 @@ from tidegauge.impl.server.broker.leaders import node_endpoints
 from tidegauge.impl.server.broker.metadata_cache import MetadataCache
 from tidegauge.impl.server.broker.replica_manager import ReplicaManager
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
-from tidegauge.impl.server.transport.connection import RefusedError
+from tidegauge.impl.server.transport.refused import RefusedError
 from tidegauge.impl.wire.produce_messages import (
     PartitionProduced,
     ProducePartition,

@@ -17,7 +17,7 @@ from tidegauge.impl.controller.controller import Controller
 from tidegauge.impl.metadata.topic_names import METADATA_TOPIC
 from tidegauge.impl.ports.network import Address
 from tidegauge.impl.server import trace
-from tidegauge.impl.server.apis.api_versions import api_versions_response
+from tidegauge.impl.server.api_versions import api_versions_response
 from tidegauge.impl.server.config import DYNAMIC_CONFIGS
 from tidegauge.impl.server.controller.actions import ControllerActions
 from tidegauge.impl.server.controller.collaborators import ControllerCollaborators

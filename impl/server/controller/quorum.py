@@ -9,7 +9,7 @@ from kio.schema.describe_quorum.v2.response import DescribeQuorumResponse, Repli
 from kio.schema.errors import ErrorCode
 from kio.schema.update_features.v2.response import UpdateFeaturesResponse
 
-from tidegauge.impl.server.apis.api_versions import FEATURES
+from tidegauge.impl.server.api_versions import FEATURES
 from tidegauge.impl.wire.primitives import NO_WAIT, BrokerId, TopicName, i32, i64, u16
 
 if TYPE_CHECKING:

@@ -34,11 +34,12 @@ from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.ports.clock import Clock
 from tidegauge.impl.ports.network import abort, peer_host, reset
-from tidegauge.impl.server.apis.api_versions import unsupported_version
+from tidegauge.impl.server.api_versions import unsupported_version
 from tidegauge.impl.server.error_responses.table import error_response
 from tidegauge.impl.server.transport.authorization import ANONYMOUS, AllowAll, Authorizer, Principal
 from tidegauge.impl.server.transport.context import Handler, RequestContext
 from tidegauge.impl.server.transport.idle_connections import IdleConnections
+from tidegauge.impl.server.transport.refused import RefusedError
 from tidegauge.impl.server.transport.sending import send_parts
 from tidegauge.impl.wire.apis import PRODUCE_SERVED_FROM, ApiKey, VersionRange
 from tidegauge.impl.wire.codecs import (
@@ -53,7 +54,7 @@ from tidegauge.impl.wire.fields import Part
 from tidegauge.impl.wire.frames import ConnectionLostError, FrameMemory, FrameReader, FrameTooLargeError, Payload
 
 if TYPE_CHECKING:
-    from tidegauge.impl.faults.request_faults import ServerRequestFaults
+    from tidegauge.impl.server.transport.request_hook import RequestHook
     from tidegauge.impl.server.transport.security.sasl_gate import SaslGate
 
 T = TypeVar("T")
@@ -65,14 +66,6 @@ READ_AHEAD = 256 << 10
 GONE: Final = "the peer went away while its request was waiting"
 MOST_UNSENT = 256 << 10
 """Bytes of answers beyond which they are sent, though the next request is there already."""
-
-
-class RefusedError(Exception):
-    """The peer's request cannot be served, and its connection is closed, after a last answer if there is one."""
-
-    def __init__(self, reason: str, answer: bytes = b"") -> None:
-        super().__init__(reason)
-        self.answer = answer
 
 
 @attrs.frozen
@@ -89,7 +82,7 @@ class Service:
     """The listener by which the peers came."""
     gate: Callable[[], SaslGate] | None = None
     """Makes a connection's gate, which its peer passes by authenticating; None lets everybody in."""
-    request_faults: ServerRequestFaults | None = None
+    request_faults: RequestHook | None = None
     """Faults that are injected into requests; None where nobody can inject any."""
     on_failure: Callable[[RequestContext, Exception], None] | None = None
     """Told of handlers that failed in a way that nobody foresaw; without it their errors go through."""
@@ -187,8 +180,8 @@ class Connection:
                         await self._handle(frame)
                     del frame  # its memory is free for the next one
             except (RefusedError, MalformedMessageError, FrameTooLargeError) as error:
-                if isinstance(error, RefusedError) and error.answer:
-                    self._answers.append(error.answer)
+                if isinstance(error, RefusedError) and error.response:
+                    self._answers.append(error.response)
                 await self._send_answers()
                 return str(error)
         except (ConnectionLostError, trio.BrokenResourceError, trio.ClosedResourceError) as error:

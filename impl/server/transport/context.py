@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import attrs
 import trio
@@ -17,10 +17,25 @@ from tidegauge.impl.server.transport.authorization import (
     ResourceType,
 )
 
-if TYPE_CHECKING:
-    from tidegauge.impl.server.transport.connection import Connection
-
 T = TypeVar("T")
+
+
+class PeerConnection(Protocol):
+    """The connection by which a request came."""
+
+    listener: str
+
+    async def while_connected(self, wait: Callable[[], Awaitable[T]], *, watched: bool = True) -> T:
+        """As `RequestContext.while_connected`."""
+        ...
+
+    def mute(self, seconds: float) -> None:
+        """Read no further request for so long, once the one at hand has its response (KIP-219)."""
+        ...
+
+    def reset(self) -> None:
+        """Reset the connection at once."""
+        ...
 
 
 @attrs.define
@@ -32,7 +47,7 @@ class RequestContext:
     """The version that the peer speaks; the message itself is in the canonical one."""
     correlation_id: int
     client_id: str | None
-    connection: Connection
+    connection: PeerConnection
     principal: Principal
     client_host: str
     """The peer's address, "" where the network has none."""

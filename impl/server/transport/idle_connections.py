@@ -7,17 +7,27 @@ few times in that span, so that a connection costs nothing on its way.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 import trio
 
 from tidegauge.impl.ports.clock import Clock
 
-if TYPE_CHECKING:
-    from tidegauge.impl.server.transport.connection import Connection
-
 LOOKS: Final = 4
 """How often connections are looked at in the time that they may be idle."""
+
+
+class Idling(Protocol):
+    """A connection that may be idle."""
+
+    @property
+    def idle_since(self) -> float:
+        """Since when the peer lets it idle, in trio's time; infinity while the peer does not."""
+        ...
+
+    async def abort(self) -> None:
+        """Close it."""
+        ...
 
 
 class IdleConnections:
@@ -28,15 +38,15 @@ class IdleConnections:
         """How many connections were closed for being idle."""
         self._clock = clock
         self._max_idle_s = max_idle_ms / 1000
-        self._open: dict[Connection, None] = {}
+        self._open: dict[Idling, None] = {}
 
     def __len__(self) -> int:
         return len(self._open)
 
-    def add(self, connection: Connection) -> None:
+    def add(self, connection: Idling) -> None:
         self._open[connection] = None
 
-    def discard(self, connection: Connection) -> None:
+    def discard(self, connection: Idling) -> None:
         del self._open[connection]
 
     async def run(self) -> None:

@@ -36,7 +36,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.client.requests import batch, produce, produced
-from tidegauge.impl.client.routes import Route
+from tidegauge.impl.client.route import Route
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.controller.controller import Controller
 from tidegauge.impl.metadata.image import ClusterImage

@@ -28,7 +28,7 @@ from kio.schema.init_producer_id.v5.request import InitProducerIdRequest
 from trio.testing import wait_all_tasks_blocked
 
 from tidegauge.impl.client import requests, topic_requests
-from tidegauge.impl.client.routes import Route
+from tidegauge.impl.client.route import Route
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.partition.messages import PartitionConfig
 from tidegauge.impl.partition.replica import PartitionReplica

@@ -37,7 +37,7 @@ from kio.static.primitive import i64Timedelta
 
 from tidegauge.impl.ports.clock import Clock
 from tidegauge.impl.server.transport.authorization import ANONYMOUS, Principal
-from tidegauge.impl.server.transport.connection import RefusedError
+from tidegauge.impl.server.transport.refused import RefusedError
 from tidegauge.impl.server.transport.security.exchanges import AuthenticationFailedError, Exchange
 from tidegauge.impl.wire.apis import BROKER_APIS, ApiKey, response_class
 from tidegauge.impl.wire.codecs import Request, api_name, decode_canonical_request, encode_response, peek_request
