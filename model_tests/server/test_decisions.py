@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -50,9 +50,8 @@ class SlowLog(StoredMetadataLog):
 
 
 @pytest.fixture(autouse=True)
-def slow_logs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def slow_logs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node, "StoredMetadataLog", SlowLog)
-    yield
 
 
 def slow_log(cluster: Cluster, *, writes_first: bool) -> SlowLog:
