@@ -5,7 +5,8 @@ examples for Hypothesis are drawn, how a report draws a trace of it, and which c
 report and verification look here and nowhere else. A part that is not registered is refused with NotRegisteredError:
 an extension of a machine is never bound, walked or drawn as the machine that it extends.
 
-A test registers a machine of its own for as long as it runs: `with HARNESS.registered(Registration(...)):`.
+A machine of this project has one line in `spec.registry` and one here. A test registers a machine of its own in both,
+for as long as it runs: `with registered(specification, Registration(...)):`.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from tidegauge.model_tests.harness.report.model import Step
 from tidegauge.spec.kernel.machine import Machine
 from tidegauge.spec.kernel.traces import Trace
 from tidegauge.spec.registry import REGISTRY, NotRegisteredError
+from tidegauge.spec.registry import Registration as Specification
 from tidegauge.spec.replication.extensions.reassignment import Reassignment
 from tidegauge.spec.replication.extensions.retention import Retention
 from tidegauge.spec.replication.extensions.settings import Settings
@@ -150,7 +152,7 @@ class Registration:
         return part
 
 
-class Registry:
+class HarnessRegistry:
     """Registrations by the name of their machine. Lookups raise NotRegisteredError."""
 
     def __init__(self, *registrations: Registration) -> None:
@@ -229,7 +231,7 @@ def _of_replication(
     )
 
 
-HARNESS: Final = Registry(
+HARNESS: Final = HarnessRegistry(
     _of_replication("replication", Replication, ReplicationCores, tuple(BUGS.values())),
     _of_replication("reassignment", Reassignment, ReassignmentCores),
     _of_replication("controlled-shutdown", ControlledShutdown, ShutdownCores),
@@ -246,3 +248,10 @@ HARNESS: Final = Registry(
     ),
 )
 """All that the harness can drive. The other machines of `spec.registry` are only explored."""
+
+
+@contextmanager
+def registered(specification: Specification, harness: Registration) -> Iterator[Registration]:
+    """A machine of a test's own: in `spec.registry` and here, for as long as the context lasts."""
+    with REGISTRY.registered(specification), HARNESS.registered(harness):
+        yield harness

@@ -86,22 +86,28 @@ def rules_of_plan(plan: WalkPlan[M], action_types: tuple[type[Action], ...]) -> 
         def draw_machine(self, seed: int) -> None:
             self.begin(plan.draw(Random(seed)))
 
+        @precondition(lambda self: self.lockstep is not None and not any(_enabled(self, plan, k) for k in action_types))
+        @rule()
+        def end(self) -> None:
+            """Nothing more can happen, but Hypothesis wants a rule."""
+
     for kind in action_types:
         _add_rule(Rules, plan, kind)
     return Rules
 
 
-def _add_rule(rules: type[LockstepRules[M]], plan: WalkPlan[M], kind: type[Action]) -> None:
-    def enabled(self: LockstepRules[M]) -> list[Action]:
-        lockstep = self.lockstep
-        return [] if lockstep is None else lockstep.enabled(plan.enabled(lockstep.machine, lockstep.state, kind))
+def _enabled(rules: LockstepRules[M], plan: WalkPlan[M], kind: type[Action]) -> list[Action]:
+    lockstep = rules.lockstep
+    return [] if lockstep is None else lockstep.enabled(plan.enabled(lockstep.machine, lockstep.state, kind))
 
+
+def _add_rule(rules: type[LockstepRules[M]], plan: WalkPlan[M], kind: type[Action]) -> None:
     def happen(self: LockstepRules[M], place: int) -> None:
-        found = enabled(self)
+        found = _enabled(self, plan, kind)
         self.perform(found[place % len(found)] if found else None)
 
     happen.__name__ = happen.__qualname__ = kind.__name__
-    guarded = precondition(lambda self: bool(enabled(self)))(happen)
+    guarded = precondition(lambda self: bool(_enabled(self, plan, kind)))(happen)
     setattr(rules, kind.__name__, rule(place=st.integers(0, 7))(guarded))
 
 

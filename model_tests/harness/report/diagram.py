@@ -1,9 +1,9 @@
 """A counterexample as a sequence diagram.
 
-One lane for the clients, the controller and each broker; one band per action. In a band the messages come first, as
-arrows from lane to lane (dashed where a message is sent, solid where it arrives), then how every lane stands after the
-action. What the action changed is marked; lanes in which nothing changed step back. Cut records stay visible, struck
-out, in the step that cut them.
+There is one lane for the clients, the controller, each broker, and each party of another protocol; and one band for
+each action. A band begins with the messages, as arrows from lane to lane (dashed where a message is sent, solid where
+it arrives); below them is the state of every lane after the action. What the action changed is marked, and lanes in
+which nothing changed are grey. Truncated records stay visible, crossed out, in the step that truncated them.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from tidegauge.model_tests.harness.report.model import (
     ClientView,
     ControllerView,
     Counterexample,
+    PartyView,
     Passage,
     Record,
     ReplicaView,
@@ -54,7 +55,8 @@ def lanes_of(steps: tuple[Step, ...]) -> tuple[str, ...]:
     brokers = max((len(step.replicas) for step in steps), default=0)
     client = (CLIENT,) if any(step.client for step in steps) else ()
     controller = (CONTROLLER,) if any(step.controller for step in steps) else ()
-    return (*client, *controller, *(broker_lane(broker) for broker in range(brokers)))
+    parties = dict.fromkeys(party.lane for step in steps for party in step.parties)
+    return (*client, *controller, *(broker_lane(broker) for broker in range(brokers)), *parties)
 
 
 def header(lanes: tuple[str, ...]) -> Html:
@@ -65,9 +67,10 @@ def legend(steps: tuple[Step, ...]) -> Iterator[Html]:
     epochs = sorted({record.epoch for step in steps for replica in step.replicas for record in replica.log})
     for epoch in epochs:
         yield element("span", element("i", class_=f"record {hue(epoch)}"), f"leader epoch {epoch}")
-    yield element("span", element("i", class_="mark"), "high watermark: committed to its left")
-    yield element("span", element("i", class_="record cut"), "cut or lost in this step")
-    yield element("span", element("i", class_="record unflushed"), "not flushed")
+    if any(step.replicas for step in steps):
+        yield element("span", element("i", class_="mark"), "high watermark: committed to its left")
+        yield element("span", element("i", class_="record cut"), "cut or lost in this step")
+        yield element("span", element("i", class_="record unflushed"), "not flushed")
     yield element("span", element("i", class_="line sent"), "sent")
     yield element("span", element("i", class_="line"), "delivered")
     yield element("span", element("b", "value", class_="changed"), "changed in this step")
@@ -123,6 +126,8 @@ def card(lane: str, before: Step | None, after: Step) -> Html:
         return client_card(before.client if before else None, after.client)
     if lane == CONTROLLER:
         return controller_card(before.controller if before else None, after.controller)
+    if (party := party_of(lane, after)) is not None:
+        return facts_card("party", None if before is None else party_of(lane, before), party)
     broker = int(lane.removeprefix("broker "))
     return replica_card(before.replicas[broker] if before else None, after.replicas[broker])
 
@@ -229,8 +234,15 @@ def leader(controller: ControllerView) -> str:
 
 
 def client_card(before: ClientView | None, after: ClientView | None) -> Html:
-    if after is None or not after.values:
-        return nothing_here()
+    return nothing_here() if after is None or not after.values else facts_card("client", before, after)
+
+
+def facts_card(lane: str, before: ClientView | PartyView | None, after: ClientView | PartyView) -> Html:
+    """Named values, each marked where the step changed it."""
     old: Mapping[str, str] = before.values if before else after.values
-    facts = [fact(value, old.get(value), standing) for value, standing in after.values.items()]
-    return framed("client", before == after, element("div", facts, class_="row facts"))
+    facts = [fact(name, old.get(name), value) for name, value in after.values.items()]
+    return framed(lane, before == after, element("div", facts, class_="row facts"))
+
+
+def party_of(lane: str, step: Step) -> PartyView | None:
+    return next((party for party in step.parties if party.lane == lane), None)

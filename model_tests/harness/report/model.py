@@ -154,6 +154,15 @@ class ClientView:
     values: Mapping[str, str]
 
 
+@attrs.frozen
+class PartyView:
+    """One party of a protocol that is not Kafka's replication, or a part of its state, at one moment."""
+
+    lane: str
+    """The party's name, over its lane."""
+    values: Mapping[str, str]
+
+
 class Passage(Enum):
     """What becomes of a message in a step."""
 
@@ -164,7 +173,7 @@ class Passage(Enum):
 
 @attrs.frozen
 class Arrow:
-    """A message between two lanes: `client`, `controller` or `broker N`."""
+    """A message between two lanes: `client`, `controller`, `broker N`, or a party's name."""
 
     source: str
     target: str
@@ -184,6 +193,8 @@ class Step:
     controller: ControllerView | None = None
     client: ClientView | None = None
     arrows: tuple[Arrow, ...] = ()
+    parties: tuple[PartyView, ...] = ()
+    """The same parties in every step of a trace."""
 
 
 @attrs.frozen
