@@ -8,7 +8,7 @@ from tidegauge.model_tests.harness.counterexamples.replay import SpecBinding
 from tidegauge.model_tests.harness.lockstep.hypothesis_machine import drive
 from tidegauge.model_tests.harness.lockstep.lockstep import Difference, Lockstep
 from tidegauge.model_tests.harness.lockstep.replication_rules import ReplicationRules
-from tidegauge.model_tests.harness.lockstep.replication_walks import BROKERS, calm_round, large_machine
+from tidegauge.model_tests.harness.lockstep.replication_walks import BROKERS, large_machine, quiet_round
 from tidegauge.model_tests.harness.lockstep.shrinking import difference_of, shrunk
 from tidegauge.spec.bugs import BUGS
 from tidegauge.spec.kernel.machine import Action
@@ -93,13 +93,13 @@ def test_what_an_implementation_never_does_is_skipped_on_both_sides() -> None:
     assert lockstep.state.replicas[0].running
 
 
-def test_calm_rounds_bring_everyone_back_in_sync() -> None:
+def test_quiet_rounds_bring_everyone_back_in_sync() -> None:
     machine = large_machine()
     lockstep = Lockstep(machine, SpecBinding(machine))
     for harm in (Append(0, Acks.ALL), LapseSession(1), Crash(2, 0)):
         assert lockstep.perform(harm)
     for _ in range(4):
-        for action in calm_round(lockstep):
+        for action in quiet_round(lockstep):
             lockstep.perform(action)
     state = lockstep.state
     assert state.controller.isr == (0, 1, 2)

@@ -203,7 +203,7 @@ def arrows(action: Action) -> tuple[Arrow, ...]:
 
 
 def toy_registered() -> AbstractContextManager[Registration]:
-    """The toy is a machine of the house for as long as the context lasts."""
+    """The toy is a machine of this project for as long as the context lasts."""
     return registered(
         Specification("toy", Toy(), models=(Model("toy-one", Toy(1), "one message"),), bugs=(FORGETFUL,)),
         Registration(

@@ -35,10 +35,10 @@ class CheckedLockstep(Lockstep[M]):
         before = self.state
         if not super().perform(action):
             return False
-        fell = next(fallen_step(self.machine, before, action, self.state), None)
-        fell = fell or next(fallen(self.machine, self.state), None)
-        if fell is not None:
-            raise InvariantViolated(self.machine, fell, action, self.state)
+        violated = next(fallen_step(self.machine, before, action, self.state), None)
+        violated = violated or next(fallen(self.machine, self.state), None)
+        if violated is not None:
+            raise InvariantViolated(self.machine, violated, action, self.state)
         return True
 
 
@@ -61,8 +61,8 @@ def failure_of(pair: CheckedLockstep[Any], actions: Iterable[Action]) -> Outcome
             pair.perform(action)
     except Difference as difference:
         return Outcome(Expected(Failure.DIFFERENCE, difference.path), str(difference), tuple(pair.actions))
-    except InvariantViolated as fell:
-        return Outcome(Expected(Failure.INVARIANT, fell.invariant), str(fell), tuple(pair.actions))
+    except InvariantViolated as violation:
+        return Outcome(Expected(Failure.INVARIANT, violation.invariant), str(violation), tuple(pair.actions))
     finally:
         pair.close()
     return None

@@ -74,7 +74,7 @@ def enabled_of_kind(machine: Idempotence, state: Any, kind: type[Any]) -> Iterat
     return (action for action in kind.candidates(machine, state) if not action.guard(machine, state))
 
 
-def calm_round(lockstep: Lockstep[Idempotence], rng: Random) -> Iterator[Action]:
+def quiet_round(lockstep: Lockstep[Idempotence], rng: Random) -> Iterator[Action]:
     """All messages arrive, until nobody waits for anything: else no producer is ever idle."""
     for _ in range(4):
         for kind in _HEALS:
@@ -85,7 +85,7 @@ IDEMPOTENCE_WALKS: Final = WalkPlan(
     large_machine,
     PERTURBATIONS,
     weights=(2, 4, 8),
-    rounds=(calm_round,),
+    rounds=(quiet_round,),
     round_shares=(0.02, 0.1),
     length=80,
     enabled=enabled_of_kind,

@@ -1,8 +1,6 @@
 """Delta debugging: cut a failing list down until nothing can be left out (Zeller & Hildebrandt 2002).
 
-The judge says whether a shorter list still fails. It may be asked anything: replay skips actions that aren't enabled,
-so every sub-list means something. `spec.kernel.traces` does the same for a violation on a machine alone; this one is
-for lists that are judged by running cores or a cluster.
+Any part of a list can be tried, since replay skips actions that are not enabled.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ T = TypeVar("T")
 def minimised(items: Sequence[T], fails: Callable[[Sequence[T]], bool], *, attempts: int = 2_000) -> tuple[T, ...]:
     """The shortest list found by leaving out blocks of `items`, large ones first, that still fails.
 
-    From the result no single item can be left out, unless `attempts` judgements were not enough to know. Raises
+    From the result no single item can be left out, unless `attempts` trials were not enough to know. Raises
     ValueError if `items` does not fail to begin with.
     """
     best = tuple(items)

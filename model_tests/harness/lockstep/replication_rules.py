@@ -16,13 +16,13 @@ from tidegauge.model_tests.harness.lockstep.hypothesis_machine import LockstepRu
 from tidegauge.model_tests.harness.lockstep.lockstep import Lockstep
 from tidegauge.model_tests.harness.lockstep.replication_walks import (
     BROKERS,
-    calm_round,
     fetch_round,
     large_machine,
     leaderless,
     long_poll,
     lost_proposal,
     one_fetch,
+    quiet_round,
 )
 from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.replication import actions as protocol
@@ -43,8 +43,8 @@ class ReplicationRules(LockstepRules[Replication]):
 
     @precondition(lambda self: self.lockstep is not None)
     @rule()
-    def calm_round(self) -> None:
-        self.perform_all(calm_round)
+    def quiet_round(self) -> None:
+        self.perform_all(quiet_round)
 
     @precondition(lambda self: self.lockstep is not None)
     @rule()

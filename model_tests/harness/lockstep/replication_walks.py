@@ -88,7 +88,7 @@ def enabled_of_kind(machine: Replication, state: Any, kind: type[Any]) -> Iterat
 # --- rounds: the actions are chosen one by one, each in the state that the former ones led to ------------------------
 
 
-def calm_round(lockstep: Lockstep[Replication]) -> Iterator[Action]:
+def quiet_round(lockstep: Lockstep[Replication]) -> Iterator[Action]:
     """Everything heals, every follower fetches, and all messages arrive: what happens in a second without faults."""
     for broker in range(lockstep.machine.brokers):
         for heal in (faults.Resume, faults.Restart, faults.Register, control.ApplyMetadata, faults.Unfence):
@@ -156,8 +156,8 @@ def _deliverable(lockstep: Lockstep[Replication]) -> Iterator[Action]:
     return (action for action in candidates if lockstep.is_enabled(action))
 
 
-def _calm(lockstep: Lockstep[Replication], rng: Random) -> Iterator[Action]:
-    return calm_round(lockstep)
+def _quiet(lockstep: Lockstep[Replication], rng: Random) -> Iterator[Action]:
+    return quiet_round(lockstep)
 
 
 def _fetches(lockstep: Lockstep[Replication], rng: Random) -> Iterator[Action]:
@@ -169,7 +169,7 @@ def _one_fetch(lockstep: Lockstep[Replication], rng: Random) -> Iterator[Action]
 
 
 ROUNDS: Final[tuple[Callable[[Lockstep[Replication], Random], Iterator[Action]], ...]] = (
-    _calm,
+    _quiet,
     _fetches,
     _fetches,
     _one_fetch,

@@ -25,7 +25,7 @@ def shrunk(
     """The shortest list found on which the two still differ, and the difference. Raises ValueError if they don't."""
     shortest = minimised(actions, lambda shorter: difference_of(bind, machine, shorter) is not None, attempts=attempts)
     difference = difference_of(bind, machine, shortest)
-    assert difference is not None, "the judge was asked before"
+    assert difference is not None, "the shortest list differs, too"
     return shortest, difference
 
 

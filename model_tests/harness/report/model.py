@@ -1,4 +1,4 @@
-"""What a report is made of: plain values, so that whoever ran something can fill it in without knowing the page."""
+"""What a report is made of: plain values, which any caller can fill in without knowing the page."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class CampaignRun:
     """Records that unclean elections declared lost."""
     verdict: Verdict
     spark_verdict: Verdict | None
-    """None when Spark did not judge."""
+    """None when Spark did not check."""
     anomalies: tuple[Anomaly, ...] = ()
 
 
@@ -123,7 +123,7 @@ class ReplicaView:
     isr: tuple[int, ...] | None = None
     """The ISR that it goes by; None where it keeps none (followers)."""
     pending_isr: tuple[int, ...] | None = None
-    """An ISR that it has proposed and not heard back about."""
+    """An ISR that it has proposed and that is not decided yet."""
     flushed: int | None = None
     """Offset below which the log survives a crash; None where not told."""
     broker_epoch: int | None = None

@@ -87,8 +87,8 @@ def explored(name: str) -> ModelExplored:
         reached={goal: len(trace) for goal, trace in found.reached.items()},
         unreached=found.unreached,
     )
-    fell = f"{found.violations[0].invariant} is violated" if found.violations else None
-    return ModelExplored(shown, fell, seconds)
+    violation = f"{found.violations[0].invariant} is violated" if found.violations else None
+    return ModelExplored(shown, violation, seconds)
 
 
 def constants_of(machine: Machine[Any]) -> dict[str, str]:
