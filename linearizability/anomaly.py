@@ -30,7 +30,7 @@ class Name(Enum):
     OFFSET_HOLE = "offset-hole"
 
     REUSED_VALUE = "reused-value"
-    """No anomaly of the log: the history breaks the rule that a value names one record, so nobody can judge it."""
+    """No anomaly of the log: the history breaks the rule that a value names one record, so it cannot be checked."""
     UNDECIDED = "undecided"
     """Neither: the search for a filling of the holes met its limit."""
 

@@ -1,4 +1,4 @@
-"""Judge histories: `check(operations)` gives a verdict for each history and a table of anomalies."""
+"""Check histories: `check(operations)` gives a verdict for each history and a table of anomalies."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import pyarrow as pa
 
 from tidegauge.linearizability.anomaly import Anomaly
 from tidegauge.linearizability.history import Codes, Ints, Operations
-from tidegauge.linearizability.judge import HOLE_STEPS, judge
 from tidegauge.linearizability.log import Level, screen
+from tidegauge.linearizability.partition_check import HOLE_STEPS, check_partition
 
 
 class Verdict(IntEnum):
-    """The answer for one history."""
+    """What is decided about one history."""
 
     VALID = 0
     VIOLATED = 1
@@ -50,14 +50,14 @@ class Verdicts:
 
     @property
     def valid(self) -> bool:
-        """Every history is."""
+        """Whether every history is valid."""
         return not self.verdicts.any()
 
     def of(self, history: int) -> Verdict:
-        """The verdict for `history`; KeyError if it was not judged."""
+        """The verdict for `history`; KeyError if it is not among those checked."""
         at = np.flatnonzero(self.histories == history)
         if not len(at):
-            raise KeyError(f"history {history} is not among the {len(self.histories)} judged")
+            raise KeyError(f"history {history} is not among the {len(self.histories)} checked")
         return Verdict(int(self.verdicts[at[0]]))
 
     def table(self) -> pa.Table:
@@ -88,19 +88,19 @@ class Verdicts:
 
 
 def check(operations: Operations, level: Level = Level.KAFKA, hole_steps: int = HOLE_STEPS) -> Verdicts:
-    """Judge every history in `operations`, which are well formed and sorted by history and index.
+    """Check every history in `operations`, which are well formed and sorted by history and index.
 
-    All partitions are screened in one array pass; those that it flags are judged one by one.
+    One array pass screens all partitions; those that it flags are checked one by one.
     """
     if not isinstance(operations, Operations):
         kind = type(operations).__name__
         raise TypeError(
-            f"check judges Operations, not {kind}: give history.operations(), or what linearizability.files.read read"
+            f"check takes Operations, not {kind}: give history.operations(), or what linearizability.files.read read"
         )
     suspects = screen(operations, level)
     anomalies: list[Anomaly] = []
     for rows in suspects.rows:
-        anomalies.extend(judge(list(operations.take(rows)), level, hole_steps))
+        anomalies.extend(check_partition(list(operations.take(rows)), level, hole_steps))
     starts = operations.history_starts
     histories = operations.history[starts[:-1]] if len(operations) else np.zeros(0, np.int64)
     return Verdicts(histories, np.diff(starts), _verdicts(histories, anomalies), tuple(anomalies))

@@ -30,8 +30,8 @@ class Claim:
 
 def until(operation: Operation) -> int:
     """The end of the interval in which the operation took effect; an unknown one may do so at any later time."""
-    unanswered = operation.kind is Kind.PRODUCE and operation.acks == 0
-    if operation.outcome is Outcome.INFO or operation.returned is None or unanswered:
+    unacknowledged = operation.kind is Kind.PRODUCE and operation.acks == 0
+    if operation.outcome is Outcome.INFO or operation.returned is None or unacknowledged:
         return NEVER
     return operation.returned
 

@@ -33,7 +33,7 @@ def read(path: str | Path, row_groups: Sequence[int] | None = None) -> Operation
 
 
 def read_sound(path: str | Path, row_groups: Sequence[int] | None = None) -> tuple[Operations, list[MalformedRow]]:
-    """The histories that can be judged, and the rows for which the others can't; rows are numbered from 0 in the file.
+    """The histories that can be checked, and the rows for which the others can't; rows are numbered from 0 in the file.
 
     Raises HistoryError for what is wrong with the table as a whole: a missing column, a wrong type, a damaged file.
     """

@@ -20,7 +20,8 @@ STEP = 1_000
 """Nanoseconds between two effects."""
 BLOCK_OPERATIONS = 1 << 20
 MOST_READ = 3
-NOBODYS_VALUE = 1 << 20
+UNWRITTEN_VALUE = 1 << 20
+"""A value that no operation produces."""
 
 INJECTED = (
     Name.LOST_WRITE,
@@ -72,7 +73,7 @@ def generate(
         block = _Block(draws, min(size, histories - start), operations, partitions, clients, unknown_rate)
         block.choose_spoiled(anomaly_rate)
         block.apply()
-        block.spoil_answers()
+        block.spoil_responses()
         yield block.rows(first_history + start), block.truth(first_history + start)
 
 
@@ -91,19 +92,19 @@ class _Block:
         self.partitions = partitions
         self.clients = clients
         self.partition: npt.NDArray[np.int32] = draws.integers(0, partitions, self.shape, np.int32)
-        dice = draws.random(self.shape, np.float32)
-        self.produce: Flags = dice < 0.5
-        self.fetch: Flags = (dice >= 0.5) & (dice < 0.9)
-        fate = draws.random(self.shape, np.float32)
-        self.fail: Flags = self.produce & (fate < 0.005)
-        self.info: Flags = self.produce & (fate >= 1 - unknown)
+        kind = draws.random(self.shape, np.float32)
+        self.produce: Flags = kind < 0.5
+        self.fetch: Flags = (kind >= 0.5) & (kind < 0.9)
+        outcome = draws.random(self.shape, np.float32)
+        self.fail: Flags = self.produce & (outcome < 0.005)
+        self.info: Flags = self.produce & (outcome >= 1 - unknown)
         happened = draws.random(self.shape, np.float32) < 0.5
         self.happened: Flags = self.produce & ~self.fail & (~self.info | happened)
         self.spoiled = np.full(histories, -1, np.int64)
         self.extra: Flags = np.zeros(self.shape, np.bool_)
 
     def choose_spoiled(self, rate: float) -> None:
-        """Pick the histories, and those of their operations whose effect differs from what is answered."""
+        """Pick the histories, and those of their operations whose effect differs from their response."""
         chosen = np.flatnonzero(self.draws.random(self.shape[0]) < rate)
         kinds = self.draws.integers(0, len(INJECTED), len(chosen))
         self.chosen = {name: chosen[kinds == number] for number, name in enumerate(INJECTED)}
@@ -171,8 +172,8 @@ class _Block:
         holed = self.spoiled == INJECTED.index(Name.OFFSET_HOLE)
         self.counts[holed] = 0
 
-    def spoil_answers(self) -> None:
-        """Change what was answered in the histories picked for it."""
+    def spoil_responses(self) -> None:
+        """Change the responses in the histories picked for it."""
         self.offset = np.where(self.produce, np.where(self.info | self.fail, UNKNOWN, self.length), self.length)
         self.offset = np.where(self.fetch, self.position, self.offset)
         strong = self.happened & ~self.info
@@ -188,7 +189,7 @@ class _Block:
         rows, at = self._pick(Name.DUPLICATE, several)
         self.swaps.append((rows, at, self.log[self.base[rows, at] + self.position[rows, at] + 1].astype(np.int64)))
         rows, at = self._pick(Name.UNWRITTEN_READ, reads[self.chosen[Name.UNWRITTEN_READ]])
-        self.swaps.append((rows, at, np.full(len(rows), NOBODYS_VALUE, np.int64)))
+        self.swaps.append((rows, at, np.full(len(rows), UNWRITTEN_VALUE, np.int64)))
         rows, at = self._pick(Name.ABORTED_READ, reads[self.chosen[Name.ABORTED_READ]])
         writer = self.log[self.base[rows, at] + self.position[rows, at]]
         self.fail[rows, writer], self.info[rows, writer], self.offset[rows, writer] = True, False, UNKNOWN

@@ -2,7 +2,7 @@
 
 An operation is an invocation paired with its completion. `Operations` holds many of them, of one history or of a
 million, as a structure of numpy arrays; every rule of this package reads that. `History` builds one history row by
-row and `Operation` is a row by itself: for simulations, tests and whoever reads a witness. docs/history.md documents
+row and `Operation` is a row by itself: for simulations, tests and witnesses. docs/history.md documents
 each column; `files.py` reads and writes them.
 """
 
@@ -344,7 +344,7 @@ class History:
         high_watermark: int | None = None,
         meta: str | None = None,
     ) -> None:
-        """It succeeded. `offset`: base offset of a produce, answer of a list_offsets. `values`: what a fetch read."""
+        """It succeeded. `offset`: base offset of a produce, result of a list_offsets. `values`: what a fetch read."""
         row = self._close(index)
         self._rows[index] = attrs.evolve(
             row,

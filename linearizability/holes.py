@@ -63,7 +63,7 @@ class Deadlines:
         return self.when[at] if at < len(self.when) else NEVER
 
 
-def judged_claims(evidence: Evidence) -> list[Claim]:
+def checked_claims(evidence: Evidence) -> list[Claim]:
     """The claims on the log's length, each cut to what no declared loss may have taken."""
     if not evidence.elections:
         return evidence.at_least
@@ -88,7 +88,7 @@ def find_holes(evidence: Evidence, end: int) -> Iterator[Hole]:
 
 def fill(evidence: Evidence, limit: int) -> tuple[Filling, Hole | None]:
     """Fill the holes; if that fails, the first hole that stays open. Gives up after `limit` steps."""
-    deadlines = Deadlines.of(judged_claims(evidence))
+    deadlines = Deadlines.of(checked_claims(evidence))
     holes = list(find_holes(evidence, deadlines.end))
     if not holes:
         return Filling.FILLED, None

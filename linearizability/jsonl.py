@@ -73,10 +73,10 @@ def sift(path: str | Path) -> tuple[Operations, list[MalformedLine]]:
 
 
 def read_sound(path: str | Path) -> tuple[Operations, list[MalformedLine]]:
-    """The histories that can be judged, and the lines for which the others can't. Raises HistoryError if it is no text.
+    """The histories that can be checked, and the lines for which others cannot. Raises HistoryError if it is no text.
 
     A history that a malformed line names is left out as a whole. A line that names none may be missing in any history
-    of the file, which is judged as if it were not.
+    of the file, which is checked without it.
     """
     sifted = _sift_file(path)
     operations = sifted.operations

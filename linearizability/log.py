@@ -16,8 +16,16 @@ log reached a hole at x no later than reached[x + 1], its deadline, and deadline
 k-th hole of a partition needs the k-th unknown produce, in order of call, to be called by then (earliest deadline
 first).
 
-Nothing here sorts operations, and every step is linear. The pass excuses no loss: what it flags is looked at closer by
-`judge.py`, which knows about elections; what it does not flag is valid.
+Nothing here sorts operations, and every pass is linear. Each takes the values of the ones before it:
+
+    _place    -> _Batches       where each batch is (rule 1)
+    _claim    -> _Claims, twice "at least" and "at most"
+    _lay_out  -> _Layout        a table with a slot for each offset
+    _bound    -> _Reached       by when the log had each length (rule 2)
+    _hold                       what holds each offset (rules 1 and 3)
+
+and adds the partitions that break its rule to `_Flagged`. No pass excuses a loss. `partition_check` looks closer at
+what they flag and knows about elections; what they do not flag is valid.
 """
 
 from __future__ import annotations
@@ -28,6 +36,7 @@ from enum import Enum
 import attrs
 import numpy as np
 
+from tidegauge.linearizability.arrays import ranks, runs, spread, value_slots
 from tidegauge.linearizability.history import NEVER, UNKNOWN, Flags, Ints, Kind, Operations, Outcome, blocks
 
 BLOCK = 1 << 17
@@ -35,7 +44,7 @@ BLOCK = 1 << 17
 
 
 class Level(Enum):
-    """What a short answer to a read proves; see "Levels" in docs/history.md."""
+    """What a short read proves; see "Levels" in docs/history.md."""
 
     KAFKA = "kafka"
     STRICT = "strict"
@@ -58,8 +67,8 @@ def screen(operations: Operations, level: Level = Level.KAFKA) -> Suspects:
     """
     suspects: list[Ints] = []
     for start, stop in blocks(operations, BLOCK):
-        block = _Block(operations if stop - start == len(operations) else operations.slice(start, stop), level)
-        suspects.extend(rows + start for rows in block.suspects())
+        block = operations if stop - start == len(operations) else operations.slice(start, stop)
+        suspects.extend(rows + start for rows in _suspects(block, level))
     return Suspects(tuple(suspects))
 
 
@@ -79,43 +88,50 @@ def partitions(operations: Operations) -> tuple[Ints, int]:
     return group.astype(np.int64), len(found)
 
 
-class _Block:
-    """One screening. Index arrays pick the rows of a kind: `where` with a random mask costs ten times more."""
+@attrs.frozen(eq=False)
+class _Rows:
+    """The operations of a block: the partition of each, and the rows of each kind.
 
-    def __init__(self, operations: Operations, level: Level) -> None:
-        ops = self.ops = operations
-        self.level = level
-        self.group, self.groups = partitions(ops)
-        self.flags: Flags = np.zeros(self.groups, np.bool_)
-        self.counts = np.diff(ops.starts)
+    The rows of a kind are an array of indices: `where` with a random mask takes ten times as long.
+    """
+
+    ops: Operations
+    group: Ints
+    """The number of the partition of each row."""
+    groups: int
+    counts: Ints
+    """How many records each row has."""
+    produces: Ints
+    fetches: Ints
+    """Completed fetches, as the other kinds below are completed too, but for `failed` and `unknown`."""
+    lists: Ints
+    strong: Ints
+    """Produces that were acknowledged with acks=all: they must not be lost."""
+    weak: Ints
+    """Produces that were acknowledged with another acks: they may be lost."""
+    failed: Ints
+    unknown: Ints
+
+    @classmethod
+    def of(cls, ops: Operations) -> _Rows:
+        group, groups = partitions(ops)
         ok = ops.outcome == Outcome.OK
         produce = ops.kind == Kind.PRODUCE
-        answered = produce & ok & (ops.offset >= 0)
-        self.produces = np.flatnonzero(produce)
-        self.fetches = np.flatnonzero((ops.kind == Kind.FETCH) & ok)
-        self.lists = np.flatnonzero((ops.kind == Kind.LIST_OFFSETS) & ok)
-        self.strong = np.flatnonzero(answered & (ops.acks == -1))
-        self.weak = np.flatnonzero(answered & (ops.acks != -1))
-        self.failed = np.flatnonzero(produce & (ops.outcome == Outcome.FAIL))
-        self.unknown = np.flatnonzero(produce & ~answered & (ops.outcome != Outcome.FAIL))
-
-    def suspects(self) -> Iterator[Ints]:
-        """The rows of each flagged partition."""
-        self.place()
-        self.claim()
-        self.lay_out()
-        self.bound()
-        self.hold()
-        if not self.flags.any():
-            return
-        rows = np.flatnonzero(self.flags[self.group])
-        rows = rows[np.argsort(self.group[rows], kind="stable")]
-        yield from np.split(rows, np.flatnonzero(np.diff(self.group[rows])) + 1)
-
-    def flag(self, rows: Ints, wrong: Flags) -> None:
-        """Flag the partitions of those `rows` for which `wrong` holds."""
-        if wrong.any():
-            self.flags[self.group[rows[wrong]]] = True
+        acknowledged = produce & ok & (ops.offset >= 0)
+        failed = ops.outcome == Outcome.FAIL
+        return cls(
+            ops,
+            group,
+            groups,
+            np.diff(ops.starts),
+            np.flatnonzero(produce),
+            np.flatnonzero((ops.kind == Kind.FETCH) & ok),
+            np.flatnonzero((ops.kind == Kind.LIST_OFFSETS) & ok),
+            np.flatnonzero(acknowledged & (ops.acks == -1)),
+            np.flatnonzero(acknowledged & (ops.acks != -1)),
+            np.flatnonzero(produce & failed),
+            np.flatnonzero(produce & ~acknowledged & ~failed),
+        )
 
     def records(self, rows: Ints) -> tuple[Ints, Ints]:
         """The records of `rows`: where they are in `values`, and the row of each."""
@@ -124,211 +140,240 @@ class _Block:
         if not len(rows) or counts.max() == 1 == counts.min():
             return first, rows
         filled = np.flatnonzero(counts)
-        return _runs(first[filled], counts[filled]), _spread(rows[filled], counts[filled])
+        return runs(first[filled], counts[filled]), spread(rows[filled], counts[filled])
 
-    def place(self) -> None:
-        """Find each produced batch's base offset: what was answered, or where a fetch saw it; check that they agree."""
-        ops = self.ops
-        wrote, writer = self.records(self.produces)
-        read, reader = self.records(self.fetches)
-        if ops.offsets is None:
-            seen_at = ops.offset[reader] + (read - ops.starts[reader])
-        else:
-            seen_at = ops.offsets[read]
-            self._gaps(wrote, writer, read, reader)
-        slot, found, size = _value_slots(self.group[writer], ops.values[wrote], self.group[reader], ops.values[read])
-        number = np.arange(len(wrote))
-        owner = np.full(size + 1, -1, np.int64)
-        owner[slot] = number
-        self.flag(writer, owner[slot] != number)
-        record = owner[found]
-        if len(record) and record.min() < 0:
-            self.flag(reader, record < 0)
-            known = np.flatnonzero(record >= 0)
-            reader, record, seen_at = reader[known], record[known], seen_at[known]
-        batch = writer[record]
-        base = seen_at - (wrote[record] - ops.starts[batch])
-        placed = np.full(len(ops), UNKNOWN, np.int64)
-        placed[self.strong] = ops.offset[self.strong]
-        placed[batch] = base
-        self.flag(reader, (placed[batch] != base) | (base < 0))
-        self.flag(self.strong, placed[self.strong] != ops.offset[self.strong])
-        weakly = placed[self.weak]
-        self.flag(self.weak, (weakly != UNKNOWN) & (weakly != ops.offset[self.weak]))
-        self.flag(self.failed, placed[self.failed] != UNKNOWN)
-        self.placed: Ints = placed
-        self.held = np.flatnonzero(placed >= 0)
-        self.held_group = self.group[self.held]
 
-    def _gaps(self, wrote: Ints, writer: Ints, read: Ints, reader: Ints) -> None:
-        """Flag batches and fetches with gaps, and fetches that do not begin where they should."""
-        offsets = self.ops.record_offsets()
-        acked = np.isin(writer, np.concatenate((self.strong, self.weak)))
-        for records, rows in ((wrote[acked], writer[acked]), (read, reader)):
-            same = rows[1:] == rows[:-1]
-            self.flag(rows[1:], same & (np.diff(offsets[records]) != 1))
-        rows = self.fetches[self.counts[self.fetches] > 0]
-        first = offsets[self.ops.starts[rows]]
-        expected = self.ops.offset[rows]
-        self.flag(rows, (expected != UNKNOWN) & (first != expected))
-        if (self.ops.offset[self.fetches] == UNKNOWN).any():
-            self._polls()
+@attrs.frozen(eq=False)
+class _Flagged:
+    """The partitions that break a rule, as the passes find them: the one thing that every pass adds to."""
 
-    def _polls(self) -> None:
-        """A fetch without a position goes on where the process's last one ended."""
-        ops = self.ops
-        rows = self.fetches[(self.counts[self.fetches] > 0) | (ops.offset[self.fetches] != UNKNOWN)]
-        rows = rows[np.lexsort((ops.index[rows], ops.process[rows], self.group[rows]))]
-        offsets = ops.record_offsets()
-        filled = self.counts[rows] > 0
-        first, end = ops.offset[rows], ops.offset[rows]
-        first[filled] = offsets[ops.starts[rows[filled]]]
-        end[filled] = offsets[ops.starts[rows[filled] + 1] - 1] + 1
-        follows = (self.group[rows[1:]] == self.group[rows[:-1]]) & (ops.process[rows[1:]] == ops.process[rows[:-1]])
-        self.flag(rows[1:], follows & (ops.offset[rows[1:]] == UNKNOWN) & (first[1:] != end[:-1]))
+    group: Ints
+    flags: Flags
 
-    def claim(self) -> None:
-        """Collect "at least" as `least` of the rows `knowing`, "at most" as `most` of the rows `bounded`."""
-        ops = self.ops
-        fetches, lists, strong = self.fetches, self.lists, self.strong
-        counts, position, mark = self.counts[fetches], ops.offset[fetches], ops.high_watermark[fetches]
-        # No value: the end is 0, which says nothing.
-        end = (position + counts) * (counts > 0)
-        if ops.offsets is not None:
-            filled = np.flatnonzero(counts)
-            end[filled] = ops.offsets[ops.starts[fetches[filled] + 1] - 1] + 1
-        self.flag(fetches, (mark >= 0) & (end > mark))
-        self.knowing = np.concatenate((strong, fetches, lists))
-        self.least = np.concatenate(
-            (ops.offset[strong] + self.counts[strong], np.maximum(end, mark), ops.offset[lists])
-        )
-        begin = position
-        if len(begin) and (begin.min() < 0 or ops.offsets is not None or (mark < begin).any()):
-            begin = _begin(ops, fetches, counts)
-        self.low_end = np.full(self.groups, NEVER, np.int64)
-        fetch_group, list_group = self.group[fetches], self.group[lists]
-        self.knowing_group = np.concatenate((self.group[strong], fetch_group, list_group))
-        np.minimum.at(self.low_end, fetch_group, begin)
-        np.minimum.at(self.low_end, list_group, ops.offset[lists])
-        moved = strong[self.placed[strong] != ops.offset[strong]]
-        np.minimum.at(self.low_end, self.group[moved], ops.offset[moved])
-        self.bounded, self.bounded_group, self.most = self.held, self.held_group, self.placed[self.held]
-        np.minimum.at(self.low_end, self.held_group, self.most)
-        if self.level is Level.STRICT or (ops.kind == Kind.SETTLED).any():
-            self._short_reads(mark, counts)
+    def flag(self, rows: Ints, wrong: Flags) -> None:
+        """Flag the partitions of those `rows` for which `wrong` is true."""
+        if wrong.any():
+            self.flags[self.group[rows[wrong]]] = True
 
-    def _short_reads(self, mark: Ints, counts: Ints) -> None:
-        """Add what reads say about how short the log was, where that counts."""
-        ops = self.ops
-        short = np.where(mark >= 0, mark, np.where(counts > 0, UNKNOWN, ops.offset[self.fetches]))
-        rows = np.concatenate((self.fetches, self.lists))
-        most = np.concatenate((short, ops.offset[self.lists]))
-        counted = most >= 0
-        if self.level is Level.KAFKA:
-            counted &= ops.call[rows] >= self._settled()[self.group[rows]]
-        self.bounded = np.concatenate((self.bounded, rows[counted]))
-        self.bounded_group = self.group[self.bounded]
-        self.most = np.concatenate((self.most, most[counted]))
+    def rows(self) -> Iterator[Ints]:
+        """The rows of each flagged partition."""
+        if not self.flags.any():
+            return
+        rows = np.flatnonzero(self.flags[self.group])
+        rows = rows[np.argsort(self.group[rows], kind="stable")]
+        yield from np.split(rows, np.flatnonzero(np.diff(self.group[rows])) + 1)
 
-    def _settled(self) -> Ints:
-        """Per partition, the call of its last declaration that it has settled."""
-        rows = np.flatnonzero(self.ops.kind == Kind.SETTLED)
-        since = np.full(self.groups, NEVER, np.int64)
-        since[self.group[rows]] = -1
-        np.maximum.at(since, self.group[rows], self.ops.call[rows])
-        return since
 
-    def lay_out(self) -> None:
-        """Give each partition a run of slots, one an offset from its log start to its end, and two to spare."""
-        held = self.held
-        high = np.full(self.groups, -1, np.int64)
-        np.maximum.at(high, self.knowing_group, self.least)
-        np.maximum.at(high, self.held_group, self.placed[held] + self.counts[held])
-        empty = (high < 0) | (self.low_end == NEVER)
-        self.low_end[empty] = 0
-        high[empty] = 0
-        span = np.maximum(high - self.low_end, 0)
-        written = np.bincount(_spread(self.group[self.produces], self.counts[self.produces]), minlength=self.groups)
-        # An offset below the end is held by a record that was produced, so a longer log than that cannot be explained.
-        wild = span > written
-        if wild.any():
-            self.flags |= wild
-            span[wild] = 0
-            self._leave_out(wild)
-        self.high = self.low_end + span
-        self.base = np.concatenate(([0], np.cumsum(span + 2)))
-        self.shift: Ints = self.base[:-1] - self.low_end
+@attrs.frozen(eq=False)
+class _Batches:
+    """Produced batches whose base offset is known, by a response or by a fetch that read them."""
 
-    def _leave_out(self, wild: Flags) -> None:
-        """Say no more about partitions that are flagged already and would need too long a table."""
-        kept = ~wild[self.knowing_group]
-        self.knowing, self.knowing_group, self.least = self.knowing[kept], self.knowing_group[kept], self.least[kept]
-        kept = ~wild[self.bounded_group]
-        self.bounded, self.bounded_group, self.most = self.bounded[kept], self.bounded_group[kept], self.most[kept]
-        kept = ~wild[self.held_group]
-        self.held, self.held_group = self.held[kept], self.held_group[kept]
-        self.weak = self.weak[~wild[self.group[self.weak]]]
+    base: Ints
+    """The base offset of each row's batch; UNKNOWN where nobody says."""
+    rows: Ints
+    """The rows with a known one."""
+    group: Ints
+    """The partition of each of `rows`."""
 
-    def bound(self) -> None:
-        """Rule 2: one suffix minimum over lengths."""
-        call, returned = self.ops.call, self.ops.returned[self.knowing]
-        horizon = int(max(call.max(), returned.max() if len(returned) else 0)) + 2
-        if horizon * (self.groups + 1) >= 1 << 62:
-            call, returned, horizon = _ranks(call, returned)
-        self.times, self.horizon = call, horizon
-        # Each partition's times lie above those of the one before it, so that the minimum does not leak between them.
-        reached = np.full(int(self.base[-1]) + 1, NEVER, np.int64)
-        group = self.knowing_group
-        least = np.maximum(self.least, self.low_end[group])
-        np.minimum.at(reached, least + self.shift[group], returned + group * horizon)
-        self.reached = np.minimum.accumulate(reached[::-1])[::-1]
-        group = self.bounded_group
-        most = np.minimum(self.most, self.high[group])
-        called = call[self.bounded] + group * horizon
-        self.flag(self.bounded, self.reached[most + 1 + self.shift[group]] < called)
+    def without(self, left_out: Flags) -> _Batches:
+        """These batches but for those of the partitions `left_out`."""
+        kept = ~left_out[self.group]
+        return _Batches(self.base, self.rows[kept], self.group[kept])
+
+
+@attrs.frozen(eq=False)
+class _Claims:
+    """What `rows` say about the log's length: that it was at least, or at most, `length` at some instant of each."""
+
+    rows: Ints
+    group: Ints
+    """The partition of each of `rows`."""
+    length: Ints
+
+    def without(self, left_out: Flags) -> _Claims:
+        """These claims but for those about the partitions `left_out`."""
+        kept = ~left_out[self.group]
+        return _Claims(self.rows[kept], self.group[kept], self.length[kept])
+
+
+@attrs.frozen(eq=False)
+class _Layout:
+    """A table with a run of slots for each partition: one an offset from its log start to its end, and two to spare."""
+
+    start: Ints
+    """Each partition's log start: the smallest offset that anybody mentions."""
+    end: Ints
+    """Each partition's log end: the greatest length that anybody claims."""
+    first: Ints
+    """The first slot of each partition, and after the last one the number of slots."""
+    shift: Ints
+    """What to add to an offset of each partition to get its slot."""
+    too_long: Flags
+    """Partitions longer than what was produced to them explains. They have no slots but the two."""
+
+    @property
+    def slots(self) -> int:
+        return int(self.first[-1])
+
+
+@attrs.frozen(eq=False)
+class _Reached:
+    """By when the log had reached each length."""
+
+    by: Ints
+    """For each slot, the earliest return of an operation that claims at least that length."""
+    call: Ints
+    """When each row was called."""
+    group: Ints
+    horizon: int
+    """How far each partition's times in `by` lie above those of the partition before it."""
 
     def called(self, rows: Ints) -> Ints:
-        """When `rows` were called, on the time scale of `reached`."""
-        return self.times[rows] + self.group[rows] * self.horizon
+        """When `rows` were called, on the scale of `by`."""
+        return self.call[rows] + self.group[rows] * self.horizon
 
-    def hold(self) -> None:
-        """Rules 1 and 3: one record an offset; an offset without one needs an unknown produce."""
-        holder = np.full(int(self.base[-1]) + 1, -1, np.int64)
-        ends = self.base[1:]
-        holder[ends - 1] = holder[ends - 2] = holder[-1] = -2
-        slots, rows = self._slots(self.held, self.held_group, self.placed[self.held])
-        holder[slots] = rows
-        self.flag(rows, holder[slots] != rows)
-        if (holder == -1).any():
-            self._fill(holder)
 
-    def _slots(self, rows: Ints, group: Ints, offset: Ints) -> tuple[Ints, Ints]:
-        """The slots of the records of batches that begin at `offset`, and the row of each."""
-        counts = self.counts[rows]
-        return _runs(offset + self.shift[group], counts), _spread(rows, counts)
+def _suspects(ops: Operations, level: Level) -> Iterator[Ints]:
+    """The rows of each partition of a block that breaks a rule."""
+    rows = _Rows.of(ops)
+    flagged = _Flagged(rows.group, np.zeros(rows.groups, np.bool_))
+    batches = _place(rows, flagged)
+    at_least, at_most, log_start = _claim(rows, batches, level, flagged)
+    layout = _lay_out(rows, batches, at_least, log_start)
+    weak = rows.weak
+    if layout.too_long.any():
+        left_out = layout.too_long
+        flagged.flags[left_out] = True
+        batches, at_least, at_most = batches.without(left_out), at_least.without(left_out), at_most.without(left_out)
+        weak = weak[~left_out[rows.group[weak]]]
+    reached = _bound(rows, at_least, at_most, layout, flagged)
+    _hold(rows, batches, weak, layout, reached, flagged)
+    yield from flagged.rows()
 
-    def _fill(self, holder: Ints) -> None:
-        ops = self.ops
-        weak = self.weak[self.placed[self.weak] < 0]
-        weak = weak[ops.offset[weak] + self.counts[weak] <= self.high[self.group[weak]]]
-        weak = weak[ops.offset[weak] >= self.low_end[self.group[weak]]]
-        slots, rows = self._slots(weak, self.group[weak], ops.offset[weak])
-        fits = (holder[slots] == -1) & (self.called(rows) <= self.reached[slots + 1])
-        holder[slots[fits]] = rows[fits]
-        # A batch that fills only a part of its place is for the closer look.
-        filled = np.bincount(rows[fits & (holder[slots] == rows)], minlength=len(ops))[weak]
-        self.flag(weak, (self.counts[weak] > 1) & (filled != self.counts[weak]))
-        hole = np.flatnonzero(holder == -1)
-        where = np.searchsorted(self.base, hole, side="right") - 1
-        rows = self.unknown[self.placed[self.unknown] < 0]
-        holed = np.zeros(self.groups, np.bool_)
-        holed[where] = True
-        self.flag(rows, holed[self.group[rows]] & (self.counts[rows] > 1))
-        rows = rows[np.argsort(self.called(rows), kind="stable")]
-        pick = np.searchsorted(self.group[rows], where) + np.arange(len(hole)) - np.searchsorted(where, where)
-        chosen = np.append(rows, 0)[np.minimum(pick, len(rows))]
-        fits = (pick < len(rows)) & (self.group[chosen] == where) & (self.called(chosen) <= self.reached[hole + 1])
-        self.flags[where[~fits]] = True
+
+# --- rule 1: where each batch is -------------------------------------------------------------------------------------
+
+
+def _place(rows: _Rows, flagged: _Flagged) -> _Batches:
+    """Find each batch's base offset, from its response or from a fetch that read it; flag where they disagree."""
+    ops = rows.ops
+    wrote, writer = rows.records(rows.produces)
+    read, reader = rows.records(rows.fetches)
+    if ops.offsets is None:
+        read_at = ops.offset[reader] + (read - ops.starts[reader])
+    else:
+        read_at = ops.offsets[read]
+        _flag_gaps(rows, (wrote, writer), (read, reader), flagged)
+    slot, found, size = value_slots(rows.group[writer], ops.values[wrote], rows.group[reader], ops.values[read])
+    number = np.arange(len(wrote))
+    owner = np.full(size + 1, -1, np.int64)
+    owner[slot] = number
+    flagged.flag(writer, owner[slot] != number)
+    record = owner[found]
+    if len(record) and record.min() < 0:
+        flagged.flag(reader, record < 0)
+        known = np.flatnonzero(record >= 0)
+        reader, record, read_at = reader[known], record[known], read_at[known]
+    batch = writer[record]
+    base = read_at - (wrote[record] - ops.starts[batch])
+    placed = np.full(len(ops), UNKNOWN, np.int64)
+    placed[rows.strong] = ops.offset[rows.strong]
+    placed[batch] = base
+    flagged.flag(reader, (placed[batch] != base) | (base < 0))
+    flagged.flag(rows.strong, placed[rows.strong] != ops.offset[rows.strong])
+    weakly = placed[rows.weak]
+    flagged.flag(rows.weak, (weakly != UNKNOWN) & (weakly != ops.offset[rows.weak]))
+    flagged.flag(rows.failed, placed[rows.failed] != UNKNOWN)
+    held = np.flatnonzero(placed >= 0)
+    return _Batches(placed, held, rows.group[held])
+
+
+def _flag_gaps(rows: _Rows, written: tuple[Ints, Ints], read: tuple[Ints, Ints], flagged: _Flagged) -> None:
+    """Flag batches and fetches with gaps, and fetches that do not begin where they should."""
+    ops = rows.ops
+    offsets = ops.record_offsets()
+    wrote, writer = written
+    acknowledged = np.isin(writer, np.concatenate((rows.strong, rows.weak)))
+    for records, row in ((wrote[acknowledged], writer[acknowledged]), read):
+        same = row[1:] == row[:-1]
+        flagged.flag(row[1:], same & (np.diff(offsets[records]) != 1))
+    filled = rows.fetches[rows.counts[rows.fetches] > 0]
+    expected = ops.offset[filled]
+    flagged.flag(filled, (expected != UNKNOWN) & (offsets[ops.starts[filled]] != expected))
+    if (ops.offset[rows.fetches] == UNKNOWN).any():
+        _flag_polls(rows, flagged)
+
+
+def _flag_polls(rows: _Rows, flagged: _Flagged) -> None:
+    """Flag fetches without a position that do not go on where the process's last one ended."""
+    ops = rows.ops
+    polls = rows.fetches[(rows.counts[rows.fetches] > 0) | (ops.offset[rows.fetches] != UNKNOWN)]
+    polls = polls[np.lexsort((ops.index[polls], ops.process[polls], rows.group[polls]))]
+    offsets = ops.record_offsets()
+    filled = rows.counts[polls] > 0
+    first, end = ops.offset[polls], ops.offset[polls]
+    first[filled] = offsets[ops.starts[polls[filled]]]
+    end[filled] = offsets[ops.starts[polls[filled] + 1] - 1] + 1
+    follows = (rows.group[polls[1:]] == rows.group[polls[:-1]]) & (ops.process[polls[1:]] == ops.process[polls[:-1]])
+    flagged.flag(polls[1:], follows & (ops.offset[polls[1:]] == UNKNOWN) & (first[1:] != end[:-1]))
+
+
+# --- what operations claim about the log's length --------------------------------------------------------------------
+
+
+def _claim(rows: _Rows, batches: _Batches, level: Level, flagged: _Flagged) -> tuple[_Claims, _Claims, Ints]:
+    """Collect the claims "at least" and "at most", and the smallest offset mentioned of each partition."""
+    ops = rows.ops
+    fetches, lists, strong = rows.fetches, rows.lists, rows.strong
+    counts, position, mark = rows.counts[fetches], ops.offset[fetches], ops.high_watermark[fetches]
+    # A fetch without records ends at 0, which claims nothing.
+    end = (position + counts) * (counts > 0)
+    if ops.offsets is not None:
+        filled = np.flatnonzero(counts)
+        end[filled] = ops.offsets[ops.starts[fetches[filled] + 1] - 1] + 1
+    flagged.flag(fetches, (mark >= 0) & (end > mark))
+    fetch_group, list_group = rows.group[fetches], rows.group[lists]
+    at_least = _Claims(
+        np.concatenate((strong, fetches, lists)),
+        np.concatenate((rows.group[strong], fetch_group, list_group)),
+        np.concatenate((ops.offset[strong] + rows.counts[strong], np.maximum(end, mark), ops.offset[lists])),
+    )
+    begin = position
+    if len(begin) and (begin.min() < 0 or ops.offsets is not None or (mark < begin).any()):
+        begin = _begin(ops, fetches, counts)
+    low = np.full(rows.groups, NEVER, np.int64)
+    np.minimum.at(low, fetch_group, begin)
+    np.minimum.at(low, list_group, ops.offset[lists])
+    moved = strong[batches.base[strong] != ops.offset[strong]]
+    np.minimum.at(low, rows.group[moved], ops.offset[moved])
+    at_most = _Claims(batches.rows, batches.group, batches.base[batches.rows])
+    np.minimum.at(low, at_most.group, at_most.length)
+    if level is Level.STRICT or (ops.kind == Kind.SETTLED).any():
+        at_most = _with_short_reads(at_most, rows, mark, counts, level)
+    return at_least, at_most, low
+
+
+def _with_short_reads(at_most: _Claims, rows: _Rows, mark: Ints, counts: Ints, level: Level) -> _Claims:
+    """Add what reads say about how short the log was, where the level or a declaration lets that count."""
+    ops = rows.ops
+    short = np.where(mark >= 0, mark, np.where(counts > 0, UNKNOWN, ops.offset[rows.fetches]))
+    reads = np.concatenate((rows.fetches, rows.lists))
+    most = np.concatenate((short, ops.offset[rows.lists]))
+    counted = most >= 0
+    if level is Level.KAFKA:
+        counted &= ops.call[reads] >= _settled(rows)[rows.group[reads]]
+    bounded = np.concatenate((at_most.rows, reads[counted]))
+    return _Claims(bounded, rows.group[bounded], np.concatenate((at_most.length, most[counted])))
+
+
+def _settled(rows: _Rows) -> Ints:
+    """Per partition, the call of its last declaration that it has settled."""
+    ops = rows.ops
+    settled = np.flatnonzero(ops.kind == Kind.SETTLED)
+    since = np.full(rows.groups, NEVER, np.int64)
+    since[rows.group[settled]] = -1
+    np.maximum.at(since, rows.group[settled], ops.call[settled])
+    return since
 
 
 def _begin(ops: Operations, fetches: Ints, counts: Ints) -> Ints:
@@ -341,65 +386,95 @@ def _begin(ops: Operations, fetches: Ints, counts: Ints) -> Ints:
     return begin
 
 
-def _spread(items: Ints, counts: Ints) -> Ints:
-    """Each item as often as it counts."""
-    if not len(items) or counts.max() == 1 == counts.min():
-        return items
-    return _sums(items - np.concatenate(([0], items[:-1])), counts, np.zeros(int(counts.sum()), np.int64))
+def _lay_out(rows: _Rows, batches: _Batches, at_least: _Claims, log_start: Ints) -> _Layout:
+    """Give each partition its slots."""
+    high = np.full(rows.groups, -1, np.int64)
+    np.maximum.at(high, at_least.group, at_least.length)
+    np.maximum.at(high, batches.group, batches.base[batches.rows] + rows.counts[batches.rows])
+    empty = (high < 0) | (log_start == NEVER)
+    start = np.where(empty, 0, log_start)
+    high[empty] = 0
+    span = np.maximum(high - start, 0)
+    written = np.bincount(spread(rows.group[rows.produces], rows.counts[rows.produces]), minlength=rows.groups)
+    # A record that was produced holds each offset below the end, so nothing explains a log that is longer than that.
+    too_long = span > written
+    span[too_long] = 0
+    first = np.concatenate(([0], np.cumsum(span + 2)))
+    return _Layout(start, start + span, first, first[:-1] - start, too_long)
 
 
-def _runs(first: Ints, counts: Ints) -> Ints:
-    """first, first + 1, … as long as each counts."""
-    if not len(first) or counts.max() == 1 == counts.min():
-        return first
-    ends = first + counts - 1
-    return _sums(first - np.concatenate(([0], ends[:-1])), counts, np.ones(int(counts.sum()), np.int64))
+# --- rule 2: lengths and times ---------------------------------------------------------------------------------------
 
 
-def _sums(jumps: Ints, counts: Ints, steps: Ints) -> Ints:
-    """The running sum of `steps`, with a jump where each run begins; every count is at least 1."""
-    steps[np.cumsum(counts) - counts] = jumps
-    return np.cumsum(steps)
+def _bound(rows: _Rows, at_least: _Claims, at_most: _Claims, layout: _Layout, flagged: _Flagged) -> _Reached:
+    """Flag operations that were called after the log had outgrown their bound: one suffix minimum over lengths."""
+    call, returned = rows.ops.call, rows.ops.returned[at_least.rows]
+    horizon = int(max(call.max(), returned.max() if len(returned) else 0)) + 2
+    if horizon * (rows.groups + 1) >= 1 << 62:
+        call, returned, horizon = ranks(call, returned)
+    # Each partition's times lie above those of the one before it, so that the minimum does not leak between them.
+    reached = np.full(layout.slots + 1, NEVER, np.int64)
+    group = at_least.group
+    least = np.maximum(at_least.length, layout.start[group])
+    np.minimum.at(reached, least + layout.shift[group], returned + group * horizon)
+    reached = np.minimum.accumulate(reached[::-1])[::-1]
+    group = at_most.group
+    most = np.minimum(at_most.length, layout.end[group])
+    called = call[at_most.rows] + group * horizon
+    flagged.flag(at_most.rows, reached[most + 1 + layout.shift[group]] < called)
+    return _Reached(reached, call, rows.group, horizon)
 
 
-def _ranks(call: Ints, returned: Ints) -> tuple[Ints, Ints, int]:
-    """Times replaced by their ranks, for clocks too long to shift."""
-    times, rank = np.unique(np.concatenate((call, returned)), return_inverse=True)
-    return rank[: len(call)], rank[len(call) :], len(times) + 2
+# --- rules 1 and 3: one record an offset -----------------------------------------------------------------------------
 
 
-def _value_slots(writer: Ints, wrote: Ints, reader: Ints, read: Ints) -> tuple[Ints, Ints, int]:
-    """A slot for each (partition, value) written, the slot of each one read, and n; slot n is that of values unwritten.
-
-    `writer` and `reader` are the partitions of the values `wrote` and `read`.
-    """
-    groups = int(max(writer.max() if len(writer) else 0, reader.max() if len(reader) else 0)) + 1
-    low = np.full(groups, NEVER, np.int64)
-    high = np.full(groups, -NEVER, np.int64)
-    np.minimum.at(low, writer, wrote)
-    np.maximum.at(high, writer, wrote)
-    # The difference may need 64 bits, and as floats the values would lose their last ones before it is taken.
-    span = np.where(high >= low, (high - low).view(np.uint64).astype(np.float64), -1.0) + 1.0
-    # Values that are dense in their partition, as counters are, index the table themselves.
-    if span.sum() > 8 * len(wrote) + 1024:
-        return _sorted_slots(writer, wrote, reader, read)
-    length = span.astype(np.int64)
-    size = int(length.sum())
-    shift = np.cumsum(length) - length - low
-    found = read + shift[reader]
-    outside = (read < low[reader]) | (read > high[reader])
-    if outside.any():
-        found[outside] = size
-    return wrote + shift[writer], found, size
+def _hold(rows: _Rows, batches: _Batches, weak: Ints, layout: _Layout, reached: _Reached, flagged: _Flagged) -> None:
+    """Flag offsets with two records, and offsets with none that no unknown produce can fill."""
+    holder = np.full(layout.slots + 1, -1, np.int64)
+    ends = layout.first[1:]
+    holder[ends - 1] = holder[ends - 2] = holder[-1] = -2
+    slots, row = _slots(rows, layout, batches.rows, batches.group, batches.base[batches.rows])
+    holder[slots] = row
+    flagged.flag(row, holder[slots] != row)
+    if (holder == -1).any():
+        _fill_weakly(rows, batches, weak, layout, reached, holder, flagged)
+        _fill_with_unknown(rows, batches, layout, reached, holder, flagged)
 
 
-def _sorted_slots(writer: Ints, wrote: Ints, reader: Ints, read: Ints) -> tuple[Ints, Ints, int]:
-    """The same for values of any kind: by sorting."""
-    values = np.unique(wrote)
-    at = np.searchsorted(values, read)
-    known = (at < len(values)) & (values[np.minimum(at, len(values) - 1)] == read)
-    keys, slot = np.unique(writer * len(values) + np.searchsorted(values, wrote), return_inverse=True)
-    want = reader * len(values) + at
-    found = np.searchsorted(keys, want)
-    known &= (found < len(keys)) & (keys[np.minimum(found, len(keys) - 1)] == want)
-    return slot, np.where(known, found, len(keys)), len(keys)
+def _slots(rows: _Rows, layout: _Layout, batch: Ints, group: Ints, base: Ints) -> tuple[Ints, Ints]:
+    """The slots of the records of batches that begin at the offsets `base`, and the row of each."""
+    counts = rows.counts[batch]
+    return runs(base + layout.shift[group], counts), spread(batch, counts)
+
+
+def _fill_weakly(
+    rows: _Rows, batches: _Batches, weak: Ints, layout: _Layout, reached: _Reached, holder: Ints, flagged: _Flagged
+) -> None:
+    """Fill holes with batches acknowledged by acks=1 that nobody has read: they are at their offset, or lost."""
+    ops = rows.ops
+    weak = weak[batches.base[weak] < 0]
+    weak = weak[ops.offset[weak] + rows.counts[weak] <= layout.end[rows.group[weak]]]
+    weak = weak[ops.offset[weak] >= layout.start[rows.group[weak]]]
+    slots, row = _slots(rows, layout, weak, rows.group[weak], ops.offset[weak])
+    fits = (holder[slots] == -1) & (reached.called(row) <= reached.by[slots + 1])
+    holder[slots[fits]] = row[fits]
+    # A batch that fills only a part of its place needs the closer look.
+    filled = np.bincount(row[fits & (holder[slots] == row)], minlength=len(ops))[weak]
+    flagged.flag(weak, (rows.counts[weak] > 1) & (filled != rows.counts[weak]))
+
+
+def _fill_with_unknown(
+    rows: _Rows, batches: _Batches, layout: _Layout, reached: _Reached, holder: Ints, flagged: _Flagged
+) -> None:
+    """Match the k-th hole of each partition with its k-th unknown produce; flag holes whose deadline it misses."""
+    hole = np.flatnonzero(holder == -1)
+    where = np.searchsorted(layout.first, hole, side="right") - 1
+    unknown = rows.unknown[batches.base[rows.unknown] < 0]
+    holed = np.zeros(rows.groups, np.bool_)
+    holed[where] = True
+    flagged.flag(unknown, holed[rows.group[unknown]] & (rows.counts[unknown] > 1))
+    unknown = unknown[np.argsort(reached.called(unknown), kind="stable")]
+    pick = np.searchsorted(rows.group[unknown], where) + np.arange(len(hole)) - np.searchsorted(where, where)
+    chosen = np.append(unknown, 0)[np.minimum(pick, len(unknown))]
+    fits = (pick < len(unknown)) & (rows.group[chosen] == where) & (reached.called(chosen) <= reached.by[hole + 1])
+    flagged.flags[where[~fits]] = True

@@ -1,4 +1,4 @@
-"""What a row must be before it can be judged, and the rows that are not."""
+"""What a row must be before it can be checked, and the rows that are not."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tidegauge.linearizability.arrow import NULLABLE, REQUIRED, require_columns
 from tidegauge.linearizability.history import NEVER, UNKNOWN, Flags, Ints, Isolation, Kind, Operations, Outcome
 
 REASON = "_malformed"
-"""A column in which whoever made the table says why a row is no operation; null for rows that are."""
+"""A column in which the table says why a row is no operation; null for rows that are."""
 BEYOND = 1 << 62
 """No offset is so large, so that sums of offsets and counts fit 64 bits."""
 
 
 @attrs.frozen
 class MalformedRow:
-    """A row that can't be judged: where it came from, its history if it has one, and what is wrong with it."""
+    """A row that cannot be checked: where it came from, its history if it has one, and what is wrong with it."""
 
     source: str
     row: int
@@ -33,7 +33,7 @@ class MalformedRow:
 
 
 def find(operations: Operations, source: str = "memory", first_row: int = 0) -> list[MalformedRow]:
-    """Every malformed row with its first fault, in order of row; empty for a table that can be judged."""
+    """Every malformed row with its first fault, in order of row; empty for a table that can be checked."""
     reasons: dict[int, str] = {}
     for wrong, reason in _faults(operations):
         for row in np.flatnonzero(wrong).tolist():
@@ -45,7 +45,7 @@ def find(operations: Operations, source: str = "memory", first_row: int = 0) -> 
 
 
 def split(operations: Operations, source: str = "memory", first_row: int = 0) -> tuple[Operations, list[MalformedRow]]:
-    """The rows of histories that can be judged, and the malformed rows.
+    """The rows of histories that can be checked, and the malformed rows.
 
     A history with a malformed row is left out as a whole: without the row its verdict would mean nothing.
     """
@@ -124,10 +124,13 @@ def _faults(ops: Operations) -> Iterator[tuple[Flags, str]]:
     yield produce & (ops.counts == 0), "a produce without values: list what was sent"
     yield ~produce & ~fetch & (ops.counts > 0), "{count} values on an operation that has none: leave values empty"
     yield fetch & ~ok & (ops.counts > 0), "{count} values on a fetch that is not ok: leave values empty"
-    answered = produce & ok & (ops.acks != 0)
-    yield answered & (ops.offset == UNKNOWN), "an acknowledged produce without its offset: give it, or make it info"
+    acknowledged = produce & ok & (ops.acks != 0)
+    yield acknowledged & (ops.offset == UNKNOWN), "an acknowledged produce without its offset: give it, or make it info"
     needs = ((ops.kind == Kind.LIST_OFFSETS) & ok) | (ops.kind == Kind.ELECTION)
-    yield needs & (ops.offset == UNKNOWN), "no offset: a list_offsets needs its answer, an election the new log end"
+    yield (
+        needs & (ops.offset == UNKNOWN),
+        "no offset: a list_offsets needs the offset that it returned, an election the new log end",
+    )
     declared = (ops.kind == Kind.ELECTION) | (ops.kind == Kind.SETTLED)
     yield declared & (ops.outcome == Outcome.FAIL), "a declaration of what did not happen: leave the row out"
     yield _offsets_absent(ops, fetch & ok), "values without offsets: give offsets, or the position in offset"

@@ -79,7 +79,7 @@ class OpenEnd:
 def open_ends(operations: Operations, named: int = 100) -> tuple[int, tuple[OpenEnd, ...]]:
     """How many partitions are not declared settled, or not read since; and the first `named` of them to appear.
 
-    At the level `kafka` a short answer proves nothing there (docs/history.md, "Levels").
+    At the level `kafka` a short read proves nothing there (docs/history.md, "Levels").
     """
     group, groups = partitions(operations)
     kind, ok = operations.kind, operations.outcome == Outcome.OK

@@ -1,6 +1,6 @@
 """A partition's log as a sequential object, for the general search.
 
-The same promises as docs/history.md, said as a machine instead of as bounds: the oracle of the fast checker. It knows
+The promises of docs/history.md, written as a machine instead of as bounds: the oracle of the fast checker. It knows
 nothing of declared loss, and a fetch names its position. With one record a batch, the usual atomic log is meant; the
 records of longer batches become visible one by one, so an acknowledged batch counts as two operations: an append,
 and a read of the whole of it, both within its interval.
@@ -51,8 +51,8 @@ class LogModel:
 
     def _append(self, state: LogState, operation: Operation) -> LogState | None:
         end = self.end(state)
-        answered = operation.outcome is Outcome.OK and operation.offset != UNKNOWN
-        if answered and operation.placed != tuple(range(end, end + len(operation.values))):
+        acknowledged = operation.outcome is Outcome.OK and operation.offset != UNKNOWN
+        if acknowledged and operation.placed != tuple(range(end, end + len(operation.values))):
             return None
         values = state.values + operation.values
         return LogState(values, self.start + len(values) if self.atomic else end)

@@ -3,7 +3,7 @@
 Wing and Gong (1993) with Lowe's memory (2017): walk the history's calls and returns in order of time; linearize an
 operation whose call has been passed, and take it back when a return is met whose operation was not linearized. A set
 of linearized operations with the state after them is tried once. Linearizability is local, so each partition is
-searched by itself. The work is exponential in the operations that overlap, hence the limits, and the third answer.
+searched by itself. The work is exponential in the operations that overlap, hence the limits, and the third verdict.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Model(Protocol[S, O_contra]):
         """The state before any operation."""
 
     def step(self, state: S, operation: O_contra) -> S | None:
-        """The state after `operation` with its answer, or None if it can't have had that answer in `state`."""
+        """The state after `operation` with its result, or None if it cannot have that result in `state`."""
 
 
 @attrs.frozen
@@ -38,7 +38,7 @@ class Call(Generic[T]):
     returned: int | None = None
 
 
-class Answer(Enum):
+class SearchVerdict(Enum):
     """Linearizable, not linearizable, or not decided within the limits."""
 
     OK = "ok"
@@ -50,7 +50,7 @@ class Answer(Enum):
 class Result:
     """`order`: the calls, by number, in an order that explains them; for ILLEGAL the longest such prefix found."""
 
-    answer: Answer
+    verdict: SearchVerdict
     order: tuple[int, ...]
     steps: int
 
@@ -112,7 +112,7 @@ class _Search(Generic[S, T]):
         while open_returns:
             steps += 1
             if self.over(steps, len(seen)):
-                return Result(Answer.UNKNOWN, best, steps)
+                return Result(SearchVerdict.UNKNOWN, best, steps)
             number, is_call = self.events[at]
             if is_call:
                 after = self.model.step(state, self.calls[number].operation)
@@ -129,12 +129,12 @@ class _Search(Generic[S, T]):
                 continue
             # A return was met: its operation must come earlier, so the last choice was wrong.
             if not order:
-                return Result(Answer.ILLEGAL, best, steps)
+                return Result(SearchVerdict.ILLEGAL, best, steps)
             number, state = order.pop()
             done &= ~(1 << number)
             open_returns += self._unlift(number)
             at = self.next[2 * number + 1]
-        return Result(Answer.OK, tuple(taken for taken, _ in order), steps)
+        return Result(SearchVerdict.OK, tuple(taken for taken, _ in order), steps)
 
     def _lift(self, number: int) -> int:
         """Take a linearized operation's events out of the list; 1 if it has a return."""

@@ -1,4 +1,4 @@
-"""What proves an anomaly: the operations, and the reason in words."""
+"""What proves an anomaly: the operations, and the reason."""
 
 from __future__ import annotations
 

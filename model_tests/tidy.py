@@ -318,7 +318,6 @@ STILL_RETIRED: dict[str, int] = {
     "benchmarks": 3,
     "docs": 13,
     "impl": 424,
-    "linearizability": 65,
     "model_tests": 1282,
     "spec": 360,
     "tidegauge": 74,

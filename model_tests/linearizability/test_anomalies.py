@@ -246,7 +246,7 @@ def test_late_reads_are_valid_at_the_kafka_level_only() -> None:
     assert not check(history(rows), STRICT).valid
 
 
-def test_a_reused_value_cannot_be_judged() -> None:
+def test_a_reused_value_cannot_be_checked() -> None:
     verdicts = check(history([produce(0, 1, 0, 7), produce(2, 3, 1, 7)]))
     assert verdicts.of(0) is Verdict.UNKNOWN
     assert [one.name for one in verdicts.anomalies] == [Name.REUSED_VALUE]
@@ -261,7 +261,7 @@ def test_the_witness_names_operations_times_and_reason() -> None:
     )
 
 
-def test_each_partition_is_judged_by_itself() -> None:
+def test_each_partition_is_checked_by_itself() -> None:
     elsewhere = attrs.evolve(produce(0, 1, 0, 7), partition=1)
     other_topic = attrs.evolve(produce(0, 1, 0, 7), topic="u")
     assert check(history([produce(0, 1, 0, 7), elsewhere, other_topic])).valid
@@ -270,7 +270,7 @@ def test_each_partition_is_judged_by_itself() -> None:
     assert {(one.topic, one.partition) for one in verdicts.anomalies} == {("t", 1)}
 
 
-def test_a_hole_of_a_trillion_offsets_is_answered_at_once() -> None:
+def test_a_hole_of_a_trillion_offsets_is_acknowledged_at_once() -> None:
     verdicts = check(history([produce(0, 1, 0, 7), unknown(0, 9), produce(2, 3, 10**12, 8)]))
     assert [one.name for one in verdicts.anomalies] == [Name.OFFSET_HOLE]
 

@@ -11,8 +11,8 @@ from tidegauge.linearizability.anomaly import Name
 from tidegauge.linearizability.check import check
 from tidegauge.linearizability.evidence import Evidence, until
 from tidegauge.linearizability.history import NEVER, Kind, Operation
-from tidegauge.linearizability.judge import contradictions, find_disagreements
 from tidegauge.linearizability.log import Level
+from tidegauge.linearizability.partition_check import contradictions, find_disagreements
 from tidegauge.model_tests.linearizability.random_histories import spoiled, valid
 from tidegauge.model_tests.linearizability.rows import (
     election,
@@ -76,7 +76,7 @@ ALLOWED: dict[str, Rows] = {
         produce(12, 13, 1, 9),
         fetch(14, 15, -1, 9, offsets=[1]),
     ],
-    "what was sent without an answer may arrive late": [
+    "what was sent without an response may arrive late": [
         produce(0, 1, 0, 7),
         produce(5, 6, -1, 8, acks=0),
         election(10, 11, 0),
@@ -218,7 +218,7 @@ def test_contradictions_with_elections_are_those_of_the_rule_as_written() -> Non
 
 
 def test_an_election_that_covers_everything_excuses_every_disagreement_and_one_that_covers_nothing_none() -> None:
-    judged = 0
+    checked = 0
     for seed in range(1_000):
         rows = [row for row in with_elections(Random(seed)) if row.kind is not Kind.ELECTION]
         before = {one.operations for one in find_disagreements(Evidence(rows, Level.KAFKA))}
@@ -226,5 +226,5 @@ def test_an_election_that_covers_everything_excuses_every_disagreement_and_one_t
         assert not list(find_disagreements(everything)), seed
         nothing = Evidence([*rows, election(0, NEVER, 1_000)], Level.KAFKA)
         assert {one.operations for one in find_disagreements(nothing)} == before, seed
-        judged += bool(before)
-    assert judged > 50
+        checked += bool(before)
+    assert checked > 50

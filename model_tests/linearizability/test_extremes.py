@@ -1,4 +1,4 @@
-"""Numbers at the ends of 64 bits, and tables that are odd in their types: judged right, or refused in words."""
+"""Numbers at the ends of 64 bits, and tables that are odd in their types: checked right, or refused in words."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_values_that_differ_in_their_last_bits_only_are_told_apart(first: int) -
     assert check(operations).verdicts.tolist() == [0, 1, 0]
 
 
-def test_the_largest_offsets_are_judged_and_larger_ones_kept_aside() -> None:
+def test_the_largest_offsets_are_checked_and_larger_ones_kept_aside() -> None:
     at = BEYOND - 2
     assert check(history([produce(0, 1, at, 10, 11), fetch(2, 3, at, 10, 11), end(4, 5, at + 1)])).valid
     assert not check(history([produce(0, 1, at, 10), produce(2, 3, at, 11)])).valid
@@ -115,5 +115,5 @@ def test_a_history_file_that_cannot_be_completed_leaves_nothing(
 
 def test_what_is_no_operations_is_refused_in_words() -> None:
     recorded: Any = History()
-    with pytest.raises(TypeError, match=r"check judges Operations, not History: give history.operations\(\)"):
+    with pytest.raises(TypeError, match=r"check takes Operations, not History: give history.operations\(\)"):
         check(recorded)

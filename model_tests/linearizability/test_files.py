@@ -189,8 +189,13 @@ FAULTY_ROWS: dict[str, tuple[str, int, Any, str]] = {
     "a produce without values": ("values", 0, [], "a produce without values"),
     "values on a list_offsets": ("values", 7, [1], "1 values on an operation that has none"),
     "an acknowledged produce without an offset": ("offset", 1, None, "an acknowledged produce without its offset"),
-    "a list_offsets without an answer": ("offset", 7, None, "no offset: a list_offsets needs its answer"),
-    "an election without an offset": ("offset", 8, None, "no offset: a list_offsets needs its answer"),
+    "a list_offsets without an offset": (
+        "offset",
+        7,
+        None,
+        "no offset: a list_offsets needs the offset that it returned",
+    ),
+    "an election without an offset": ("offset", 8, None, "no offset: a list_offsets needs the offset that it returned"),
     "a repeated index": ("index", 5, 4, "index 4 does not follow the row before it"),
     "a history in two places": ("history", 5, 4, "its history began earlier in the table"),
 }

@@ -61,11 +61,11 @@ def test_the_tables_have_a_row_for_each_history_and_for_each_anomaly() -> None:
     assert anomalies.schema == ANOMALY_SCHEMA
     assert anomalies.column("anomaly").to_pylist() == ["inconsistent-offsets", "lost-write", "reused-value"]
     assert anomalies.column("operations").to_pylist() == [[0, 1], [0, 1], [0, 1]]
-    with pytest.raises(KeyError, match="history 5 is not among the 3 judged"):
+    with pytest.raises(KeyError, match="history 5 is not among the 3 checked"):
         verdicts.of(5)
 
 
-def test_nothing_to_judge_is_valid() -> None:
+def test_nothing_to_check_is_valid() -> None:
     verdicts = check(Operations.of(()))
     assert verdicts.valid
     assert verdicts.table().num_rows == verdicts.anomaly_table().num_rows == 0

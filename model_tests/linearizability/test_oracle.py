@@ -10,10 +10,10 @@ import pytest
 
 from tidegauge.linearizability.check import Verdict, check
 from tidegauge.linearizability.history import NEVER, Kind, Operation, Operations
-from tidegauge.linearizability.judge import judge
 from tidegauge.linearizability.log import Level, screen
 from tidegauge.linearizability.model import LogModel, calls
-from tidegauge.linearizability.search import Answer, search
+from tidegauge.linearizability.partition_check import check_partition
+from tidegauge.linearizability.search import SearchVerdict, search
 from tidegauge.model_tests.linearizability.random_histories import spoiled, valid
 
 BATCH = 500
@@ -37,40 +37,40 @@ def histories(seed: int, count: int) -> list[list[Operation]]:
     return made
 
 
-def searched(rows: list[Operation], level: Level) -> Answer:
+def searched(rows: list[Operation], level: Level) -> SearchVerdict:
     settled = [row.call for row in rows if row.kind is Kind.SETTLED]
     atomic = all(len(row.values) == 1 for row in rows if row.kind is Kind.PRODUCE)
     model = LogModel(level=level, settled=settled[0] if settled else NEVER, atomic=atomic)
-    return search(model, calls(rows, atomic)).answer
+    return search(model, calls(rows, atomic)).verdict
 
 
-def compare(seed: int, count: int, level: Level) -> Counter[Answer]:
-    """Judge `count` histories both ways, in one table; returns how often each answer came."""
+def compare(seed: int, count: int, level: Level) -> Counter[SearchVerdict]:
+    """Judge `count` histories both ways, in one table; returns how often each response came."""
     made = histories(seed, count)
     operations = Operations.of(row for rows in made for row in rows)
     verdicts = check(operations, level)
     flagged = {int(operations.history[rows[0]]) for rows in screen(operations, level).rows}
-    answers: Counter[Answer] = Counter()
+    responses: Counter[SearchVerdict] = Counter()
     for number, rows in enumerate(made):
-        answer = searched(rows, level)
-        answers[answer] += 1
-        expected = Verdict.VALID if answer is Answer.OK else Verdict.VIOLATED
+        response = searched(rows, level)
+        responses[response] += 1
+        expected = Verdict.VALID if response is SearchVerdict.OK else Verdict.VIOLATED
         shown = "\n".join(map(str, rows))
-        assert verdicts.of(number) is expected, f"{seed}/{number}, {level}: the search says {answer}\n{shown}"
-        closer = bool(judge(rows, level))
+        assert verdicts.of(number) is expected, f"{seed}/{number}, {level}: the search says {response}\n{shown}"
+        closer = bool(check_partition(rows, level))
         assert closer <= (number in flagged), f"{seed}/{number}, {level}: the screening missed it\n{shown}"
         # Of batches of one record the array pass alone decides.
         longer = any(len(row.values) > 1 for row in rows if row.kind is Kind.PRODUCE)
         assert longer or closer == (number in flagged), f"{seed}/{number}, {level}: flagged for nothing\n{shown}"
-    return answers
+    return responses
 
 
 @pytest.mark.parametrize("level", list(Level))
 @pytest.mark.parametrize("seed", range(4))
 def test_the_fast_checker_agrees_with_the_general_search(seed: int, level: Level) -> None:
-    answers = compare(seed, BATCH, level)
-    assert answers[Answer.OK] > BATCH / 5
-    assert answers[Answer.ILLEGAL] > BATCH / 15
+    responses = compare(seed, BATCH, level)
+    assert responses[SearchVerdict.OK] > BATCH / 5
+    assert responses[SearchVerdict.ILLEGAL] > BATCH / 15
 
 
 @pytest.mark.deep

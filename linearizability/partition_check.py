@@ -1,7 +1,8 @@
 """The closer look at one partition of one history: which anomaly it is, and the operations that prove it.
 
-Each finder below yields the occurrences of its anomalies with a witness that a person can check. `judge` keeps the
-first of each kind and counts the rest. The rules, and what an unclean election excuses, are those of docs/history.md.
+Each finder below yields the occurrences of its anomalies with a witness that a person can check. `check_partition`
+keeps the first of each kind and counts the rest. The rules, and what an unclean election excuses, are those of
+docs/history.md.
 """
 
 from __future__ import annotations
@@ -13,16 +14,18 @@ from itertools import pairwise
 from tidegauge.linearizability.anomaly import Anomaly, Name
 from tidegauge.linearizability.evidence import Claim, Evidence, is_strong, until
 from tidegauge.linearizability.history import NEVER, UNKNOWN, Kind, Operation, Outcome
-from tidegauge.linearizability.holes import Filling, fill, judged_claims
+from tidegauge.linearizability.holes import Filling, checked_claims, fill
 from tidegauge.linearizability.log import Level
 from tidegauge.linearizability.polls import find_poll_anomalies
 from tidegauge.linearizability.witness import Finding, finding
 
 HOLE_STEPS = 100_000
-"""How far the search for a filling of the holes goes before it answers that it does not know."""
+"""How many steps the search for a filling of the holes takes before it gives up: the verdict is then unknown."""
 
 
-def judge(rows: Sequence[Operation], level: Level = Level.KAFKA, hole_steps: int = HOLE_STEPS) -> tuple[Anomaly, ...]:
+def check_partition(
+    rows: Sequence[Operation], level: Level = Level.KAFKA, hole_steps: int = HOLE_STEPS
+) -> tuple[Anomaly, ...]:
     """All anomalies of one partition of one history, by name. `rows` are its operations in order of index."""
     evidence = Evidence(rows, level)
     found = list(find_reused_values(evidence))
@@ -50,7 +53,7 @@ def judge(rows: Sequence[Operation], level: Level = Level.KAFKA, hole_steps: int
 
 
 def find_reused_values(evidence: Evidence) -> Iterator[Finding]:
-    """A value that two produces sent: the history can't be judged."""
+    """A value that two produces sent: the history cannot be checked."""
     first: dict[int, Operation] = {}
     for row in evidence.produces:
         for value in row.values:
@@ -209,7 +212,7 @@ def find_unfillable_holes(evidence: Evidence, steps: int) -> Iterator[Finding]:
         yield finding(Name.UNDECIDED, reason, evidence.rows[0])
     if hole is None:
         return
-    knew = [claim for claim in judged_claims(evidence) if claim.length > hole.start]
+    knew = [claim for claim in checked_claims(evidence) if claim.length > hole.start]
     first = min(knew, key=lambda claim: claim.operation.returned or NEVER)
     where = f"offset {hole.start}" if hole.stop == hole.start + 1 else f"offsets {hole.start} to {hole.stop - 1}"
     reason = (

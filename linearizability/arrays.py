@@ -1,0 +1,71 @@
+"""Array operations of the log checker: runs of indices, ranks of times, and tables indexed by value."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tidegauge.linearizability.history import NEVER, Ints
+
+
+def spread(items: Ints, counts: Ints) -> Ints:
+    """Each item as often as it counts."""
+    if not len(items) or counts.max() == 1 == counts.min():
+        return items
+    return _sums(items - np.concatenate(([0], items[:-1])), counts, np.zeros(int(counts.sum()), np.int64))
+
+
+def runs(first: Ints, counts: Ints) -> Ints:
+    """first, first + 1, … as long as each counts."""
+    if not len(first) or counts.max() == 1 == counts.min():
+        return first
+    ends = first + counts - 1
+    return _sums(first - np.concatenate(([0], ends[:-1])), counts, np.ones(int(counts.sum()), np.int64))
+
+
+def _sums(jumps: Ints, counts: Ints, steps: Ints) -> Ints:
+    """The running sum of `steps`, with a jump where each run begins; every count is at least 1."""
+    steps[np.cumsum(counts) - counts] = jumps
+    return np.cumsum(steps)
+
+
+def ranks(call: Ints, returned: Ints) -> tuple[Ints, Ints, int]:
+    """Times replaced by their ranks, for clocks too long to shift."""
+    times, rank = np.unique(np.concatenate((call, returned)), return_inverse=True)
+    return rank[: len(call)], rank[len(call) :], len(times) + 2
+
+
+def value_slots(writer: Ints, wrote: Ints, reader: Ints, read: Ints) -> tuple[Ints, Ints, int]:
+    """A slot for each (partition, value) written, the slot of each one read, and n; slot n is that of values unwritten.
+
+    `writer` and `reader` are the partitions of the values `wrote` and `read`.
+    """
+    groups = int(max(writer.max() if len(writer) else 0, reader.max() if len(reader) else 0)) + 1
+    low = np.full(groups, NEVER, np.int64)
+    high = np.full(groups, -NEVER, np.int64)
+    np.minimum.at(low, writer, wrote)
+    np.maximum.at(high, writer, wrote)
+    # The difference may need 64 bits, and as floats the values would lose their last ones before it is taken.
+    span = np.where(high >= low, (high - low).view(np.uint64).astype(np.float64), -1.0) + 1.0
+    # Values that are dense in their partition, as counters are, index the table themselves.
+    if span.sum() > 8 * len(wrote) + 1024:
+        return _sorted_slots(writer, wrote, reader, read)
+    length = span.astype(np.int64)
+    size = int(length.sum())
+    shift = np.cumsum(length) - length - low
+    found = read + shift[reader]
+    outside = (read < low[reader]) | (read > high[reader])
+    if outside.any():
+        found[outside] = size
+    return wrote + shift[writer], found, size
+
+
+def _sorted_slots(writer: Ints, wrote: Ints, reader: Ints, read: Ints) -> tuple[Ints, Ints, int]:
+    """The same for values of any kind: by sorting."""
+    values = np.unique(wrote)
+    at = np.searchsorted(values, read)
+    known = (at < len(values)) & (values[np.minimum(at, len(values) - 1)] == read)
+    keys, slot = np.unique(writer * len(values) + np.searchsorted(values, wrote), return_inverse=True)
+    want = reader * len(values) + at
+    found = np.searchsorted(keys, want)
+    known &= (found < len(keys)) & (keys[np.minimum(found, len(keys) - 1)] == want)
+    return slot, np.where(known, found, len(keys)), len(keys)
