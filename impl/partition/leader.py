@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-import attrs
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.partition.isr import InSyncReplicas
@@ -91,10 +90,8 @@ class Leader(InSyncReplicas):
         """
         error = self.fetch_error(fetch)
         if error is ErrorCode.offset_out_of_range:
-            return attrs.evolve(
-                self._refusal(error),
-                log_start_offset=self.log.log_start_offset,
-                log_start_epoch=self.log.log_start_epoch,
+            return self._refusal(error)._replace(
+                log_start_offset=self.log.log_start_offset, log_start_epoch=self.log.log_start_epoch
             )
         if error is not ErrorCode.none:
             return self._refusal(error)

@@ -1,8 +1,11 @@
-"""What goes into a replica's core and comes out of it: messages between brokers, results and effects."""
+"""What goes into a replica's core and comes out of it: messages between brokers, results and effects.
+
+All are immutable. What is made for every request is a NamedTuple, which costs half of a frozen attrs class.
+"""
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import attrs
 from kio.schema.errors import ErrorCode
@@ -24,24 +27,21 @@ class PartitionConfig:
     replica_lag_time_max_ms: int = 30_000
 
 
-@attrs.frozen
-class Appended:
-    """A batch is in the leader's log at offsets [base_offset, end_offset); acks=all waits for the high watermark.
-
-    `repeated`: it has been there before, and nothing was appended now; then `timestamp` is the largest of its records,
-    in ms since 1970.
-    """
+class Appended(NamedTuple):
+    """A batch is in the leader's log at offsets [base_offset, end_offset); acks=all waits for the high watermark."""
 
     base_offset: int
     end_offset: int
     leader_epoch: int
     repeated: bool = False
+    """Whether an idempotent producer had appended it before, so that nothing was appended now."""
     timestamp: int = -1
+    """Of a repeated batch the largest timestamp of its records, in ms since 1970."""
 
 
 @attrs.frozen
 class FollowerFetch:
-    """A follower asks for records from its log end offset on; the last fetched epoch shows a divergence (KIP-595)."""
+    """A follower's request for records from its log end offset on; its last epoch shows a divergence (KIP-595)."""
 
     replica_id: int
     broker_epoch: int
@@ -53,15 +53,14 @@ class FollowerFetch:
 
 @attrs.frozen
 class EpochEndOffset:
-    """Where a leader epoch ends in a log: the first offset that is not of it nor of an earlier one."""
+    """Where a leader epoch ends in a log: at the first offset of a later epoch, or at the log end offset."""
 
     epoch: int
     end_offset: int
 
 
-@attrs.frozen
-class PartitionFetchResponse:
-    """The leader's answer to a fetch: an error, or where the logs part, or records and the leader's high watermark."""
+class PartitionFetchResponse(NamedTuple):
+    """The response to a fetch: an error, or where the logs diverge, or records and the leader's high watermark."""
 
     error: ErrorCode = ErrorCode.none
     leader: int = -1
@@ -70,18 +69,18 @@ class PartitionFetchResponse:
     high_watermark: int = UNKNOWN_OFFSET
     log_start_offset: int = UNKNOWN_OFFSET
     log_start_epoch: int = NO_EPOCH
-    """The epoch of the last record below the leader's log start, in answers to followers that may start over there."""
+    """The epoch of the last record below the leader's log start, for followers that may start over there."""
     records: Records = b""
 
     @property
     def has_news(self) -> bool:
-        """False for an empty answer, which a long poll holds back."""
+        """False for an empty response, which is held while a fetch may wait."""
         return bool(self.records) or self.error is not ErrorCode.none or self.diverging_epoch is not None
 
 
 @attrs.frozen
 class AlterPartitionRequest:
-    """The leader asks the controller for a new ISR: pairs of broker id and broker epoch (KIP-497, KIP-903)."""
+    """The leader's request for a new ISR: pairs of broker id and broker epoch (KIP-497, KIP-903)."""
 
     broker_id: int
     broker_epoch: int
@@ -96,7 +95,7 @@ class AlterPartitionRequest:
 
 @attrs.frozen
 class AlterPartitionResponse:
-    """The controller's answer, with the registration as it now stands (None when it doesn't know the partition)."""
+    """The controller's response, with the registration as it is now; None when it does not know the partition."""
 
     error: ErrorCode
     controller_epoch: int
@@ -105,7 +104,7 @@ class AlterPartitionResponse:
 
 @attrs.frozen
 class SendAlterPartition:
-    """A new ISR is proposed: send what `alter_partition_request` returns, again until it is answered."""
+    """A new ISR is proposed: send what `alter_partition_request` returns, and send it again until a response comes."""
 
 
 @attrs.frozen
@@ -117,14 +116,14 @@ class HighWatermarkAdvanced:
 
 @attrs.frozen
 class LogEndAdvanced:
-    """The leader's log grew: look again at held fetches."""
+    """The leader's log grew: look again at followers' held fetches."""
 
     log_end_offset: int
 
 
 @attrs.frozen
 class FollowerLogStartMoved:
-    """A follower has told another log start: look again at waiting deletions (DeleteRecords)."""
+    """A follower has told a new log start: look again at waiting deletions (DeleteRecords)."""
 
     replica_id: int
     log_start_offset: int
@@ -132,7 +131,7 @@ class FollowerLogStartMoved:
 
 @attrs.frozen
 class LeadershipChanged:
-    """A new leader epoch began: waiting requests of the former one are to be answered, fetchers to be re-aimed."""
+    """A new leader epoch began: requests that wait for the former one complete, fetchers follow the new leader."""
 
     leader: int
     leader_epoch: int

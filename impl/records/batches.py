@@ -220,7 +220,7 @@ def checked_header(buffer: Buffer, position: int = 0) -> BatchHeader:
                 f"message format {header.magic} at position {position}: send record batches (magic 2)"
             )
         raise CorruptRecordError(f"magic {header.magic} at position {position}, not {MAGIC}")
-    size = header.size
+    size = header.batch_length + LENGTH_OVERHEAD
     if size < HEADER_SIZE or position + size > len(buffer):
         raise CorruptRecordError(f"batch length {header.batch_length} at position {position} of {len(buffer)} bytes")
     crc = crc32c(memoryview(buffer)[position + CHECKSUM_START : position + size])
@@ -258,7 +258,7 @@ def check_produced(header: BatchHeader) -> None:
             f"{header.records_count} records in a batch whose last offset delta is {header.last_offset_delta}: "
             "a producer's offsets have no gaps"
         )
-    if header.is_control:
+    if header.attributes & CONTROL_FLAG:
         raise InvalidRecordError("control batches are written by brokers only")
     if header.producer_id >= 0 and (header.producer_epoch < 0 or header.base_sequence < 0):
         raise InvalidRecordError(

@@ -9,8 +9,7 @@ so that the producer looks for the leader again.
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import attrs
 from kio.schema.errors import ErrorCode
@@ -63,6 +62,9 @@ _MAGIC_AT: Final = 16
 _ATTRIBUTES_AT: Final = 22
 """The byte of the attributes that has the compression and the flags."""
 
+_Refusal: TypeAlias = tuple[ErrorCode, str | None]
+"""Why nothing is appended, and the message that goes with it."""
+
 
 class NoOpenTransactionError(RecordError):
     """A batch of a transaction that is not open."""
@@ -74,56 +76,63 @@ async def handle_produce(
     request: ProduceRequest, context: RequestContext, *, replicas: ReplicaManager, metadata: MetadataCache
 ) -> ProduceResponse | None:
     """Append, and respond when the producer's acks are met; None (no response) for acks=0."""
-    if not _may_write_transactions(request, context):
+    if _is_transactional(request) and not _may_write_transactions(request, context):
         return _unless_unacknowledged(request, produce_error(request, ErrorCode.transactional_id_authorization_failed))
-    topics: list[TopicProduced] = []
+    topics: list[tuple[ProduceTopic, str, _Refusal | None]] = []
     appends: list[PartitionAppend] = []
-    appended: list[PartitionProduced] = []
-    for topic in _once_each(request.topics):
+    requested = request.topics
+    if len(requested) != 1 or len(requested[0].partitions) > 1:
+        requested = _once_each(requested)
+    for topic in requested:
         name, refusal = _topic(topic, request.acks, context, metadata)
-        produced = [PartitionProduced(data.index) for data in topic.partitions]
-        topics.append(TopicProduced(topic.name, topic.topic_id, produced))
+        topics.append((topic, name, refusal))
         if refusal is None:
-            appended += produced
             for data in topic.partitions:
                 appends.append(PartitionAppend(name, data.index, data.records, topic.topic_id))
-        else:
-            for one in produced:
-                one.error_code, one.error_message = refusal
     outcomes = await replicas.append(
         appends,
         acks=request.acks,
         timeout_ms=request.timeout_ms,
-        check=partial(checked, version=context.api_version),
-        wait=partial(context.while_connected, watched=request.timeout_ms > LONG_MS),
+        check=checked if context.api_version >= ZSTD_FROM else checked_before_zstd,
+        wait=lambda wait: context.while_connected(wait, watched=request.timeout_ms > LONG_MS),
     )
+    produced: list[PartitionProduced]
+    responses: list[TopicProduced] = []
     leaders: set[int] = set()
-    for one, append, outcome in zip(appended, appends, outcomes, strict=True):
-        _tell(one, outcome)
-        if one.error_code is ErrorCode.not_leader_or_follower:  # say who leads (KIP-951)
-            one.leader_id, one.leader_epoch = replicas.known_leader(append.topic, append.partition)
-            leaders.add(one.leader_id)
-    response = ProduceResponse(topics)
+    done = iter(outcomes)
+    for topic, name, refusal in topics:
+        responses.append(TopicProduced(topic.name, topic.topic_id, produced := []))
+        if refusal is None:
+            for data in topic.partitions:
+                one = _produced(data.index, next(done))
+                if one.error_code is ErrorCode.not_leader_or_follower:  # say who leads (KIP-951)
+                    one.leader_id, one.leader_epoch = replicas.known_leader(name, one.index)
+                    leaders.add(one.leader_id)
+                produced.append(one)
+        else:
+            error, message = refusal
+            produced += [PartitionProduced(data.index, error, error_message=message) for data in topic.partitions]
+    response = ProduceResponse(responses)
     if leaders:
         response.node_endpoints = node_endpoints(metadata, leaders, context.listener)
     return response if request.acks != 0 else _unless_unacknowledged(request, response)
 
 
-def _tell(produced: PartitionProduced, outcome: AppendOutcome) -> None:
-    """Put an outcome into the response."""
-    produced.error_code = ErrorCode.request_timed_out if outcome.state is AppendState.PENDING else outcome.error
-    produced.base_offset = outcome.base_offset
-    produced.log_append_time_ms = outcome.log_append_time_ms
-    produced.log_start_offset = outcome.log_start_offset
-    produced.error_message = outcome.message
-    if outcome.record_errors:
-        produced.record_errors = [RecordErrorIndex(number, message) for number, message in outcome.record_errors]
+def _produced(index: int, outcome: AppendOutcome) -> PartitionProduced:
+    """An outcome as a part of the response. One that is still pending has timed out."""
+    return PartitionProduced(
+        index,
+        ErrorCode.request_timed_out if outcome.state is AppendState.PENDING else outcome.error,
+        outcome.base_offset,
+        outcome.log_append_time_ms,
+        outcome.log_start_offset,
+        [RecordErrorIndex(*each) for each in outcome.record_errors] if outcome.record_errors else [],
+        outcome.message,
+    )
 
 
 def _once_each(topics: list[ProduceTopic]) -> list[ProduceTopic]:
     """The topics with each partition once: of one that is named more often the last records count, as in Kafka."""
-    if len(topics) == 1 and len(topics[0].partitions) == 1:
-        return topics
     last: dict[tuple[str, str, int], ProducePartition] = {}
     for topic in topics:
         for data in topic.partitions:
@@ -147,8 +156,6 @@ def _unless_unacknowledged(request: ProduceRequest, response: ProduceResponse) -
 
 
 def _may_write_transactions(request: ProduceRequest, context: RequestContext) -> bool:
-    if not _is_transactional(request):
-        return True
     return request.transactional_id is not None and context.allowed(
         Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id
     )
@@ -165,7 +172,7 @@ def _is_transactional(request: ProduceRequest) -> bool:
 
 def _topic(
     topic: ProduceTopic, acks: int, context: RequestContext, metadata: MetadataCache
-) -> tuple[str, tuple[ErrorCode, str | None] | None]:
+) -> tuple[str, _Refusal | None]:
     """The topic's name, and why nothing is appended to it."""
     name = topic.name
     if topic.topic_id:
@@ -182,8 +189,8 @@ def _topic(
     return name, None
 
 
-def checked(records: Buffer | None, version: int) -> Buffer:
-    """What a producer may send in this version: one record batch. Raises RecordError; the log checks the rest."""
+def checked(records: Buffer | None) -> Buffer:
+    """What a producer may send: one record batch. Raises RecordError; the log checks the rest."""
     if records is None or len(records) < HEADER_SIZE:
         raise InvalidRecordError(f"no record batch in {0 if records is None else len(records)} bytes")
     if records[_MAGIC_AT] != MAGIC:
@@ -193,6 +200,11 @@ def checked(records: Buffer | None, version: int) -> Buffer:
     size = int.from_bytes(records[_LENGTH_AT : _LENGTH_AT + 4], "big", signed=True) + LENGTH_OVERHEAD
     if HEADER_SIZE <= size < len(records):
         raise InvalidRecordError(f"{len(records)} bytes where the batch has {size}: send one batch for each partition")
-    if version < ZSTD_FROM and compression_of(records[_ATTRIBUTES_AT]) is Compression.ZSTD:
-        raise UnsupportedCompressionError(f"zstd in Produce {version}: use version {ZSTD_FROM} or later")
     return records
+
+
+def checked_before_zstd(records: Buffer | None) -> Buffer:
+    """The same for the versions before zstd."""
+    if compression_of(checked(records)[_ATTRIBUTES_AT]) is Compression.ZSTD:
+        raise UnsupportedCompressionError(f"zstd needs Produce version {ZSTD_FROM} or later")
+    return checked(records)

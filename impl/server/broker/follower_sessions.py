@@ -79,7 +79,7 @@ class SessionPartition:
             self.knowledge, self.last = Knowledge.UNKNOWN, None
         else:
             self.knowledge = Knowledge.TOLD
-            self.last = attrs.evolve(response, records=b"") if response.records else response
+            self.last = response._replace(records=b"") if response.records else response
 
     def take(self) -> None:
         """The replica has taken the response to its fetch."""

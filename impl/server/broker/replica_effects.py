@@ -95,9 +95,9 @@ class ReplicaEffects:
 
     def carry_out(self, partition: Partition) -> None:
         """Do what the core asks for after a change."""
-        if partition.is_gone:
+        if partition.is_offline or partition.is_removed:
             return
-        key = partition.key
+        key = partition.topic, partition.index
         for effect in partition.replica.take_effects():
             match effect:
                 case HighWatermarkAdvanced():

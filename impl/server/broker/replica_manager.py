@@ -22,8 +22,8 @@ when a log raises an `OSError` they call `storage_failed`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias
 
-import attrs
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.partition.leader import ACKS_ALL
@@ -51,17 +51,12 @@ from tidegauge.impl.server.trace.tracer import Tracer
 from tidegauge.impl.storage.log_directories import LogDirectories
 from tidegauge.impl.storage.validation import RecordsRefusedError
 
-Check = Callable[[Buffer | None], Buffer]
+Check: TypeAlias = Callable[[Buffer | None], Buffer]
 """Checks what is to be appended, before its replica does; raises RecordError."""
 
 
-@attrs.define(eq=False)
-class _Pending:
-    """An append with acks=all whose commit is waited for."""
-
-    partition: Partition
-    appended: Appended
-    outcome: AppendOutcome
+_Pending: TypeAlias = tuple[Partition, Appended, AppendOutcome]
+"""An append with acks=all whose commit is waited for."""
 
 
 class ReplicaManager:
@@ -137,63 +132,62 @@ class ReplicaManager:
         caller holds against the bytes of each append, once its partition is known to be here.
         """
         pending: list[_Pending] = []
-        outcomes = [self._append(append, acks, check, pending) for append in appends]
+        outcomes = []
+        for append in appends:
+            outcomes.append(self._append(append, acks, check, pending))
         if pending and not _settle(pending):
-            keys = [one.partition.key for one in pending if one.outcome.state is AppendState.PENDING]
+            keys = [partition.key for partition, _, outcome in pending if outcome.state is AppendState.PENDING]
             await wait(lambda: self.effects.produces.until(keys, lambda: _settle(pending) or None, timeout_ms))
         return outcomes
 
     def _append(
         self, append: PartitionAppend, acks: int, check: Check | None, pending: list[_Pending]
     ) -> AppendOutcome:
-        outcome = AppendOutcome()
         partition = self.hosted.get(append.topic, append.partition)
         if partition is None:
-            outcome.error = self.absence(append.topic, append.partition)
-            return outcome
+            return AppendOutcome(error=self.absence(append.topic, append.partition))
         if append.topic_id and partition.topic_id != append.topic_id:
-            outcome.error = ErrorCode.unknown_topic_id
-            return outcome
-        outcome.log_start_offset = partition.log.log_start_offset
+            return AppendOutcome(error=ErrorCode.unknown_topic_id)
+        replica, log, now_ms = partition.replica, partition.log, self._clock.now_ms()
+        log_start, log_end = log.log_start_offset, log.log_end_offset
         try:
             records = append.records if check is None else check(append.records)
             if records is None:
                 raise InvalidRecordError("no record batch")
-            appended = self._append_here(partition, records, acks, outcome)
+            appended = replica.append(records, acks, now_ms)
         except (RecordError, OSError) as error:
-            outcome.error, outcome.message = self.hosted.storage_failed(partition, error), str(error)
-            if isinstance(error, RecordsRefusedError):
-                outcome.record_errors = tuple(error.record_errors)
-            return outcome
-        if appended is not None and acks == ACKS_ALL:
+            return self._failed(partition, error, log_start, log_end)
+        if not isinstance(appended, Appended):
+            self.effects.carry_out(partition)
+            return AppendOutcome(error=appended, log_start_offset=log_start)
+        outcome = AppendOutcome(
+            AppendState.APPENDED,
+            ErrorCode.none,
+            appended.base_offset,
+            appended.end_offset,
+            appended.timestamp if appended.repeated else log.append_time_ms(now_ms),
+            log_start,
+        )
+        if self._tracer.trace is not None and not appended.repeated:
+            self._trace_append(partition, appended, acks)
+        self.effects.carry_out(partition)
+        if acks == ACKS_ALL:
             outcome.state = AppendState.PENDING
-            pending.append(_Pending(partition, appended, outcome))
+            pending.append((partition, appended, outcome))
         return outcome
 
-    def _append_here(self, partition: Partition, records: Buffer, acks: int, outcome: AppendOutcome) -> Appended | None:
-        """Append at this replica and note what became of it; None where the replica has refused."""
-        replica, log, now_ms = partition.replica, partition.log, self._clock.now_ms()
-        base_offset = log.log_end_offset
-        try:
-            appended = replica.append(records, acks, now_ms)
-        except OSError:
-            if log.log_end_offset > base_offset:  # written and not synced: a restart may find the records
-                outcome.state, outcome.base_offset = AppendState.UNKNOWN, base_offset
-            raise
-        if not isinstance(appended, Appended):
-            outcome.error = appended
-            self.effects.carry_out(partition)
-            return None
-        outcome.state = AppendState.APPENDED
-        outcome.base_offset, outcome.end_offset = appended.base_offset, appended.end_offset
-        if appended.repeated:
-            outcome.log_append_time_ms = appended.timestamp
-        else:
-            outcome.log_append_time_ms = log.append_time_ms(now_ms)
-            if self._tracer.trace is not None:
-                self._trace_append(partition, appended, acks)
-        self.effects.carry_out(partition)
-        return appended
+    def _failed(
+        self, partition: Partition, error: RecordError | OSError, log_start: int, log_end: int
+    ) -> AppendOutcome:
+        """The outcome of an append at which the log raised; it started and ended there before."""
+        outcome = AppendOutcome(log_start_offset=log_start, message=str(error))
+        if isinstance(error, OSError) and partition.log.log_end_offset > log_end:
+            # Written and not synced: a restart may find the records.
+            outcome.state, outcome.base_offset = AppendState.UNKNOWN, log_end
+        if isinstance(error, RecordsRefusedError):
+            outcome.record_errors = error.record_errors
+        outcome.error = self.hosted.storage_failed(partition, error)
+        return outcome
 
     def _trace_append(self, partition: Partition, appended: Appended, acks: int) -> None:
         self._tracer.replica(
@@ -288,13 +282,12 @@ class ReplicaManager:
 def _settle(pending: Sequence[_Pending]) -> bool:
     """Look at every append that is pending; True when none is left."""
     settled = True
-    for one in pending:
-        outcome = one.outcome
+    for partition, appended, outcome in pending:
         if outcome.state is not AppendState.PENDING:
             continue
-        if one.partition.is_offline:
+        if partition.is_offline:
             outcome.state, outcome.error = AppendState.UNKNOWN, ErrorCode.kafka_storage_error
-        elif (error := one.partition.replica.append_outcome(one.appended)) is None:
+        elif (error := partition.replica.append_outcome(appended)) is None:
             settled = False
         elif error is ErrorCode.none:
             outcome.state = AppendState.COMMITTED

@@ -175,7 +175,7 @@ def fetch(cores: IdempotentCores, action: partition.Fetch, before: spec.State) -
         assert request is not None
         answer = leader.receive_fetch(request, 1, cores.now_ms)
         # Where a log starts is each replica's own affair here.
-        follower.receive_fetch_response(request, attrs.evolve(answer, log_start_offset=-1), cores.now_ms)
+        follower.receive_fetch_response(request, answer._replace(log_start_offset=-1), cores.now_ms)
         if not diverged or follower.log_end_offset <= common:
             break
     cores.settle(cores.registration.leader)
