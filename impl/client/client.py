@@ -27,7 +27,7 @@ from tidegauge.impl.client.routes import Routes
 from tidegauge.impl.ports.background_tasks import BackgroundTasks, require_trio
 from tidegauge.impl.ports.clock import Clock
 from tidegauge.impl.ports.network import Address, Network
-from tidegauge.impl.wire.channel import Channel, NoAnswerError, UnreachableError
+from tidegauge.impl.wire.channel import Channel, NoResponseError, UnreachableError
 
 T = TypeVar("T")
 
@@ -41,7 +41,7 @@ class ClientConfig:
     """Times in ms, sizes in bytes; Kafka's names and, but for the first two, Kafka's defaults."""
 
     request_timeout_ms: float = 5_000
-    """How long to wait for one answer, beyond what a broker may hold the request."""
+    """How long to wait for a response, in addition to the time that the broker may hold the request."""
     default_api_timeout_ms: float = 15_000
     """How long an operation may take, with all attempts."""
     retry_backoff_ms: float = 100
@@ -140,8 +140,8 @@ class Client:
         async def attempt() -> Fetched:
             route = await self._routes.leader(self, topic, partition)
             request = requests.fetch(route, offset, max_wait_ms, min_bytes, max_bytes or self.config.fetch_max_bytes)
-            answer = await self._ask(route.address, request, self.config.request_timeout_ms + max_wait_ms)
-            return requests.fetched(answer, offset)
+            response = await self._ask(route.address, request, self.config.request_timeout_ms + max_wait_ms)
+            return requests.fetched(response, offset)
 
         return await self._observed(operation, lambda: self._repeat(attempt, topic, timeout_ms, is_safe=_always))
 
@@ -158,8 +158,8 @@ class Client:
 
         async def attempt() -> ListedOffset:
             route = await self._routes.leader(self, topic, partition)
-            answer = await self._ask(route.address, requests.list_offsets(route, timestamp))
-            return requests.listed_offset(answer)
+            response = await self._ask(route.address, requests.list_offsets(route, timestamp))
+            return requests.listed_offset(response)
 
         return await self._observed(operation, lambda: self._repeat(attempt, topic, timeout_ms, is_safe=_always))
 
@@ -195,22 +195,22 @@ class Client:
         requests.check_elected(await self.ask_once(requests.elect_leaders(topic, partition, unclean=unclean)))
 
     async def ask_once(self, request: Any) -> Any:
-        """The answer to a request that is not sent again. Raises KafkaError when none is had."""
+        """Send a request once and return its response. Raises KafkaError when none comes."""
         try:
             return await self.ask_any(request)
-        except NoAnswerError as error:
+        except NoResponseError as error:
             raise KafkaError(ErrorCode.network_exception, str(error), maybe_done=True) from error
         except UnreachableError as error:
             raise KafkaError(ErrorCode.network_exception, str(error)) from error
 
     async def ask_leader(self, topic: str, partition: int, request: Any) -> Any:
-        """A partition's leader's answer to a request that is not sent again. Raises KafkaError when none is had."""
+        """Send a request once to a partition's leader and return its response. Raises KafkaError when none comes."""
         _check_partition(topic, partition)
         try:
             route = await self._routes.leader(self, topic, partition)
             return await self._ask(route.address, request)
-        except (NoAnswerError, UnreachableError) as error:
-            maybe_done = isinstance(error, NoAnswerError)
+        except (NoResponseError, UnreachableError) as error:
+            maybe_done = isinstance(error, NoResponseError)
             raise KafkaError(ErrorCode.network_exception, str(error), maybe_done=maybe_done) from error
 
     # --- attempts --------------------------------------------------------------------------------------------------
@@ -239,8 +239,8 @@ class Client:
             if operation.acks == 0:
                 await self._channel(route.address).send(request)
                 return None
-            answer = await self._ask(route.address, request, left_ms + self.config.request_timeout_ms)
-            return requests.produced(answer)
+            response = await self._ask(route.address, request, left_ms + self.config.request_timeout_ms)
+            return requests.produced(response)
 
         return await self._repeat(attempt, operation.topic, budget_ms, is_safe=_nothing_was_done)
 
@@ -260,7 +260,7 @@ class Client:
                 return await attempt()
             except UnreachableError as error:
                 failure = KafkaError(ErrorCode.leader_not_available, str(error))
-            except NoAnswerError as error:
+            except NoResponseError as error:
                 failure = KafkaError(ErrorCode.network_exception, str(error), maybe_done=True)
             except KafkaError as error:
                 failure = error
@@ -277,18 +277,18 @@ class Client:
         return await self._channel(address).request(request, timeout_ms)
 
     async def ask_any(self, request: Any, *, repeatable: bool = False) -> Any:
-        """Ask one broker after the other until one can be reached and, if the request may be repeated, answers.
+        """Send a request to one broker after the other until one can be reached and, if `repeatable`, responds.
 
-        Raises UnreachableError or NoAnswerError.
+        Raises UnreachableError or NoResponseError.
         """
         failure: Exception = UnreachableError("no broker is known")
         for address in self._routes.addresses:
             try:
                 return await self._ask(address, request)
-            except (UnreachableError, NoAnswerError) as error:
+            except (UnreachableError, NoResponseError) as error:
                 self._routes.avoid(address)
                 failure = error
-                if isinstance(error, NoAnswerError) and not repeatable:
+                if isinstance(error, NoResponseError) and not repeatable:
                     break
         raise failure
 

@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 class KafkaError(Exception):
     """An operation failed.
 
-    `code` is Kafka's error code; NETWORK_EXCEPTION stands for an answer that never came. `maybe_done` says that the
+    `code` is Kafka's error code; NETWORK_EXCEPTION means that no response came. `maybe_done` says that the
     operation may have taken effect all the same, or may yet: records of a produce that timed out, say.
     """
 
     def __init__(self, code: ErrorCode, message: str, *, maybe_done: bool = False) -> None:
-        fate = " (it may have been carried out)" if maybe_done else ""
-        super().__init__(f"{code.name.upper()}: {message}{fate}")
+        doubt = " (it may have been carried out)" if maybe_done else ""
+        super().__init__(f"{code.name.upper()}: {message}{doubt}")
         self.code = code
         self.maybe_done = maybe_done

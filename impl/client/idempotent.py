@@ -4,7 +4,7 @@ Theory of operation
 -------------------
 `Sequencing` decides which batch may be sent when; this is its shell. Every `produce` is a batch and a task of its
 caller's: it takes its place in the line in the order of the calls, and sends its batch until it is acknowledged. Up to
-five are in flight at once. An attempt without an answer is simply made again, since a leader knows repeats for what
+five are in flight at once. An attempt without a response is repeated, since a leader knows repeats for what
 they are.
 
 A batch whose time is over takes all behind it along: the line is given up and a new epoch begun (KIP-360), and nobody
@@ -27,7 +27,7 @@ from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.client.observer import Operation
 from tidegauge.impl.client.sequencing import MAX_IN_FLIGHT, DesynchronisedError, InFlightBatch, Sequencing
 from tidegauge.impl.records.payload import ProducerIdentity, Record, build_batch
-from tidegauge.impl.wire.channel import NoAnswerError, UnreachableError
+from tidegauge.impl.wire.channel import NoResponseError, UnreachableError
 from tidegauge.impl.wire.primitives import NO_WAIT
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ _AGAIN: Final = RETRIABLE | {
     ErrorCode.not_enough_replicas_after_append,
     ErrorCode.out_of_order_sequence_number,
 }
-"""Answers after which the same batch may be sent again."""
+"""Responses after which the same batch may be sent again."""
 _WAIT: Final = frozenset({ErrorCode.coordinator_load_in_progress, ErrorCode.coordinator_not_available})
 
 
@@ -106,7 +106,7 @@ class IdempotentProducer:
         offset, error = -1, ErrorCode.none
         try:
             offset = requests.produced(await self._client._ask(route.address, request, wait_ms))
-        except (UnreachableError, NoAnswerError):
+        except (UnreachableError, NoResponseError):
             error = ErrorCode.network_exception
         except KafkaError as refused:
             error = refused.code
@@ -115,7 +115,7 @@ class IdempotentProducer:
                 raise
         self._check_in_line(batch)
         try:
-            acknowledged = self._line.answered(batch, attempt, error)
+            acknowledged = self._line.complete(batch, attempt, error)
         except DesynchronisedError as lost:
             self._give_up()
             raise KafkaError(error, str(lost), maybe_done=True) from lost
@@ -136,17 +136,17 @@ class IdempotentProducer:
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout=NO_WAIT)
         while True:
             try:
-                answer = await self._client.ask_any(request, repeatable=True)
-            except (UnreachableError, NoAnswerError):
+                response = await self._client.ask_any(request, repeatable=True)
+            except (UnreachableError, NoResponseError):
                 error = ErrorCode.network_exception
             else:
-                error = answer.error_code
+                error = response.error_code
                 if error is ErrorCode.none:
                     break
             if error not in _WAIT and error is not ErrorCode.network_exception:
                 raise KafkaError(error, "no producer id was given")
             await self._sleep(deadline)
-        self.producer_id = answer.producer_id
+        self.producer_id = response.producer_id
         self._line = Sequencing(self._line.max_in_flight)
 
     async def _route(self, deadline: float, batch: InFlightBatch | None = None) -> Route:
@@ -154,7 +154,7 @@ class IdempotentProducer:
         while True:
             try:
                 return await self._client._routes.leader(self._client, self._topic, self._partition)
-            except (UnreachableError, NoAnswerError):
+            except (UnreachableError, NoResponseError):
                 pass
             except KafkaError as error:
                 if error.code not in RETRIABLE:

@@ -1,4 +1,4 @@
-"""The client's requests and answers: kio's messages from and to plain values. Answers that carry an error raise it."""
+"""The client's requests and responses: kio's messages from and to plain values. An error in a response is raised."""
 
 from __future__ import annotations
 
@@ -77,9 +77,9 @@ def produce(route: Route, records: bytes, acks: int, timeout_ms: int) -> Produce
     return ProduceRequest(acks, timeout_ms, [topic])
 
 
-def produced(answer: ProduceResponse) -> int:
+def produced(response: ProduceResponse) -> int:
     """The base offset. With an error, a base offset says that the records are in the leader's log."""
-    data = answer.topics[0].partitions[0]
+    data = response.topics[0].partitions[0]
     if data.error_code is not ErrorCode.none:
         message = data.error_message or "the records were not accepted"
         raise KafkaError(data.error_code, message, maybe_done=data.base_offset >= 0)
@@ -92,11 +92,11 @@ def fetch(route: Route, offset: int, max_wait_ms: int, min_bytes: int, max_bytes
     return FetchRequest([topic], max_wait_ms, min_bytes, max_bytes)
 
 
-def fetched(answer: FetchResponse, offset: int) -> Fetched:
+def fetched(response: FetchResponse, offset: int) -> Fetched:
     """The records from `offset` on; a batch that begins before it is cut."""
-    if answer.error_code is not ErrorCode.none:
-        raise KafkaError(answer.error_code, "the fetch was refused")
-    data = answer.topics[0].partitions[0]
+    if response.error_code is not ErrorCode.none:
+        raise KafkaError(response.error_code, "the fetch was refused")
+    data = response.topics[0].partitions[0]
     if data.error_code is not ErrorCode.none:
         raise KafkaError(data.error_code, f"nothing can be fetched from offset {offset}")
     return Fetched(
@@ -116,8 +116,8 @@ def list_offsets(route: Route, timestamp: int) -> ListOffsetsRequest:
     return ListOffsetsRequest(replica_id=_CONSUMER, isolation_level=_COMMITTED_OR_NOT, topics=(topic,), timeout=NO_WAIT)
 
 
-def listed_offset(answer: ListOffsetsResponse) -> ListedOffset:
-    data = answer.topics[0].partitions[0]
+def listed_offset(response: ListOffsetsResponse) -> ListedOffset:
+    data = response.topics[0].partitions[0]
     if data.error_code is not ErrorCode.none:
         raise KafkaError(data.error_code, "the offset could not be looked up")
     return ListedOffset(data.offset, data.timestamp, data.leader_epoch)
@@ -156,8 +156,8 @@ def brokers_of(given: Sequence[int], what: str) -> tuple[BrokerId, ...]:
     return tuple(map(BrokerId, given))
 
 
-def check_created(answer: CreateTopicsResponse) -> None:
-    for topic in answer.topics:
+def check_created(response: CreateTopicsResponse) -> None:
+    for topic in response.topics:
         if topic.error_code is not ErrorCode.none:
             raise KafkaError(topic.error_code, topic.error_message or f"topic {topic.name} was not created")
 
@@ -167,10 +167,10 @@ def elect_leaders(topic: str, partition: int, *, unclean: bool) -> ElectLeadersR
     return ElectLeadersRequest(election_type=i8(1 if unclean else 0), topic_partitions=(named,))
 
 
-def check_elected(answer: ElectLeadersResponse) -> None:
-    if answer.error_code is not ErrorCode.none:
-        raise KafkaError(answer.error_code, "no election was held")
-    for topic in answer.replica_election_results:
+def check_elected(response: ElectLeadersResponse) -> None:
+    if response.error_code is not ErrorCode.none:
+        raise KafkaError(response.error_code, "no election was held")
+    for topic in response.replica_election_results:
         for result in topic.partition_result:
             if result.error_code is not ErrorCode.none:
                 raise KafkaError(result.error_code, f"no leader was elected for {topic.topic}-{result.partition_id}")

@@ -17,7 +17,7 @@ class AnyBroker(Protocol):
     """Asks any broker of the cluster."""
 
     async def ask_any(self, message: Any, *, repeatable: bool) -> Any:
-        """The response of the first broker that gives one. Raises UnreachableError or NoAnswerError."""
+        """The response of the first broker that gives one. Raises UnreachableError or NoResponseError."""
         ...
 
 
@@ -38,7 +38,7 @@ class Routes:
         return sorted(known, key=lambda address: self._avoided.get(address, 0))
 
     def avoid(self, address: Address) -> None:
-        """A broker did not answer: ask the others before it the next time."""
+        """Try a broker that did not respond after all others the next time."""
         self._failures += 1
         self._avoided[address] = self._failures
 
@@ -47,7 +47,7 @@ class Routes:
         self._topics.pop(topic, None)
 
     async def leader(self, client: AnyBroker, topic: str, partition: int) -> Route:
-        """The route to a partition's leader. Raises KafkaError, UnreachableError or NoAnswerError."""
+        """The route to a partition's leader. Raises KafkaError, UnreachableError or NoResponseError."""
         if topic not in self._topics:
             self._learn(await client.ask_any(requests.metadata([topic]), repeatable=True))
         routes = self._topics.get(topic, {})

@@ -2,19 +2,19 @@
 
 Theory of operation
 -------------------
-Batches stand in a *line* in the order of their sequences. Each has been sent to a broker, or is to be sent again, or is
-answered; it leaves the line at its head, so one that is answered before an older one stays in it. A new batch may join
-while the line is shorter than `max_in_flight` and none in it is to be sent again (KAFKA-3197); batches are sent again
-in their order. The line is no longer than what a leader remembers, counted from its oldest unanswered batch on, so
-that every repeat is known to the leader for one.
+Batches are in a *line*, in the order of their sequences. Each has been sent to a broker, or must be sent again, or is
+completed. A completed batch leaves the line when all older ones have. A new batch may join while the line is shorter
+than `max_in_flight` and none in it must be sent again (KAFKA-3197); batches are sent again in their order. From its
+oldest incomplete batch on the line is no longer than what a leader remembers, so that the leader recognises every
+repeat.
 
-A refusal as out of order is temporary for an attempt that was made behind an unanswered batch: it has overtaken it. At
-the head of the line it means that producer and leader disagree on the past, and the producer can't go on: it would lose
-records or double them. Giving up the line begins a new epoch, at sequence 0 (KIP-360); what was given up may be in the
-log or get there until the first batch of the new epoch does.
+OUT_OF_ORDER_SEQUENCE_NUMBER is temporary for an attempt that was sent behind an incomplete batch: it has overtaken it.
+At the head of the line it means that producer and leader have diverged, and the producer can't continue without losing
+or duplicating records. Giving up the line begins a new epoch, at sequence 0 (KIP-360); what was given up may be in the
+log, or be appended until the first batch of the new epoch is.
 
-No clock, no tasks, no sockets: whoever owns this sends what it says, and tells it what became of it. The rules have the
-names that the specification gives them (`spec.idempotence`).
+No clock, no tasks, no sockets: the owner sends batches and reports what became of them. The rules have the names of the
+specification (`spec.idempotence`).
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ import attrs
 from kio.schema.errors import ErrorCode
 
 AGAIN: Final = -1
-ANSWERED: Final = -2
-"""In place of the broker that a batch was sent to: it is to be sent again; it is answered."""
+COMPLETED: Final = -2
+"""In place of the broker that a batch was sent to: the batch must be sent again; it is completed."""
 MAX_IN_FLIGHT: Final = 5
 
 
@@ -40,7 +40,7 @@ class InFlightBatch:
     sent_to: int
     attempt: int = 0
     behind: bool = False
-    """Whether an older batch was unanswered when this attempt was sent."""
+    """Whether an older batch was incomplete when this attempt was sent."""
 
 
 class DesynchronisedError(Exception):
@@ -87,17 +87,17 @@ class Sequencing:
 
     # --- what became of it -------------------------------------------------------------------------------------
 
-    def answered(self, batch: InFlightBatch, attempt: int, error: ErrorCode) -> bool:
-        """Take the answer to an attempt; True when the batch is acknowledged, False when it is to be sent again.
+    def complete(self, batch: InFlightBatch, attempt: int, error: ErrorCode) -> bool:
+        """Take the response to an attempt; True when the batch is acknowledged, False when it is to be sent again.
 
-        An answer to an earlier attempt, or to a batch that was given up, says nothing (False). Raises
+        A response to an earlier attempt, or to a batch that was given up, says nothing (False). Raises
         DesynchronisedError.
         """
-        if batch not in self.line or batch.attempt != attempt or batch.sent_to in (AGAIN, ANSWERED):
+        if batch not in self.line or batch.attempt != attempt or batch.sent_to in (AGAIN, COMPLETED):
             return False
         if error is ErrorCode.none:
-            batch.sent_to = ANSWERED
-            while self.line and self.line[0].sent_to == ANSWERED:
+            batch.sent_to = COMPLETED
+            while self.line and self.line[0].sent_to == COMPLETED:
                 del self.line[0]
             return True
         out_of_step = error in (ErrorCode.out_of_order_sequence_number, ErrorCode.invalid_producer_epoch)
@@ -109,11 +109,11 @@ class Sequencing:
         return False
 
     def refusal_is_temporary(self, batch: InFlightBatch) -> bool:
-        """A gap in front of a batch closes by itself if an older one was unanswered when this attempt was sent."""
+        """A gap in front of a batch closes by itself if an older one was incomplete when this attempt was sent."""
         return batch.behind
 
     def disconnected(self, broker: int) -> None:
-        """No answer will come to what was sent to `broker`: it is to be sent again."""
+        """No response will come to what was sent to `broker`: it is to be sent again."""
         for batch in self.line:
             if batch.sent_to == broker:
                 batch.sent_to = AGAIN

@@ -1,4 +1,4 @@
-"""What an administrator asks about topics and where they are: requests, and what their answers say."""
+"""Requests of administrators about topics and replicas, and the values of their responses."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ def reassign(topic: str, partition: int, brokers: Sequence[int] | None) -> Alter
     )
 
 
-def check(answer: Any, what: str) -> None:
-    """Raises KafkaError for the first error in an answer about one topic or partition."""
-    for outcome in _outcomes(answer):
+def check(response: Any, what: str) -> None:
+    """Raises KafkaError for the first error in a response about one topic or partition."""
+    for outcome in _outcomes(response):
         if outcome.error_code is not ErrorCode.none:
             raise KafkaError(outcome.error_code, outcome.error_message or what)
 
 
-def _outcomes(answer: Any) -> list[Any]:
-    found = [answer] if hasattr(answer, "error_code") else []
-    for item in getattr(answer, "responses", getattr(answer, "results", ())):
+def _outcomes(response: Any) -> list[Any]:
+    found = [response] if hasattr(response, "error_code") else []
+    for item in getattr(response, "responses", getattr(response, "results", ())):
         found += getattr(item, "partitions", (item,))
     return found

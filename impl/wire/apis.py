@@ -1,8 +1,8 @@
-"""The registry: which APIs this house speaks, in which versions, and which message classes stand for them.
+"""The registry: which APIs are supported, in which versions, and which message classes stand for them.
 
 A broker advertises the table of one real release, Kafka 4.3, and nothing else: clients infer from it what they talk to.
 Handlers see each API in one version only, the canonical one; `impl.wire.versions` lifts requests to it and lowers
-answers from it.
+responses from it.
 
 The classes are kio's. They are imported when first asked for: all of them together take longer than a cluster takes to
 start.
@@ -309,7 +309,7 @@ def canonical_request_class(api_key: int) -> type[Payload]:
 
 @cache
 def canonical_response_class(api_key: int) -> type[Payload]:
-    """The class in which handlers answer. Raises UnknownApiError."""
+    """The class of the responses that handlers return. Raises UnknownApiError."""
     return _union(api_key, 1) or response_class(api_key, canonical_version(api_key))
 
 

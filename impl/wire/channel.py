@@ -1,9 +1,9 @@
-"""A channel: one peer, requests out, answers in, matched by correlation id.
+"""A channel: one peer, requests out, responses in, matched by correlation id.
 
 A channel connects when it first has something to send, and again after it lost its connection. Requests are pipelined:
-several may be on their way, and each answer finds its request by its correlation id. An answer that no request waits
-for is dropped. A request that is not answered in time takes the connection down with it, for the answers behind it
-could not be trusted to come either; all that waited get `NoAnswerError` and may or may not have been carried out. Only
+several may be in flight, and each response finds its request by its correlation id. A response that no request waits
+for is dropped. A request without a response in time closes the connection, because the responses behind it might not
+come either; all requests that wait get `NoResponseError`: they may or may not have been carried out. Only
 `UnreachableError` says that nothing was sent.
 """
 
@@ -32,8 +32,8 @@ class UnreachableError(Exception):
     """The peer cannot be reached: nothing was sent."""
 
 
-class NoAnswerError(Exception):
-    """The request was sent, no answer came: it may or may not have been carried out."""
+class NoResponseError(Exception):
+    """The request was sent, no response came: it may or may not have been carried out."""
 
 
 @attrs.define(eq=False)
@@ -41,7 +41,7 @@ class _Waiting:
     api_key: int
     api_version: int
     done: trio.Event = attrs.field(factory=trio.Event)
-    answer: Any = None
+    response: Any = None
     failure: str | None = None
 
 
@@ -67,7 +67,7 @@ class Channel:
     ) -> None:
         """`timeout_ms` bounds connecting, and requests that name no other; `handshake` runs on a new connection.
 
-        `memory` is what large answers are received into.
+        `memory` is the buffers that large responses are received into.
         """
         self.address = address
         self._network = network
@@ -87,7 +87,7 @@ class Channel:
 
     @property
     def outstanding(self) -> int:
-        """Requests that wait for an answer."""
+        """Requests that wait for a response."""
         return len(self._waiting)
 
     async def connect(self) -> None:
@@ -96,10 +96,10 @@ class Channel:
             await self._open()
 
     async def request(self, message: Any, timeout_ms: float | None = None, *, version: int | None = None) -> Any:
-        """Send a request and return the answer, kio's response class of the same version or this house's own.
+        """Send a request and return the response, kio's response class of the same version or this project's.
 
         `version` is for messages that have one class for all versions, as in `codecs.encode_request`.
-        Raises UnreachableError when it was not sent, NoAnswerError when the answer did not come.
+        Raises UnreachableError when it was not sent, NoResponseError when no response came.
         """
         stream = self._ready or await self._open()
         timeout_ms = self._timeout_ms if timeout_ms is None else timeout_ms
@@ -111,7 +111,7 @@ class Channel:
         return await self._exchange(self._stream, message, self._timeout_ms, message.__version__)
 
     async def send(self, message: Any) -> None:
-        """Send a request that is not answered (Produce with acks=0). Raises UnreachableError or NoAnswerError."""
+        """Send a request that has no response (Produce with acks=0). Raises UnreachableError or NoResponseError."""
         stream = self._ready or await self._open()
         await self._send(stream, encode_request(message, self._correlation_id(), self._client_id))
 
@@ -125,11 +125,11 @@ class Channel:
         finally:
             self._waiting.pop(correlation_id, None)
         if not waiting.done.is_set():
-            await self._lose(stream, f"no answer from {self.address} within {timeout_ms:.0f} ms")
-            raise NoAnswerError(f"no answer from {self.address} within {timeout_ms:.0f} ms")
+            await self._lose(stream, f"no response from {self.address} within {timeout_ms:.0f} ms")
+            raise NoResponseError(f"no response from {self.address} within {timeout_ms:.0f} ms")
         if waiting.failure is not None:
-            raise NoAnswerError(waiting.failure)
-        return waiting.answer
+            raise NoResponseError(waiting.failure)
+        return waiting.response
 
     def _correlation_id(self) -> int:
         correlation_id = self._next_correlation_id
@@ -148,7 +148,7 @@ class Channel:
                 self._sending.release()
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
             await self._lose(stream, f"the connection to {self.address} broke")
-            raise NoAnswerError(f"the connection to {self.address} broke: {error}") from error
+            raise NoResponseError(f"the connection to {self.address} broke: {error}") from error
 
     async def _open(self) -> trio.abc.Stream:
         async with self._opening:
@@ -162,25 +162,25 @@ class Channel:
             except (OSError, trio.TooSlowError) as error:
                 raise UnreachableError(f"{self.address} cannot be reached: {error}") from error
             self._stream = stream
-            self._tasks.start_soon(self._read_answers, stream)
+            self._tasks.start_soon(self._read_responses, stream)
             if self._handshake is not None:
                 try:
                     await self._handshake(self)
-                except NoAnswerError as error:
-                    raise UnreachableError(f"{self.address} does not answer: {error}") from error
+                except NoResponseError as error:
+                    raise UnreachableError(f"{self.address} does not respond: {error}") from error
             if self._stream is not stream:
                 raise UnreachableError(f"the connection to {self.address} broke before it could be used")
             self._ready = stream
             return stream
 
-    async def _read_answers(self, stream: trio.abc.Stream) -> None:
+    async def _read_responses(self, stream: trio.abc.Stream) -> None:
         reader = FrameReader(stream, MAX_RESPONSE_BYTES, self._memory)
         reason = f"{self.address} closed the connection"
         try:
             while (frame := await reader.read_frame()) is not None:
                 waiting = self._waiting.get(response_correlation_id(frame))
                 if waiting is not None and not waiting.done.is_set():
-                    waiting.answer = decode_response(frame, waiting.api_key, waiting.api_version).message
+                    waiting.response = decode_response(frame, waiting.api_key, waiting.api_version).message
                     waiting.done.set()
                 del frame, waiting  # its memory is free for others, however long the next one takes
         except (trio.BrokenResourceError, trio.ClosedResourceError, ConnectionLostError) as error:
@@ -202,7 +202,7 @@ class Channel:
         await abort(stream)
 
     async def aclose(self) -> None:
-        """Close the connection after what was sent; requests that wait get NoAnswerError."""
+        """Close the connection after what was sent; requests that wait get NoResponseError."""
         self._closed = True
         stream, self._stream, self._ready = self._stream, None, None
         for waiting in self._waiting.values():

@@ -1,8 +1,8 @@
 """Requests and responses as bytes: header, body, and which header goes with which body.
 
 A request is header and body; the header names API and version and carries a correlation id. A response begins with the
-same correlation id and does not say what it answers, so that whoever reads one must know the request. Flexible versions
-(KIP-482) have headers with tagged fields; ApiVersions answers always have header version 0 (KIP-511), for the client
+same correlation id and does not say what it responds to, so its reader must know the request. Flexible versions
+(KIP-482) have headers with tagged fields; ApiVersions responses always have header version 0 (KIP-511), for the client
 does not know yet what the broker speaks. kio's classes know which header is theirs.
 
 Readers and writers of a class are made once and kept. Produce and Fetch, which carry the records, are not kio's here:
@@ -57,7 +57,7 @@ _OWN: Final[Mapping[int, tuple[ModuleType, VersionRange]]] = {
     ApiKey.PRODUCE: (produce_codec, VersionRange(PRODUCE_SERVED_FROM, BROKER_APIS[ApiKey.PRODUCE].highest)),
     ApiKey.FETCH: (fetch_codec, BROKER_APIS[ApiKey.FETCH]),
 }
-"""APIs whose messages are this house's own, their codecs and versions."""
+"""APIs whose messages are this project's, their codecs and versions."""
 _OWN_MESSAGES: Final = (ProduceRequest, ProduceResponse, FetchRequest, FetchResponse)
 
 
@@ -74,7 +74,7 @@ class Request:
     correlation_id: int
     client_id: str | None
     message: Any
-    """kio's request class of this API and version; this house's own of Produce and Fetch."""
+    """kio's request class of this API and version; this project's for Produce and Fetch."""
 
 
 @attrs.frozen
@@ -83,7 +83,7 @@ class Response:
 
     correlation_id: int
     message: Any
-    """kio's response class of the API and version that were asked for; this house's own of Produce and Fetch."""
+    """kio's response class of the API and version that were asked for; this project's for Produce and Fetch."""
 
 
 @cache
@@ -130,8 +130,8 @@ def encode_response(message: Any, correlation_id: int, *, version: int | None = 
     return _whole(_response(message, message.__version__ if version is None else version, correlation_id))
 
 
-def encode_answer(message: Any, version: int, correlation_id: int) -> list[Part]:
-    """The frame of an answer in the version that the peer asked in, in parts to be sent one after the other.
+def encode_response_parts(message: Any, version: int, correlation_id: int) -> list[Part]:
+    """The frame of a response in the version of the request, in parts to be sent one after the other.
 
     `message` is in the canonical version. Records in it are not copied.
     """
@@ -229,7 +229,7 @@ def _decode_request(frame: Bytes, api_key: int, version: int) -> tuple[str | Non
 
 
 def decode_response(frame: Bytes, api_key: int, api_version: int) -> Response:
-    """Decode the answer to a request of this API and version, without its length. Raises MalformedMessageError."""
+    """Decode the response to a request of this API and version, without its length. Raises MalformedMessageError."""
     correlation_id = response_correlation_id(frame)
     body = _CORRELATION_ID.size
     if api_key in _OWN:

@@ -1,6 +1,6 @@
 """Fetch 4 to 18 as bytes, field by field.
 
-| from version | request | answer |
+| from version | request | response |
 |---|---|---|
 | 4 | isolation level | last stable offset, aborted transactions |
 | 5 | a follower's log start offset | log start offset |
@@ -88,8 +88,8 @@ _PARTITION_5 = struct.Struct(">iqqi")
 _PARTITION_9 = struct.Struct(">iiqqi")
 _PARTITION_12 = struct.Struct(">iiqiqi")
 _REPLICA = struct.Struct(">iq")
-_ANSWERED_4 = struct.Struct(">ihqq")
-_ANSWERED_5 = struct.Struct(">ihqqq")
+_FETCHED_4 = struct.Struct(">ihqq")
+_FETCHED_5 = struct.Struct(">ihqqq")
 _TRANSACTION = struct.Struct(">qq")
 _EPOCH_END = struct.Struct(">iq")
 _SNAPSHOT = struct.Struct(">qi")
@@ -268,11 +268,11 @@ def _request_tags(request: FetchRequest, version: int) -> bytes:
     return tags(*fields)
 
 
-# --- answers -------------------------------------------------------------------------------------------------------
+# --- responses ----------------------------------------------------------------------------------------------------
 
 
 def encode_response(response: FetchResponse, version: int) -> list[Part]:
-    """The body of an answer: what frames the records, and between it the records as they are."""
+    """The body of a response: what frames the records, and between it the records as they are."""
     flexible = version >= FLEXIBLE_FROM
     parts: list[Part] = []
     if version >= _SESSIONS_FROM:
@@ -300,13 +300,13 @@ def encode_response(response: FetchResponse, version: int) -> list[Part]:
 
 
 def _encode_fetched(head: bytearray, fetched: PartitionFetched, version: int) -> None:
-    """All of a partition's answer that stands before its records."""
+    """All of a partition's response that stands before its records."""
     flexible = version >= FLEXIBLE_FROM
-    answered = fetched.index, int(fetched.error_code), fetched.high_watermark, fetched.last_stable_offset
+    fields = fetched.index, int(fetched.error_code), fetched.high_watermark, fetched.last_stable_offset
     if version >= _LOG_START_FROM:
-        head += _ANSWERED_5.pack(*answered, fetched.log_start_offset)
+        head += _FETCHED_5.pack(*fields, fetched.log_start_offset)
     else:
-        head += _ANSWERED_4.pack(*answered)
+        head += _FETCHED_4.pack(*fields)
     if fetched.aborted_transactions is None:
         head += b"\x00" if flexible else b"\xff\xff\xff\xff"
     else:
@@ -334,7 +334,7 @@ def _fetched_tags(fetched: PartitionFetched) -> bytes:
 
 
 def decode_response(view: memoryview, position: int, version: int) -> tuple[FetchResponse, int]:
-    """The answer at `position`, and the position behind it. Raises one of `fields.DAMAGE`."""
+    """The response at `position`, and the position behind it. Raises one of `fields.DAMAGE`."""
     flexible = version >= FLEXIBLE_FROM
     response = FetchResponse([])
     if version >= _SESSIONS_FROM:
@@ -347,9 +347,9 @@ def decode_response(view: memoryview, position: int, version: int) -> tuple[Fetc
     number, position = read_count(view, position, flexible=flexible)
     for _ in range(number):
         name, topic_id, position = _decode_name(view, position, version)
-        answered, position = read_count(view, position, flexible=flexible)
+        partition_count, position = read_count(view, position, flexible=flexible)
         partitions = []
-        for _ in range(answered):
+        for _ in range(partition_count):
             partition, position = _decode_fetched(view, position, version)
             partitions.append(partition)
         if flexible:
@@ -364,7 +364,7 @@ def decode_response(view: memoryview, position: int, version: int) -> tuple[Fetc
 
 def _decode_fetched(view: memoryview, position: int, version: int) -> tuple[PartitionFetched, int]:
     flexible = version >= FLEXIBLE_FROM
-    layout = _ANSWERED_5 if version >= _LOG_START_FROM else _ANSWERED_4
+    layout = _FETCHED_5 if version >= _LOG_START_FROM else _FETCHED_4
     index, error, *offsets = layout.unpack_from(view, position)
     fetched = PartitionFetched(index, error_code(error), *offsets)
     position += layout.size

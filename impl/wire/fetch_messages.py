@@ -1,8 +1,8 @@
-"""Fetch as this house handles it: one pair of messages for all versions.
+"""Fetch as this project handles it: one pair of messages for all versions.
 
 A topic is known by its name or, from version 13 on, by its id; the other one is empty in a message that came over the
-wire. What a version does not carry has its default. Records are views: of the log's bytes in an answer that is sent, of
-the frame in one that was received.
+wire. What a version does not carry has its default. Records are views: of the log's bytes in a response that is
+sent, of the frame in one that was received.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class AbortedTransaction:
 
 @attrs.define
 class PartitionFetched:
-    """What one partition of a fetch is answered."""
+    """One partition of a fetch response."""
 
     index: int
     error_code: ErrorCode = ErrorCode.none
@@ -113,7 +113,7 @@ class PartitionFetched:
 
 @attrs.define
 class TopicFetched:
-    """What one topic of a fetch is answered."""
+    """One topic of a fetch response."""
 
     name: str
     topic_id: str
@@ -122,7 +122,7 @@ class TopicFetched:
 
 @attrs.define
 class FetchResponse:
-    """The answer to a `FetchRequest`."""
+    """The response to a `FetchRequest`."""
 
     __api_key__: ClassVar = 1
     __version__: ClassVar = 18
@@ -136,7 +136,7 @@ class FetchResponse:
 
 
 def fetch_error(request: FetchRequest, error: ErrorCode) -> FetchResponse:
-    """The answer that refuses a request as a whole, and gives every partition named in it this error."""
+    """The response that refuses a request as a whole, and gives every partition named in it this error."""
     return FetchResponse(
         [
             TopicFetched(

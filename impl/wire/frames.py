@@ -5,7 +5,7 @@ memory of its own and handed out without another copy. It accepts no length beyo
 claims is never allocated before it is known to be allowed.
 
 Fresh memory is dear: the system clears it page by page, which takes longer than receiving a frame does. So readers that
-share a `FrameMemory` receive into the same few buffers again and again. Whoever has a view of a frame keeps its buffer:
+share a `FrameMemory` receive into the same few buffers again and again. A view of a frame keeps its buffer:
 it is used again when the last view is gone, and not before. Frames for which no buffer is free get memory that costs
 nothing until it is written to, so that peers which announce much and send little are cheap.
 """
@@ -43,7 +43,7 @@ class FrameTooLargeError(Exception):
 
 
 class ConnectionLostError(Exception):
-    """The connection ended in the middle of a frame, or before the answer."""
+    """The connection ended in the middle of a frame, or before the response."""
 
 
 class FrameMemory:

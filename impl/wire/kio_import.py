@@ -3,7 +3,7 @@
 Where Hypothesis is installed, kio imports it to register strategies for its primitive types: some 250 ms, in programs
 that want a broker and draw nothing. `impl` therefore imports the one module of kio that looks for Hypothesis while, for
 this thread and this import only, a finder on `sys.meta_path` says that there is none; kio then does what it does where
-Hypothesis is not installed. Whoever has imported Hypothesis before gets kio with its strategies.
+Hypothesis is not installed. If Hypothesis was imported before, kio has its strategies.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class AnyOffsetCommitRequest(OffsetCommitRequest):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommittedTopicAnswer(OffsetCommitResponseTopic):
+class CommittedTopicResponse(OffsetCommitResponseTopic):
     """A topic by name or by id."""
 
     name: str = field(metadata={"kafka_type": "string"}, default="")
@@ -43,7 +43,7 @@ class CommittedTopicAnswer(OffsetCommitResponseTopic):
 class AnyOffsetCommitResponse(OffsetCommitResponse):
     """OffsetCommit of every version."""
 
-    topics: tuple[CommittedTopicAnswer, ...]
+    topics: tuple[CommittedTopicResponse, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,21 +68,21 @@ class AnyOffsetFetchRequest(OffsetFetchRequest):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FetchedTopicAnswer(OffsetFetchResponseTopics):
+class FetchedTopicResponse(OffsetFetchResponseTopics):
     """A topic by name or by id."""
 
     name: str = field(metadata={"kafka_type": "string"}, default="")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FetchedGroupAnswer(OffsetFetchResponseGroup):
+class FetchedGroupResponse(OffsetFetchResponseGroup):
     """A group's offsets."""
 
-    topics: tuple[FetchedTopicAnswer, ...]
+    topics: tuple[FetchedTopicResponse, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnyOffsetFetchResponse(OffsetFetchResponse):
     """OffsetFetch of every version."""
 
-    groups: tuple[FetchedGroupAnswer, ...]
+    groups: tuple[FetchedGroupResponse, ...]

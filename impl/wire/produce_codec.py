@@ -1,6 +1,6 @@
 """Produce 3 to 13 as bytes, field by field.
 
-| from version | request | answer |
+| from version | request | response |
 |---|---|---|
 | 3 | transactional id | |
 | 5 | | log start offset |
@@ -14,7 +14,7 @@ after the other. Held against kio's classes by a differential test, for every ve
 
 What most producers send, a request of one partition outside of transactions in a flexible version, is decoded in one
 go; any other goes by the field, and so does one with a tagged field or a length that takes more bytes than one. So it
-is with the answer for one partition that has nothing to add to its offset.
+is with the response for one partition that has nothing to add to its offset.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ def _name(topic: ProduceTopic | TopicProduced, version: int) -> bytes:
 
 
 def encode_response(response: ProduceResponse, version: int) -> list[Buffer]:
-    """The body of an answer."""
+    """The body of a response."""
     flexible = version >= FLEXIBLE_FROM
     if flexible and (one := _encode_one(response, version)) is not None:
         return [one]
@@ -201,7 +201,7 @@ def encode_response(response: ProduceResponse, version: int) -> list[Buffer]:
 
 
 def _encode_one(response: ProduceResponse, version: int) -> bytes | None:
-    """The body of an answer for one partition that has nothing to add to its offset; None for any other."""
+    """The body of a response for one partition that has nothing to add to its offset; None for any other."""
     if len(response.topics) != 1 or response.node_endpoints:
         return None
     (topic,) = response.topics
@@ -251,7 +251,7 @@ def encode_leader(leader_id: int, leader_epoch: int, tag: int = _CURRENT_LEADER)
 
 
 def _encode_endpoints(endpoints: list[NodeEndpoint]) -> bytes:
-    """An answer's tagged fields."""
+    """A response's tagged fields."""
     return tags((_NODE_ENDPOINTS, encode_endpoints(endpoints))) if endpoints else b"\x00"
 
 
@@ -265,7 +265,7 @@ def encode_endpoints(endpoints: list[NodeEndpoint]) -> bytes:
 
 
 def decode_response(view: memoryview, position: int, version: int) -> tuple[ProduceResponse, int]:
-    """The answer at `position`, and the position behind it. Raises one of `fields.DAMAGE`."""
+    """The response at `position`, and the position behind it. Raises one of `fields.DAMAGE`."""
     flexible = version >= FLEXIBLE_FROM
     number, position = read_count(view, position, flexible=flexible)
     topics = []

@@ -1,4 +1,4 @@
-"""Produce as this house handles it: one pair of messages for all versions.
+"""Produce as this project handles it: one pair of messages for all versions.
 
 A topic is known by its name or, from version 13 on, by its id; the other one is empty in a message that came over the
 wire. What a version does not carry has its default. Record batches are views of the frame that they came in.
@@ -89,7 +89,7 @@ class TopicProduced:
 
 @attrs.define
 class ProduceResponse:
-    """The answer to a `ProduceRequest`."""
+    """The response to a `ProduceRequest`."""
 
     __api_key__: ClassVar = 0
     __version__: ClassVar = 13
@@ -101,7 +101,7 @@ class ProduceResponse:
 
 
 def produce_error(request: ProduceRequest, error: ErrorCode, message: str | None = None) -> ProduceResponse:
-    """The answer that gives every partition of a request this error."""
+    """The response that gives every partition of a request this error."""
     return ProduceResponse(
         [
             TopicProduced(

@@ -82,7 +82,7 @@ def _one_member(message: Any, item: type, convert: Any) -> Any:
 
 
 def _members_error(message: Any, item: type, convert: Any) -> Any:
-    """Before version 3 there are no members: the error of the one member stands for the answer's."""
+    """Before version 3 there are no members: the error of the one member stands for the response's."""
     return message.error_code or next((member.error_code for member in message.members), message.error_code)
 
 

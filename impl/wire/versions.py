@@ -1,7 +1,7 @@
 """Versions of a message: handlers see one, the canonical one, whatever the peer speaks.
 
 A request is lifted: a field that its version does not have yet takes the default that Kafka's schema gives it. An
-answer is lowered: a field that the peer's version does not have yet, or no longer, is left out. Fields keep their
+response is lowered: a field that the peer's version does not have yet, or no longer, is left out. Fields keep their
 names through all versions of Kafka's schemas, so that the converter of a pair of classes follows from their fields; it
 is made once and kept. Where a version differs in more than its fields, the handler looks at the request's version.
 """

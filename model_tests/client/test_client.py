@@ -78,16 +78,16 @@ async def test_a_produce_that_was_never_sent_was_not_done() -> None:
 
 
 @simulated
-async def test_a_produce_without_an_answer_may_have_been_done_and_is_not_repeated() -> None:
+async def test_a_produce_without_a_response_may_have_been_done_and_is_not_repeated() -> None:
     async with Cluster(brokers=1, seed=1) as cluster:
         await cluster.create_topic("t")
         async with cluster.client("me", config=IMPATIENT) as client:
             await client.produce("t", b"a")
             cluster.drop(source=0, destination="me")
-            with pytest.raises(KafkaError) as unanswered:
+            with pytest.raises(KafkaError) as failed:
                 await client.produce("t", b"b")
-            assert unanswered.value.maybe_done
-            assert "it may have been carried out" in str(unanswered.value)
+            assert failed.value.maybe_done
+            assert "it may have been carried out" in str(failed.value)
             assert cluster.replica(0, "t").log_end_offset == 2
             cluster.clear_faults()
             assert (await client.fetch("t", 0)).values == (b"a", b"b")
@@ -106,14 +106,14 @@ async def test_a_produce_whose_connection_breaks_is_not_sent_again() -> None:
                 cluster.clear_faults()
 
             nursery.start_soon(break_it)
-            with pytest.raises(KafkaError) as unanswered:
+            with pytest.raises(KafkaError) as failed:
                 await client.produce("t", b"a")
-            assert unanswered.value.maybe_done
+            assert failed.value.maybe_done
             assert await client.produce("t", b"b") == 1
 
 
 @simulated
-async def test_a_fetch_without_an_answer_is_repeated() -> None:
+async def test_a_fetch_without_a_response_is_repeated() -> None:
     async with Cluster(brokers=1, seed=1) as cluster:
         await cluster.create_topic("t")
         async with cluster.client("me", config=ClientConfig(request_timeout_ms=500)) as client:
@@ -169,14 +169,14 @@ async def test_everything_a_client_does_can_be_observed() -> None:
 
 
 @simulated
-async def test_metadata_come_from_whichever_broker_answers() -> None:
+async def test_metadata_come_from_any_broker_that_responds() -> None:
     async with Cluster(brokers=3, seed=1) as cluster:
         await cluster.create_topic("t")
         async with cluster.client(config=IMPATIENT) as client:
             await cluster.crash(0)
             cluster.pause(1)
-            answer = await client.metadata("t", timeout_ms=5_000)
-            assert answer.topics[0].name == "t"
+            response = await client.metadata("t", timeout_ms=5_000)
+            assert response.topics[0].name == "t"
 
 
 @simulated

@@ -18,7 +18,7 @@ from tidegauge.impl.server.broker.replica_reader import LEADER_MOVED
 from tidegauge.impl.server.config import RACK_AWARE_SELECTOR
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 from tidegauge.impl.wire.apis import BROKER_APIS, PRODUCE_SERVED_FROM, ApiKey
-from tidegauge.impl.wire.channel import Channel, NoAnswerError
+from tidegauge.impl.wire.channel import Channel, NoResponseError
 from tidegauge.impl.wire.fetch_messages import (
     FetchPartition,
     FetchRequest,
@@ -286,7 +286,7 @@ async def test_whoever_asks_the_wrong_broker_is_told_the_right_one() -> None:
 @simulated
 async def test_an_error_that_cannot_be_told_closes_the_connection() -> None:
     async with asking(brokers=2) as asker:
-        with pytest.raises(NoAnswerError):
+        with pytest.raises(NoResponseError):
             await asker.produce(GOOD, broker=1, acks=0)
         assert "NOT_LEADER_OR_FOLLOWER for a produce with acks=0" in asker.cluster.broker(1).closed_connections
 

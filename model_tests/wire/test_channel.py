@@ -14,7 +14,7 @@ from kio.schema.metadata.v13.response import MetadataResponse
 
 from tidegauge.impl.ports.network import Address, TcpNetwork
 from tidegauge.impl.ports.simulated_network import SimulatedNetwork
-from tidegauge.impl.wire.channel import Channel, NoAnswerError, UnreachableError
+from tidegauge.impl.wire.channel import Channel, NoResponseError, UnreachableError
 from tidegauge.impl.wire.codecs import Request, decode_request, encode_response
 from tidegauge.impl.wire.frames import KEPT_SIZE, READ_SIZE, FrameMemory, FrameReader
 from tidegauge.impl.wire.primitives import TopicName, millis
@@ -111,12 +111,12 @@ async def test_no_response_in_time_closes_the_connection() -> None:
     async with channel_to(stay_silent, timeout_ms=1_000) as (channel, network), trio.open_nursery() as nursery:
 
         async def ask_patiently() -> None:
-            with pytest.raises(NoAnswerError, match="no answer from server:9092 within 1000 ms"):
+            with pytest.raises(NoResponseError, match="no answer from server:9092 within 1000 ms"):
                 await channel.request(question("patient"), timeout_ms=60_000)
 
         nursery.start_soon(ask_patiently)
         begun = trio.current_time()
-        with pytest.raises(NoAnswerError, match="within 1000 ms"):
+        with pytest.raises(NoResponseError, match="within 1000 ms"):
             await channel.request(question("hasty"))
         assert trio.current_time() - begun == pytest.approx(1)
         await trio.testing.wait_all_tasks_blocked()
@@ -132,7 +132,7 @@ async def test_a_lost_connection_is_made_anew_for_the_next_request() -> None:
             await respond(stream, request)
 
     async with channel_to(respond_or_hang_up) as (channel, _):
-        with pytest.raises(NoAnswerError, match="server:9092"):
+        with pytest.raises(NoResponseError, match="server:9092"):
             await channel.request(question("die"))
         assert (await channel.request(question("live"))).cluster_id == "live"
 
@@ -144,7 +144,7 @@ async def test_a_response_that_cannot_be_decoded_ends_the_connection() -> None:
         await stream.send_all(len(body).to_bytes(4, "big") + body)
 
     async with channel_to(talk_nonsense) as (channel, _):
-        with pytest.raises(NoAnswerError, match="sent what cannot be understood"):
+        with pytest.raises(NoResponseError, match="sent what cannot be understood"):
             await channel.request(question("a"))
 
 

@@ -26,9 +26,9 @@ from tidegauge.impl.wire.codecs import (
     MalformedMessageError,
     decode_request,
     decode_response,
-    encode_answer,
     encode_request,
     encode_response,
+    encode_response_parts,
 )
 from tidegauge.impl.wire.primitives import to_millis
 from tidegauge.impl.wire.versions import is_array, is_optional
@@ -224,7 +224,7 @@ def test_responses_are_read_and_written_as_kio_does(api: ApiKey, version: int, d
     decoded = decode_response(memoryview(frame)[4:], api, version)
     assert (decoded.correlation_id, decoded.message) == (7, ours)
     assert encode_response(ours, 7, version=version) == frame
-    assert b"".join(map(in_memory, encode_answer(ours, version, 7))) == frame
+    assert b"".join(map(in_memory, encode_response_parts(ours, version, 7))) == frame
 
 
 @EVERY_VERSION
@@ -394,4 +394,4 @@ def test_records_are_not_copied() -> None:
     view = topic.partitions[0].records
     assert isinstance(view, memoryview)
     answer = fetch.FetchResponse([fetch.TopicFetched("t", "", [fetch.PartitionFetched(0, records=records)])])
-    assert any(part is records for part in encode_answer(answer, 12, 1))
+    assert any(part is records for part in encode_response_parts(answer, 12, 1))

@@ -25,11 +25,11 @@ from tidegauge.impl.wire.offset_unions import (
     AnyOffsetFetchRequest,
     AnyOffsetFetchResponse,
     CommittedTopic,
-    CommittedTopicAnswer,
+    CommittedTopicResponse,
     FetchedGroup,
-    FetchedGroupAnswer,
+    FetchedGroupResponse,
     FetchedTopic,
-    FetchedTopicAnswer,
+    FetchedTopicResponse,
 )
 from tidegauge.impl.wire.primitives import NO_WAIT, BrokerId, i32, i64
 
@@ -109,13 +109,13 @@ async def handle_offset_fetch(
     )
 
 
-def _fetched_group(metadata: MetadataCache, group: FetchedGroup, context: RequestContext) -> FetchedGroupAnswer:
+def _fetched_group(metadata: MetadataCache, group: FetchedGroup, context: RequestContext) -> FetchedGroupResponse:
     error = group_error(Operation.DESCRIBE, group.group_id, context)
-    return FetchedGroupAnswer(
+    return FetchedGroupResponse(
         group_id=group.group_id,
         error_code=error,
         topics=tuple(
-            FetchedTopicAnswer(
+            FetchedTopicResponse(
                 name=topic.name,
                 topic_id=topic.topic_id,
                 partitions=_no_offsets(
@@ -157,7 +157,7 @@ async def handle_offset_commit(
 ) -> AnyOffsetCommitResponse:
     """Nothing keeps offsets yet: UNSUPPORTED_VERSION for each topic, unless the client may not read it or the group."""
     denied = group_error(Operation.READ, request.group_id, context)
-    topics: list[CommittedTopicAnswer] = []
+    topics: list[CommittedTopicResponse] = []
     for topic in request.topics:
         error = denied if denied is not ErrorCode.none else _topic_error(metadata, topic, Operation.READ, context)
         error = ErrorCode.unsupported_version if error is ErrorCode.none else error

@@ -58,21 +58,21 @@ class BrokerActions:
     async def register(self) -> int:
         """Register this process with the controller; returns its broker epoch.
 
-        Raises UnreachableError, NoAnswerError or RegistrationRefusedError.
+        Raises UnreachableError, NoResponseError or RegistrationRefusedError.
         """
         return await self._membership.register()
 
     async def heartbeat(self) -> bool:
         """Renew the session; True when the controller says that this broker is unfenced.
 
-        Raises UnreachableError, NoAnswerError or RegistrationRefusedError.
+        Raises UnreachableError, NoResponseError or RegistrationRefusedError.
         """
         return await self._membership.heartbeat()
 
     async def apply_metadata(self, max_wait_ms: int = 0) -> int:
         """Pull the metadata log to its end and apply it; returns the image's offset.
 
-        Waits up to `max_wait_ms` for a new record. Raises UnreachableError or NoAnswerError.
+        Waits up to `max_wait_ms` for a new record. Raises UnreachableError or NoResponseError.
         """
         return await self._loader.apply_metadata(max_wait_ms)
 

@@ -76,7 +76,7 @@ class ControllerLink:
         self._epoch = response.finalized_features_epoch
 
     async def forward(self, request: Any) -> Any:
-        """Send a client's request on, and return the controller's answer. Raises UnreachableError or NoAnswerError."""
+        """Forward a client's request and return the response. Raises UnreachableError or NoResponseError."""
         return await self._requests.request(request)
 
     @property
@@ -87,7 +87,7 @@ class ControllerLink:
     async def register(self) -> int:
         """Register this process; returns its broker epoch.
 
-        Raises UnreachableError, NoAnswerError or RegistrationRefusedError.
+        Raises UnreachableError, NoResponseError or RegistrationRefusedError.
         """
         registration, directories = self._registration, self._directories
         response: BrokerRegistrationResponse = await self._requests.request(
@@ -119,7 +119,7 @@ class ControllerLink:
     ) -> BrokerHeartbeatResponse:
         """Say that this process lives, how much metadata it has, and whether it wants to stop.
 
-        Raises UnreachableError or NoAnswerError.
+        Raises UnreachableError or NoResponseError.
         """
         response: BrokerHeartbeatResponse = await self._requests.request(
             BrokerHeartbeatRequest(
@@ -136,7 +136,7 @@ class ControllerLink:
     async def metadata_since(self, offset: int, max_wait_ms: int) -> tuple[list[MetadataRecord], int]:
         """Records of the metadata log from `offset` on, and where it ends; none when there are none after the wait.
 
-        Raises UnreachableError or NoAnswerError.
+        Raises UnreachableError or NoResponseError.
         """
         answer = await self._fetch_metadata(self._metadata, offset, max_wait_ms, METADATA_MAX_BYTES)
         records = [record for _, record in decode_decisions(in_memory(answer.records), offset)]
@@ -146,7 +146,7 @@ class ControllerLink:
         """Where the metadata log ends now, asked by a broker that has it up to `offset`.
 
         Not by the metadata fetches' connection: the one that the controller holds there would be answered first.
-        Raises UnreachableError or NoAnswerError.
+        Raises UnreachableError or NoResponseError.
         """
         return (await self._fetch_metadata(self._requests, offset, 0, 1)).high_watermark
 
@@ -170,7 +170,7 @@ class ControllerLink:
         return partition_responses(await channel.request(request))[METADATA_TOPIC_ID, 0]
 
     async def alter_partition(self, partition: Partition, request: AlterPartitionRequest) -> AlterPartitionResponse:
-        """Ask for a new ISR. Raises UnreachableError or NoAnswerError."""
+        """Ask for a new ISR. Raises UnreachableError or NoResponseError."""
         await self._proposals.connect()
         controller_epoch = self._epoch
         message = await self._proposals.request(wire_request_of(partition.topic_id, partition.index, request))

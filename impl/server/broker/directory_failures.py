@@ -24,7 +24,7 @@ from tidegauge.impl.server.broker.controller_link import RegistrationRefusedErro
 from tidegauge.impl.server.broker.partition import Partition, TopicPartition
 from tidegauge.impl.server.broker.registration import UNREGISTERED
 from tidegauge.impl.storage.log_directory import LogDirectory
-from tidegauge.impl.wire.channel import NoAnswerError, UnreachableError
+from tidegauge.impl.wire.channel import NoResponseError, UnreachableError
 from tidegauge.impl.wire.primitives import BrokerId, i32, i64, topic_uuid
 
 if TYPE_CHECKING:
@@ -95,13 +95,13 @@ class DirectoryFailures:
         try:
             await self.assign()
             await self._membership.heartbeat()
-        except (UnreachableError, NoAnswerError, RegistrationRefusedError):
+        except (UnreachableError, NoResponseError, RegistrationRefusedError):
             return
 
     async def assign(self) -> int:
         """Tell the controller of replicas whose directory it does not know; returns how many.
 
-        Raises UnreachableError or NoAnswerError; the next call tells the same.
+        Raises UnreachableError or NoResponseError; the next call tells the same.
         """
         async with self._assigning:
             unassigned = self._unassigned()

@@ -23,7 +23,7 @@ from tidegauge.impl.records.batches import RecordError
 from tidegauge.impl.server.broker.partition import Partition, TopicPartition
 from tidegauge.impl.storage.log import Log
 from tidegauge.impl.storage.log_directory import LogDirectory
-from tidegauge.impl.wire.channel import NoAnswerError, UnreachableError
+from tidegauge.impl.wire.channel import NoResponseError, UnreachableError
 from tidegauge.impl.wire.primitives import topic_uuid
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class DirectoryMoves:
     async def _report(self) -> None:
         try:
             await self._failures.assign()
-        except (UnreachableError, NoAnswerError):
+        except (UnreachableError, NoResponseError):
             return  # the next assignment says the same
 
     def _continues(self, move: Move) -> bool:

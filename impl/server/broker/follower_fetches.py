@@ -20,7 +20,7 @@ from tidegauge.impl.server import trace
 from tidegauge.impl.server.broker.follower_sessions import FollowerSession
 from tidegauge.impl.server.broker.partition import Partition
 from tidegauge.impl.server.reads import partition_responses
-from tidegauge.impl.wire.channel import NoAnswerError, UnreachableError
+from tidegauge.impl.wire.channel import NoResponseError, UnreachableError
 from tidegauge.impl.wire.fetch_messages import INITIAL_EPOCH, SESSIONLESS_EPOCH, FetchResponse
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class FollowerFetches:
             request.session_epoch = SESSIONLESS_EPOCH
         try:
             message = await channel.request(request)
-        except (NoAnswerError, UnreachableError):
+        except (NoResponseError, UnreachableError):
             if session is not None:
                 session.end(keep_id=True)
             self._give_up(leader, fetches)

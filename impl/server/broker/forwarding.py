@@ -14,7 +14,7 @@ from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.server.rights import cluster_error
 from tidegauge.impl.server.transport.authorization import Operation
-from tidegauge.impl.wire.channel import NoAnswerError, UnreachableError
+from tidegauge.impl.wire.channel import NoResponseError, UnreachableError
 
 if TYPE_CHECKING:
     from tidegauge.impl.server.broker.controller_link import ControllerLink
@@ -62,7 +62,7 @@ class Forwarder:
             response: R = await self._controller.forward(request)
         except UnreachableError as error:
             return error_response(request, ErrorCode.not_controller, str(error))
-        except NoAnswerError as error:
+        except NoResponseError as error:
             return error_response(request, ErrorCode.request_timed_out, str(error))
         await self._loader.catch_up()
         return response

@@ -16,7 +16,7 @@ from kio.schema.errors import ErrorCode
 from tidegauge.impl.partition.messages import AlterPartitionRequest
 from tidegauge.impl.server import trace
 from tidegauge.impl.server.broker.partition import Partition, TopicPartition
-from tidegauge.impl.wire.channel import NoAnswerError, UnreachableError
+from tidegauge.impl.wire.channel import NoResponseError, UnreachableError
 
 if TYPE_CHECKING:
     from tidegauge.impl.ports.clock import Clock
@@ -86,7 +86,7 @@ class IsrProposals:
     async def _send(self, partition: Partition, request: AlterPartitionRequest) -> None:
         try:
             response = await self._controller.alter_partition(partition, request)
-        except (UnreachableError, NoAnswerError):
+        except (UnreachableError, NoResponseError):
             response = None
         await self._clock.until_running()
         self._outstanding[partition.key].remove(request)

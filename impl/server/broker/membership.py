@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.wire.channel import NoAnswerError, UnreachableError
+from tidegauge.impl.wire.channel import NoResponseError, UnreachableError
 
 if TYPE_CHECKING:
     from tidegauge.impl.server.broker.controller_link import ControllerLink
@@ -39,7 +39,7 @@ class Membership:
     async def register(self) -> int:
         """Register this process with the controller; returns its broker epoch.
 
-        Raises UnreachableError, NoAnswerError or RegistrationRefusedError.
+        Raises UnreachableError, NoResponseError or RegistrationRefusedError.
         """
         self._registration.broker_epoch = await self._controller.register()
         return self._registration.broker_epoch
@@ -47,7 +47,7 @@ class Membership:
     async def heartbeat(self) -> bool:
         """Renew the session; True when the controller says that this broker is unfenced.
 
-        Raises UnreachableError, NoAnswerError or RegistrationRefusedError.
+        Raises UnreachableError, NoResponseError or RegistrationRefusedError.
         """
         response = await self._controller.heartbeat(self._metadata.offset_in_force)
         if response.error_code in REGISTER_AGAIN:
@@ -72,7 +72,7 @@ class Membership:
                 response = await self._controller.heartbeat(
                     self._metadata.offset_in_force, want_fence=left == 0, want_shut_down=True
                 )
-            except (UnreachableError, NoAnswerError):
+            except (UnreachableError, NoResponseError):
                 response = None
             if response is not None and response.error_code is not ErrorCode.none:
                 return False

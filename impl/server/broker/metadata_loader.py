@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 import trio
 
 from tidegauge.impl.server import trace
-from tidegauge.impl.wire.channel import NoAnswerError, UnreachableError
+from tidegauge.impl.wire.channel import NoResponseError, UnreachableError
 
 if TYPE_CHECKING:
     from tidegauge.impl.metadata.image import ClusterImage
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class MetadataSource(Protocol):
-    """The metadata log at the controller. Both methods raise UnreachableError or NoAnswerError."""
+    """The metadata log at the controller. Both methods raise UnreachableError or NoResponseError."""
 
     async def metadata_since(self, offset: int, max_wait_ms: int) -> tuple[list[MetadataRecord], int]:
         """The records from `offset` on, and the end of the log."""
@@ -73,7 +73,7 @@ class MetadataLoader:
     async def apply_metadata(self, max_wait_ms: int = 0) -> int:
         """Pull the metadata log to its end and apply it; returns the image's offset.
 
-        Waits up to `max_wait_ms` for a new record. Raises UnreachableError or NoAnswerError.
+        Waits up to `max_wait_ms` for a new record. Raises UnreachableError or NoResponseError.
         """
         metadata = self._metadata
         async with self._pulling:
@@ -111,7 +111,7 @@ class MetadataLoader:
         with trio.move_on_after(self._config.metadata_fetch_wait_max_ms / 1000):
             try:
                 end_offset = await self._controller.metadata_end(self._metadata.image.offset)
-            except (UnreachableError, NoAnswerError):
+            except (UnreachableError, NoResponseError):
                 return
             await self._metadata.until_in_force(end_offset)
 
@@ -122,7 +122,7 @@ class MetadataLoader:
             return
         try:
             await self.apply_metadata()
-        except (UnreachableError, NoAnswerError):
+        except (UnreachableError, NoResponseError):
             return
 
     async def pull(self) -> None:
@@ -131,5 +131,5 @@ class MetadataLoader:
             await self._clock.until_running()
             try:
                 await self.apply_metadata(self._config.metadata_fetch_wait_max_ms)
-            except (UnreachableError, NoAnswerError):
+            except (UnreachableError, NoResponseError):
                 await trio.sleep(self._config.retry_backoff_ms / 1000)

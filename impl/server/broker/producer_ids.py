@@ -12,7 +12,7 @@ import trio
 from kio.schema.allocate_producer_ids.v0.request import AllocateProducerIdsRequest
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.wire.channel import NoAnswerError, UnreachableError
+from tidegauge.impl.wire.channel import NoResponseError, UnreachableError
 from tidegauge.impl.wire.primitives import BrokerId, i64
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class ProducerIdAllocator:
         )
         try:
             response = await self._controller.forward(request)
-        except (UnreachableError, NoAnswerError):
+        except (UnreachableError, NoResponseError):
             return ErrorCode.coordinator_load_in_progress
         if response.error_code is not ErrorCode.none:
             # The broker may have registered again meanwhile: the client asks again, and gets an id.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from tidegauge.impl.server.broker.controller_link import RegistrationRefusedError
-from tidegauge.impl.wire.channel import NoAnswerError, UnreachableError
+from tidegauge.impl.wire.channel import NoResponseError, UnreachableError
 
 if TYPE_CHECKING:
     from tidegauge.impl.ports.clock import Clock
@@ -70,7 +70,7 @@ class BrokerTimers:
                 await self._actions.apply_metadata()
                 if await self._actions.heartbeat():
                     return
-            except (UnreachableError, NoAnswerError, RegistrationRefusedError):
+            except (UnreachableError, NoResponseError, RegistrationRefusedError):
                 pass
             await self._sleep(self._config.retry_backoff_ms)
 
@@ -87,7 +87,7 @@ class BrokerTimers:
         try:
             await self._failures.assign()
             await self._actions.heartbeat()
-        except (UnreachableError, NoAnswerError, RegistrationRefusedError):
+        except (UnreachableError, NoResponseError, RegistrationRefusedError):
             return
 
     async def _shrink_isrs(self) -> None:

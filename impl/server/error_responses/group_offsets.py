@@ -20,9 +20,9 @@ from tidegauge.impl.wire.offset_unions import (
     AnyOffsetCommitResponse,
     AnyOffsetFetchRequest,
     AnyOffsetFetchResponse,
-    CommittedTopicAnswer,
-    FetchedGroupAnswer,
-    FetchedTopicAnswer,
+    CommittedTopicResponse,
+    FetchedGroupResponse,
+    FetchedTopicResponse,
 )
 from tidegauge.impl.wire.primitives import NO_WAIT, BrokerId, i32, i64
 
@@ -56,7 +56,7 @@ def offset_commit_error(request: AnyOffsetCommitRequest, error: ErrorCode, _: st
     return AnyOffsetCommitResponse(
         throttle_time=NO_WAIT,
         topics=tuple(
-            CommittedTopicAnswer(
+            CommittedTopicResponse(
                 topic_id=topic.topic_id,
                 partitions=tuple(
                     OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=error)
@@ -74,10 +74,10 @@ def offset_fetch_error(request: AnyOffsetFetchRequest, error: ErrorCode, _: str 
     return AnyOffsetFetchResponse(
         throttle_time=NO_WAIT,
         groups=tuple(
-            FetchedGroupAnswer(
+            FetchedGroupResponse(
                 group_id=group.group_id,
                 topics=tuple(
-                    FetchedTopicAnswer(
+                    FetchedTopicResponse(
                         topic_id=topic.topic_id,
                         partitions=tuple(
                             OffsetFetchResponsePartitions(

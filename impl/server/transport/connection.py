@@ -46,8 +46,8 @@ from tidegauge.impl.wire.codecs import (
     MalformedMessageError,
     api_name,
     decode_canonical,
-    encode_answer,
     encode_response,
+    encode_response_parts,
     peek_request,
 )
 from tidegauge.impl.wire.fields import Part
@@ -289,7 +289,7 @@ class Connection:
             answer = self._failed(message, context, error)
         if answer is not None:
             try:
-                parts = encode_answer(answer, version, correlation_id)
+                parts = encode_response_parts(answer, version, correlation_id)
             except Exception as error:
                 raise self._unwritable(context, error) from error
             for part in parts:

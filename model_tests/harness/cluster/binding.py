@@ -48,7 +48,7 @@ from tidegauge.impl.server.broker.partition import Partition
 from tidegauge.impl.server.broker_server import Broker
 from tidegauge.impl.storage.checkpoints import LOG_START_OFFSET_CHECKPOINT, read_offsets
 from tidegauge.impl.storage.log import Log
-from tidegauge.impl.wire.channel import Channel, NoAnswerError, UnreachableError
+from tidegauge.impl.wire.channel import Channel, NoResponseError, UnreachableError
 from tidegauge.model_tests.harness.cluster.guest_cluster import GuestCluster
 from tidegauge.model_tests.harness.cluster.in_flight import HeldFrames, is_held, records_of
 from tidegauge.model_tests.harness.cores import abstraction
@@ -322,7 +322,7 @@ class ClusterBinding:
                 else:
                     produced(await channel.request(request))
                     self.answered[value] = leader_epoch, acks == spec.Acks.ALL
-            except (KafkaError, NoAnswerError, UnreachableError):
+            except (KafkaError, NoResponseError, UnreachableError):
                 self.answered[value] = leader_epoch, False
             await channel.aclose()
             nursery.cancel_scope.cancel()

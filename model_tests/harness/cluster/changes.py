@@ -26,7 +26,7 @@ from tidegauge.impl.cluster.names import BROKER
 from tidegauge.impl.metadata.config_resources import AlterOperation, ConfigResourceType
 from tidegauge.impl.ports.network import Address
 from tidegauge.impl.server.broker_server import Broker
-from tidegauge.impl.wire.channel import Channel, NoAnswerError
+from tidegauge.impl.wire.channel import Channel, NoResponseError
 from tidegauge.impl.wire.primitives import TopicName, i8, i32, i64, millis
 from tidegauge.model_tests.harness.cluster.binding import FOR_EVER_MS, PARTITION, TOPIC, ClusterBinding
 from tidegauge.model_tests.harness.cores.extensions.settings import texts
@@ -52,7 +52,7 @@ async def ask_at(cluster: Cluster, address: Address, request: Any) -> Any:
     answer = None
     async with trio.open_nursery() as nursery:
         channel = Channel(cluster.host.network("operator"), address, "operator", nursery)
-        with suppress(NoAnswerError):
+        with suppress(NoResponseError):
             answer = await channel.request(request)
         await channel.aclose()
         nursery.cancel_scope.cancel()

@@ -13,7 +13,7 @@ from typing import Any, Final
 import attrs
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.client.sequencing import AGAIN, ANSWERED, DesynchronisedError, InFlightBatch, Sequencing
+from tidegauge.impl.client.sequencing import AGAIN, COMPLETED, DesynchronisedError, InFlightBatch, Sequencing
 from tidegauge.impl.partition.producer_state import ProducerStates
 from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.impl.storage.producer_snapshot import decode_snapshot
@@ -23,7 +23,7 @@ from tidegauge.spec.idempotence import state as spec
 from tidegauge.spec.idempotence.machine import Idempotence
 from tidegauge.spec.kernel.changes import Change
 
-_SENT_TO: Final = {AGAIN: spec.NONE, ANSWERED: spec.ANSWERED}
+_SENT_TO: Final = {AGAIN: spec.NONE, COMPLETED: spec.ANSWERED}
 
 
 @attrs.define
@@ -200,7 +200,7 @@ def receive_response(clients: ProducerClients, action: producing.ReceiveProduceR
     if batch is None:
         return
     with suppress(DesynchronisedError):
-        client.core.answered(batch, response.request.attempt, ErrorCode(response.error.value))
+        client.core.complete(batch, response.request.attempt, ErrorCode(response.error.value))
     if response.error is spec.Error.NOT_LEADER_OR_FOLLOWER:
         client.leader = clients.leader
 

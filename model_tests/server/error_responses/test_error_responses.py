@@ -25,7 +25,7 @@ from tidegauge.impl.wire.apis import (
     canonical_version,
     request_class,
 )
-from tidegauge.impl.wire.codecs import decode_canonical_request, decode_response, encode_answer, encode_request
+from tidegauge.impl.wire.codecs import decode_canonical_request, decode_response, encode_request, encode_response_parts
 from tidegauge.impl.wire.frames import LENGTH
 from tidegauge.impl.wire.primitives import TopicName, i16, i32, millis
 from tidegauge.model_tests.wire.sample_messages import sample
@@ -66,7 +66,7 @@ def received_for(request: Payload, version: int) -> Any:
     key = int(request.__api_key__)
     received = decode_canonical_request(encode_request(request, 7, "me")[LENGTH.size :])
     canonical = error_response(received.message, ERROR, "why")
-    parts: list[Any] = encode_answer(canonical, version, 7)
+    parts: list[Any] = encode_response_parts(canonical, version, 7)
     frame = b"".join(parts)
     decoded = decode_response(frame[LENGTH.size :], key, version)
     assert decoded.correlation_id == 7
@@ -94,7 +94,7 @@ def test_every_api_has_an_error_response_with_the_bytes_that_it_had(key: ApiKey)
     ]
     golden = json.loads(GOLDEN.read_text(encoding="utf-8"))[key.name]
     for response, expected in zip(made, golden, strict=True):
-        parts: list[Any] = encode_answer(response, version, 7)
+        parts: list[Any] = encode_response_parts(response, version, 7)
         assert b"".join(parts).hex() == expected, decode_response(bytes.fromhex(expected)[LENGTH.size :], key, version)
 
 
