@@ -111,7 +111,7 @@ async def test_no_response_in_time_closes_the_connection() -> None:
     async with channel_to(stay_silent, timeout_ms=1_000) as (channel, network), trio.open_nursery() as nursery:
 
         async def ask_patiently() -> None:
-            with pytest.raises(NoResponseError, match="no answer from server:9092 within 1000 ms"):
+            with pytest.raises(NoResponseError, match="no response from server:9092 within 1000 ms"):
                 await channel.request(question("patient"), timeout_ms=60_000)
 
         nursery.start_soon(ask_patiently)
