@@ -62,7 +62,7 @@ def slow_log(cluster: Cluster, *, writes_first: bool) -> SlowLog:
     return log
 
 
-class Answers:
+class Requests:
     """Requests in the background, and what came back by name."""
 
     def __init__(self, cluster: Cluster, nursery: trio.Nursery) -> None:
@@ -70,11 +70,11 @@ class Answers:
         self._cluster = cluster
         self._nursery = nursery
 
-    def create(self, name: str, topic: str) -> None:
-        """Ask the controller for a topic, as a broker does."""
+    def create(self, name: str, topic: str, broker: int = 0) -> None:
+        """Ask the controller for a topic, as this broker does."""
 
         async def ask() -> None:
-            response = await self._cluster.broker(0).controller.forward(create(new(topic)))
+            response = await self._cluster.broker(broker).controller.forward(create(new(topic)))
             self.by_name[name] = response.topics[0].error_code
 
         self._nursery.start_soon(ask)
@@ -104,18 +104,18 @@ def test_nothing_is_visible_before_it_is_committed(writes_first: bool) -> None:
             await cluster.settle_metadata()
             log = slow_log(cluster, writes_first=writes_first)
             before, known = log.end_offset, set(cluster.controller.controller.image.topics)
-            answers = Answers(cluster, nursery)
-            answers.create("created", "a")
+            requests = Requests(cluster, nursery)
+            requests.create("created", "a")
             await wait_all_tasks_blocked()
-            answers.heartbeat("beat")
+            requests.heartbeat("beat")
             await wait_all_tasks_blocked()
-            assert answers.by_name == {}, "a heartbeat waits for the decision before it"
+            assert requests.by_name == {}, "a heartbeat waits for the decision before it"
             assert set(cluster.controller.controller.image.topics) == known
             assert await cluster.broker(2).controller.metadata_end(before) == before
             assert log.gate is not None
             log.gate.set()
             await wait_all_tasks_blocked()
-            assert answers.by_name == {"created": E.none, "beat": E.none}
+            assert requests.by_name == {"created": E.none, "beat": E.none}
             assert "a" in cluster.controller.controller.image.topics
             assert await cluster.broker(2).controller.metadata_end(before) == log.end_offset > before
 
@@ -126,15 +126,15 @@ def test_nothing_is_visible_before_it_is_committed(writes_first: bool) -> None:
 async def test_a_decision_is_made_on_what_the_one_before_it_has_left() -> None:
     async with asking(2) as (cluster, _), trio.open_nursery() as nursery:
         log = slow_log(cluster, writes_first=True)
-        answers = Answers(cluster, nursery)
-        for name in ("first", "second"):
-            answers.create(name, "a")
+        requests = Requests(cluster, nursery)
+        for broker, name in enumerate(("first", "second")):
+            requests.create(name, "a", broker)
             await wait_all_tasks_blocked()
-        assert answers.by_name == {}
+        assert requests.by_name == {}
         assert log.gate is not None
         log.gate.set()
         await wait_all_tasks_blocked()
-        assert answers.by_name == {"first": E.none, "second": E.topic_already_exists}
+        assert requests.by_name == {"first": E.none, "second": E.topic_already_exists}
 
 
 @simulated
@@ -175,18 +175,20 @@ async def test_a_controller_that_ends_between_commit_and_apply_has_a_successor_w
 
 
 @simulated
-async def test_a_decision_whose_client_is_gone_is_applied_all_the_same() -> None:
+async def test_a_decision_that_is_being_committed_is_applied_though_its_request_is_cancelled() -> None:
     async with asking(2) as (cluster, _):
-        log = slow_log(cluster, writes_first=True)
+        controller, log = cluster.controller, slow_log(cluster, writes_first=True)
+
+        async def delete() -> None:
+            async with controller.decisions.turn() as turn:
+                await turn.commit(turn.controller.topics.delete("t"))
+
         async with trio.open_nursery() as nursery:
-            Answers(cluster, nursery).create("created", "a")
+            nursery.start_soon(delete)
             await wait_all_tasks_blocked()
-            cluster.reset_connections("controller")
             nursery.cancel_scope.cancel()
-        await wait_all_tasks_blocked()
-        assert "a" not in cluster.controller.controller.image.topics
-        assert log.gate is not None
-        log.gate.set()
-        await wait_all_tasks_blocked()
-        assert "a" in cluster.controller.controller.image.topics
-        assert cluster.controller.halted is None
+            assert log.gate is not None
+            log.gate.set()
+        assert controller.controller.image.topics == {}
+        assert controller.controller.image.offset == log.end_offset
+        assert controller.halted is None
