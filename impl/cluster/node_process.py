@@ -96,7 +96,7 @@ async def run_broker(
     TimeoutError when the controller cannot be reached.
     """
     refuse_other_files(options.directory)
-    server = Broker(options.node(broker_id), controller)
+    server = Broker(options.node(broker_id), [controller])
 
     async def join() -> None:
         ends = trio.current_time() + JOIN_TIMEOUT

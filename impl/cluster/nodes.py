@@ -68,7 +68,7 @@ class Nodes:
         """Start a process of a broker."""
         name = broker_name(broker_id)
         server = Broker(
-            self._node(name, broker_id), self.addresses[CONTROLLER], replica_class=self.options.replica_class
+            self._node(name, broker_id), [self.addresses[CONTROLLER]], replica_class=self.options.replica_class
         )
         await self._start(name, server)
 

@@ -54,8 +54,8 @@ from tidegauge.impl.controller.replica_lists import ReplicaListRules
 from tidegauge.impl.controller.requested_elections import RequestedElections
 from tidegauge.impl.controller.scram_credentials import ScramCredentials
 from tidegauge.impl.controller.topics import Topics
-from tidegauge.impl.metadata.image import ClusterImage
-from tidegauge.impl.metadata.records import ControllerEpochRecord, MetadataRecord
+from tidegauge.impl.metadata.image import ClusterImage, ControllerRegistration
+from tidegauge.impl.metadata.records import ControllerEpochRecord, MetadataRecord, RegisterControllerRecord
 
 
 class Controller:
@@ -94,10 +94,17 @@ class Controller:
     def controller_epoch(self) -> int:
         return self.image.controller_epoch
 
-    def take_over(self, controller_epoch: int, now_ms: int) -> Proposal[None]:
-        """Become the active controller: a higher epoch, and a full session for every unfenced broker."""
+    def take_over(self, controller_epoch: int, now_ms: int, endpoint: tuple[str, int] | None = None) -> Proposal[None]:
+        """Become the active controller: a higher epoch, and a full session for every unfenced broker.
+
+        `endpoint` is the host and port where brokers reach this node; it is written when it is news.
+        """
         decision = Decision(self.image)
         decision.write(ControllerEpochRecord(self.node_id, controller_epoch))
+        if endpoint is not None:
+            registration = ControllerRegistration(self.node_id, *endpoint)
+            if self.image.controllers.get(self.node_id) != registration:
+                decision.write(RegisterControllerRecord(self.node_id, *endpoint))
         deadline = now_ms + self.config.broker_session_timeout_ms
         return decision.propose(None, {broker.broker_id: deadline for broker in self.image.unfenced_brokers()})
 

@@ -1,4 +1,4 @@
-"""Kafka's authorization model: what can be done to what, and the access control lists that say who may (KIP-11).
+"""Kafka's authorization model: operations on resources, and the access control lists that allow or deny them (KIP-11).
 
 An ACL allows or denies one operation on the resources of a pattern to one principal from one host. A pattern is LITERAL
 (one name, or `*` for all) or PREFIXED (all names that begin with it, KIP-290). `AccessControlLists` keeps ACLs so that
@@ -128,7 +128,7 @@ class Acl:
 
 @attrs.frozen
 class AclFilter:
-    """Which ACLs are meant: None and ANY leave a field open."""
+    """Which ACLs match: None and ANY match every value of a field."""
 
     resource_type: ResourceType = ResourceType.ANY
     resource_name: str | None = None
@@ -140,7 +140,7 @@ class AclFilter:
     permission: Permission = Permission.ANY
 
     def matches(self, acl: Acl) -> bool:
-        """Whether the ACL is meant."""
+        """Whether the ACL matches."""
         return (
             self.resource_type in (ResourceType.ANY, acl.resource_type)
             and self._names_pattern(acl)
@@ -221,7 +221,7 @@ class AccessControlLists:
         return (acl for acl in self._all if acl.resource_type is resource_type)
 
     def find(self, wanted: AclFilter) -> list[Acl]:
-        """The ACLs that a filter means."""
+        """The ACLs that match a filter."""
         return [acl for acl in self._all if wanted.matches(acl)]
 
 
@@ -230,7 +230,7 @@ def _pattern(acl: Acl) -> tuple[PatternType, ResourceType, str]:
 
 
 def acl_error(acl: Acl) -> str:
-    """What is wrong with an ACL that is to be added, in words; "" when nothing is."""
+    """What is wrong with an ACL that is to be added; "" when nothing is."""
     if acl.resource_type is ResourceType.ANY:
         return "resource type ANY is for filters: name the type of the resource"
     if acl.pattern_type not in (PatternType.LITERAL, PatternType.PREFIXED):

@@ -97,7 +97,7 @@ class Setting:
 
     @property
     def default_text(self) -> str | None:
-        """The default as it stands in an answer."""
+        """The default as a response has it."""
         return as_text(self.default)
 
     @property

@@ -28,6 +28,7 @@ from tidegauge.impl.metadata.records import (
     PartitionRecord,
     ProducerIdsRecord,
     RegisterBrokerRecord,
+    RegisterControllerRecord,
     RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
     RemoveUserScramCredentialRecord,
@@ -39,6 +40,15 @@ from tidegauge.impl.metadata.records import (
 from tidegauge.impl.partition.registration import PartitionRegistration
 
 NO_CONTROLLER: Final = -1
+
+
+@attrs.frozen
+class ControllerRegistration:
+    """Where brokers reach a controller while it is the active one."""
+
+    controller_id: int
+    host: str
+    port: int
 
 
 @attrs.frozen
@@ -92,6 +102,8 @@ class ClusterImage:
         self.offset = 0
         self.controller_id = NO_CONTROLLER
         self.controller_epoch = -1
+        self.controllers: dict[int, ControllerRegistration] = {}
+        """By node id: the nodes that have been the active controller."""
         self.brokers: dict[int, BrokerRegistration] = {}
         self.topics: dict[str, TopicImage] = {}
         self.topic_names: dict[str, str] = {}
@@ -114,6 +126,7 @@ class ClusterImage:
         draft = ClusterImage()
         draft.offset = self.offset
         draft.controller_id, draft.controller_epoch = self.controller_id, self.controller_epoch
+        draft.controllers = dict(self.controllers)
         draft.brokers = dict(self.brokers)
         draft.topics, draft._shared_topics = dict(self.topics), set(self.topics)
         draft.topic_names = dict(self.topic_names)
@@ -182,6 +195,9 @@ class ClusterImage:
 
     def _controller_epoch(self, record: ControllerEpochRecord) -> None:
         self.controller_id, self.controller_epoch = record.controller_id, record.controller_epoch
+
+    def _register_controller(self, record: RegisterControllerRecord) -> None:
+        self.controllers[record.controller_id] = ControllerRegistration(record.controller_id, record.host, record.port)
 
     def _register_broker(self, record: RegisterBrokerRecord) -> None:
         self.brokers[record.broker_id] = BrokerRegistration(
@@ -324,6 +340,7 @@ def changed(old: PartitionRegistration, record: PartitionChangeRecord) -> Partit
 
 _APPLY: Final[dict[type[Any], Callable[[ClusterImage, Any], None]]] = {
     ControllerEpochRecord: ClusterImage._controller_epoch,
+    RegisterControllerRecord: ClusterImage._register_controller,
     RegisterBrokerRecord: ClusterImage._register_broker,
     BrokerRegistrationChangeRecord: ClusterImage._broker_registration_change,
     ReplicaDirectoryRecord: ClusterImage._replica_directory,

@@ -41,6 +41,9 @@ class MetadataLog(Protocol):
     def end_offset(self) -> int:
         """The number of committed records: the offset that the next record gets."""
 
+    async def leadership_after(self, known: Leadership) -> Leadership:
+        """Wait until the leadership is not `known` (any more), and return it."""
+
     async def append(self, records: Sequence[MetadataRecord]) -> int:
         """Append one decision, and return the end offset when it is committed.
 

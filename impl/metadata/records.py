@@ -21,6 +21,15 @@ class ControllerEpochRecord:
 
 
 @attrs.frozen
+class RegisterControllerRecord:
+    """Where a node of the controllers' quorum is reached, when it is the active controller (KIP-919)."""
+
+    controller_id: int
+    host: str
+    port: int
+
+
+@attrs.frozen
 class RegisterBrokerRecord:
     """A broker joined, or came back as a new process; it is fenced until it has caught up with the metadata."""
 
@@ -40,7 +49,7 @@ class RegisterBrokerRecord:
 class BrokerRegistrationChangeRecord:
     """What changed of a registered broker; None is unchanged.
 
-    It was fenced (its session lapsed) or unfenced (it has caught up), or it is about to stop (KIP-841).
+    It was fenced (its session expired) or unfenced (it has caught up), or it is about to stop (KIP-841).
     """
 
     broker_id: int
@@ -63,7 +72,7 @@ class ReplicaDirectoryRecord:
 
 @attrs.frozen
 class UnregisterBrokerRecord:
-    """A broker that is gone for good was struck off."""
+    """A broker that is gone for good was removed (KIP-631)."""
 
     broker_id: int
     broker_epoch: int
@@ -106,7 +115,7 @@ class BrokerConfigRecord:
 class ClientQuotaRecord:
     """A quota of the clients that are this user, have this client id, or come from this address.
 
-    None is no part of who they are, "" is whoever has no quota of his own. A value of None takes the quota away.
+    None: not a part of the entity. "": the clients without a quota of their own. A value of None removes the quota.
     """
 
     user: str | None
@@ -207,6 +216,7 @@ class ProducerIdsRecord:
 
 MetadataRecord: TypeAlias = (
     ControllerEpochRecord
+    | RegisterControllerRecord
     | RegisterBrokerRecord
     | BrokerRegistrationChangeRecord
     | ReplicaDirectoryRecord

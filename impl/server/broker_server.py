@@ -18,6 +18,7 @@ This module makes the parts and gives each one the parts that it needs. No part 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -74,9 +75,9 @@ class Broker:
     """One broker. `await nursery.start(broker.run)` returns when it listens."""
 
     def __init__(
-        self, node: Node, controller: Address, *, replica_class: type[PartitionReplica] = PartitionReplica
+        self, node: Node, voters: Sequence[Address], *, replica_class: type[PartitionReplica] = PartitionReplica
     ) -> None:
-        """`controller` is where the controller listens; `replica_class` is the core of its replicas."""
+        """`voters` are the controllers' addresses, at least one; `replica_class` is the core of its replicas."""
         self.node = node
         self.id = node.id
         self.clock, self.disk, self.tracer = node.clock, node.disk, node.tracer
@@ -89,7 +90,7 @@ class Broker:
         self.failed_requests = FailedRequests(f"broker {node.id}", node.tracer)
         self.replicas = self._make_replicas(replica_class)
         self.quotas = Quotas(node.clock, node.config, lambda: self.metadata.image)
-        self._make_links(controller)
+        self._make_links(voters)
         self._make_replication()
         self._make_upkeep()
         self._make_actions()
@@ -119,7 +120,7 @@ class Broker:
             replica_class=replica_class,
         )
 
-    def _make_links(self, controller: Address) -> None:
+    def _make_links(self, voters: Sequence[Address]) -> None:
         """What connects it to the controller and to other brokers."""
         node, config = self.node, self.node.config
         timeout_ms = config.controller_quorum_request_timeout_ms
@@ -128,7 +129,7 @@ class Broker:
             self.replicas.directories,
             self.tasks,
             node.network,
-            controller,
+            voters,
             response_timeout_ms=node.response_timeout_ms(timeout_ms),
             metadata_timeout_ms=node.response_timeout_ms(timeout_ms + config.metadata_fetch_wait_max_ms),
         )

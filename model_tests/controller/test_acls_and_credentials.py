@@ -48,7 +48,7 @@ def test_an_acl_that_cannot_be_is_refused_and_the_others_are_written(change: dic
     assert list(cluster.controller.image.acls) == [READ]
 
 
-def test_each_filter_is_answered_with_what_it_meant_and_all_of_it_goes() -> None:
+def test_the_response_lists_the_acls_of_each_filter_and_all_of_them_are_removed() -> None:
     cluster = ControlledCluster()
     write = attrs.evolve(READ, operation=Operation.WRITE)
     other = attrs.evolve(READ, resource_name="payments")
@@ -107,9 +107,9 @@ def test_alterations_of_a_user_are_refused_together(
     cluster = ControlledCluster()
     user = (deletions or upsertions)[0].user
     fine = [upsertion(user, SHA_512, salted=bytes(64)), upsertion("bob")]
-    answers = cluster.commit(cluster.controller.scram_credentials.alter(deletions, [*upsertions, *fine]))
-    assert {(answer.user, answer.error) for answer in answers} == {(user, error), ("bob", ErrorCode.none)}
-    assert all(answer.message for answer in answers if answer.error is not ErrorCode.none)
+    outcomes = cluster.commit(cluster.controller.scram_credentials.alter(deletions, [*upsertions, *fine]))
+    assert {(outcome.user, outcome.error) for outcome in outcomes} == {(user, error), ("bob", ErrorCode.none)}
+    assert all(outcome.message for outcome in outcomes if outcome.error is not ErrorCode.none)
     assert set(cluster.controller.image.scram_credentials) == {"bob"}
 
 
@@ -120,13 +120,13 @@ def test_one_credential_of_a_user_is_altered_in_a_request_whatever_the_mechanism
         return cluster.commit(cluster.controller.scram_credentials.alter(deletions, upsertions))
 
     both = [upsertion("alice"), upsertion("alice", SHA_512, salted=bytes(64))]
-    assert [answer.error for answer in alter([], both)] == [ErrorCode.duplicate_resource]
+    assert [outcome.error for outcome in alter([], both)] == [ErrorCode.duplicate_resource]
     assert cluster.controller.image.scram_credentials == {}
     alter([], both[:1])
     alter([], both[1:])
     deletions = [Deletion("alice", SHA_256), Deletion("alice", SHA_512)]
-    assert [answer.error for answer in alter(deletions, [])] == [ErrorCode.duplicate_resource]
-    assert [answer.error for answer in alter(deletions[:1], [upsertion("alice")])] == [ErrorCode.duplicate_resource]
+    assert [outcome.error for outcome in alter(deletions, [])] == [ErrorCode.duplicate_resource]
+    assert [outcome.error for outcome in alter(deletions[:1], [upsertion("alice")])] == [ErrorCode.duplicate_resource]
     assert set(cluster.controller.image.scram_credentials["alice"]) == {SHA_256, SHA_512}
 
 

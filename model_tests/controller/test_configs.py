@@ -174,12 +174,12 @@ def test_the_same_goes_for_the_default_of_all_brokers() -> None:
 
 
 def test_a_leader_that_has_not_seen_more_must_be_in_sync_changes_no_isr() -> None:
-    """It would commit with fewer in the ISR, while the controller held whoever left for eligible."""
+    """It would commit with fewer in the ISR, while the controller keeps those that left eligible."""
     cluster = configured()
     stale = cluster.proposal(0)
     cluster.alter((MIN_INSYNC, SET, "2"))
-    answer = cluster.commit(cluster.controller.isr_changes.alter(TOPIC, 0, stale))
-    assert answer.error is ErrorCode.invalid_update_version
+    response = cluster.commit(cluster.controller.isr_changes.alter(TOPIC, 0, stale))
+    assert response.error is ErrorCode.invalid_update_version
     assert cluster.standing == (0, [0, 1, 2], [])
     fresh = cluster.commit(cluster.controller.isr_changes.alter(TOPIC, 0, cluster.proposal(0)))
     assert fresh.error is ErrorCode.none

@@ -57,17 +57,17 @@ def test_a_proposal_must_name_replicas(isr: tuple[int, ...]) -> None:
 def test_an_unknown_partition_is_said_to_be_unknown() -> None:
     cluster = controlled()
     for topic, partition in ((TOPIC, 1), ("nowhere", 0)):
-        answer = cluster.commit(cluster.controller.isr_changes.alter(topic, partition, cluster.proposal(0)))
-        assert answer.error is ErrorCode.unknown_topic_or_partition
-        assert answer.registration is None
+        response = cluster.commit(cluster.controller.isr_changes.alter(topic, partition, cluster.proposal(0)))
+        assert response.error is ErrorCode.unknown_topic_or_partition
+        assert response.registration is None
 
 
 def test_kip_841_a_fenced_broker_does_not_join() -> None:
     cluster = controlled()
     cluster.commit(cluster.controller.members.fence(2))
-    answer = cluster.commit(cluster.controller.isr_changes.alter(TOPIC, 0, cluster.proposal(0, 1, 2)))
-    assert answer.error is ErrorCode.ineligible_replica
-    assert answer.registration == cluster.partition
+    response = cluster.commit(cluster.controller.isr_changes.alter(TOPIC, 0, cluster.proposal(0, 1, 2)))
+    assert response.error is ErrorCode.ineligible_replica
+    assert response.registration == cluster.partition
     assert cluster.standing == (0, [0, 1], [])
 
 
@@ -84,9 +84,9 @@ def test_kip_903_another_process_than_the_leader_saw_does_not_join() -> None:
 def test_a_change_raises_the_partition_epoch_and_not_the_leader_epoch() -> None:
     cluster = controlled()
     before = cluster.partition
-    answer = cluster.commit(cluster.controller.isr_changes.alter(TOPIC, 0, cluster.proposal(0, 1)))
-    assert answer.registration == cluster.partition
-    assert answer.controller_epoch == cluster.controller.controller_epoch
+    response = cluster.commit(cluster.controller.isr_changes.alter(TOPIC, 0, cluster.proposal(0, 1)))
+    assert response.registration == cluster.partition
+    assert response.controller_epoch == cluster.controller.controller_epoch
     assert cluster.partition.partition_epoch == before.partition_epoch + 1
     assert cluster.partition.leader_epoch == before.leader_epoch
 

@@ -76,9 +76,9 @@ def test_conditional_update_of_the_isr() -> None:
     cluster.create(0, 1, 2)
     first, second = cluster.proposal(0, 1), cluster.proposal(0, 2)
     assert cluster.commit(cluster.controller.isr_changes.alter(TOPIC, 0, first)).error is ErrorCode.none
-    answer = cluster.commit(cluster.controller.isr_changes.alter(TOPIC, 0, second))
-    assert answer.error is ErrorCode.invalid_update_version
-    assert answer.registration == cluster.partition
+    response = cluster.commit(cluster.controller.isr_changes.alter(TOPIC, 0, second))
+    assert response.error is ErrorCode.invalid_update_version
+    assert response.registration == cluster.partition
     assert cluster.standing == (0, [0, 1], [])
 
 

@@ -113,8 +113,8 @@ def test_a_broker_that_is_about_to_stop_hands_over_and_gets_nothing_new() -> Non
 def test_a_broker_that_asked_to_stop_is_not_unfenced_by_its_next_heartbeat() -> None:
     cluster = controlled(2)
     epoch, end = cluster.epochs[0], cluster.log.end_offset
-    answer = cluster.commit(cluster.controller.members.heartbeat(0, epoch, end, 0, want_shut_down=True))
-    assert answer.should_shut_down
+    response = cluster.commit(cluster.controller.members.heartbeat(0, epoch, end, 0, want_shut_down=True))
+    assert response.should_shut_down
     assert cluster.commit(cluster.controller.members.heartbeat(0, epoch, cluster.log.end_offset, 0)).is_fenced
     cluster.join(0)
     assert cluster.controller.image.is_active(0)
@@ -126,8 +126,8 @@ def test_the_last_in_sync_is_asked_to_wait_as_long_as_another_could_join() -> No
     cluster.heartbeat(1)
     wants = {"want_shut_down": True}
     epoch, end = cluster.epochs[0], cluster.log.end_offset
-    answer = cluster.commit(cluster.controller.members.heartbeat(0, epoch, end, 0, **wants))
-    assert (answer.should_shut_down, cluster.standing) == (False, (0, [0], []))
+    response = cluster.commit(cluster.controller.members.heartbeat(0, epoch, end, 0, **wants))
+    assert (response.should_shut_down, cluster.standing) == (False, (0, [0], []))
     assert cluster.commit(
         cluster.controller.members.heartbeat(0, epoch, end, 0, want_fence=True, **wants)
     ).should_shut_down
@@ -143,7 +143,7 @@ def test_kip_966_a_process_that_starts_from_a_clean_stop_stays_eligible() -> Non
         assert cluster.standing == (-1, [], elr)
 
 
-def test_a_broker_that_is_struck_off_leaves_every_isr() -> None:
+def test_a_broker_that_is_unregistered_leaves_every_isr() -> None:
     cluster = controlled(3, 0, 1, 2)
     assert cluster.commit(cluster.controller.members.unregister(0)) is E.none
     assert cluster.standing == (1, [1, 2], [])

@@ -26,6 +26,7 @@ from tidegauge.impl.metadata.records import (
     PartitionRecord,
     ProducerIdsRecord,
     RegisterBrokerRecord,
+    RegisterControllerRecord,
     RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
     RemoveUserScramCredentialRecord,
@@ -38,6 +39,7 @@ from tidegauge.impl.records.batches import extents
 
 RECORDS: tuple[MetadataRecord, ...] = (
     ControllerEpochRecord(3000, 4),
+    RegisterControllerRecord(3000, "localhost", 9093),
     RegisterBrokerRecord(1, 17, "localhost", 9092, rack=None),
     RegisterBrokerRecord(1, 17, "localhost", 9092, rack="b", fenced=False),
     BrokerRegistrationChangeRecord(1, 17, fenced=False),

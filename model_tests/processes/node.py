@@ -51,7 +51,7 @@ async def serve(role: str, directory: str, port: int, controller: int) -> None:
     """Serve until SIGTERM."""
     made = node(role, directory, port)
     server: Broker | ControllerNode
-    server = ControllerNode(made, seed=1) if role == CONTROLLER else Broker(made, Address(HOST, controller))
+    server = ControllerNode(made, seed=1) if role == CONTROLLER else Broker(made, [Address(HOST, controller)])
     async with trio.open_nursery() as nursery:
         await nursery.start(server.run)
         print(server.address.port, flush=True)

@@ -23,8 +23,8 @@ FAILED = "CREATE_TOPICS: KeyError('nobody foresaw this')"
 
 
 async def created(peer: Any, name: str) -> E:
-    (answer,) = (await peer.ask(create(new(name, 1)))).topics
-    error: E = answer.error_code
+    (created,) = (await peer.ask(create(new(name, 1)))).topics
+    error: E = created.error_code
     return error
 
 

@@ -1,15 +1,17 @@
-"""A broker's dealings with the controller: registration, heartbeats, metadata, ISR proposals, forwarded requests.
+"""A broker's connections to the active controller: registration, heartbeats, metadata, ISR proposals, forwarding.
 
-Three connections, so that none waits behind another: one for metadata fetches, which the controller may hold; one for
-ISR proposals; one for everything else.
+There are three connections, so that no request waits behind another: one for metadata fetches, which the controller may
+hold; one for ISR proposals; one for everything else. When another node is the active controller (`ActiveController`),
+all three are opened anew, to that node.
 
-An AlterPartition answer does not say which controller gave it. A controller therefore names its epoch when a connection
-is opened (as the epoch of its finalized features), and an answer counts as the controller's whose connection it came
-on.
+An AlterPartition response does not name its controller. A controller therefore names its epoch when a connection is
+opened (as the epoch of its finalized features), and a response counts as that controller's.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from kio.schema.api_versions.v4.request import ApiVersionsRequest
@@ -26,21 +28,24 @@ from tidegauge.impl.partition.messages import (
     FollowerFetch,
     PartitionFetchResponse,
 )
+from tidegauge.impl.ports.network import Address
 from tidegauge.impl.records.lazy import in_memory
+from tidegauge.impl.server.broker.active_controller import ActiveController
 from tidegauge.impl.server.broker.alter_partition import core_response_of, wire_request_of
 from tidegauge.impl.server.broker.partition import Partition
 from tidegauge.impl.server.reads import follower_request, partition_responses
-from tidegauge.impl.wire.channel import Channel
+from tidegauge.impl.wire.channel import Channel, NoResponseError, UnreachableError
 from tidegauge.impl.wire.primitives import BrokerId, i16, i64, u16
 
 if TYPE_CHECKING:
     from kio.schema.broker_heartbeat.v2.response import BrokerHeartbeatResponse
     from kio.schema.broker_registration.v4.response import BrokerRegistrationResponse
 
-    from tidegauge.impl.ports.network import Address, Network
+    from tidegauge.impl.ports.network import Network
     from tidegauge.impl.server.broker.registration import Registration
     from tidegauge.impl.server.broker.tasks import BrokerTasks
     from tidegauge.impl.storage.log_directories import LogDirectories
+    from tidegauge.impl.wire.fetch_messages import FetchResponse
 
 METADATA_MAX_BYTES = 8 << 20
 
@@ -54,21 +59,65 @@ class ControllerLink:
         directories: LogDirectories,
         tasks: BrokerTasks,
         network: Network,
-        address: Address,
+        voters: Sequence[Address],
         *,
         response_timeout_ms: float,
         metadata_timeout_ms: float,
     ) -> None:
-        """`metadata_timeout_ms` is for metadata fetches, which the controller may hold."""
+        """`voters` are the nodes one of which is the active controller, at least one.
+
+        `metadata_timeout_ms` is for metadata fetches, which the controller may hold.
+        """
         self._registration = registration
         self._directories = directories
+        self._tasks = tasks
+        self._network = network
+        self._response_timeout_ms = response_timeout_ms
+        self._metadata_timeout_ms = metadata_timeout_ms
         self._epoch = -1
-        name = f"broker-{registration.broker_id}"
-        self._requests = Channel(network, address, name, tasks, timeout_ms=response_timeout_ms)
-        self._metadata = Channel(network, address, name, tasks, timeout_ms=metadata_timeout_ms)
-        self._proposals = Channel(
-            network, address, name, tasks, timeout_ms=response_timeout_ms, handshake=self._learn_epoch
+        self.active = ActiveController(voters)
+        """Where these connections go."""
+        self._connect()
+
+    def _connect(self) -> None:
+        name, address, short_ms = (
+            f"broker-{self._registration.broker_id}",
+            self.active.address,
+            self._response_timeout_ms,
         )
+        network, tasks = self._network, self._tasks
+        self._requests = Channel(network, address, name, tasks, timeout_ms=short_ms)
+        self._metadata = Channel(network, address, name, tasks, timeout_ms=self._metadata_timeout_ms)
+        self._proposals = Channel(network, address, name, tasks, timeout_ms=short_ms, handshake=self._learn_epoch)
+
+    def _follow(self) -> None:
+        """Open connections to the active controller, unless these are."""
+        if self.active.address == self._requests.address:
+            return
+        for channel in (self._requests, self._metadata, self._proposals):
+            self._tasks.start_soon(channel.aclose)
+        self._connect()
+
+    async def _send(self, channel: Channel, request: Any) -> Any:
+        """Raises UnreachableError or NoResponseError, and leaves that node."""
+        with self._leaving(channel):
+            return await channel.request(request)
+
+    @contextmanager
+    def _leaving(self, channel: Channel) -> Iterator[None]:
+        """Leave the node at the other end when it cannot be reached or does not respond."""
+        try:
+            yield
+        except (UnreachableError, NoResponseError):
+            self.active.leave(channel.address)
+            self._follow()
+            raise
+
+    async def _require_controller(self, error: ErrorCode, channel: Channel) -> None:
+        """Raises NotControllerError for NOT_CONTROLLER, and asks that node who is the controller."""
+        if error is ErrorCode.not_controller:
+            await self._fetch_metadata(channel, 0, 0, 1)
+            raise NotControllerError(channel.address)
 
     async def _learn_epoch(self, channel: Channel) -> None:
         request = ApiVersionsRequest(client_software_name="tidegauge", client_software_version="1")
@@ -76,8 +125,8 @@ class ControllerLink:
         self._epoch = response.finalized_features_epoch
 
     async def forward(self, request: Any) -> Any:
-        """Forward a client's request and return the response. Raises UnreachableError or NoResponseError."""
-        return await self._requests.request(request)
+        """Forward a request and return the controller's response. Raises UnreachableError or NoResponseError."""
+        return await self._send(self._requests, request)
 
     @property
     def previous_broker_epoch(self) -> int:
@@ -90,7 +139,9 @@ class ControllerLink:
         Raises UnreachableError, NoResponseError or RegistrationRefusedError.
         """
         registration, directories = self._registration, self._directories
-        response: BrokerRegistrationResponse = await self._requests.request(
+        channel = self._requests
+        response: BrokerRegistrationResponse = await self._send(
+            channel,
             BrokerRegistrationRequest(
                 broker_id=BrokerId(registration.broker_id),
                 cluster_id=registration.cluster_id,
@@ -108,8 +159,9 @@ class ControllerLink:
                 rack=registration.rack,
                 log_dirs=tuple(directory.id for directory in directories.online),
                 previous_broker_epoch=i64(self.previous_broker_epoch),
-            )
+            ),
         )
+        await self._require_controller(response.error_code, channel)
         if response.error_code is not ErrorCode.none:
             raise RegistrationRefusedError(response.error_code)
         return response.broker_epoch
@@ -121,7 +173,9 @@ class ControllerLink:
 
         Raises UnreachableError or NoResponseError.
         """
-        response: BrokerHeartbeatResponse = await self._requests.request(
+        channel = self._requests
+        response: BrokerHeartbeatResponse = await self._send(
+            channel,
             BrokerHeartbeatRequest(
                 broker_id=BrokerId(self._registration.broker_id),
                 broker_epoch=i64(self._registration.broker_epoch),
@@ -129,8 +183,9 @@ class ControllerLink:
                 want_fence=want_fence,
                 want_shut_down=want_shut_down,
                 offline_log_dirs=tuple(self._directories.offline_ids),
-            )
+            ),
         )
+        await self._require_controller(response.error_code, channel)
         return response
 
     async def metadata_since(self, offset: int, max_wait_ms: int) -> tuple[list[MetadataRecord], int]:
@@ -138,14 +193,14 @@ class ControllerLink:
 
         Raises UnreachableError or NoResponseError.
         """
-        answer = await self._fetch_metadata(self._metadata, offset, max_wait_ms, METADATA_MAX_BYTES)
-        records = [record for _, record in decode_decisions(in_memory(answer.records), offset)]
-        return records, answer.high_watermark
+        response = await self._fetch_metadata(self._metadata, offset, max_wait_ms, METADATA_MAX_BYTES)
+        records = [record for _, record in decode_decisions(in_memory(response.records), offset)]
+        return records, response.high_watermark
 
     async def metadata_end(self, offset: int) -> int:
         """Where the metadata log ends now, asked by a broker that has it up to `offset`.
 
-        Not by the metadata fetches' connection: the one that the controller holds there would be answered first.
+        Not by the metadata fetches' connection: the controller responds to the one that it holds there first.
         Raises UnreachableError or NoResponseError.
         """
         return (await self._fetch_metadata(self._requests, offset, 0, 1)).high_watermark
@@ -167,18 +222,42 @@ class ControllerLink:
             max_bytes=max_bytes,
             partition_max_bytes=max_bytes,
         )
-        return partition_responses(await channel.request(request))[METADATA_TOPIC_ID, 0]
+        message: FetchResponse = await self._send(channel, request)
+        response = partition_responses(message)[METADATA_TOPIC_ID, 0]
+        if response.error is ErrorCode.not_leader_or_follower:
+            self._redirect(message, response, channel.address)
+            raise NotControllerError(channel.address)
+        return response
+
+    def _redirect(self, message: FetchResponse, response: PartitionFetchResponse, address: Address) -> None:
+        """Turn from the node at `address` to the leader that it names, or to the next voter."""
+        endpoints = {node.node_id: Address(node.host, node.port) for node in message.node_endpoints}
+        if response.leader in endpoints:
+            self.active.redirect(response.leader_epoch, endpoints[response.leader])
+        else:
+            self.active.leave(address)
+        self._follow()
 
     async def alter_partition(self, partition: Partition, request: AlterPartitionRequest) -> AlterPartitionResponse:
         """Ask for a new ISR. Raises UnreachableError or NoResponseError."""
-        await self._proposals.connect()
+        channel = self._proposals
+        with self._leaving(channel):
+            await channel.connect()
         controller_epoch = self._epoch
-        message = await self._proposals.request(wire_request_of(partition.topic_id, partition.index, request))
+        message = await self._send(channel, wire_request_of(partition.topic_id, partition.index, request))
+        await self._require_controller(message.error_code, channel)
         return core_response_of(message, partition.replica.replicas, controller_epoch)
 
 
+class NotControllerError(UnreachableError):
+    """The request went to a node that is not the active controller: nothing was done."""
+
+    def __init__(self, address: Address) -> None:
+        super().__init__(f"{address} is not the active controller")
+
+
 class RegistrationRefusedError(Exception):
-    """The controller does not take this broker."""
+    """The controller does not accept this broker."""
 
     def __init__(self, error: ErrorCode) -> None:
         super().__init__(f"the controller refused the registration: {error.name}")

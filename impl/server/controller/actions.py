@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import trio
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.controller.requested_elections import misplaced_leaders
+from tidegauge.impl.metadata.log import NotLeaderError
 from tidegauge.impl.server import trace
 from tidegauge.impl.server.controller.elections import PREFERRED, elect
 
@@ -98,7 +100,8 @@ class ControllerActions:
             await self._clock.until_running()
             if trio.current_time() - alarm > interval:
                 await trio.sleep(2 * interval)
-            await self.expire_sessions()
+            with suppress(NotLeaderError):
+                await self.expire_sessions()
 
     async def run_disk_checks(self) -> None:
         """Check the disk on time until cancelled."""
@@ -112,4 +115,5 @@ class ControllerActions:
         while self._config.auto_leader_rebalance_enable:
             await trio.sleep(self._config.leader_imbalance_check_interval_seconds)
             await self._clock.until_running()
-            await self.rebalance_leaders()
+            with suppress(NotLeaderError):
+                await self.rebalance_leaders()

@@ -58,25 +58,65 @@ class Decisions:
         self._ended: str | None = None
         self._traced_epochs: dict[tuple[str, int], int] = {}
 
+    @property
+    def is_active(self) -> bool:
+        """Whether this node is the active controller: it leads the log, and has taken over in this epoch."""
+        image, leadership = self._controller.image, self._log.leadership
+        taken_over = image.controller_id == self._controller.node_id and image.controller_epoch == leadership.epoch
+        return taken_over and leadership.leader_id == self._controller.node_id
+
+    async def take_over(self, now_ms: int, endpoint: tuple[str, int]) -> None:
+        """Become the active controller, which the log has elected: replay what others have committed, then decide.
+
+        `endpoint` is where brokers reach this node. Raises OSError, and NotLeaderError when the log has another leader
+        by now.
+        """
+        async with self._next_turn():
+            self._replay()
+            epoch = self._log.leadership.epoch
+            await self._committed(self._controller.take_over(epoch, now_ms, endpoint))
+            if self._tracer.trace is not None:
+                self._changed()
+                offset = self._controller.image.offset
+                failover = trace.events.ControllerFailover
+                self._tracer.record(failover, controller_epoch=epoch, metadata_offset=offset, changed=())
+        self._on_commit()
+
+    async def catch_up(self) -> None:
+        """Apply what another controller has committed, unless this node is the active one."""
+        async with self._next_turn():
+            if not self.is_active:
+                self._replay()
+
+    def _replay(self) -> None:
+        self._controller.replay(self._log.read(self._controller.image.offset))
+
+    @asynccontextmanager
+    async def _next_turn(self) -> AsyncIterator[None]:
+        try:
+            self._turns.acquire_nowait()  # has no checkpoint, as `acquire` has
+        except trio.WouldBlock:
+            await self._turns.acquire()
+        try:
+            if self._ended is not None:
+                raise OSError(self._ended)
+            yield
+        finally:
+            self._turns.release()
+
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[Turn]:
         """The right to decide, until the `async with` ends. Turns are taken in the order in which they are asked for.
 
         Raises NotLeaderError when another node leads the log, and OSError when the controller has ended.
         """
-        try:
-            self._turns.acquire_nowait()
-        except trio.WouldBlock:
-            await self._turns.acquire()
         turn = Turn(self._controller, self._tracer, self._committed, self._changed)
         try:
-            if self._ended is not None:
-                raise OSError(self._ended)
-            if self._log.leadership.leader_id != self._controller.node_id:
-                raise NotLeaderError(f"node {self._controller.node_id} does not lead the metadata log")
-            yield turn
+            async with self._next_turn():
+                if not self.is_active:
+                    raise NotLeaderError(f"node {self._controller.node_id} is not the active controller")
+                yield turn
         finally:
-            self._turns.release()
             if turn.has_committed:
                 self._on_commit()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from kio.schema.errors import ErrorCode
@@ -11,10 +12,12 @@ from tidegauge.impl.partition.messages import PartitionFetchResponse
 from tidegauge.impl.server.controller.observers import Observers
 from tidegauge.impl.server.purgatory import Purgatory
 from tidegauge.impl.server.reads import PartitionRead, ReadOutcome, fetch_response, partition_reads
+from tidegauge.impl.wire.produce_messages import NodeEndpoint
 
 if TYPE_CHECKING:
     from tidegauge.impl.controller.controller import Controller
     from tidegauge.impl.ports.clock import Clock
+    from tidegauge.impl.server.controller.decisions import Decisions
     from tidegauge.impl.server.controller.metadata_log import ServedMetadataLog
     from tidegauge.impl.server.transport.context import RequestContext
     from tidegauge.impl.wire.fetch_messages import FetchRequest, FetchResponse
@@ -25,9 +28,10 @@ METADATA_KEY: Final = f"{METADATA_TOPIC}-0"
 class MetadataFetches:
     """Reads the metadata log for brokers, and keeps the fetches that wait for it to grow."""
 
-    def __init__(self, controller: Controller, log: ServedMetadataLog, clock: Clock) -> None:
+    def __init__(self, controller: Controller, decisions: Decisions, log: ServedMetadataLog, clock: Clock) -> None:
         self.observers = Observers(clock)
         self._controller = controller
+        self._decisions = decisions
         self._log = log
         self._waiting: Purgatory[str] = Purgatory(clock)
 
@@ -37,18 +41,21 @@ class MetadataFetches:
         return self._log.end_offset
 
     def wake(self) -> None:
-        """The log has grown: fetches that wait look again."""
+        """The log has grown or has another leader: fetches that wait look again."""
         self._waiting.wake(METADATA_KEY)
 
     async def respond(self, request: FetchRequest, context: RequestContext) -> FetchResponse:
         """Everything from the fetch offset on; with nothing to send it waits up to the request's max_wait_ms.
 
-        Errors: UNKNOWN_TOPIC_ID for any partition but that of the metadata log.
+        Errors: UNKNOWN_TOPIC_ID for any partition but that of the metadata log; NOT_LEADER_OR_FOLLOWER, with the
+        leader's id, epoch and endpoint as far as they are known, from a node that does not lead the log (KIP-951).
         """
         reads = tuple(partition_reads(request))
         if any(read.topic_id != METADATA_TOPIC_ID or read.partition != 0 for read in reads):
             unknown = PartitionFetchResponse(ErrorCode.unknown_topic_id)
             return fetch_response([ReadOutcome(read, unknown) for read in reads])
+        if not self._leads:
+            return await self._redirect(reads)
         for read in reads:
             self.observers.record_fetch(request.replica_id, read.offset, self._log.end_offset)
 
@@ -57,17 +64,35 @@ class MetadataFetches:
 
         def news() -> list[ReadOutcome] | None:
             found = outcomes()
-            return found if any(one.response.has_news for one in found) else None
+            return found if not self._leads or any(one.response.has_news for one in found) else None
 
         found, wait_ms = news(), request.max_wait_ms
         if found is None and wait_ms > 0:
             found = await context.while_connected(lambda: self._waiting.until([METADATA_KEY], news, wait_ms))
+        if not self._leads:
+            return await self._redirect(reads)
         return fetch_response(outcomes() if found is None else found)
+
+    @property
+    def _leads(self) -> bool:
+        return self._log.leadership.leader_id == self._controller.node_id
+
+    async def _redirect(self, reads: Sequence[PartitionRead]) -> FetchResponse:
+        """Name the leader, and where it is reached, if it has written that."""
+        await self._decisions.catch_up()
+        leadership = self._log.leadership
+        moved = PartitionFetchResponse(
+            ErrorCode.not_leader_or_follower, leader=leadership.leader_id, leader_epoch=leadership.epoch
+        )
+        response = fetch_response([ReadOutcome(read, moved) for read in reads])
+        if (leader := self._controller.image.controllers.get(leadership.leader_id)) is not None:
+            response.node_endpoints = [NodeEndpoint(leader.controller_id, leader.host, leader.port)]
+        return response
 
     def _read(self, read: PartitionRead) -> PartitionFetchResponse:
         return PartitionFetchResponse(
             leader=self._log.leadership.leader_id,
-            leader_epoch=self._controller.controller_epoch,
+            leader_epoch=self._log.leadership.epoch,
             high_watermark=self._log.end_offset,
             log_start_offset=self._log.start_offset,
             records=self._log.read_batches(read.offset, read.max_bytes),

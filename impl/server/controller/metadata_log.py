@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+import trio
+
 from tidegauge.impl.metadata.codec import decode_decisions, encode_decision
 from tidegauge.impl.metadata.log import Leadership, MetadataLog
 from tidegauge.impl.metadata.records import MetadataRecord
@@ -61,6 +63,12 @@ class StoredMetadataLog:
     @property
     def start_offset(self) -> int:
         return self.log.log_start_offset
+
+    async def leadership_after(self, known: Leadership) -> Leadership:
+        """A quorum of one keeps its leader as long as it runs."""
+        if known == self._leadership:
+            await trio.sleep_forever()
+        return self._leadership
 
     async def append(self, records: Sequence[MetadataRecord]) -> int:
         """Append one decision and flush it. Raises OSError when the disk does not take it."""

@@ -8,27 +8,31 @@ quorum of one elects its node at each start: a new controller epoch, and a full 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import trio
+from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.controller.config import ControllerConfig
 from tidegauge.impl.controller.controller import Controller
+from tidegauge.impl.metadata.log import Leadership, NotLeaderError
 from tidegauge.impl.metadata.topic_names import METADATA_TOPIC
-from tidegauge.impl.ports.network import Address
-from tidegauge.impl.server import trace
+from tidegauge.impl.ports.network import Address, Listener
 from tidegauge.impl.server.api_versions import api_versions_response
 from tidegauge.impl.server.config import DYNAMIC_CONFIGS
 from tidegauge.impl.server.controller.actions import ControllerActions
 from tidegauge.impl.server.controller.collaborators import ControllerCollaborators
 from tidegauge.impl.server.controller.decisions import Decisions
 from tidegauge.impl.server.controller.draws import Draws
-from tidegauge.impl.server.controller.metadata_fetches import MetadataFetches
+from tidegauge.impl.server.controller.metadata_fetches import MetadataFetches, handle_fetch
 from tidegauge.impl.server.controller.metadata_log import ServedMetadataLog, StoredMetadataLog
 from tidegauge.impl.server.controller.voters import Voters
 from tidegauge.impl.server.controller_handlers import CONTROLLER_HANDLERS
+from tidegauge.impl.server.error_responses.table import error_response
 from tidegauge.impl.server.transport.connection import Connection, Service
-from tidegauge.impl.server.transport.context import RequestContext
+from tidegauge.impl.server.transport.context import Handler, RequestContext
 from tidegauge.impl.server.transport.failed_requests import FailedRequests
 from tidegauge.impl.server.transport.handlers import Handlers
 from tidegauge.impl.wire.apis import CONTROLLER_APIS, ApiKey
@@ -71,10 +75,10 @@ class ControllerNode:
         self.controller.replay(self.log.read(0))
         self.is_new = self.controller.controller_epoch == NO_EPOCH
         """Whether it is the first controller of its cluster."""
-        self.fetches = MetadataFetches(self.controller, self.log, node.clock)
         self.decisions = Decisions(
-            self.controller, self.log, node.tracer, on_commit=self.fetches.wake, on_failure=self.halt
+            self.controller, self.log, node.tracer, on_commit=lambda: self.fetches.wake(), on_failure=self.halt
         )
+        self.fetches = MetadataFetches(self.controller, self.decisions, self.log, node.clock)
         self.voters = Voters(node.id, {node.id: node.listen})
         self.actions = ControllerActions(self.controller, self.decisions, self.log, node.clock, node.config, self.halt)
         self._service = self._make_service(seed)
@@ -90,7 +94,8 @@ class ControllerNode:
             config=node.config,
             clock=node.clock,
         )
-        handlers = Handlers(CONTROLLER_HANDLERS, lambda: collaborators)
+        handlers = Handlers(CONTROLLER_HANDLERS, lambda: collaborators, self._only_while_active)
+        handlers[ApiKey.FETCH] = partial(handle_fetch, fetches=self.fetches)
         handlers[ApiKey.API_VERSIONS] = self._handle_api_versions
         return Service(
             handlers,
@@ -106,54 +111,71 @@ class ControllerNode:
 
         Raises OSError when the metadata log cannot be written at the start.
         """
-        await self._take_over()
         listener = await self._node.network.listen(self.address)
+        try:
+            self.address = listener.address
+            self.voters.addresses = {self.id: self.address}
+            leadership = self.log.leadership
+            if leadership.leader_id == self.id:
+                await self._take_over()
+            await self._run(listener, leadership, task_status)
+        finally:
+            with trio.CancelScope(shield=True):
+                await listener.aclose()
+
+    async def _run(self, listener: Listener, leadership: Leadership, task_status: trio.TaskStatus[Address]) -> None:
         try:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
-                self.address = listener.address
-                self.voters.addresses = {self.id: self.address}
                 nursery.start_soon(listener.serve, self._serve)
                 task_status.started(self.address)
                 if self._node.timers:
                     nursery.start_soon(self.actions.run_timers)
                     nursery.start_soon(self.actions.run_rebalancing)
                     nursery.start_soon(self.actions.run_disk_checks)
-                await self._give_up_at_end()
+                await self._follow_leadership(leadership)
         except* OSError:
             if self.halted is None:
                 raise
-        finally:
-            with trio.CancelScope(shield=True):
-                await listener.aclose()
 
-    async def _give_up_at_end(self) -> None:
-        """When the node is cancelled, a decision that is being committed is given up: its commit is shielded."""
+    async def _follow_leadership(self, known: Leadership) -> None:
+        """Take over whenever the log elects this node, until cancelled.
+
+        A decision that is being committed then is given up, since its commit is shielded from cancellation.
+        """
         try:
-            await trio.sleep_forever()
+            while True:
+                known = await self.log.leadership_after(known)
+                self.fetches.wake()
+                if known.leader_id == self.id:
+                    with suppress(NotLeaderError):
+                        await self._take_over()
         finally:
             self.decisions.end("the controller has stopped")
 
     async def _take_over(self) -> None:
         """Become the active controller, which the log says that this node is."""
-        async with self.decisions.turn() as turn:
-            now_ms = self._node.clock.now_ms()
-            await turn.commit(self.controller.take_over(self.log.leadership.epoch, now_ms))
-            if self.is_new and self._node.config.sasl_users:
+        host = self._node.advertised_host or self.address.host
+        await self.decisions.take_over(self._node.clock.now_ms(), (host, self.address.port))
+        if self.is_new and self._node.config.sasl_users:
+            async with self.decisions.turn() as turn:
                 await turn.commit(self.controller.scram_credentials.install(self._initial_credentials()))
-            if turn.is_traced:
-                turn.changed()
-                turn.tracer.record(
-                    trace.events.ControllerFailover,
-                    controller_epoch=self.controller.controller_epoch,
-                    metadata_offset=self.log.end_offset,
-                    changed=(),
-                )
 
     def _initial_credentials(self) -> Sequence[tuple[str, ScramMechanism, ScramCredential]]:
         from tidegauge.impl.server.transport.security.authentication import initial_credentials
 
         return initial_credentials(self._node.config, self._node.randomness)
+
+    def _only_while_active(self, handler: Handler) -> Handler:
+        """The handler, with the response NOT_CONTROLLER from a node that is not the active controller."""
+
+        async def handle(request: Any, context: RequestContext) -> Any:
+            if self.decisions.is_active:
+                with suppress(NotLeaderError):
+                    return await handler(request, context)
+            return error_response(request, ErrorCode.not_controller)
+
+        return handle
 
     async def _serve(self, stream: trio.abc.Stream) -> None:
         await Connection(stream, self._service).serve()

@@ -114,7 +114,7 @@ async def handle_update_features(
     request: UpdateFeaturesRequest,
     _: RequestContext,
 ) -> UpdateFeaturesResponse:
-    """Features are in force at one level each, the one that is true of this house; asking for it changes nothing."""
+    """Each feature has one level, which cannot be changed; a request for that level succeeds."""
     problem = next((wrong for update in request.feature_updates if (wrong := _problem(update))), "")
     error = ErrorCode.invalid_update_version if problem else ErrorCode.none
     return UpdateFeaturesResponse(throttle_time=NO_WAIT, error_code=error, error_message=problem or None)
