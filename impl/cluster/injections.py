@@ -17,7 +17,7 @@ from kio.schema.errors import ErrorCode
 from tidegauge.impl.cluster.names import NodeName, broker_name
 from tidegauge.impl.cluster.nodes import Nodes
 from tidegauge.impl.faults.injections import UNLIMITED, Delay, Disconnection, Failure, Hold, RequestFilter
-from tidegauge.impl.server.apis.request_parts import TOPICS
+from tidegauge.impl.faults.request_parts import TOPICS
 from tidegauge.impl.wire.apis import BROKER_APIS, ApiKey, canonical_version, request_class
 
 Api: TypeAlias = "ApiKey | int | str"

@@ -29,7 +29,7 @@ import trio
 
 from tidegauge.impl.faults.injections import Delay, Disconnection, Failure, Hold, Injection
 from tidegauge.impl.faults.links import Links
-from tidegauge.impl.server.apis.request_parts import NameOf, evolved, merge, replace, split
+from tidegauge.impl.faults.request_parts import NameOf, evolved, merge, replace, split
 from tidegauge.impl.server.error_responses.table import error_response
 from tidegauge.impl.server.transport.context import Handler, PeerConnection, RequestContext
 from tidegauge.impl.server.transport.refused import RefusedError

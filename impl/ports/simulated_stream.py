@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import struct
 from collections import deque
-from functools import cached_property
 from typing import Any, Protocol
 
 import attrs
@@ -61,16 +60,6 @@ class Frame:
     def deliverable(self) -> bool:
         """Whether the receiving end is still open."""
         return not self.end.closed
-
-    @cached_property
-    def message(self) -> Any:
-        """The decoded body, one of kio's classes. Raises MalformedMessageError when it cannot be decoded."""
-        from tidegauge.impl.wire.codecs import decode_request, decode_response
-
-        body = memoryview(self.data)[4:]
-        if self.is_request:
-            return decode_request(body).message
-        return decode_response(body, self.api_key, self.api_version).message
 
     def __str__(self) -> str:
         kind = "request" if self.is_request else "response"

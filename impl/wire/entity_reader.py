@@ -18,7 +18,7 @@ from kio.serial import readers
 from kio.serial.errors import BufferUnderflow, DecodeError, UnexpectedNull
 
 from tidegauge.impl.wire.frames import Payload as Bytes
-from tidegauge.impl.wire.versions import default, is_array, is_optional, nested_class
+from tidegauge.impl.wire.message_classes import default, is_array, is_optional, nested_class
 
 if TYPE_CHECKING:
     from kio.static.protocol import Payload

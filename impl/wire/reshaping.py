@@ -14,14 +14,13 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tidegauge.impl.wire.apis import ApiKey
+from tidegauge.impl.wire.message_classes import blank, item_class
 
 Make = Callable[..., Any]
 """(source message, item=class of the target's items, convert=`impl.wire.versions.convert`) -> the field's value."""
 
 
 def _blank(item: type, **values: Any) -> Any:
-    from tidegauge.impl.wire.versions import blank
-
     return dataclasses.replace(blank(item), **values)
 
 
@@ -38,7 +37,7 @@ def _of_first_coordinator(name: str) -> Make:
 
 def _one_group(message: Any, item: type, convert: Any) -> Any:
     topics = message.topics
-    hint = _item_class_of(item, "topics")
+    hint = item_class(item, "topics")
     named = None if topics is None else tuple(convert(topic, hint) for topic in topics)
     return (_blank(item, group_id=message.group_id, topics=named),)
 
@@ -52,7 +51,7 @@ def _first_groups_error(message: Any, item: type, convert: Any) -> Any:
 
 
 def _one_transaction(message: Any, item: type, convert: Any) -> Any:
-    hint = _item_class_of(item, "topics")
+    hint = item_class(item, "topics")
     return (
         _blank(
             item,
@@ -84,12 +83,6 @@ def _one_member(message: Any, item: type, convert: Any) -> Any:
 def _members_error(message: Any, item: type, convert: Any) -> Any:
     """Before version 3 there are no members: the error of the one member stands for the response's."""
     return message.error_code or next((member.error_code for member in message.members), message.error_code)
-
-
-def _item_class_of(message_class: type, field: str) -> type:
-    from tidegauge.impl.wire.versions import item_class
-
-    return item_class(message_class, field)
 
 
 MADE: Final[dict[tuple[int, str], tuple[str, Make]]] = {

@@ -12,6 +12,7 @@ from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.ports.simulated_network import Frame
 from tidegauge.impl.wire.apis import ApiKey
 from tidegauge.model_tests.cluster.test_replication import log_values
+from tidegauge.model_tests.harness.cluster.in_flight import message_of
 from tidegauge.model_tests.simulated import simulated
 
 REPLICATION = (ApiKey.FETCH, ApiKey.ALTER_PARTITION)
@@ -59,11 +60,11 @@ async def test_a_fetch_is_two_messages(cluster: Cluster) -> None:
         cluster.broker(1).actions.send_fetch("t", 0)
     request = await deliver(cluster)
     assert (request.source, request.destination, request.is_request) == ("broker-1", "broker-0", True)
-    assert request.message.topics[0].partitions[0].fetch_offset == 0
+    assert message_of(request).topics[0].partitions[0].fetch_offset == 0
     assert follower.log_end_offset == 0
     response = await deliver(cluster)
     assert (response.source, response.is_request, response.api_key) == ("broker-0", False, ApiKey.FETCH)
-    assert response.message.topics[0].partitions[0].high_watermark == 0
+    assert message_of(response).topics[0].partitions[0].high_watermark == 0
     assert follower.log_end_offset == 1
     assert cluster.replica(0, "t").high_watermark == 0, "the leader has not heard of that"
     cluster.broker(1).actions.send_fetch("t", 0)

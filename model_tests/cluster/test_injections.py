@@ -11,11 +11,11 @@ from kio.schema.metadata.v13.request import MetadataRequest, MetadataRequestTopi
 from tidegauge.impl.client.client import ClientConfig
 from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.cluster.cluster import Cluster
-from tidegauge.impl.server.apis.request_parts import evolved, merge, replace, split
+from tidegauge.impl.faults.request_parts import evolved, merge, replace, split
 from tidegauge.impl.wire.fetch_messages import FetchPartition, FetchRequest, FetchTopic
+from tidegauge.impl.wire.message_classes import blank
 from tidegauge.impl.wire.primitives import TopicName, i16, i32, millis
 from tidegauge.impl.wire.produce_messages import PartitionProduced, ProduceResponse, TopicProduced
-from tidegauge.impl.wire.versions import blank
 from tidegauge.model_tests.simulated import simulated
 
 IMPATIENT = ClientConfig(request_timeout_ms=500, default_api_timeout_ms=800)

@@ -9,7 +9,7 @@ from tidegauge.impl.records.batches import Compression
 from tidegauge.impl.records.payload import Record, RecordHeader, build_batch
 from tidegauge.impl.wire.apis import BROKER_APIS, INTER_BROKER_APIS, PRODUCE_SERVED_FROM, ApiKey, request_class
 from tidegauge.impl.wire.codecs import encode_request
-from tidegauge.impl.wire.versions import blank
+from tidegauge.impl.wire.message_classes import blank
 
 
 def request_frames() -> Iterator[bytes]:

@@ -16,7 +16,8 @@ from tidegauge.impl.cluster.security import Security
 from tidegauge.impl.wire.apis import ApiKey, request_class
 from tidegauge.impl.wire.codecs import decode_response, encode_request
 from tidegauge.impl.wire.frames import LENGTH, ConnectionLostError, FrameReader
-from tidegauge.impl.wire.versions import blank, convert
+from tidegauge.impl.wire.message_classes import blank
+from tidegauge.impl.wire.versions import convert
 
 USERS = {"alice": "alice-secret", "bob": "bob-secret"}
 

@@ -20,7 +20,7 @@ from tidegauge.impl.metadata.access import Acl, PatternType, Permission
 from tidegauge.impl.records.payload import ProducerIdentity, build_batch, decode_batches
 from tidegauge.impl.server.broker_handlers import BROKER_HANDLERS
 from tidegauge.impl.wire.apis import BROKER_APIS, ApiKey, request_class
-from tidegauge.impl.wire.versions import blank, nested_class
+from tidegauge.impl.wire.message_classes import blank, nested_class
 from tidegauge.model_tests.security.access_rules import (
     CASES,
     GROUP,

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.wire.versions import is_array, nested_class
+from tidegauge.impl.wire.message_classes import is_array, nested_class
 
 SAMPLES: dict[str, Any] = {
     "string": "s",

@@ -30,8 +30,8 @@ from tidegauge.impl.wire.codecs import (
     encode_response,
     encode_response_parts,
 )
+from tidegauge.impl.wire.message_classes import is_array, is_optional
 from tidegauge.impl.wire.primitives import to_millis
-from tidegauge.impl.wire.versions import is_array, is_optional
 
 st.register_type_strategy(Records, st.binary(max_size=40).map(Records))
 

@@ -21,8 +21,8 @@ from kio.schema.sasl_authenticate.v2.response import SaslAuthenticateResponse
 from kio.schema.sasl_handshake.v1.response import SaslHandshakeResponse
 
 from tidegauge.impl.server.error_responses.explanation import explained
+from tidegauge.impl.wire.message_classes import EPOCH
 from tidegauge.impl.wire.primitives import NO_WAIT
-from tidegauge.impl.wire.versions import EPOCH
 
 if TYPE_CHECKING:
     from kio.schema.alter_user_scram_credentials.v0.request import AlterUserScramCredentialsRequest

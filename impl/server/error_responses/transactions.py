@@ -29,8 +29,8 @@ from kio.schema.write_txn_markers.v2.response import (
     WriteTxnMarkersResponse,
 )
 
+from tidegauge.impl.wire.message_classes import EPOCH
 from tidegauge.impl.wire.primitives import NO_WAIT, i16
-from tidegauge.impl.wire.versions import EPOCH
 
 if TYPE_CHECKING:
     from kio.schema.add_offsets_to_txn.v4.request import AddOffsetsToTxnRequest

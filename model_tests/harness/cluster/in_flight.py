@@ -22,7 +22,7 @@ from tidegauge.impl.records.payload import decode_records
 from tidegauge.impl.server.broker.alter_partition import core_response_of
 from tidegauge.impl.server.reads import partition_reads, partition_responses
 from tidegauge.impl.wire.apis import ApiKey
-from tidegauge.impl.wire.codecs import decode_request, encode_request
+from tidegauge.impl.wire.codecs import decode_request, decode_response, encode_request
 from tidegauge.model_tests.harness.cores import abstraction
 from tidegauge.spec.replication import state as spec
 from tidegauge.spec.replication.state import Record
@@ -113,20 +113,20 @@ class HeldFrames:
         messages[message] = frame
 
     def _fetch(self, frame: Frame) -> spec.FetchRequest:
-        (asked,) = partition_reads(_as_any(frame.message))
+        (asked,) = partition_reads(message_of(frame))
         assert asked.follower is not None, "only followers' fetches are held"
         return abstraction.fetch_request(asked.follower, broker_id(frame.destination), self.epochs)
 
     def _fetch_response(self, request: spec.FetchRequest, frame: Frame, state: spec.State) -> spec.FetchResponse:
         """What the records below a log start were no answer says: the specification lends it."""
-        (answer,) = partition_responses(_as_any(frame.message)).values()
+        (answer,) = partition_responses(message_of(frame)).values()
         if answer.error in NEVER_HEARD_OF_IT:
             return spec.FetchResponse(request, spec.Error.UNKNOWN_LEADER_EPOCH)
         records = records_of(in_memory(answer.records)) if answer.error is ErrorCode.none else ()
         return abstraction.fetch_response(request, answer, records, state.replicas[request.leader].log)
 
     def _proposal(self, frame: Frame) -> AlterPartitionRequest:
-        message = _as_any(frame.message)
+        message = message_of(frame)
         (data,) = message.topics[0].partitions
         return AlterPartitionRequest(
             broker_id=message.broker_id,
@@ -140,7 +140,7 @@ class HeldFrames:
         self, request: AlterPartitionRequest, frame: Frame, state: spec.State
     ) -> spec.AlterPartitionResponse:
         """On the wire a refusal says nothing of how the partition stands; the specification's answer lends that."""
-        response = core_response_of(_as_any(frame.message), (), self._proposed_to[frame.connection_id])
+        response = core_response_of(message_of(frame), (), self._proposed_to[frame.connection_id])
         if response.registration is not None:
             return abstraction.alter_partition_response(request, response)
         refused = spec.AlterPartitionResponse(
@@ -192,6 +192,14 @@ def limited(frame: Frame, max_bytes: int) -> Frame:
 def _forget(messages: dict[Any, Frame], present: dict[int, Frame]) -> None:
     for message in [message for message, frame in messages.items() if id(frame) not in present]:
         del messages[message]
+
+
+def message_of(frame: Frame) -> Any:
+    """A frame's message, decoded: one of kio's classes. Raises MalformedMessageError when it cannot be decoded."""
+    body = memoryview(frame.data)[4:]
+    if frame.is_request:
+        return decode_request(body).message
+    return decode_response(body, frame.api_key, frame.api_version).message
 
 
 def _as_any(message: object) -> Any:

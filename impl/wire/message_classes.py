@@ -1,0 +1,78 @@
+"""Kafka's message classes, as kio generates them: their fields' types, and the values of fields that are not set."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from datetime import timedelta
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode
+from kio.serial.readers import read_datetime_i64
+
+EPOCH: Final = read_datetime_i64(bytes(8), 0)[0]
+"""The moment 0, where a message has none to tell."""
+
+_ZEROS: Final[dict[str, Any]] = {
+    "string": "",
+    "bytes": b"",
+    "records": None,
+    "uuid": None,
+    "bool": False,
+    "float64": 0.0,
+    "error_code": ErrorCode.none,
+    "timedelta_i32": timedelta(0),
+    "timedelta_i64": timedelta(0),
+    "datetime_i64": EPOCH,
+}
+"""What Kafka's generated classes hold where nothing was said; numbers not named here are 0."""
+
+
+def item_class(message_class: type, field: str) -> type:
+    """The class of the items of a message's array of structures."""
+    nested = nested_class(typing.get_type_hints(message_class)[field])
+    assert nested is not None, f"{message_class.__name__}.{field} is no array of structures"
+    return nested
+
+
+def default(field: dataclasses.Field[Any], hint: Any) -> Any:
+    """The value of a field of which nothing was said, by Kafka's schema."""
+    if field.default is not dataclasses.MISSING:
+        return field.default
+    if is_array(hint):
+        return ()
+    nested = nested_class(hint)
+    if nested is not None:
+        return None if is_optional(hint) else blank(nested)
+    kind = str(field.metadata.get("kafka_type", ""))
+    return _ZEROS.get(kind, 0)
+
+
+def blank(message_class: type) -> Any:
+    """A message of which nothing was said."""
+    hints = typing.get_type_hints(message_class)
+    return message_class(
+        **{field.name: default(field, hints[field.name]) for field in dataclasses.fields(message_class)}
+    )
+
+
+def _alternatives(hint: Any) -> tuple[Any, ...]:
+    return typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
+
+
+def is_optional(hint: Any) -> bool:
+    return type(None) in _alternatives(hint)
+
+
+def is_array(hint: Any) -> bool:
+    return any(typing.get_origin(alternative) is tuple for alternative in _alternatives(hint))
+
+
+def nested_class(hint: Any) -> type | None:
+    """The message class in a field's type, if there is one."""
+    for alternative in _alternatives(hint):
+        element = typing.get_args(alternative)[0] if typing.get_origin(alternative) is tuple else alternative
+        if isinstance(element, type) and dataclasses.is_dataclass(element):
+            return element
+    return None
