@@ -39,19 +39,6 @@ ZERO_LEVELS_FROM: Final = 4
 """The version from which supported ranges may begin at 0: older clients fail on one (KIP-1022)."""
 
 
-def unsupported_version(served: Mapping[ApiKey, VersionRange]) -> Any:
-    """ApiVersions version 0, with what is served: what a client gets that asks in a version unknown here."""
-    from kio.schema.api_versions.v0.response import ApiVersion, ApiVersionsResponse
-
-    return ApiVersionsResponse(
-        error_code=ErrorCode.unsupported_version,
-        api_keys=tuple(
-            ApiVersion(api_key=i16(key), min_version=i16(versions.lowest), max_version=i16(versions.highest))
-            for key, versions in served.items()
-        ),
-    )
-
-
 def names_its_software(request: Any, version: int) -> bool:
     """Whether a request's name and version of the client's software are such; older versions have none."""
     return version < SOFTWARE_NAMED_FROM or all(

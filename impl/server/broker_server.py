@@ -57,13 +57,13 @@ from tidegauge.impl.server.broker.tasks import BrokerTasks
 from tidegauge.impl.server.broker.timers import BrokerTimers
 from tidegauge.impl.server.broker_handlers import BROKER_HANDLERS
 from tidegauge.impl.server.node import Node
-from tidegauge.impl.server.transport.connection import Service
 from tidegauge.impl.server.transport.context import RequestContext
 from tidegauge.impl.server.transport.failed_requests import FailedRequests
 from tidegauge.impl.server.transport.handlers import Handlers
 from tidegauge.impl.server.transport.idle_connections import IdleConnections
 from tidegauge.impl.server.transport.security.acl_authorizer import make_authorizer
 from tidegauge.impl.server.transport.security.listeners import plan_listeners
+from tidegauge.impl.server.transport.service import Service
 from tidegauge.impl.storage.log_directories import LogDirectories
 from tidegauge.impl.wire.apis import BROKER_APIS, ApiKey
 
@@ -255,7 +255,7 @@ class Broker:
                 self._versions,
                 node.clock,
                 config.socket_request_max_bytes,
-                request_faults=self._request_faults(node.request_faults),
+                request_hook=self._request_hook(node.request_faults),
                 on_failure=self.failed_requests.note,
                 turns=trio.Semaphore(config.queued_max_requests),
                 idle=self.idle_connections,
@@ -279,7 +279,7 @@ class Broker:
             disk=self.disk,
         )
 
-    def _request_faults(self, faults: RequestHooks | None) -> RequestHook | None:
+    def _request_hook(self, faults: RequestHooks | None) -> RequestHook | None:
         if faults is None:
             return None
         return faults.at(f"broker-{self.id}", lambda topic_id: self.metadata.topic_name(str(topic_id)))

@@ -23,8 +23,9 @@ from tidegauge.impl.ports.simulated_disk import SimulatedDisk
 from tidegauge.impl.records.batches import CHECKSUM_START, RecordError, check_produced, checked_headers, extents
 from tidegauge.impl.records.payload import decode_batches
 from tidegauge.impl.server.error_responses.table import error_response
-from tidegauge.impl.server.transport.connection import Connection, Service
+from tidegauge.impl.server.transport.connection import Connection
 from tidegauge.impl.server.transport.context import Handler, RequestContext
+from tidegauge.impl.server.transport.service import Service
 from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.log import Log
 from tidegauge.impl.wire.apis import BROKER_APIS

@@ -14,8 +14,8 @@ from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.metadata.records import MetadataRecord
 from tidegauge.impl.server.controller import node
 from tidegauge.impl.server.controller.metadata_log import StoredMetadataLog
+from tidegauge.model_tests.server.apis.test_topics import create, new
 from tidegauge.model_tests.server.asking import asking
-from tidegauge.model_tests.server.test_topics import create, new
 from tidegauge.model_tests.simulated import simulated
 
 

@@ -184,20 +184,20 @@ async def test_time_that_a_request_takes_counts_and_time_that_it_waits_does_not(
             await context.while_connected(partial(trio.sleep, 5))
             return request
 
-        muted: list[float] = []
-        context = _context(peer, muted)
+        throttled: list[float] = []
+        context = _context(peer, throttled)
         await handlers.governing(waiting)(None, context)
-        assert muted == []
+        assert throttled == []
         await handlers.governing(slow)(None, context)
-        assert muted == [0.395], "10.5 % of a second in 10.105, where 1 % is allowed"
+        assert throttled == [0.395], "10.5 % of a second in 10.105, where 1 % is allowed"
 
 
-def _context(peer: Asker, muted: list[float]) -> Any:
+def _context(peer: Asker, throttled: list[float]) -> Any:
     class Connection:
-        """Notes for how long it is muted."""
+        """Notes for how long it is throttled."""
 
-        def mute(self, seconds: float) -> None:
-            muted.append(seconds)
+        def throttle(self, seconds: float) -> None:
+            throttled.append(seconds)
 
         async def while_connected(self, wait: Any, *, watched: bool = True) -> Any:
             return await wait()

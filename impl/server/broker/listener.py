@@ -12,8 +12,9 @@ import trio
 
 from tidegauge.impl.ports.network import Address, Listener
 from tidegauge.impl.server.transport.authorization import ANONYMOUS, AllowAll, Authorizer, Principal
-from tidegauge.impl.server.transport.connection import Connection, Service
+from tidegauge.impl.server.transport.connection import Connection
 from tidegauge.impl.server.transport.security.listeners import ListenerSpec, listener_config
+from tidegauge.impl.server.transport.service import Service
 
 if TYPE_CHECKING:
     import ssl

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tidegauge.impl.server.broker.dynamic_config import DynamicConfig
     from tidegauge.impl.server.broker.quotas import Quotas
     from tidegauge.impl.server.node import Node
-    from tidegauge.impl.server.transport.connection import Service
+    from tidegauge.impl.server.transport.service import Service
 
 MOST_REASONS: Final = 100
 """Reasons of closed connections that are kept."""

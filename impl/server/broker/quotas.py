@@ -126,7 +126,7 @@ class Quotas:
                 0 if mutations is None else self._charge_mutations(mutations, self._mutations(request, answer, before)),
             )
         if throttle_ms > 0:
-            context.connection.mute(throttle_ms / 1000)
+            context.connection.throttle(throttle_ms / 1000)
             answer = _told(answer, throttle_ms)
         return answer
 

@@ -31,10 +31,11 @@ from tidegauge.impl.server.controller.metadata_log import ServedMetadataLog, Sto
 from tidegauge.impl.server.controller.voters import Voters
 from tidegauge.impl.server.controller_handlers import CONTROLLER_HANDLERS
 from tidegauge.impl.server.error_responses.table import error_response
-from tidegauge.impl.server.transport.connection import Connection, Service
+from tidegauge.impl.server.transport.connection import Connection
 from tidegauge.impl.server.transport.context import Handler, RequestContext
 from tidegauge.impl.server.transport.failed_requests import FailedRequests
 from tidegauge.impl.server.transport.handlers import Handlers
+from tidegauge.impl.server.transport.service import Service
 from tidegauge.impl.wire.apis import CONTROLLER_APIS, ApiKey
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ class ControllerNode:
             CONTROLLER_APIS,
             node.clock,
             node.config.socket_request_max_bytes,
-            request_faults=None if (faults := node.request_faults) is None else faults.at("controller", lambda _: None),
+            request_hook=None if (faults := node.request_faults) is None else faults.at("controller", lambda _: None),
             on_failure=self.failed_requests.note,
         )
 

@@ -1,47 +1,53 @@
-"""One connection at a server: requests in, answers out, in the order in which the requests came.
+"""One connection at a server: requests in, responses out, in the order in which the requests came.
 
 Theory of operation
 -------------------
-At most one request of a connection is being handled; the next one is looked at when the answer to this one is written.
-So a client that sends faster than it is served fills its own connection and waits, and what a server holds for it is
-bounded: the request at hand, and at most `READ_AHEAD` bytes behind it. There is no queue between connections and
-handlers: a task that has read a request handles it at once, unless `queued.max.requests` are being handled already;
-then it waits for its turn and reads no more. It keeps its turn for what it has read together, and gives it up before it
-waits for its peer, or in the purgatory.
+A connection handles one request at a time. It looks at the next one when the response to this one is written. A client
+that sends faster than it is served fills its own connection and waits. What a server holds for a client is bounded: the
+request at hand, and at most `peer_watch.READ_AHEAD` bytes behind it. There is no queue between connections and
+handlers: the task that has read a request handles it, once it has a turn. `transport.states` has the states of a
+connection and the rules of turns.
 
-Answers to requests that were received together are sent together. While a request waits in the purgatory a second task,
-the watcher, reads on: when the peer is gone the request is dropped, for nobody would get the answer. A read cannot be
-taken back without risk, so that one which has begun goes on when the wait is over, and the next request comes by it.
-
-A connection is idle while it is the peer's move and nothing comes or goes; `idle_connections` closes it.
-
-On a listener with SASL a gate takes the frames of a peer that has not authenticated (`security.sasl_gate`).
+Responses to requests that were received together are sent together. While a request waits, the connection reads on and
+drops the request when the peer leaves (`transport.peer_watch`).
 
 A frame that is too large, cannot be decoded, or asks for an API or version that is not served ends its connection and
-nothing else. ApiVersions alone is answered in any version (KIP-511), so that a client can find out what is spoken here.
+nothing else. ApiVersions alone has a response in any version (KIP-511), so that a client can find out what is spoken
+here. A handler that fails unexpectedly harms nothing but its request: UNKNOWN_SERVER_ERROR.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
-import attrs
 import trio
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.ports.clock import Clock
 from tidegauge.impl.ports.network import abort, peer_host, reset
-from tidegauge.impl.server.api_versions import unsupported_version
 from tidegauge.impl.server.error_responses.table import error_response
-from tidegauge.impl.server.transport.authorization import ANONYMOUS, AllowAll, Authorizer, Principal
-from tidegauge.impl.server.transport.context import Handler, RequestContext
-from tidegauge.impl.server.transport.idle_connections import IdleConnections
+from tidegauge.impl.server.error_responses.unsupported_version import unsupported_version
+from tidegauge.impl.server.transport.authorization import ANONYMOUS, Principal
+from tidegauge.impl.server.transport.context import RequestContext
+from tidegauge.impl.server.transport.peer_watch import PeerWatch, WatchState
 from tidegauge.impl.server.transport.refused import RefusedError
 from tidegauge.impl.server.transport.sending import send_parts
-from tidegauge.impl.wire.apis import PRODUCE_SERVED_FROM, ApiKey, VersionRange
+from tidegauge.impl.server.transport.service import Gate, Service
+from tidegauge.impl.server.transport.states import (
+    CLOSED,
+    HANDLING,
+    NEXT,
+    PEERS_MOVE,
+    QUEUED,
+    READING,
+    READY,
+    SENDING,
+    WAITING,
+    ConnectionState,
+)
+from tidegauge.impl.wire.apis import PRODUCE_SERVED_FROM, ApiKey
 from tidegauge.impl.wire.codecs import (
     MalformedMessageError,
     api_name,
@@ -51,61 +57,14 @@ from tidegauge.impl.wire.codecs import (
     peek_request,
 )
 from tidegauge.impl.wire.fields import Part
-from tidegauge.impl.wire.frames import ConnectionLostError, FrameMemory, FrameReader, FrameTooLargeError, Payload
-
-if TYPE_CHECKING:
-    from tidegauge.impl.server.transport.request_hook import RequestHook
-    from tidegauge.impl.server.transport.security.sasl_gate import SaslGate
+from tidegauge.impl.wire.frames import ConnectionLostError, FrameReader, FrameTooLargeError, Payload
 
 T = TypeVar("T")
 
-READ_AHEAD = 256 << 10
-"""Bytes that are read from a connection while its request waits."""
+MOST_UNSENT: Final = 256 << 10
+"""Bytes of responses beyond which they are sent, though the next request is there already."""
 
-
-GONE: Final = "the peer went away while its request was waiting"
-MOST_UNSENT = 256 << 10
-"""Bytes of answers beyond which they are sent, though the next request is there already."""
-
-
-@attrs.frozen
-class Service:
-    """What all connections of a server have in common."""
-
-    handlers: Mapping[ApiKey, Handler]
-    versions: Mapping[ApiKey, VersionRange]
-    """What is advertised; a request for anything else ends its connection."""
-    clock: Clock
-    max_frame_bytes: int
-    authorizer: Authorizer = attrs.field(factory=AllowAll)
-    listener: str = "PLAINTEXT"
-    """The listener by which the peers came."""
-    gate: Callable[[], SaslGate] | None = None
-    """Makes a connection's gate, which its peer passes by authenticating; None lets everybody in."""
-    request_faults: RequestHook | None = None
-    """Faults that are injected into requests; None where nobody can inject any."""
-    on_failure: Callable[[RequestContext, Exception], None] | None = None
-    """Told of handlers that failed in a way that nobody foresaw; without it their errors go through."""
-    turns: trio.Semaphore | None = None
-    """Requests that may be handled at once, `queued.max.requests`; those in the purgatory do not count."""
-    idle: IdleConnections | None = None
-    """Closes connections that are idle."""
-    memory: FrameMemory = attrs.field(factory=FrameMemory)
-    """What large requests are received into."""
-    served: frozenset[tuple[int, int]] = attrs.field(init=False)
-    """The APIs and versions that are answered: what is advertised, but for what Kafka advertises and refuses."""
-
-    @served.default
-    def _all_served(self) -> frozenset[tuple[int, int]]:
-        return frozenset(
-            (key, version)
-            for key, versions in self.versions.items()
-            for version in range(versions.lowest, versions.highest + 1)
-            if key != ApiKey.PRODUCE or version >= PRODUCE_SERVED_FROM
-        )
-
-
-FORESEEN: Final = (
+EXPECTED: Final = (
     AssertionError,
     ConnectionLostError,
     FrameTooLargeError,
@@ -115,7 +74,7 @@ FORESEEN: Final = (
     trio.BrokenResourceError,
     trio.ClosedResourceError,
 )
-"""What ends a connection, and what must end a server: a broken promise of ours, a disk that fails."""
+"""Errors of handlers that end a connection, or must end a server: a broken promise of ours, a disk that fails."""
 
 
 class Connection:
@@ -126,42 +85,35 @@ class Connection:
         """Who the peer is; authentication changes it."""
         self.client_host = peer_host(stream)
         self.listener = service.listener
+        self.state = READY
         self._stream = stream
         self._service = service
         self._gate = None if service.gate is None else service.gate()
         self._reader = FrameReader(
             stream, service.max_frame_bytes if self._gate is None else self._gate.max_frame_bytes, service.memory
         )
-        self._answers: list[Part] = []
+        self._watch = PeerWatch(self._reader)
+        self._nursery: trio.Nursery
+        self._unsent: list[Part] = []
         self._unsent_bytes = 0
-        self._has_turn = False
-        self._was_seen = False
-        """Whether the faults know this connection."""
-        self._waits_for_peer = False
+        self._is_known_to_hook = False
         self._progressed_at = trio.current_time()
-        self._watchers: trio.Nursery
-        self._watching: trio.Event | None = None
-        """What the watcher sleeps on; None before there is one."""
-        self._reading: trio.Event | None = None
-        """Set when the read ends that the watcher has begun; None while it reads nothing."""
-        self._waiting: trio.CancelScope | None = None
-        """The wait that ends when the peer leaves."""
-        self._peer_left = False
-        self._muted_s = 0.0
+        """When the peer last took something, in trio's time."""
+        self._throttle_s = 0.0
 
     async def serve(self) -> str | None:
-        """Serve until the peer closes (None), breaks the rules or is lost (the reason in words).
+        """Serve until the peer closes (None), breaks the rules or is lost (the reason).
 
-        The caller closes the stream; requests before the one that broke the rules have been answered.
+        The caller closes the stream. Requests before the one that broke the rules get their responses.
         """
         async with trio.open_nursery() as nursery:
-            self._watchers = nursery
+            self._nursery = nursery
             if self._service.idle is not None:
                 self._service.idle.add(self)
             try:
                 reason = await self._serve()
             finally:
-                self._end_turn()
+                self._enter(CLOSED)
                 if self._service.idle is not None:
                     self._service.idle.discard(self)
             nursery.cancel_scope.cancel()
@@ -175,56 +127,44 @@ class Connection:
                         return None
                     await self._service.clock.until_running()
                     if self._gate is None or not await self._taken_by_gate(self._gate, frame):
-                        if not self._has_turn:
+                        if self.state is not HANDLING:
                             await self._take_turn()
                         await self._handle(frame)
                     del frame  # its memory is free for the next one
             except (RefusedError, MalformedMessageError, FrameTooLargeError) as error:
                 if isinstance(error, RefusedError) and error.response:
-                    self._answers.append(error.response)
-                await self._send_answers()
+                    self._unsent.append(error.response)
+                await self._send_responses()
                 return str(error)
         except (ConnectionLostError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
             return str(error) or "the connection broke"
 
-    # --- frames in and out -----------------------------------------------------------------------------------------
+    # --- states ----------------------------------------------------------------------------------------------------
 
-    async def _next_frame(self) -> Payload | None:
-        """Wait for the next frame, of which not all has come; None when the peer has closed."""
-        self._end_turn()
-        await self._send_answers()
-        self._waits_for_peer = True
-        try:
-            if self._reading is not None:
-                await self._reading.wait()
-            if not self._peer_left:
-                return await self._reader.read_frame()
-        finally:
-            self._waits_for_peer = False
-        if (frame := self._reader.buffered_frame()) is None and self._reader.buffered_bytes:
-            raise ConnectionLostError(f"the connection ended after {self._reader.buffered_bytes} bytes of a frame")
-        return frame
+    def _enter(self, state: ConnectionState) -> None:
+        """Go to another state; whoever leaves HANDLING gives up the turn."""
+        before = self.state
+        assert state in NEXT[before], f"a connection does not go from {before.name} to {state.name}"
+        self.state = state
+        if before is HANDLING and self._service.turns is not None:
+            self._service.turns.release()
 
-    async def _send_answers(self) -> None:
-        if not self._answers:
-            return
-        answers, self._answers, self._unsent_bytes = self._answers, [], 0
-        self._waits_for_peer = True
-        self._progressed()
-        try:
-            await send_parts(self._stream, answers, self._progressed)
-        except OSError as error:
-            raise ConnectionLostError(f"an answer could not be sent: {error}") from error
-        finally:
-            self._waits_for_peer = False
-
-    def _progressed(self) -> None:
-        self._progressed_at = trio.current_time()
+    async def _take_turn(self) -> None:
+        """Begin to handle requests; wait while too many others do."""
+        turns = self._service.turns
+        if turns is not None:
+            try:
+                turns.acquire_nowait()
+            except trio.WouldBlock:
+                await self._send_responses()
+                self._enter(QUEUED)
+                await turns.acquire()
+        self._enter(HANDLING)
 
     @property
     def idle_since(self) -> float:
-        """Since when nothing has come or gone, in trio's time; infinity while the peer is not to blame for that."""
-        return max(self._progressed_at, self._reader.progressed_at) if self._waits_for_peer else math.inf
+        """Since when nothing has come or gone, in trio's time; infinity while it is not the peer's move."""
+        return max(self._progressed_at, self._reader.progressed_at) if self.state in PEERS_MOVE else math.inf
 
     async def abort(self) -> None:
         """Reset the connection: what is on its way is lost."""
@@ -234,30 +174,49 @@ class Connection:
         """Reset the connection at once, as `abort`; its own task closes what is left of it."""
         reset(self._stream)
 
-    # --- turns -----------------------------------------------------------------------------------------------------
+    # --- frames in and out -----------------------------------------------------------------------------------------
 
-    async def _take_turn(self) -> None:
-        """Count among the requests that are handled; wait while they are too many."""
-        turns = self._service.turns
-        if turns is not None:
-            try:
-                turns.acquire_nowait()
-            except trio.WouldBlock:
-                await self._send_answers()
-                await turns.acquire()
-            self._has_turn = True
+    async def _next_frame(self) -> Payload | None:
+        """Wait for the next frame, of which not all has come; None when the peer has closed."""
+        if self._unsent:
+            await self._send_responses()
+        self._enter(READING)
+        if self._watch.state is WatchState.READING:
+            await self._watch.finish_read()
+        if self._watch.state is WatchState.PEER_LEFT:
+            frame = self._last_frame()
+        else:
+            frame = await self._reader.read_frame()
+        self._enter(READY)
+        return frame
 
-    def _end_turn(self) -> None:
-        if self._has_turn:
-            assert self._service.turns is not None, "who has a turn got it there"
-            self._has_turn = False
-            self._service.turns.release()
+    def _last_frame(self) -> Payload | None:
+        """A frame of what the peer sent before it left; None when there is none."""
+        if (frame := self._reader.buffered_frame()) is None and self._reader.buffered_bytes:
+            raise ConnectionLostError(f"the connection ended after {self._reader.buffered_bytes} bytes of a frame")
+        return frame
 
-    async def _taken_by_gate(self, gate: SaslGate, frame: Payload) -> bool:
-        """Whether a frame was one of those that authenticate the peer; they are answered here."""
-        if (answer := await gate.take(frame)) is None:
+    async def _send_responses(self) -> None:
+        if not self._unsent:
+            return
+        parts, self._unsent, self._unsent_bytes = self._unsent, [], 0
+        self._enter(SENDING)
+        self._progressed()
+        try:
+            await send_parts(self._stream, parts, self._progressed)
+        except OSError as error:
+            raise ConnectionLostError(f"a response could not be sent: {error}") from error
+        finally:
+            self._enter(READY)
+
+    def _progressed(self) -> None:
+        self._progressed_at = trio.current_time()
+
+    async def _taken_by_gate(self, gate: Gate, frame: Payload) -> bool:
+        """Whether a frame was one of those that authenticate the peer; it gets its response here."""
+        if (response := await gate.take(frame)) is None:
             return False
-        self._answers.append(answer)
+        self._unsent.append(response)
         self.principal = gate.principal
         if gate.is_open:
             self._reader.limit = self._service.max_frame_bytes
@@ -266,113 +225,81 @@ class Connection:
     # --- requests --------------------------------------------------------------------------------------------------
 
     async def _handle(self, frame: Payload) -> None:
-        """Carry a request out, and leave its answer with those that are sent when no more requests are there."""
+        """Carry a request out, and leave its response with those that are sent when no more requests are there."""
         service = self._service
         api_key, version, correlation_id = peek_request(frame)
         if (api_key, version) not in service.served:
-            self._answers.append(self._refused(api_key, version, correlation_id))
+            self._unsent.append(self._refused(api_key, version, correlation_id))
             return
-        client_id, message = decode_canonical(frame, api_key, version)
+        client_id, request = decode_canonical(frame, api_key, version)
         context = RequestContext(
             api_key, version, correlation_id, client_id, self, self.principal, self.client_host, service.authorizer
         )
-        handler = service.handlers[api_key]  # type: ignore[index]
         try:
-            if (faults := service.request_faults) is None or (self._was_seen and not faults.is_active):
-                answer = await handler(message, context)
+            handler = service.handlers[api_key]  # type: ignore[index]
+            if (hook := service.request_hook) is None or (self._is_known_to_hook and not hook.is_active):
+                response = await handler(request, context)
             else:
-                self._was_seen = True
-                answer = await faults.handle(handler, message, context)
-        except FORESEEN:
+                self._is_known_to_hook = True
+                response = await hook.handle(handler, request, context)
+        except EXPECTED:
             raise
         except Exception as error:
-            answer = self._failed(message, context, error)
-        if answer is not None:
-            try:
-                parts = encode_response_parts(answer, version, correlation_id)
-            except Exception as error:
-                raise self._unwritable(context, error) from error
-            for part in parts:
-                self._answers.append(part)
-                self._unsent_bytes += len(part)
-            if self._unsent_bytes > MOST_UNSENT:
-                self._end_turn()  # others must not wait for a peer that reads slowly
-                await self._send_answers()
-        if self._muted_s:
-            seconds, self._muted_s = self._muted_s, 0.0
+            response = self._failed(request, context, error)
+        if response is not None:
+            await self._respond(response, context)
+        if self._throttle_s:
+            seconds, self._throttle_s = self._throttle_s, 0.0
             await self.while_connected(partial(trio.sleep, seconds))
 
+    async def _respond(self, response: Any, context: RequestContext) -> None:
+        """Encode a response; send it at once, with those before it, if they are many bytes."""
+        try:
+            parts = encode_response_parts(response, context.api_version, context.correlation_id)
+        except Exception as error:
+            raise self._unwritable(context, error) from error
+        for part in parts:
+            self._unsent.append(part)
+            self._unsent_bytes += len(part)
+        if self._unsent_bytes > MOST_UNSENT:
+            await self._send_responses()
+
     def _refused(self, api_key: int, version: int, correlation_id: int) -> bytes:
-        """The answer to an ApiVersions request of an unknown version. Raises RefusedError for any other API."""
+        """The response to an ApiVersions request of an unknown version. Raises RefusedError for any other API."""
         if api_key == ApiKey.API_VERSIONS:
             return encode_response(unsupported_version(self._service.versions), correlation_id)
         if api_key == ApiKey.PRODUCE and version in range(PRODUCE_SERVED_FROM):
             raise RefusedError(f"PRODUCE version {version} was removed by Kafka 4: use {PRODUCE_SERVED_FROM} or later")
         raise RefusedError(f"{api_name(api_key)} version {version} is not served here")
 
-    def _failed(self, message: Any, context: RequestContext, error: Exception) -> Any:
-        """The answer to a request whose handler failed in a way that nobody foresaw: nothing else is harmed."""
+    def _failed(self, request: Any, context: RequestContext, error: Exception) -> Any:
+        """The response to a request whose handler failed unexpectedly."""
         if self._service.on_failure is None:
             raise error
         self._service.on_failure(context, error)
-        return error_response(message, ErrorCode.unknown_server_error)
+        return error_response(request, ErrorCode.unknown_server_error)
 
     def _unwritable(self, context: RequestContext, error: Exception) -> Exception:
-        """An answer that its version has no form for costs its connection, and nobody else's."""
+        """The error for a response that cannot be encoded in its version; it ends the connection and nothing else."""
         if self._service.on_failure is None:
             return error
         self._service.on_failure(context, error)
-        return RefusedError(f"there is no form for the answer to {api_name(context.api_key)} {context.api_version}")
+        return RefusedError(f"the response to {api_name(context.api_key)} {context.api_version} cannot be encoded")
 
-    def mute(self, seconds: float) -> None:
-        """Look at no further request for so long, once the one at hand is answered (KIP-219)."""
-        self._muted_s = seconds
+    def throttle(self, seconds: float) -> None:
+        """Look at no further request for so long, once the one at hand has its response (KIP-219)."""
+        self._throttle_s = seconds
 
     # --- waiting ---------------------------------------------------------------------------------------------------
 
     async def while_connected(self, wait: Callable[[], Awaitable[T]], *, watched: bool = True) -> T:
         """Wait for something on behalf of the peer. Raises ConnectionLostError when the peer is gone meanwhile.
 
-        Unless `watched`, nobody looks whether it is: for waits that end soon, one way or the other.
+        With `watched=False` nobody looks whether it is gone: for waits that end soon anyway.
         """
-        self._end_turn()
-        await self._send_answers()
-        if not watched:
-            return await wait()
-        if self._peer_left:
-            raise ConnectionLostError(GONE)
-        with trio.CancelScope() as scope:
-            self._waiting = scope
-            try:
-                self._watch()
-                return await wait()
-            finally:
-                self._waiting = None
-        raise ConnectionLostError(GONE)
-
-    def _watch(self) -> None:
-        """Have the watcher read ahead, unless it does."""
-        if self._watching is None:
-            self._watching = trio.Event()
-            self._watchers.start_soon(self._read_ahead)
-        else:
-            self._watching.set()
-
-    async def _read_ahead(self) -> None:
-        """The watcher: reads while a request waits. A read that has begun goes on when the wait is over."""
-        while True:
-            if self._waiting is None or self._reader.buffered_bytes >= READ_AHEAD:
-                self._watching = trio.Event()
-                await self._watching.wait()
-                continue
-            reading = self._reading = trio.Event()
-            try:
-                self._peer_left = not await self._reader.read_ahead()
-            except (trio.BrokenResourceError, trio.ClosedResourceError):
-                self._peer_left = True
-            self._reading = None
-            reading.set()
-            if self._peer_left:
-                if self._waiting is not None:
-                    self._waiting.cancel()
-                return
+        await self._send_responses()
+        self._enter(WAITING)
+        try:
+            return await (self._watch.while_connected(self._nursery, wait) if watched else wait())
+        finally:
+            self._enter(READY)

@@ -1,4 +1,4 @@
-"""The context of a request: who asks, in which version, over which connection."""
+"""The context of a request: who sent it, in which version, over which connection."""
 
 from __future__ import annotations
 
@@ -21,20 +21,21 @@ T = TypeVar("T")
 
 
 class PeerConnection(Protocol):
-    """The connection by which a request came."""
+    """What a request's context, and whoever has it, knows of the connection."""
 
     listener: str
+    """The listener by which the peer came."""
 
     async def while_connected(self, wait: Callable[[], Awaitable[T]], *, watched: bool = True) -> T:
-        """As `RequestContext.while_connected`."""
+        """Wait on behalf of the peer; see `RequestContext.while_connected`."""
         ...
 
-    def mute(self, seconds: float) -> None:
-        """Read no further request for so long, once the one at hand has its response (KIP-219)."""
+    def throttle(self, seconds: float) -> None:
+        """Look at no further request for so long, once the one at hand has its response (KIP-219)."""
         ...
 
     def reset(self) -> None:
-        """Reset the connection at once."""
+        """Reset the connection at once; its own task closes what is left of it."""
         ...
 
 
@@ -53,7 +54,7 @@ class RequestContext:
     """The peer's address, "" where the network has none."""
     authorizer: Authorizer
     waited_s: float = 0.0
-    """How long the request has waited for what others do; the rest of its time was spent on it."""
+    """How long the request has waited for others; the rest of its time was spent on it."""
 
     def allowed(self, operation: Operation, resource_type: ResourceType, name: str = CLUSTER_NAME) -> bool:
         """Whether the peer may do this to the resource."""
@@ -70,13 +71,13 @@ class RequestContext:
 
     @property
     def listener(self) -> str:
-        """The listener by which the peer came: it is told brokers' addresses on the same one."""
+        """The listener by which the peer came: its responses name brokers' addresses on the same one."""
         return self.connection.listener
 
     async def while_connected(self, wait: Callable[[], Awaitable[T]], *, watched: bool = True) -> T:
-        """Wait on behalf of the peer. Raises ConnectionLostError when the peer is gone meanwhile, if it is `watched`.
+        """Wait on behalf of the peer. Raises ConnectionLostError when the peer leaves meanwhile.
 
-        Not to be is for waits that end soon, one way or the other.
+        With `watched=False` nobody looks whether it leaves: for waits that end soon anyway.
         """
         begun = trio.current_time()
         try:
@@ -86,4 +87,4 @@ class RequestContext:
 
 
 Handler: TypeAlias = Callable[[Any, RequestContext], Awaitable[Any]]
-"""Answers a request, both messages in the canonical version; None is no answer (Produce with acks=0)."""
+"""Makes the response to a request, both in the canonical version; None is no response (Produce with acks=0)."""

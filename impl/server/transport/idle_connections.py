@@ -1,8 +1,8 @@
 """Connections on which nothing comes or goes though it is the peer's move: after `connections.max.idle.ms` they end.
 
-That is a client that has nothing to ask, one that stops in the middle of a request, one that does not read its answers,
-and one that is long gone without a word. Who waits for the broker is never idle. One task looks at all connections a
-few times in that span, so that a connection costs nothing on its way.
+That is a client that has nothing to ask, one that stops in the middle of a request, one that does not read its
+responses, and one that has gone without closing. A client that waits for the broker is never idle. One task looks at
+all connections a few times in that span, so that idleness costs no request anything.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ LOOKS: Final = 4
 """How often connections are looked at in the time that they may be idle."""
 
 
-class Idling(Protocol):
-    """A connection that may be idle."""
+class MayBeIdle(Protocol):
+    """A connection."""
 
     @property
     def idle_since(self) -> float:
-        """Since when the peer lets it idle, in trio's time; infinity while the peer does not."""
+        """Since when nothing has come or gone, in trio's time; infinity while it is not the peer's move."""
         ...
 
     async def abort(self) -> None:
-        """Close it."""
+        """Reset the connection."""
         ...
 
 
@@ -38,15 +38,15 @@ class IdleConnections:
         """How many connections were closed for being idle."""
         self._clock = clock
         self._max_idle_s = max_idle_ms / 1000
-        self._open: dict[Idling, None] = {}
+        self._open: dict[MayBeIdle, None] = {}
 
     def __len__(self) -> int:
         return len(self._open)
 
-    def add(self, connection: Idling) -> None:
+    def add(self, connection: MayBeIdle) -> None:
         self._open[connection] = None
 
-    def discard(self, connection: Idling) -> None:
+    def discard(self, connection: MayBeIdle) -> None:
         del self._open[connection]
 
     async def run(self) -> None:

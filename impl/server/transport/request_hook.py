@@ -1,15 +1,14 @@
-"""The one hook on the path of a request: what may delay a request, refuse it, or change its response.
-
-Fault injection implements it (`impl.faults`); a server knows no more of faults than this.
-"""
+"""The hook between connections and handlers, for whoever injects faults into requests (`impl.faults`)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
-from uuid import UUID
+from typing import TYPE_CHECKING, Any, Protocol
 
-from tidegauge.impl.server.transport.context import Handler, RequestContext
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from tidegauge.impl.server.transport.context import Handler, RequestContext
 
 
 class RequestHook(Protocol):
@@ -17,11 +16,11 @@ class RequestHook(Protocol):
 
     @property
     def is_active(self) -> bool:
-        """Whether `handle` may do more than call the handler."""
+        """Whether the hook wants every request. If not, it gets only the first request of each connection."""
         ...
 
     async def handle(self, handler: Handler, request: Any, context: RequestContext) -> Any:
-        """Handle a request; None where no response is to be sent.
+        """Call the handler, or do something else; None where no response is to be sent.
 
         Raises RefusedError to have the connection closed.
         """

@@ -15,8 +15,8 @@ from tidegauge.impl.server.trace.events import RequestFailed
 from tidegauge.impl.server.trace.tracer import Tracer
 from tidegauge.impl.server.transport.failed_requests import MOST, FailedRequests
 from tidegauge.impl.wire.apis import ApiKey
+from tidegauge.model_tests.server.apis.test_topics import create, new
 from tidegauge.model_tests.server.asking import asking
-from tidegauge.model_tests.server.test_topics import create, new
 from tidegauge.model_tests.simulated import simulated
 
 FAILED = "CREATE_TOPICS: KeyError('nobody foresaw this')"

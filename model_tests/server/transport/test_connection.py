@@ -19,8 +19,9 @@ from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.ports.clock import SimulatedClock
 from tidegauge.impl.ports.network import Address
 from tidegauge.impl.server.broker_handlers import BROKER_HANDLERS
-from tidegauge.impl.server.transport.connection import Connection, Service
+from tidegauge.impl.server.transport.connection import Connection
 from tidegauge.impl.server.transport.context import RequestContext
+from tidegauge.impl.server.transport.service import Service
 from tidegauge.impl.wire.apis import BROKER_APIS, SPOKEN, ApiKey
 from tidegauge.impl.wire.codecs import decode_response, encode_request
 from tidegauge.impl.wire.frames import LENGTH, FrameReader

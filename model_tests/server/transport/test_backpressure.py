@@ -18,9 +18,10 @@ from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.ports.clock import SimulatedClock
 from tidegauge.impl.records.lazy import LazyRecords
 from tidegauge.impl.records.payload import Record, build_batch
-from tidegauge.impl.server.transport.connection import MOST_UNSENT, Connection, Service
+from tidegauge.impl.server.transport.connection import MOST_UNSENT, Connection
 from tidegauge.impl.server.transport.context import RequestContext
 from tidegauge.impl.server.transport.sending import PIECE, SMALL_PART, joined, send_parts
+from tidegauge.impl.server.transport.service import Service
 from tidegauge.impl.wire.apis import BROKER_APIS, ApiKey
 from tidegauge.impl.wire.codecs import encode_request
 from tidegauge.impl.wire.fetch_messages import FetchPartition, FetchRequest, FetchTopic

@@ -1,0 +1,83 @@
+"""What all connections of a server have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Protocol
+
+import attrs
+
+from tidegauge.impl.ports.clock import Clock
+from tidegauge.impl.server.transport.authorization import AllowAll, Authorizer, Principal
+from tidegauge.impl.server.transport.context import Handler, RequestContext
+from tidegauge.impl.wire.apis import PRODUCE_SERVED_FROM, ApiKey, VersionRange
+from tidegauge.impl.wire.frames import FrameMemory, Payload
+
+if TYPE_CHECKING:
+    import trio
+
+    from tidegauge.impl.server.transport.idle_connections import IdleConnections
+    from tidegauge.impl.server.transport.request_hook import RequestHook
+
+
+class Gate(Protocol):
+    """Takes the frames of a peer that has not authenticated (`impl.server.transport.security.sasl_gate`)."""
+
+    @property
+    def principal(self) -> Principal:
+        """Who the peer is."""
+        ...
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the peer has authenticated."""
+        ...
+
+    @property
+    def max_frame_bytes(self) -> int:
+        """The largest frame that the peer may send before it has authenticated."""
+        ...
+
+    async def take(self, frame: Payload) -> bytes | None:
+        """Look at a frame; returns the frame of its response, or None for a request that may pass.
+
+        Raises RefusedError and MalformedMessageError.
+        """
+        ...
+
+
+@attrs.frozen
+class Service:
+    """How a server's connections serve requests."""
+
+    handlers: Mapping[ApiKey, Handler]
+    versions: Mapping[ApiKey, VersionRange]
+    """What is advertised; a request for anything else ends its connection."""
+    clock: Clock
+    max_frame_bytes: int
+    authorizer: Authorizer = attrs.field(factory=AllowAll)
+    listener: str = "PLAINTEXT"
+    """The listener by which the peers came."""
+    gate: Callable[[], Gate] | None = None
+    """Makes a connection's gate, which its peer passes by authenticating; None lets everybody in."""
+    request_hook: RequestHook | None = None
+    """Comes between connections and handlers; None where nobody can inject faults."""
+    on_failure: Callable[[RequestContext, Exception], None] | None = None
+    """Called with every unexpected error of a handler; without it these errors go through."""
+    turns: trio.Semaphore | None = None
+    """Requests that may be handled at once, `queued.max.requests`; those that wait do not count."""
+    idle: IdleConnections | None = None
+    """Closes connections that are idle."""
+    memory: FrameMemory = attrs.field(factory=FrameMemory)
+    """What large requests are received into."""
+    served: frozenset[tuple[int, int]] = attrs.field(init=False)
+    """The APIs and versions that have a response: what is advertised, without what Kafka advertises and refuses."""
+
+    @served.default
+    def _all_served(self) -> frozenset[tuple[int, int]]:
+        return frozenset(
+            (key, version)
+            for key, versions in self.versions.items()
+            for version in range(versions.lowest, versions.highest + 1)
+            if key != ApiKey.PRODUCE or version >= PRODUCE_SERVED_FROM
+        )
