@@ -26,8 +26,8 @@ from tidegauge.impl.server.trace.tracer import Tracer
 from tidegauge.impl.wire.fetch_messages import FetchPartition, FetchRequest, FetchTopic
 from tidegauge.impl.wire.primitives import BrokerId, i64
 from tidegauge.impl.wire.produce_messages import NodeEndpoint
+from tidegauge.model_tests.server.apis.test_topics import create, new
 from tidegauge.model_tests.server.asking import Asker
-from tidegauge.model_tests.server.test_topics import create, new
 from tidegauge.model_tests.simulated import simulated
 
 FIRST, SECOND = 3000, 3001
