@@ -4,7 +4,8 @@
   Top-level `await` and `async with` are allowed, as in a notebook: such a block runs under trio.
 * In a ```console block each `$ tidegauge …` or `$ python -m …` line is run from the root of the repository. The lines
   below it are its output: they must come in this order; numbers stand for any number, `…` for anything.
-* `<!-- no-run -->` in the line above a block leaves it out; `<!-- exit: 1 -->` says how the block's last command ends.
+* `<!-- no-run -->` in the line above a block leaves it out; `<!-- exit: 1 -->` says how the block's last command ends;
+  `<!-- continues -->` runs a ```python block in the namespace of the one before it, after that one.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ PATIENCE = 120.0
 """Seconds that one console command of the docs may take."""
 
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-MARK = re.compile(r"<!--\s*(no-run|exit:\s*(\d+))\s*-->\s*\Z")
+MARK = re.compile(r"<!--\s*(no-run|continues|exit:\s*(\d+))\s*-->\s*\Z")
 
 
 @attrs.frozen
@@ -41,6 +42,8 @@ class Block:
     text: str
     runs: bool = True
     exit_status: int = 0
+    before: Block | None = None
+    """The block that it continues."""
 
     def __str__(self) -> str:
         return f"{self.page}:{self.line}"
@@ -59,24 +62,33 @@ def pages() -> list[Path]:
 
 
 def blocks(page: str, text: str) -> Iterator[Block]:
+    last: Block | None = None
     for match in FENCE.finditer(text):
         mark = MARK.search(text[: match.start()])
         line = text.count("\n", 0, match.start(2)) + 1
-        yield Block(
+        last = Block(
             page,
             line,
             match.group(1),
             match.group(2),
             runs=mark is None or mark.group(1) != "no-run",
             exit_status=int(mark.group(2) or 0) if mark else 0,
+            before=last if mark is not None and mark.group(1) == "continues" else None,
         )
+        yield last
 
 
 def run_python(block: Block) -> None:
-    """Run the block; whatever it raises comes through, with the page's own line numbers."""
+    """Run the block, after those that it continues. Its exceptions are raised, with the page's line numbers."""
+    run_in({"__name__": "__main__"}, block)
+
+
+def run_in(namespace: dict[str, Any], block: Block) -> None:
+    """Run the block in a namespace, after those that it continues."""
+    if block.before is not None:
+        run_in(namespace, block.before)
     padded = "\n" * (block.line - 1) + block.text
     code = compile(padded, block.page, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
-    namespace: dict[str, Any] = {"__name__": "__main__"}
     result = eval(code, namespace)
     if inspect.iscoroutine(result):
 

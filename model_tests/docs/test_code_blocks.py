@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import attrs
 import pytest
 
 from tidegauge.model_tests.docs.code_blocks import (
@@ -63,6 +64,19 @@ def test_a_block_with_top_level_await_runs_under_trio() -> None:
     run_python(only_block("```python\nimport trio\nawait trio.sleep(0)\nassert trio.current_time() > 0\n```\n"))
     with pytest.raises(AssertionError):
         run_python(only_block("```python\nimport trio\nawait trio.sleep(0)\nassert False\n```\n"))
+
+
+def test_a_block_may_continue_the_one_before_it() -> None:
+    first, second, third = blocks(
+        "page.md",
+        "```python\nx = 1\n```\n"
+        "<!-- continues -->\n```python\nx += 1\n```\n"
+        "<!-- continues -->\n```python\nassert x == 2\n```\n",
+    )
+    assert (first.before, second.before, third.before) == (None, first, second)
+    run_python(third)
+    with pytest.raises(NameError):
+        run_python(attrs.evolve(third, before=None))
 
 
 def test_console_commands_are_split_from_their_output() -> None:
