@@ -124,7 +124,7 @@ async def test_nobody_is_fenced_because_the_whole_process_stood_still() -> None:
         for _ in range(10):
             clock.jump(60)
             await trio.sleep(3)
-        assert not [event for event in cluster.trace if event.name == "LapseSession"]
+        assert not [event for event in cluster.trace if event.name == "ExpireSession"]
 
 
 @simulated

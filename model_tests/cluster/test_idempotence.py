@@ -102,7 +102,7 @@ def harmed(seed: int) -> Run:
         injector = Injector(cluster, options)
         async with cluster:
             await cluster.create_topic(TOPIC, config={"min.insync.replicas": options.min_insync_replicas})
-            injector.roughen_links()
+            injector.disturb_links()
             with trio.move_on_after(options.duration):
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(injector.run)

@@ -1,12 +1,12 @@
-"""Running trio so that a seed decides everything, and driving it from code that is not async.
+"""Running trio deterministically, by a seed, and driving it from synchronous code.
 
-trio picks the order of runnable tasks by chance. Hypothesis makes that repeatable inside its tests; `seed_scheduler`
-does the same outside them, and is the only place that knows trio's two private names for it. Time is virtual
-(`MockClock`): it moves when every task waits for it, and then at once.
+trio orders runnable tasks at random. Hypothesis makes that repeatable inside its tests; `seed_scheduler` does the same
+outside them, and is the only place that uses trio's two private names for it. Time is virtual (`MockClock`): when every
+task waits for time, it jumps.
 
-`GuestRun` hosts a trio program inside a synchronous one, such as a Hypothesis state machine. trio's guest mode hands us
-its scheduler as a queue of ticks; we run them only while a call is in progress, so between two calls the program is
-frozen: no task runs and no time passes. A call ends when every task of the program is waiting again.
+`GuestRun` hosts a trio program inside a synchronous one, such as a Hypothesis state machine. trio's guest mode makes
+its scheduler a queue of ticks. They run only during a call; between two calls the program is frozen: no task runs and
+no time passes. A call ends when every task of the program waits again.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ class GuestRun:
         self._scheduler = seed_scheduler(seed)
         self._max_ticks = max_ticks
         self._ticks: deque[Callable[[], object]] = deque()
-        self._asked: Callable[[], Awaitable[Any]] | None = None
-        self._answer: outcome.Outcome[Any] | None = None
+        self._program: Callable[[], Awaitable[Any]] | None = None
+        self._result: outcome.Outcome[Any] | None = None
         self._ended: outcome.Outcome[None] | None = None
         self._closing = False
 
@@ -108,18 +108,18 @@ class GuestRun:
             self._ended.unwrap()
 
     def call(self, program: Callable[..., Awaitable[T]], *args: Any) -> T:
-        """Run `program(*args)` and whatever it sets off, till all tasks wait; its result, or what it raised.
+        """Run `program(*args)` and all that follows from it, until every task waits; returns its result.
 
-        Raises StillBusy when the limit of ticks is reached, or when the run has ended.
+        Raises what the program raises, and StillBusy when the limit of ticks is reached or the run has ended.
         """
         if self._ended is not None:
             raise StillBusy("the program has ended")
-        self._answer = None
-        self._asked = lambda: program(*args)
-        self._pump(lambda: self._answer is not None or self._ended is not None)
-        if self._answer is None:
+        self._result = None
+        self._program = lambda: program(*args)
+        self._pump(lambda: self._result is not None or self._ended is not None)
+        if self._result is None:
             raise StillBusy("the program ended while it was being called")
-        result: T = self._answer.unwrap()
+        result: T = self._result.unwrap()
         return result
 
     def _pump(self, finished: Callable[[], bool]) -> None:
@@ -135,9 +135,9 @@ class GuestRun:
     async def _serve(self) -> None:
         """Between calls this task is the one that can run, so that no tick ever lets the clock jump."""
         while not self._closing:
-            asked, self._asked = self._asked, None
-            if asked is not None:
-                answer = await outcome.acapture(asked)
+            program, self._program = self._program, None
+            if program is not None:
+                result = await outcome.acapture(program)
                 await wait_all_tasks_blocked()
-                self._answer = answer
+                self._result = result
             await trio.lowlevel.checkpoint()

@@ -102,13 +102,13 @@ def test_what_a_call_raises_comes_out_and_the_run_goes_on() -> None:
     async def fail() -> None:
         raise KeyError("x")
 
-    async def answer() -> int:
+    async def result() -> int:
         return 42
 
     with GuestRun(seed=1) as guest:
         with pytest.raises(KeyError):
             guest.call(fail)
-        assert guest.call(answer) == 42
+        assert guest.call(result) == 42
 
 
 def test_a_program_that_never_rests_is_reported() -> None:

@@ -52,7 +52,7 @@ def created(isr: tuple[int, ...], elr: tuple[int, ...] = ()) -> tuple[int, event
 
 def elected(isr: tuple[int, ...] = (1,)) -> tuple[int, events.Decision]:
     """Broker 0 is fenced, and broker 1 leads in epoch 1."""
-    return CONTROLLER, events.LapseSession((written(1, 1, isr),), broker=0, broker_epoch=1)
+    return CONTROLLER, events.ExpireSession((written(1, 1, isr),), broker=0, broker_epoch=1)
 
 
 def applied(node: int, leader: int, epoch: int, end: int) -> tuple[int, events.Decision]:

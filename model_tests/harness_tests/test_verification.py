@@ -15,14 +15,14 @@ from tidegauge.linearizability.history import History, Kind, Operations, concate
 from tidegauge.model_tests.harness.report.model import CampaignRun, Catch, Coverage, Explored, Verdict
 from tidegauge.model_tests.harness.verification import parts
 from tidegauge.model_tests.harness.verification.campaigning import campaign
-from tidegauge.model_tests.harness.verification.judging import compared
+from tidegauge.model_tests.harness.verification.comparison import compared
 from tidegauge.model_tests.harness.verification.plan import plan
 from tidegauge.model_tests.harness.verification.pool import Task, run
 from tidegauge.model_tests.harness.verification.run import (
     break_stage,
+    check_twice,
     driven_stage,
     explore_stage,
-    judge_twice,
     shares,
     with_verdicts,
 )
@@ -165,7 +165,7 @@ def test_a_history_that_spark_left_out_is_a_difference(judged: Path) -> None:
 
 def test_a_violated_history_marks_its_run_with_the_witness(tmp_path: Path) -> None:
     files.write(tmp_path / "histories.parquet", concatenate([history(1), history(2, lost=True)]))
-    twice, stages = judge_twice([tmp_path / "histories.parquet"], tmp_path / "spark", None)
+    twice, stages = check_twice([tmp_path / "histories.parquet"], tmp_path / "spark", None)
     assert [stage.verdict for stage in stages] == [Verdict.VIOLATED, Verdict.SKIPPED]
     runs = [CampaignRun(n, {}, {}, 3, 0, 0, Verdict.HOLDS, None) for n in (1, 2)]
     good, bad = with_verdicts(runs, twice)

@@ -77,7 +77,7 @@ def test_a_calm_run_has_no_unknown_outcome_and_no_fault() -> None:
     assert run.holds, run.failures
     assert not run.faults
     assert all(row.returned is not None for row in run.operations if row.kind in (Kind.PRODUCE, Kind.FETCH))
-    assert run.sometimes["a produce that waits for all was answered"] > 10
+    assert run.sometimes["a produce that waits for all was acknowledged"] > 10
     assert run.sometimes["a produce has an unknown outcome"] == 0
 
 

@@ -39,8 +39,8 @@ def test_the_main_job_holds_and_leaves_a_report_its_tables_and_a_counterexample(
         "lockstep on the cluster": "holds",
         "break on purpose": "caught",
         "simulate": "holds",
-        "judge": "holds",
-        "judge in Spark": "holds",
+        "check": "holds",
+        "check in Spark": "holds",
     }
     assert document["counterexample"].startswith("tidegauge replay ")
     assert 'class="diagram"' in (out / "index.html").read_text(encoding="utf-8")
@@ -113,7 +113,7 @@ def test_a_run_that_fails_is_told_at_once_and_not_only_when_the_campaign_is_over
     def stopped(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tidegauge.commands.simulating.judge_twice", stopped)
+    monkeypatch.setattr("tidegauge.commands.simulating.check_twice", stopped)
     words = ("simulate", "--seed", 7, "--seeds", 2, "--workers", 1, "--bug", "kafka_1211")
     status, out, err = run(capsys, *words)
     assert (status, "verdict" in out) == (130, False)

@@ -16,7 +16,7 @@ from tidegauge.model_tests.harness.report.model import CampaignRun, Verdict
 from tidegauge.model_tests.harness.simulation.options import draw
 from tidegauge.model_tests.harness.verification.campaigning import Campaign, campaign
 from tidegauge.model_tests.harness.verification.plan import check_seeds
-from tidegauge.model_tests.harness.verification.run import judge_twice, with_verdicts
+from tidegauge.model_tests.harness.verification.run import check_twice, with_verdicts
 from tidegauge.screen import Screen
 from tidegauge.spec.bugs import BUGS
 
@@ -70,7 +70,7 @@ def simulate(
         folder = out or Path(scratch)
         tell = screen.warn if seeds > 1 else lambda words: None  # of a single one the result says it at once
         ran = campaign(range(seed, seed + seeds), folder, advance, workers=workers, bug=bug, on_failure=tell)
-        twice, _ = judge_twice([ran.histories], folder, None)
+        twice, _ = check_twice([ran.histories], folder, None)
         runs = with_verdicts(ran.runs, twice)
     show(screen, ran, runs, bug)
     good = all(run.verdict is Verdict.HOLDS for run in runs)

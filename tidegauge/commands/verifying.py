@@ -21,9 +21,9 @@ from tidegauge.model_tests.harness.report.page import write
 from tidegauge.model_tests.harness.verification.campaigning import campaign
 from tidegauge.model_tests.harness.verification.plan import BUG, Plan, plan
 from tidegauge.model_tests.harness.verification.run import (
-    JudgeInSpark,
+    CheckInSpark,
     check_protocol,
-    judge_twice,
+    check_twice,
     stages_of,
     with_verdicts,
 )
@@ -47,7 +47,7 @@ def verify(
     out: Path = Path("report"),
     json: Flag = False,
 ) -> Status:
-    """Explore the specification, drive the cluster with it, simulate, judge every history twice, break it on purpose.
+    """Explore the specification, drive the cluster with it, simulate, check every history twice, break it on purpose.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def verify(
     except ValueError as error:
         raise Unusable(f"--{error}") from None
     need("hypothesis", *([] if no_spark else ["pyspark", "pandas"]))
-    in_spark = None if no_spark else spark_judge()
+    in_spark = None if no_spark else check_in_spark()
     folder = own_folder(out)
     screen.header({"seed": wanted.seed, **shown(wanted)})
     report = run(screen, wanted, in_spark, folder)
@@ -107,7 +107,7 @@ def need(*packages: str) -> None:
         raise Unusable(f"verify needs {' and '.join(missing)}, not installed here: pip install 'tidegauge[verify]'")
 
 
-def spark_judge() -> JudgeInSpark:
+def check_in_spark() -> CheckInSpark:
     """The Spark job as a function. Raises Unusable now, not in three minutes, where there is no Spark or no Java."""
     try:
         from tidegauge.spark_check.job import open_job
@@ -127,7 +127,7 @@ def spark_judge() -> JudgeInSpark:
     return in_spark
 
 
-def run(screen: Screen, wanted: Plan, in_spark: JudgeInSpark | None, folder: Path) -> Report:
+def run(screen: Screen, wanted: Plan, in_spark: CheckInSpark | None, folder: Path) -> Report:
     """Every part in turn; the report says how each ended."""
     started = time.strftime("%Y-%m-%d %H:%M:%S")
     with screen.progress("checking the protocol") as advance:
@@ -135,16 +135,16 @@ def run(screen: Screen, wanted: Plan, in_spark: JudgeInSpark | None, folder: Pat
     with screen.progress("simulating") as advance:
         seeds = range(wanted.seed, wanted.seed + wanted.seeds)
         simulated = campaign(seeds, folder, lambda part, n, of: advance(part, n, of), workers=wanted.workers)
-    with screen.progress("judging") as advance:
+    with screen.progress("checking") as advance:
         advance("in this process, then in Spark")
-        twice, judging = judge_twice([simulated.histories], folder / "spark", in_spark)
+        twice, checking = check_twice([simulated.histories], folder / "spark", in_spark)
     return Report(
         title="tidegauge verify" + (" --quick" if wanted.quick else ""),
         version=tidegauge.__version__,
         started=started,
         seed=wanted.seed,
         options=shown(wanted),
-        stages=(*stages_of(checked), simulated.stage, *judging),
+        stages=(*stages_of(checked), simulated.stage, *checking),
         reproduce=f"tidegauge verify --seed {wanted.seed}" + (" --quick" if wanted.quick else ""),
         explored=tuple(model.explored for model in checked.models),
         campaign=with_verdicts(simulated.runs, twice),

@@ -63,7 +63,7 @@ class ControllerActions:
         fenced = await turn.commit(turn.controller.members.fence(broker_id))
         if fenced and turn.is_traced:
             epoch = turn.controller.image.brokers[broker_id].broker_epoch
-            expired = trace.events.LapseSession
+            expired = trace.events.ExpireSession
             turn.tracer.record(expired, broker=broker_id, broker_epoch=epoch, changed=turn.changed())
         return fenced
 

@@ -83,7 +83,7 @@ def _session_decision(before: tuple[bool, bool], after: tuple[bool, bool]) -> ty
     events = trace.events
     decisions: dict[tuple[tuple[bool, bool], tuple[bool, bool]], type[SessionDecision]] = {
         ((False, False), (True, False)): events.Unfence,
-        ((True, False), (False, False)): events.LapseSession,
+        ((True, False), (False, False)): events.ExpireSession,
         ((True, False), (True, True)): events.BeginShutdown,
         ((True, False), (False, True)): events.Shutdown,
         ((True, True), (False, True)): events.GrantShutdown,

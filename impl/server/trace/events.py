@@ -402,8 +402,8 @@ class Unfence(SessionDecision):
 
 
 @attrs.frozen
-class LapseSession(SessionDecision):
-    """A broker is fenced: nothing was heard of it for too long, or it asked for it."""
+class ExpireSession(SessionDecision):
+    """A broker's session expires, or the broker asks for it: it is fenced."""
 
 
 @attrs.frozen

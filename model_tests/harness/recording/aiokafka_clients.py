@@ -33,7 +33,7 @@ class _Loop:
         except KafkaError as error:
             raise UnavailableError(repr(error)) from error
         except TimeoutError:
-            raise UnavailableError(f"no answer within {seconds:.0f} s") from None
+            raise UnavailableError(f"no response within {seconds:.0f} s") from None
 
     def close(self) -> None:
         self.loop.call_soon_threadsafe(self.loop.stop)
@@ -130,8 +130,8 @@ class AiokafkaAdmin:
         if replication_factor < 0:  # aiokafka cannot ask for the cluster's default
             replication_factor = min(3, len(self._loop.run(self._admin.describe_cluster())["brokers"]))
         new = NewTopic(topic, num_partitions=partitions, replication_factor=replication_factor)
-        answer = self._loop.run(self._admin.create_topics([new]))
-        for _, code, *rest in answer.topic_errors:
+        response = self._loop.run(self._admin.create_topics([new]))
+        for _, code, *rest in response.topic_errors:
             if code:
                 raise UnavailableError(f"topic {topic} cannot be created: {for_code(code).__name__} {rest[0] or ''}")
         deadline = time.monotonic() + REQUEST_SECONDS

@@ -61,7 +61,7 @@ class Reader(Protocol):
         """What comes within so long, from where the last read ended. Raises UnavailableError."""
 
     def end_offset(self, topic: str, partition: int) -> int:
-        """The latest offset, as the cluster answers it. Raises UnavailableError."""
+        """The latest offset, as the cluster says. Raises UnavailableError."""
 
     def close(self) -> None: ...
 

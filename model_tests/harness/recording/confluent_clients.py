@@ -134,14 +134,14 @@ class ConfluentKafkaAdmin:
         raise UnavailableError(f"topic {topic} has no leaders {REQUEST_SECONDS:.0f} s after it was created")
 
     def _connect(self) -> None:
-        """Wait for a first answer: librdkafka fails one while it goes from bootstrap to brokers."""
+        """Wait for a first response: librdkafka fails one request while it goes from bootstrap to brokers."""
         deadline = time.monotonic() + CONNECT_SECONDS
         while True:
             try:
                 self._admin.list_topics(timeout=max(0.1, deadline - time.monotonic()))
             except KafkaException as error:
                 if time.monotonic() >= deadline:
-                    reason = f"no broker answers within {CONNECT_SECONDS:.0f} s ({told(error)})"
+                    reason = f"no broker responds within {CONNECT_SECONDS:.0f} s ({told(error)})"
                     raise UnavailableError(reason) from error
                 time.sleep(0.1)
             else:
@@ -154,7 +154,7 @@ class ConfluentKafkaAdmin:
         try:
             future.result(REQUEST_SECONDS)
         except (KafkaException, TimeoutError) as error:
-            raise UnavailableError(told(error) or f"no answer within {REQUEST_SECONDS:.0f} s") from error
+            raise UnavailableError(told(error) or f"no response within {REQUEST_SECONDS:.0f} s") from error
 
     def close(self) -> None:
         self._admin.poll(0)

@@ -2,17 +2,17 @@
 
 Theory of operation
 -------------------
-Every record is an operation of its own, with a value of its own. A producer keeps several on their way; each of these
-places is a process of the history, for a process is sequential. A producer's error says that nobody knows: an earlier
-attempt of the library's own may have been stored, so that only what the library refused to send counts as failed.
+Every record is an operation of its own, with a value of its own. A producer has several in flight; since a process of
+a history is sequential, each of these places is a process. After a producer's error the outcome is unknown: the library
+may have tried before, and that attempt may have been stored. Only what the library refused to send counts as failed.
 
-Readers poll one partition for a while, then go to another, at its start, at a place in its middle or where they left
-off, and ask for its end now and then. What a library read ahead is older than the call that returns it; that is why a
-short answer proves nothing until the partition is declared settled.
+A reader polls one partition for a while, then goes to another: to its start, to its middle, or to where it left off.
+Now and then it asks for the end offset. A library reads ahead, so what a call returns may be older than the call: fewer
+records than expected prove nothing until the partition is declared settled.
 
-When the time is over and every partition has acknowledged one more record with the recording's acks, faults are taken
-to be over: each partition is declared settled, its end is asked for and it is read up to there by a new reader. If a
-partition does not answer, it is left unsettled and the summary says so.
+At the end every partition has to acknowledge one more record, with the recording's acks. Then its faults count as over:
+the partition is declared settled, and a new reader reads it up to its end offset. A partition that does not respond is
+left unsettled, and the summary says so.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _positive(_: object, attribute: attrs.Attribute[Any], value: float) -> None:
 
 @attrs.frozen
 class Workload:
-    """What is to be recorded."""
+    """What to record."""
 
     bootstrap: str
     topic: str
@@ -62,14 +62,14 @@ class Workload:
     producers: int = attrs.field(default=2, validator=_positive)
     readers: int = attrs.field(default=2, validator=_positive)
     in_flight: int = attrs.field(default=5, validator=_positive)
-    """Records on their way of each producer."""
+    """The most records in flight of each producer."""
     rate: float = attrs.field(default=200.0, validator=_positive)
     """Records a second of each producer, at most."""
     acks: int = -1
     settle_seconds: float = attrs.field(default=30.0, validator=_positive)
     """How long to wait for the cluster at the end."""
     seed: int = 1
-    """Decides the partitions and positions that are asked for, not what the cluster answers."""
+    """Decides the partitions and positions that are asked for, not what the cluster responds."""
     properties: Properties = MappingProxyType({})
     """Settings of the library, for all of its clients."""
 
@@ -80,7 +80,7 @@ class Recorded:
 
     operations: Operations
     unsettled: tuple[int, ...]
-    """Partitions that did not answer at the end."""
+    """Partitions that did not respond at the end."""
 
 
 class Recording:
@@ -133,7 +133,7 @@ class Recording:
 
     def _produce(self, number: int) -> None:
         work = self._workload
-        dice = random.Random(f"{work.seed}/producer/{number}")
+        rng = random.Random(f"{work.seed}/producer/{number}")
         producer = self._library.producer(work.bootstrap, work.acks, work.properties)
         free = list(range(number * work.in_flight, (number + 1) * work.in_flight))
 
@@ -144,7 +144,7 @@ class Recording:
             while not self._stopped.is_set():
                 if free:
                     process = free.pop()
-                    self._send(producer, process, dice.randrange(work.partitions), partial(release, process))
+                    self._send(producer, process, rng.randrange(work.partitions), partial(release, process))
                 producer.serve(1 / work.rate)
         finally:
             producer.close(work.settle_seconds)
@@ -171,17 +171,17 @@ class Recording:
 
     def _read(self, number: int) -> None:
         work = self._workload
-        dice = random.Random(f"{work.seed}/reader/{number}")
+        rng = random.Random(f"{work.seed}/reader/{number}")
         process = work.producers * work.in_flight + number
         reader = self._library.reader(work.bootstrap, work.properties)
         positions = dict.fromkeys(range(work.partitions), 0)
         try:
             while not self._stopped.is_set():
-                partition = dice.randrange(work.partitions)
-                if dice.random() < 0.2:
+                partition = rng.randrange(work.partitions)
+                if rng.random() < 0.2:
                     self._list_offsets(reader, process, partition)
                 left_off = positions[partition]
-                start = dice.choice((left_off, left_off, left_off, left_off // 2, 0))
+                start = rng.choice((left_off, left_off, left_off, left_off // 2, 0))
                 end = self._follow(reader, process, partition, start)
                 positions[partition] = max(left_off, end)
         finally:
@@ -248,7 +248,7 @@ class Recording:
         waiting: set[int] = set()
         first = work.producers * work.in_flight + work.readers + 1
 
-        def answered(partition: int, acknowledged: bool) -> None:
+        def completed(partition: int, acknowledged: bool) -> None:
             waiting.discard(partition)
             if acknowledged:
                 alive.add(partition)
@@ -257,7 +257,7 @@ class Recording:
             while len(alive) < work.partitions and time.monotonic() < deadline:
                 for partition in set(range(work.partitions)) - alive - waiting:
                     waiting.add(partition)
-                    self._send(producer, first + partition, partition, partial(answered, partition))
+                    self._send(producer, first + partition, partition, partial(completed, partition))
                 producer.serve(BETWEEN_POLLS)
         finally:
             producer.close(max(1.0, deadline - time.monotonic()))

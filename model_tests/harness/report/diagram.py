@@ -181,7 +181,7 @@ def epoch_number(epoch: int) -> str:
 
 
 def log_strip(before: ReplicaView, after: ReplicaView) -> Html:
-    """The log as boxes: colour by leader epoch, a bar at the high watermark, cut records struck out."""
+    """The log as boxes: colour by leader epoch, a bar at the high watermark, truncated records crossed out."""
     kept = common_prefix(before.log, after.log)
     first = max(0, len(after.log) - SHOWN_RECORDS)
     boxes: list[Html] = [element("span", f"{first} more …", class_="older")] if first else []

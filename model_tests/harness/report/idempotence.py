@@ -20,7 +20,7 @@ from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.kernel.traces import Trace
 
 Message = ProduceRequest | ProduceResponse
-STANDING = {NONE: "to be sent again", ANSWERED: "answered"}
+STANDING = {NONE: "to be sent again", ANSWERED: "completed"}
 
 
 def steps(trace: Trace[State]) -> tuple[Step, ...]:
@@ -40,7 +40,7 @@ def view(action: str, told: str, state: State, moved: tuple[Arrow, ...]) -> Step
 
 
 def replica_view(broker: int, state: State) -> ReplicaView:
-    """One box a record; what is remembered of producers is told in the values of an invariant that falls."""
+    """One box a record; what brokers know of producers is among the values of a violated invariant."""
     replica = state.replicas[broker]
     leads = state.leader == broker
     return ReplicaView(

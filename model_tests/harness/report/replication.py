@@ -141,7 +141,7 @@ def client_view(state: State) -> ClientView:
 
 
 def detail(action: Action, message: Any = Message) -> str:
-    """The action's fields in words; messages are left to the arrows."""
+    """The action's fields as text, without messages, which are arrows."""
     told = []
     for field in attrs.fields(type(action)):
         value = getattr(action, field.name)
@@ -177,7 +177,7 @@ def of_action(before: State, action: Action, after: State) -> Iterator[Arrow]:
             value = len(before.history.acks)
             yield Arrow(CLIENT, broker_lane(broker), f"produce v{value}, {ASKED[after.history.acks[value]]}")
         case "ApplyMetadata":
-            yield Arrow(CONTROLLER, broker_lane(broker), f"metadata: {partition_in_words(before.controller)}")
+            yield Arrow(CONTROLLER, broker_lane(broker), f"metadata: {metadata_label(before.controller)}")
         case "Register":
             epoch = after.controller.sessions[broker].broker_epoch
             yield Arrow(broker_lane(broker), CONTROLLER, f"register: broker epoch {epoch}")
@@ -185,7 +185,7 @@ def of_action(before: State, action: Action, after: State) -> Iterator[Arrow]:
             yield Arrow(broker_lane(broker), CONTROLLER, "heartbeat: caught up")
 
 
-def partition_in_words(controller: Controller) -> str:
+def metadata_label(controller: Controller) -> str:
     leader = "no leader" if controller.leader == NONE else f"leader {controller.leader}"
     return f"{leader}, epoch {controller.leader_epoch}, ISR {ids(controller.isr)}"
 
@@ -206,7 +206,7 @@ def newly_acknowledging(before: State, after: State) -> Iterator[int]:
 
 def passing(message: Message, passage: Passage, number: int | None) -> Arrow:
     source, target = ends(message)
-    return Arrow(source, target, words(message), passage, number)
+    return Arrow(source, target, label(message), passage, number)
 
 
 def ends(message: Message) -> tuple[str, str]:
@@ -221,13 +221,13 @@ def ends(message: Message) -> tuple[str, str]:
             return CONTROLLER, broker_lane(message.leader)
 
 
-def words(message: Message) -> str:
+def label(message: Message) -> str:
     """A message as short as an arrow's label must be."""
     match message:
         case FetchRequest():
             return f"fetch from {message.offset}, epoch {message.leader_epoch}{last_epoch(message)}"
         case FetchResponse():
-            return answer_in_words(message)
+            return response_label(message)
         case AlterPartitionRequest():
             proposed = ids(tuple(broker for broker, _ in message.isr))
             return f"propose ISR {proposed} on partition epoch {message.partition_epoch}"
@@ -241,7 +241,7 @@ def last_epoch(request: FetchRequest) -> str:
     return "" if request.last_fetched_epoch == NONE else f", last fetched {request.last_fetched_epoch}"
 
 
-def answer_in_words(response: FetchResponse) -> str:
+def response_label(response: FetchResponse) -> str:
     if response.error:
         return Error(response.error).name
     if response.diverging_end_offset != NONE:

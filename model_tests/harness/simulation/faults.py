@@ -1,6 +1,6 @@
-"""The injector: now and then it does something to the cluster, and undoes it a little later.
+"""The injector: it injects faults into a cluster, and heals each a little later.
 
-What it does and when depends on the seed alone. Each fault heals itself after a while, and `heal` ends all of them.
+Which faults it injects and when depends on the seed alone. `heal` heals all of them at once.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Injector:
         self.cluster = cluster
         self.options = options
         self.injected: Counter[str] = Counter()
-        """Fault -> how often."""
+        """Fault -> times injected."""
         self._rng = Random(f"faults/{options.seed}")
         self._busy: set[int] = set()
         """Brokers that are crashed or paused."""
@@ -40,7 +40,7 @@ class Injector:
             Fault.ONE_WAY: self.one_way,
             Fault.SPLIT: self.split,
             Fault.RESET: self.reset,
-            Fault.LAPSE: self.lapse,
+            Fault.EXPIRY: self.expire_session,
             Fault.CONTROLLER: self.restart_controller,
             Fault.FULL_DISK: self.fill_disk,
             Fault.FAILED_SYNC: self.fail_sync,
@@ -60,7 +60,7 @@ class Injector:
         }
         self._do |= {fault: self._operated(fault, operation) for fault, operation in operations.items()}
 
-    def roughen_links(self) -> None:
+    def disturb_links(self) -> None:
         """Loss, delay and reordering on all links; duplicates where brokers fetch from each other, and nowhere else:
         a produce or an ISR proposal that comes twice is not what TCP does, and the protocol is not made for it.
         """
@@ -112,7 +112,7 @@ class Injector:
         self._busy.discard(victim)
 
     async def fill_disk(self) -> None:
-        """A broker's disk has room for little more, or for nothing; whoever runs into that stops."""
+        """A broker's disk has little space left, or none; a broker that needs more stops."""
         victim = self._victim()
         if victim is not None:
             free = self._rng.choice((0, 100, 2_000))
@@ -222,7 +222,7 @@ class Injector:
         self.cluster.heal()
 
     async def split(self) -> None:
-        """Two brokers don't hear each other, while both hear the controller and the third."""
+        """Two brokers cannot reach each other, while both reach the controller and the third."""
         self._note(Fault.SPLIT)
         one, other = self._rng.sample(range(self.options.brokers), 2)
         self.cluster.block(one, other)
@@ -234,8 +234,8 @@ class Injector:
         self._note(Fault.RESET)
         self.cluster.reset_connections(self._rng.randrange(self.options.brokers))
 
-    async def lapse(self) -> None:
-        self._note(Fault.LAPSE)
+    async def expire_session(self) -> None:
+        self._note(Fault.EXPIRY)
         await self.cluster.expire_session(self._rng.randrange(self.options.brokers))
 
     def _operated(self, fault: Fault, operation: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:

@@ -1,7 +1,7 @@
-"""What operators do to a cluster while it is at work: they move partitions, delete records, change settings, add more.
+"""What operators do to a cluster that is in use: they move and add partitions, delete records, and change settings.
 
-Each draws from the injector's random numbers, asks once and takes no for an answer: the cluster may well be in no state
-to do it.
+Each operation draws from the injector's random numbers and sends its request once. A refusal is no problem: under
+faults the cluster may be unable to do it.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ class Fault(Enum):
     ONE_WAY = "one-way partition"
     SPLIT = "partition"
     RESET = "reset connections"
-    LAPSE = "session lapse"
+    EXPIRY = "session expiry"
     PREFERRED = "preferred election"
     UNCLEAN = "unclean election"
     CONTROLLER = "controller restart"

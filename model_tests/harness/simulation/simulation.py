@@ -1,11 +1,11 @@
-"""One simulated run: a seed, a cluster with clients under faults, and everything that it must have kept.
+"""One simulated run: a cluster with clients under faults, all from one seed.
 
-Two phases, as in all good simulators. In the *safety* phase anything may happen, and whatever the clients are told is
-recorded. Then everything is healed, and in the *liveness* phase the cluster must come together: all partitions led, all
-replicas in sync and equal, an acks=all produce to each partition answered. What has been recorded is judged by others;
-the trace of decisions is held against the specification here.
+A run has two phases. In the *safety* phase faults are injected, and the history of the clients is recorded. Then all
+faults are healed, and in the *liveness* phase the cluster must converge: every partition has a leader, its replicas are
+in sync and equal, and a produce with acks=all is acknowledged. The trace of decisions is validated against the
+specification here; histories are checked elsewhere.
 
-A run is a function of its options: same options, same bytes, in any process.
+A run is a function of its options: the same options give the same bytes, in any process.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from tidegauge.impl.records.payload import decode_batches
 from tidegauge.impl.server.broker_server import Broker
 from tidegauge.impl.storage.log import Log
 from tidegauge.linearizability.history import Kind, Operations, Outcome
-from tidegauge.model_tests.bugs import BUGS
 from tidegauge.model_tests.harness.cores.replication import CORRECT
 from tidegauge.model_tests.harness.deterministic import run_deterministically
+from tidegauge.model_tests.harness.registry import HARNESS
 from tidegauge.model_tests.harness.simulation.faults import Injector
 from tidegauge.model_tests.harness.simulation.options import Options
 from tidegauge.model_tests.harness.simulation.recorder import (
@@ -46,7 +46,7 @@ CONVERGES_WITHIN = 60.0
 
 @attrs.frozen(eq=False)
 class Simulated:
-    """What came of a run."""
+    """The result of a run."""
 
     options: Options
     operations: Operations
@@ -57,7 +57,7 @@ class Simulated:
     validated: tuple[Validated, ...]
     """For each partition, how far its trace is a behaviour of the specification; empty if that was not asked."""
     problems: tuple[str, ...]
-    """What the healed cluster failed to do, in words."""
+    """What the healed cluster failed to do."""
     sometimes: Mapping[str, int]
     """Rare things that a good campaign has seen -> times seen."""
     events: int
@@ -73,12 +73,12 @@ class Simulated:
 
     @property
     def holds(self) -> bool:
-        """Whether the cluster converged and behaved as the specification allows; histories are judged elsewhere."""
+        """Whether the cluster converged and behaved as the specification allows; histories are checked elsewhere."""
         return not self.problems and all(validated.holds for validated in self.validated)
 
     @property
     def failures(self) -> tuple[str, ...]:
-        """Everything that went wrong, in words."""
+        """Everything that went wrong, as text."""
         return (*self.problems, *(str(validated) for validated in self.validated if not validated.holds))
 
     @property
@@ -112,7 +112,7 @@ def reproduce(options: Options) -> str:
 
 
 def simulate(options: Options, *, validated: bool = True) -> Simulated:
-    """Run it. With `validated` the trace is held against the specification."""
+    """Run it. With `validated` the trace is validated against the specification."""
     ran = run_deterministically(_run, options, seed=options.seed)
     trace, recorder = ran.trace, ran.recorder
     elections = unclean_elections(trace, {})
@@ -142,7 +142,7 @@ def traced(options: Options) -> TimedTrace:
 
 @attrs.frozen(eq=False)
 class _Ran:
-    """A run, before anything is made of it."""
+    """What a run left, before it is checked."""
 
     trace: TimedTrace
     recorder: Recorder
@@ -151,7 +151,7 @@ class _Ran:
 
 
 async def _run(options: Options) -> _Ran:
-    roles = CORRECT if options.bug is None else BUGS[options.bug].roles
+    roles = CORRECT if options.bug is None else HARNESS.bug(options.bug).roles
     cluster = Cluster(
         options.brokers,
         options.seed,
@@ -188,7 +188,7 @@ def first_of(error: BaseException) -> BaseException:
 
 async def _safety(cluster: Cluster, options: Options, recorder: Recorder, injector: Injector) -> None:
     """Clients and faults together, for the run's duration."""
-    injector.roughen_links()
+    injector.disturb_links()
     with trio.move_on_after(options.duration):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(Workload(cluster, options, recorder).run)
@@ -198,7 +198,7 @@ async def _safety(cluster: Cluster, options: Options, recorder: Recorder, inject
 async def _liveness(cluster: Cluster, options: Options, recorder: Recorder) -> list[str]:
     """What the healed cluster fails to do.
 
-    First whatever was doomed before it was healed comes to pass: a session that nobody kept alive may still lapse.
+    It waits for one session timeout first: a session without heartbeats may still expire after the healing.
     """
     await trio.sleep(cluster.config.broker_session_timeout_ms / 1000)
     with trio.move_on_after(CONVERGES_WITHIN) as waiting:
@@ -233,7 +233,7 @@ async def _close(client: Client, partition: int, value: int) -> list[str]:
 
 
 def unsettled(cluster: Cluster, options: Options) -> list[str]:
-    """In what the replicas of a partition are not yet one, in words; empty when they are."""
+    """Why the partitions have not converged; empty when they have."""
     found: list[str] = []
     for partition in range(options.partitions):
         name, replicas = f"{TOPIC}-{partition}", cluster.replicas(TOPIC, partition)
@@ -263,7 +263,7 @@ def unsettled(cluster: Cluster, options: Options) -> list[str]:
 
 
 def thinks_it_leads(broker: Broker, partition: int) -> bool:
-    """Whether a broker leads, or has not heard that it leads no more."""
+    """Whether a broker leads, or has not yet applied the metadata by which another does."""
     hosted = broker.replicas.get(TOPIC, partition)
     return hosted is not None and hosted.replica.is_leader
 

@@ -40,7 +40,7 @@ GOALS: Final = (
     "a follower started over where its leader's log begins",
     "a setting by which the controller decides was changed",
     "a consumer was reset to where the log begins",
-    "a produce that waits for all was answered",
+    "a produce that waits for all was acknowledged",
     "a produce has an unknown outcome",
     "a produce certainly failed",
     "an unclean election lost records",
@@ -61,7 +61,7 @@ def seen(trace: Trace, rows: Sequence[Operation], elections: Sequence[UncleanEle
         _note_loss(event, counts, ends)
     for row in rows:
         if row.kind is Kind.PRODUCE:
-            counts["a produce that waits for all was answered"] += row.acks == -1 and row.outcome is Outcome.OK
+            counts["a produce that waits for all was acknowledged"] += row.acks == -1 and row.outcome is Outcome.OK
             counts["a produce has an unknown outcome"] += row.outcome is Outcome.INFO
             counts["a produce certainly failed"] += row.outcome is Outcome.FAIL
         elif row.kind is Kind.FETCH and row.outcome is Outcome.FAIL:

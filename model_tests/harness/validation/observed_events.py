@@ -354,8 +354,8 @@ def sent_before_a_pause(follower: Follower, broker: int, *actions: ReplicationAc
     return all_of(faults.Resume(broker), *actions, faults.Pause(broker))
 
 
-@actions_of.register(events.LapseSession)
-def lapse_session(decision: events.LapseSession, node: int, follower: Follower) -> Iterator[Choice]:
+@actions_of.register(events.ExpireSession)
+def lapse_session(decision: events.ExpireSession, node: int, follower: Follower) -> Iterator[Choice]:
     yield just(faults.LapseSession(follower.index(decision.broker)))
 
 

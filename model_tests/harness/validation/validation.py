@@ -171,7 +171,7 @@ class World:
                 self.fenced[broker], self.running[broker], self.shutting_down[broker] = True, True, False
             case events.Unfence(broker=broker):
                 self.fenced[broker] = False
-            case events.LapseSession(broker=broker):
+            case events.ExpireSession(broker=broker):
                 self.fenced[broker] = True
             case events.Shutdown(broker=broker) | events.GrantShutdown(broker=broker):
                 self.fenced[broker] = self.shutting_down[broker] = True

@@ -1,1 +1,1 @@
-"""The main job, part by part: explore, drive, break on purpose, simulate, judge twice. Values out, nothing printed."""
+"""`tidegauge verify`, part by part: explore, lockstep, a bug on purpose, simulate, check twice. It prints nothing."""

@@ -1,4 +1,4 @@
-"""The campaign: a simulated cluster for each seed, its trace held against the specification, its history kept."""
+"""The campaign: a simulated cluster for each seed, its trace validated against the specification, its history kept."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Advance = Callable[[str, int, int], None]
 
 @attrs.frozen(eq=False)
 class Ran:
-    """One seed: its row of the report, its history (which bears the seed as its id), and what it saw."""
+    """One seed: its row of the report, its history (whose id is the seed), and what it saw."""
 
     run: CampaignRun
     operations: Operations
@@ -41,7 +41,7 @@ class Ran:
 
 @attrs.frozen(eq=False)
 class Campaign:
-    """What came of all seeds: their rows in the order of the seeds, the file of their histories, and a summary."""
+    """The results of all seeds: their rows in the order of the seeds, the file of their histories, and a summary."""
 
     runs: tuple[CampaignRun, ...]
     histories: Path
@@ -89,7 +89,7 @@ def campaign(
 ) -> Campaign:
     """Run every seed; histories go to `folder`. The result is the same for any number of workers.
 
-    on_failure: hears of each run that fails as soon as it is over, for who ends a long campaign loses its result.
+    on_failure: called with each run that fails as soon as it is over; an interrupted campaign returns no result.
     """
     shares = [tuple(seeds[first : first + SEEDS_A_TASK]) for first in range(0, len(seeds), SEEDS_A_TASK)]
     tasks = [Task("simulate", ran_all, (share, bug)) for share in shares]

@@ -1,4 +1,4 @@
-"""All parts in their order, and what they come to: the stages of a report."""
+"""All parts of a verification in their order, and the stages of the report that they make."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ import attrs
 from tidegauge.linearizability.check import Verdict as HistoryVerdict
 from tidegauge.model_tests.harness.report.model import Anomaly, CampaignRun, Stage, Verdict
 from tidegauge.model_tests.harness.verification import parts
-from tidegauge.model_tests.harness.verification.judging import JudgedTwice, compared, judged_here
+from tidegauge.model_tests.harness.verification.comparison import CheckedTwice, checked_here, compared
 from tidegauge.model_tests.harness.verification.plan import Plan
 from tidegauge.model_tests.harness.verification.pool import Task, run
 from tidegauge.spec.replication.machine import Replication
 
 Advance = Callable[[str, int, int], None]
 """Called with what is being done, how many tasks are done, and how many there are."""
-JudgeInSpark = Callable[[Sequence[Path], Path], str]
-"""Judges these files into that folder; returns what it did, in words."""
+CheckInSpark = Callable[[Sequence[Path], Path], str]
+"""Checks the histories in these files and writes the tables to that folder; returns what was done, as text."""
 
 WALKS_A_TASK = 250
 EXAMPLES_A_TASK = 25
@@ -31,7 +31,7 @@ EXPLORE, CORES, CLUSTER, BREAK = "explore", "lockstep on the cores", "lockstep o
 
 @attrs.frozen
 class Checked:
-    """What came of the parts that need no history: models, locksteps, and the bug switched on."""
+    """The results of the parts that need no history: models, locksteps, and the bug switched on."""
 
     models: tuple[parts.ModelExplored, ...]
     cores: tuple[parts.Driven, ...]
@@ -75,16 +75,16 @@ def stages_of(checked: Checked) -> tuple[Stage, ...]:
 def explore_stage(models: Sequence[parts.ModelExplored]) -> Stage:
     distinct = sum(model.explored.distinct for model in models)
     seconds = sum(model.seconds for model in models)
-    fell = [f"{model.explored.machine}: {model.violation}" for model in models if model.violation]
+    violated = [f"{model.explored.machine}: {model.violation}" for model in models if model.violation]
     missed = [f"{model.explored.machine}: {goal}" for model in models for goal in model.explored.unreached]
     idle = never_enabled(models)
-    result = "; ".join(fell) or ("not reached: " + "; ".join(missed) if missed else "all invariants hold")
+    result = "; ".join(violated) or ("not reached: " + "; ".join(missed) if missed else "all invariants hold")
     result += f"; left to other models: {', '.join(idle)}" if idle else "; every action taken"
     return Stage(
         name=EXPLORE,
         what=f"{len(models)} models to their end, {distinct:,} states, {distinct / max(seconds, 0.001):,.0f} a second",
         result=result,
-        verdict=Verdict.VIOLATED if fell or missed else Verdict.HOLDS,
+        verdict=Verdict.VIOLATED if violated or missed else Verdict.HOLDS,
         seconds=seconds,
     )
 
@@ -122,29 +122,29 @@ def break_stage(bug: parts.Demonstrated) -> Stage:
     )
 
 
-def judge_twice(
-    histories: Sequence[Path], out: Path, in_spark: JudgeInSpark | None
-) -> tuple[JudgedTwice, tuple[Stage, ...]]:
+def check_twice(
+    histories: Sequence[Path], out: Path, in_spark: CheckInSpark | None
+) -> tuple[CheckedTwice, tuple[Stage, ...]]:
     """The checker's verdicts, then Spark's on the same files, if it is there."""
     began = time.perf_counter()
-    here = judged_here(histories)
+    here = checked_here(histories)
     operations = int(here.operations.sum())
     bad = int((here.verdicts != HistoryVerdict.VALID).sum())
     checker = Stage(
-        name="judge",
+        name="check",
         what=f"{len(here.histories):,} histories, {operations:,} operations",
         result=f"{bad} not valid" if bad else "all valid",
         verdict=Verdict.VIOLATED if bad else Verdict.HOLDS,
         seconds=time.perf_counter() - began,
     )
     if in_spark is None:
-        skipped = Stage("judge in Spark", "left out", "", Verdict.SKIPPED)
-        return JudgedTwice(here, (), ()), (checker, skipped)
+        skipped = Stage("check in Spark", "left out", "", Verdict.SKIPPED)
+        return CheckedTwice(here, (), ()), (checker, skipped)
     began = time.perf_counter()
     what = in_spark(histories, out)
     twice = compared(here, out)
     spark = Stage(
-        name="judge in Spark",
+        name="check in Spark",
         what=what,
         result="agrees row by row" if twice.agree else f"{len(twice.differing)} rows differ: {twice.differing[0]}",
         verdict=Verdict.HOLDS if twice.agree else Verdict.VIOLATED,
@@ -153,8 +153,8 @@ def judge_twice(
     return twice, (checker, spark)
 
 
-def with_verdicts(runs: Sequence[CampaignRun], twice: JudgedTwice) -> tuple[CampaignRun, ...]:
-    """The campaign's rows with both verdicts and the witnesses; the history of a run bears its seed as its id."""
+def with_verdicts(runs: Sequence[CampaignRun], twice: CheckedTwice) -> tuple[CampaignRun, ...]:
+    """The campaign's rows with both verdicts and the witnesses; the id of a run's history is its seed."""
     words = {
         HistoryVerdict.VALID: Verdict.HOLDS,
         HistoryVerdict.VIOLATED: Verdict.VIOLATED,
@@ -163,12 +163,12 @@ def with_verdicts(runs: Sequence[CampaignRun], twice: JudgedTwice) -> tuple[Camp
     found: defaultdict[int, list[Anomaly]] = defaultdict(list)
     for anomaly in twice.here.anomalies:
         found[anomaly.history].append(Anomaly(anomaly.name.value, anomaly.witness))
-    judged = []
+    rows = []
     for each in runs:
         spark = twice.spark_verdict(each.seed)
         own = words[twice.here.of(each.seed)] if each.verdict is Verdict.HOLDS else each.verdict
         told = (*each.anomalies, *found[each.seed])
-        judged.append(
+        rows.append(
             attrs.evolve(each, verdict=own, spark_verdict=words[spark] if spark is not None else None, anomalies=told)
         )
-    return tuple(judged)
+    return tuple(rows)

@@ -1,4 +1,4 @@
-"""The campaign's histories, judged by the checker here and by Spark, and the two held against each other row by row."""
+"""The campaign's histories, checked in this process and in Spark, and the two results compared row by row."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Row = Mapping[str, Any]
 
 
 @attrs.frozen(eq=False)
-class JudgedTwice:
+class CheckedTwice:
     """Both verdicts on each history, and every row on which they differ."""
 
     here: Verdicts
@@ -35,19 +35,19 @@ class JudgedTwice:
         return next((Verdict(row["verdict"]) for row in self.verdicts if row["history"] == history), None)
 
 
-def judged_here(histories: Iterable[Path]) -> Verdicts:
+def checked_here(histories: Iterable[Path]) -> Verdicts:
     """The checker's verdicts on all histories in these files. Raises HistoryError."""
     return check(concatenate([files.read(path) for path in histories]))
 
 
-def compared(here: Verdicts, out: Path) -> JudgedTwice:
+def compared(here: Verdicts, out: Path) -> CheckedTwice:
     """`here` against the tables that the Spark job wrote to `out`."""
     verdicts = rows_of(out / "verdicts", "history")
     differing = [
         *differences("verdict", here.table().to_pylist(), out / "verdicts"),
         *differences("anomaly", here.anomaly_table().to_pylist(), out / "anomalies"),
     ]
-    return JudgedTwice(here, verdicts, tuple(differing))
+    return CheckedTwice(here, verdicts, tuple(differing))
 
 
 def differences(what: str, own: Sequence[Row], folder: Path) -> list[str]:
