@@ -11,7 +11,7 @@ from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.server.broker.partition import Partition
 from tidegauge.impl.wire.primitives import TopicName, i32, i64
-from tidegauge.model_tests.server.test_produce_and_fetch import Asker, asking, batch, values
+from tidegauge.model_tests.server.apis.test_produce_and_fetch import Asker, asking, batch, values
 from tidegauge.model_tests.simulated import simulated
 
 DAY_MS = 24 * 60 * 60 * 1000
