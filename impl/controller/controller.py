@@ -115,12 +115,13 @@ class Controller:
     def apply(self, proposal: Proposal[Any]) -> list[ControllerEffect]:
         """Apply a proposal whose records are committed; returns its effects, in order."""
         assert proposal.base_offset == self.image.offset, "a decision is applied to the image on which it was made"
-        self.image.replay(proposal.records)
         self.sessions.update(proposal.sessions)
+        if not proposal.records:
+            return []
+        self.image.replay(proposal.records)
         for broker_id in [known for known in self.sessions if not self.image.is_unfenced(known)]:
             del self.sessions[broker_id]
-        appended = [MetadataAppended(self.image.offset)] if proposal.records else []
-        return [*proposal.elections, *appended]
+        return [*proposal.elections, MetadataAppended(self.image.offset)]
 
     @property
     def next_deadline_ms(self) -> int | None:

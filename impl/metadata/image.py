@@ -108,8 +108,10 @@ class ClusterImage:
         self.topics: dict[str, TopicImage] = {}
         self.topic_names: dict[str, str] = {}
         """By topic id."""
-        self._shared_topics: set[str] = set()
-        """The topics of a draft that are still its original's objects, which it must not change."""
+        self._own_topics: set[str] | None = None
+        """The topics of a draft that are its own objects; the others are its original's. None: all are its own."""
+        self._shares_names = False
+        """Whether the names of topics are still the original's objects."""
         self._shares_acls = False
         self._removed_topics: set[str] = set()
         self.broker_configs: dict[str, dict[str, str]] = {}
@@ -122,20 +124,17 @@ class ClusterImage:
         """By user and mechanism."""
 
     def draft(self) -> ClusterImage:
-        """A copy that can be changed without changing this image. A topic is copied when it is first changed."""
-        draft = ClusterImage()
-        draft.offset = self.offset
-        draft.controller_id, draft.controller_epoch = self.controller_id, self.controller_epoch
-        draft.controllers = dict(self.controllers)
-        draft.brokers = dict(self.brokers)
-        draft.topics, draft._shared_topics = dict(self.topics), set(self.topics)
-        draft.topic_names = dict(self.topic_names)
-        draft._removed_topics = set(self._removed_topics)
-        draft.broker_configs = dict(self.broker_configs)
-        draft.client_quotas = dict(self.client_quotas)
-        draft.next_producer_id = self.next_producer_id
-        draft.acls, draft._shares_acls = self.acls, True
+        """A copy that can be changed without changing this image; it is void when this image changes.
+
+        A topic is copied when it is first changed.
+        """
+        draft = ClusterImage.__new__(ClusterImage)
+        draft.__dict__.update(self.__dict__)
+        draft.controllers, draft.brokers = dict(self.controllers), dict(self.brokers)
+        draft.topics, draft._own_topics = dict(self.topics), set()
+        draft.broker_configs, draft.client_quotas = dict(self.broker_configs), dict(self.client_quotas)
         draft.scram_credentials = dict(self.scram_credentials)
+        draft._shares_names = draft._shares_acls = True
         return draft
 
     def replay(self, records: Iterable[MetadataRecord]) -> None:
@@ -183,10 +182,15 @@ class ClusterImage:
 
     def _own_topic(self, name: str) -> TopicImage:
         """The topic as an object that this image alone has."""
-        if name in self._shared_topics:
-            self._shared_topics.remove(name)
+        if self._own_topics is not None and name not in self._own_topics:
+            self._own_topics.add(name)
             self.topics[name] = self.topics[name].copy()
         return self.topics[name]
+
+    def _own_names(self) -> None:
+        if self._shares_names:
+            self.topic_names, self._removed_topics = dict(self.topic_names), set(self._removed_topics)
+            self._shares_names = False
 
     def _own_acls(self) -> AccessControlLists:
         if self._shares_acls:
@@ -229,13 +233,16 @@ class ClusterImage:
         del self.brokers[record.broker_id]
 
     def _topic(self, record: TopicRecord) -> None:
+        self._own_names()
         self.topics[record.name] = TopicImage(
             record.name, record.topic_id, succeeds=record.name in self._removed_topics
         )
         self.topic_names[record.topic_id] = record.name
-        self._shared_topics.discard(record.name)
+        if self._own_topics is not None:
+            self._own_topics.add(record.name)
 
     def _remove_topic(self, record: RemoveTopicRecord) -> None:
+        self._own_names()
         name = self.topic_names.pop(record.topic_id)
         del self.topics[name]
         self._removed_topics.add(name)
