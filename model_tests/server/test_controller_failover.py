@@ -126,11 +126,11 @@ class Nodes:
             randomness=self._host.randomness(name),
         )
 
-    async def start(self) -> None:
+    async def start(self, voters: Sequence[int]) -> None:
         for controller in self.controllers.values():
             await self._nursery.start(controller.run)
-        voters = [controller.address for controller in self.controllers.values()]
-        self.broker = Broker(self.node("broker-0", 0), voters)
+        addresses = [self.controllers[voter].address for voter in voters]
+        self.broker = Broker(self.node("broker-0", 0), addresses)
         await self._nursery.start(self.broker.run)
 
     def network(self, name: str) -> Network:
@@ -156,14 +156,14 @@ class Nodes:
 
 
 @asynccontextmanager
-async def two_controllers(leader: int) -> AsyncIterator[Nodes]:
-    """`leader` is elected before they start."""
+async def two_controllers(leader: int, voters: Sequence[int] = (FIRST, SECOND)) -> AsyncIterator[Nodes]:
+    """`leader` is elected before they start; the broker is configured with the addresses of `voters`."""
     host = SimulatedHost(1)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(host.links.run)
         nodes = Nodes(host, nursery)
         nodes.log.elect(leader)
-        await nodes.start()
+        await nodes.start(voters)
         yield nodes
         nursery.cancel_scope.cancel()
 
@@ -180,6 +180,15 @@ async def test_a_broker_finds_the_controller_though_the_first_voter_is_not() -> 
         assert (image.controller_id, image.controller_epoch) == (SECOND, 0)
         address = nodes.controllers[SECOND].address
         assert (image.controllers[SECOND].host, image.controllers[SECOND].port) == (address.host, address.port)
+
+
+@simulated
+async def test_a_broker_that_knows_one_voter_learns_from_it_where_the_controller_is() -> None:
+    async with two_controllers(leader=SECOND, voters=[FIRST]) as nodes:
+        with trio.fail_after(30):
+            await nodes.broker.registration.unfenced.wait()
+        active = nodes.broker.controller.active
+        assert (active.address, active.epoch) == (nodes.controllers[SECOND].address, 0)
 
 
 @simulated
