@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 import attrs
 
 from tidegauge.spec.kernel.machine import Action, Machine, NotEnabled
+from tidegauge.spec.kernel.minimising import minimised
 
 S = TypeVar("S")
 
@@ -127,29 +128,14 @@ def minimise(machine: Machine[S], violation: Violation[S]) -> Violation[S]:
     """
     name, initial = violation.invariant, violation.trace.initial
 
-    def fails(actions: Sequence[Action]) -> Violation[S] | None:
-        return replay(machine, actions, initial=initial, invariant=name).violation
+    def needed(actions: Sequence[Action]) -> Sequence[Action] | None:
+        found = replay(machine, actions, initial=initial, invariant=name).violation
+        return None if found is None else found.trace.actions
 
-    best = fails(violation.trace.actions)
-    if best is None:
-        raise ValueError(f"the trace does not violate {name} on {machine.name}: nothing to minimise")
-    block = max(1, len(best.trace.steps) // 2)
-    while True:
-        shorter = _drop_blocks(fails, best, block)
-        if shorter is not None:
-            best = shorter
-            block = min(block, max(1, len(best.trace.steps) // 2))
-        elif block > 1:
-            block //= 2
-        else:
-            return best
-
-
-def _drop_blocks(fails: Any, best: Violation[S], block: int) -> Violation[S] | None:
-    """The first shorter violation that leaves out `block` actions in a row; the last actions are tried first."""
-    actions = best.trace.actions
-    for start in range(len(actions) - block, -block, -block):
-        shorter: Violation[S] | None = fails(actions[: max(0, start)] + actions[start + block :])
-        if shorter is not None:
-            return shorter
-    return None
+    try:
+        shortest = minimised(violation.trace.actions, needed)
+    except ValueError:
+        raise ValueError(f"the trace does not violate {name} on {machine.name}: nothing to minimise") from None
+    minimal = replay(machine, shortest, initial=initial, invariant=name).violation
+    assert minimal is not None, "its actions were replayed before"
+    return minimal

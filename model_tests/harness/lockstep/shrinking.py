@@ -7,8 +7,8 @@ from typing import Any
 
 from tidegauge.model_tests.harness.counterexamples.files import Counterexample, Expected, Failure, Found
 from tidegauge.model_tests.harness.lockstep.lockstep import Bind, Difference, Lockstep
-from tidegauge.model_tests.harness.lockstep.minimising import minimised
 from tidegauge.spec.kernel.machine import Action, Machine
+from tidegauge.spec.kernel.minimising import minimised
 
 
 def counterexample_of(
@@ -23,7 +23,11 @@ def shrunk(
     bind: Bind, machine: Machine[Any], actions: Sequence[Action], attempts: int = 600
 ) -> tuple[tuple[Action, ...], Difference]:
     """The shortest list found on which the two still differ, and the difference. Raises ValueError if they don't."""
-    shortest = minimised(actions, lambda shorter: difference_of(bind, machine, shorter) is not None, attempts=attempts)
+
+    def needed(shorter: Sequence[Action]) -> Sequence[Action] | None:
+        return None if difference_of(bind, machine, shorter) is None else shorter
+
+    shortest = minimised(actions, needed, attempts=attempts)
     difference = difference_of(bind, machine, shortest)
     assert difference is not None, "the shortest list differs, too"
     return shortest, difference
