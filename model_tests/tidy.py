@@ -40,8 +40,31 @@ IMPL_MAY_IMPORT = {
     "impl.controller": frozenset({"impl.controller", "impl.metadata", "impl.partition"}),
     "impl.storage": frozenset({"impl.storage", "impl.partition", "impl.records", "impl.ports"}),
     "impl.wire": frozenset({"impl.wire", "impl.records", "impl.ports"}),
+    "impl.ports": frozenset({"impl.ports"}),
+    "impl.client": frozenset({"impl.client", "impl.wire", "impl.records", "impl.ports"}),
+    "impl.faults": frozenset(
+        {"impl.faults", "impl.wire", "impl.ports", "impl.server.transport", "impl.server.error_responses"}
+    ),
 }
 """What a package of impl/ may import of impl/: always downwards."""
+
+COMPOSITION_ROOTS = frozenset(
+    {"impl.server.broker_server", "impl.server.broker_handlers", "impl.server.controller_handlers"}
+)
+"""They put a server together from its parts; they import every part, and no part imports them."""
+APIS_BROKER_AND_CONTROLLER = frozenset({"impl.server.apis", "impl.server.broker", "impl.server.controller"})
+SERVER_MAY_NOT_IMPORT = {
+    "impl.server.transport": APIS_BROKER_AND_CONTROLLER | COMPOSITION_ROOTS,
+    "impl.server.broker": frozenset({"impl.server.apis", "impl.server.controller"}) | COMPOSITION_ROOTS,
+    "impl.server.apis": frozenset({"impl.server.apis", "impl.server.controller"}) | COMPOSITION_ROOTS,
+    "impl.server.controller": frozenset({"impl.server.apis", "impl.server.broker", "impl.server.broker_server"}),
+    "impl.server": APIS_BROKER_AND_CONTROLLER | COMPOSITION_ROOTS,
+}
+"""What a package of impl/server may not import of it; the last line is for its modules outside of these packages."""
+ABOVE_THE_SERVER = frozenset({"impl.client", "impl.cluster", "impl.faults"})
+
+ONE_DEFINITION_IN_SEVERAL_FILES = ("spec", "model_tests.harness.validation")
+"""A machine and its actions name each other, as do the follower of a trace and the readers of its events."""
 
 CORES = ("impl.partition", "impl.coordinators", "impl.controller", "impl.metadata", "impl.records")
 PURE = ("spec", "linearizability", *CORES)
@@ -95,6 +118,12 @@ def tree() -> Iterator[Module]:
             yield Module(path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8"))
 
 
+@cache
+def modules() -> tuple[Module, ...]:
+    """Every module of the repository, parsed once."""
+    return tuple(tree())
+
+
 def folder(module: Module) -> str:
     """The top folder of a file; "docs" for pages at the root as well."""
     return module.path.split("/")[0] if "/" in module.path else "docs"
@@ -143,6 +172,58 @@ def packages_of_impl_import_downwards(module: Module) -> Iterator[str]:
     for line, name in imports(module):
         if is_within(name, "impl") and not any(is_within(name, allowed) for allowed in IMPL_MAY_IMPORT[ours]):
             yield f"{module.path}:{line}: {ours} may not import {name}"
+
+
+def packages_of_the_server_import_downwards(module: Module) -> Iterator[str]:
+    """apis → broker → transport; a part of a server imports neither a sibling nor what puts the server together."""
+    if not module.inside("impl.server") or module.name in COMPOSITION_ROOTS:
+        return
+    ours = next(package for package in SERVER_MAY_NOT_IMPORT if module.inside(package))
+    for line, name in imports(module):
+        if any(is_within(name, other) for other in SERVER_MAY_NOT_IMPORT[ours] | ABOVE_THE_SERVER):
+            yield f"{module.path}:{line}: {ours} may not import {name}"
+
+
+def imports_form_no_circle(module: Module) -> Iterator[str]:
+    """No module imports itself by way of others, in functions and under TYPE_CHECKING neither."""
+    if module.inside(*ONE_DEFINITION_IN_SEVERAL_FILES):
+        return
+    came_from = dict.fromkeys(imported_modules(module), module.name)
+    waiting = list(came_from)
+    while waiting:
+        name = waiting.pop()
+        if name == module.name:
+            path = [name]
+            while len(path) == 1 or path[-1] != module.name:
+                path.append(came_from[path[-1]])
+            yield f"{module.path}: a circle of imports: {' → '.join(reversed(path))}"
+            return
+        for other in import_graph().get(name, frozenset()):
+            if other not in came_from:
+                came_from[other] = name
+                waiting.append(other)
+
+
+def imported_modules(module: Module) -> frozenset[str]:
+    """The modules of the repository that a module imports."""
+    found = set()
+    for _, name in imports(module):
+        while name and name not in module_names():
+            name = name.rpartition(".")[0]
+        if name and not is_within(module.name, name):  # a package is there before its modules
+            found.add(name)
+    return frozenset(found)
+
+
+@cache
+def module_names() -> frozenset[str]:
+    return frozenset(module.name for module in modules())
+
+
+@cache
+def import_graph() -> dict[str, frozenset[str]]:
+    """Every module of the repository -> the modules that it imports."""
+    return {module.name: imported_modules(module) for module in modules()}
 
 
 def a_base_names_no_extension(module: Module) -> Iterator[str]:
@@ -300,6 +381,8 @@ def words_are_the_glossarys(module: Module) -> Iterator[str]:
 RULES: tuple[Rule, ...] = (
     imports_go_one_way,
     packages_of_impl_import_downwards,
+    packages_of_the_server_import_downwards,
+    imports_form_no_circle,
     a_base_names_no_extension,
     pure_code_imports_no_messages,
     pure_code_is_deterministic,
