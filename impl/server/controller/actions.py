@@ -1,4 +1,4 @@
-"""What a controller does without a request: expired sessions, leaders out of place, a look at its disk."""
+"""What a controller does without a request: it expires sessions, moves leaders back, and checks its disk."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class ControllerActions:
         return fenced
 
     async def rebalance_leaders(self) -> int:
-        """Elect preferred leaders where too many are out of place; returns how many elections succeeded."""
+        """Elect preferred leaders where too many do not lead; returns how many elections succeeded."""
         limit = self._config.leader_imbalance_per_broker_percentage
         misplaced = misplaced_leaders(self._controller.image, limit)
         return [await elect(self._decisions, *one, PREFERRED) for one in misplaced].count(ErrorCode.none)

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from tidegauge.impl.server.controller.decisions import Decisions
     from tidegauge.impl.server.controller.draws import Draws
     from tidegauge.impl.server.controller.metadata_fetches import MetadataFetches
-    from tidegauge.impl.server.controller.voters import Voters
 
 
 @attrs.frozen
@@ -26,7 +25,6 @@ class ControllerCollaborators:
     controller: Controller
     decisions: Decisions
     fetches: MetadataFetches
-    voters: Voters
     draws: Draws
     config: ServerConfig
     clock: Clock

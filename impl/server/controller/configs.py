@@ -1,26 +1,20 @@
-"""What brokers forward to the controller about configurations and client quotas: kio's messages in and out."""
+"""AlterConfigs and IncrementalAlterConfigs at the controller (KIP-133, KIP-339)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kio.schema.alter_client_quotas.v1 import response as quotas_response
-from kio.schema.alter_client_quotas.v1.response import AlterClientQuotasResponse
 from kio.schema.alter_configs.v2.response import AlterConfigsResourceResponse, AlterConfigsResponse
-from kio.schema.errors import ErrorCode
 from kio.schema.incremental_alter_configs.v1.response import (
     AlterConfigsResourceResponse as IncrementalResponse,
 )
 from kio.schema.incremental_alter_configs.v1.response import IncrementalAlterConfigsResponse
 
-from tidegauge.impl.controller.client_quotas import QuotaAltered, QuotaChange
 from tidegauge.impl.controller.configs import ConfigChange
 from tidegauge.impl.server import trace
 from tidegauge.impl.wire.primitives import NO_WAIT
 
 if TYPE_CHECKING:
-    from kio.schema.alter_client_quotas.v1.request import AlterClientQuotasRequest
-    from kio.schema.alter_client_quotas.v1.request import EntryData as QuotaEntry
     from kio.schema.alter_configs.v2.request import AlterConfigsRequest
     from kio.schema.incremental_alter_configs.v1.request import AlterConfigsResource, IncrementalAlterConfigsRequest
 
@@ -89,41 +83,3 @@ def _record(turn: Turn, resource: str) -> None:
             for topic in image.topics
         )
         turn.tracer.record(trace.events.AlterConfigs, resource=resource, settings=settings, changed=turn.changed())
-
-
-async def handle_alter_client_quotas(
-    request: AlterClientQuotasRequest, _: RequestContext, *, decisions: Decisions
-) -> AlterClientQuotasResponse:
-    """Each entity's quotas are changed as asked, or none of them; of two entries about one entity the first counts."""
-    entities = [tuple(sorted((part.entity_type, part.entity_name or "") for part in e.entity)) for e in request.entries]
-    return AlterClientQuotasResponse(
-        throttle_time=NO_WAIT,
-        entries=tuple(
-            [
-                await _alter_quotas(decisions, entry, request.validate_only, is_first=entity not in entities[:at])
-                for at, (entry, entity) in enumerate(zip(request.entries, entities, strict=True))
-            ]
-        ),
-    )
-
-
-async def _alter_quotas(
-    decisions: Decisions, entry: QuotaEntry, validate_only: bool, *, is_first: bool
-) -> quotas_response.EntryData:
-    altered = QuotaAltered(ErrorCode.invalid_request, "the entity is named twice: name each once")
-    if is_first:
-        async with decisions.turn() as turn:
-            proposal = turn.controller.client_quotas.alter(
-                [(part.entity_type, part.entity_name) for part in entry.entity],
-                [QuotaChange(op.key, None if op.remove else op.value) for op in entry.ops],
-                validate_only=validate_only,
-            )
-            altered = await turn.commit(proposal)
-    return quotas_response.EntryData(
-        error_code=altered.error,
-        error_message=altered.message or None,
-        entity=tuple(
-            quotas_response.EntityData(entity_type=part.entity_type, entity_name=part.entity_name)
-            for part in entry.entity
-        ),
-    )

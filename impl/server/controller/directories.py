@@ -1,4 +1,4 @@
-"""AssignReplicasToDirs at the controller (KIP-858): brokers say in which of their directories their replicas are."""
+"""AssignReplicasToDirs at the controller (KIP-858): brokers report the directories of their replicas."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def _assign(turn: Turn, broker_id: int, topic_id: str, partition: int, dir
 
 
 async def report_offline_directories(turn: Turn, request: BrokerHeartbeatRequest) -> None:
-    """Apply what a heartbeat says of directories that have failed; one of a former process is ignored."""
+    """Apply what a heartbeat reports of directories that have failed; one of a former process is ignored."""
     controller, broker_id = turn.controller, request.broker_id
     if not request.offline_log_dirs:
         return

@@ -34,7 +34,7 @@ MESSAGES: Final = {
 async def handle_elect_leaders(
     request: ElectLeadersRequest, _: RequestContext, *, decisions: Decisions, controller: Controller
 ) -> ElectLeadersResponse:
-    """Preferred (0) or unclean (1) election of the partitions named, or of all that need one."""
+    """Preferred (0) or unclean (1) elections in the partitions that the request names, or in all that need one."""
     if request.election_type not in (PREFERRED, UNCLEAN):
         return elect_leaders_error(
             request,
@@ -44,13 +44,13 @@ async def handle_elect_leaders(
     of_all = request.topic_partitions is None
     results: dict[str, list[elect_response.PartitionResult]] = {}
     for topic, partitions in _to_elect(controller, request):
-        told = results.setdefault(topic, [])
+        responses = results.setdefault(topic, [])
         for partition in partitions:
             error = await elect(decisions, topic, partition, request.election_type)
             if of_all and error is ErrorCode.election_not_needed:
                 continue
             message = None if error is ErrorCode.none else f"{topic}-{partition}: {MESSAGES.get(error, error.name)}"
-            told.append(
+            responses.append(
                 elect_response.PartitionResult(partition_id=i32(partition), error_code=error, error_message=message)
             )
     return ElectLeadersResponse(

@@ -51,7 +51,7 @@ async def handle_registration(
 async def handle_heartbeat(
     request: BrokerHeartbeatRequest, _: RequestContext, *, decisions: Decisions, clock: Clock
 ) -> BrokerHeartbeatResponse:
-    """A broker's session is renewed; one that has caught up is unfenced, one that wants to stop may stop."""
+    """A broker's session is renewed; a broker that has caught up is unfenced, one that has handed over may stop."""
     broker_id = request.broker_id
     async with decisions.turn() as turn:
         await report_offline_directories(turn, request)

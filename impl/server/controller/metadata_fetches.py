@@ -1,4 +1,4 @@
-"""Brokers' fetches of the metadata log: what is committed is sent, and a fetch waits for what is not there yet."""
+"""Brokers' fetches of the metadata log: committed records are sent, and a fetch at the end waits for the next ones."""
 
 from __future__ import annotations
 

@@ -28,7 +28,6 @@ from tidegauge.impl.server.controller.decisions import Decisions
 from tidegauge.impl.server.controller.draws import Draws
 from tidegauge.impl.server.controller.metadata_fetches import MetadataFetches, handle_fetch
 from tidegauge.impl.server.controller.metadata_log import ServedMetadataLog, StoredMetadataLog
-from tidegauge.impl.server.controller.voters import Voters
 from tidegauge.impl.server.controller_handlers import CONTROLLER_HANDLERS
 from tidegauge.impl.server.error_responses.table import error_response
 from tidegauge.impl.server.transport.connection import Connection
@@ -80,7 +79,6 @@ class ControllerNode:
             self.controller, self.log, node.tracer, on_commit=lambda: self.fetches.wake(), on_failure=self.halt
         )
         self.fetches = MetadataFetches(self.controller, self.decisions, self.log, node.clock)
-        self.voters = Voters(node.id, {node.id: node.listen})
         self.actions = ControllerActions(self.controller, self.decisions, self.log, node.clock, node.config, self.halt)
         self._service = self._make_service(seed)
 
@@ -90,7 +88,6 @@ class ControllerNode:
             controller=self.controller,
             decisions=self.decisions,
             fetches=self.fetches,
-            voters=self.voters,
             draws=Draws(seed),
             config=node.config,
             clock=node.clock,
@@ -115,7 +112,6 @@ class ControllerNode:
         listener = await self._node.network.listen(self.address)
         try:
             self.address = listener.address
-            self.voters.addresses = {self.id: self.address}
             leadership = self.log.leadership
             if leadership.leader_id == self.id:
                 await self._take_over()

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 async def handle_alter_partition_reassignments(
     request: AlterPartitionReassignmentsRequest, _: RequestContext, *, decisions: Decisions
 ) -> AlterPartitionReassignmentsResponse:
-    """Partitions are to move, one by one; one without replicas stays where it was before it was to move."""
+    """Each partition is moved, or, without replicas in the request, its move is cancelled."""
     may_change_factor = request.allow_replication_factor_change
     topics = []
     for topic in request.topics:
@@ -78,7 +78,7 @@ async def _alter(
 async def handle_list_partition_reassignments(
     request: ListPartitionReassignmentsRequest, _: RequestContext, *, controller: Controller
 ) -> ListPartitionReassignmentsResponse:
-    """What is being reassigned, of the partitions named or of all."""
+    """The reassignments under way, of the partitions that the request names or of all."""
     wanted = (
         None
         if request.topics is None

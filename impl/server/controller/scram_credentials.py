@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 async def handle_alter_scram_credentials(
     request: AlterUserScramCredentialsRequest, _: RequestContext, *, decisions: Decisions
 ) -> AlterUserScramCredentialsResponse:
-    """Each user's alterations are carried out, all or none."""
+    """Each user's alterations are written, all or none."""
     async with decisions.turn() as turn:
         proposal = turn.controller.scram_credentials.alter(
             [Deletion(one.name, one.mechanism) for one in request.deletions],
