@@ -10,7 +10,7 @@ from tidegauge.impl.cluster.hosts import SimulatedHost, UnsupportedFaultError
 from tidegauge.impl.cluster.names import CONTROLLER, broker_name
 from tidegauge.impl.cluster.nodes import Nodes
 from tidegauge.impl.ports.simulated_disk import CrashOutcome
-from tidegauge.impl.server.trace import events
+from tidegauge.impl.server import trace
 from tidegauge.impl.storage.surviving_logs import survivors, unsynced_bytes_below
 
 
@@ -49,10 +49,10 @@ class ProcessFaults:
         task, host, name = self.nodes.task(broker_id), self.nodes.host, broker_name(broker_id)
         await task.kill()
         host.power_on(name)
-        self._record_survivors(events.Crash, broker_id)
+        self._record_survivors(trace.events.Crash, broker_id)
         task.abandon()
 
-    def _record_survivors(self, event: type[events.Crash | events.Stop], broker_id: int) -> None:
+    def _record_survivors(self, event: type[trace.events.Crash | events.Stop], broker_id: int) -> None:
         broker = self.nodes.broker(broker_id)
         if broker.tracer.trace is not None:
             # A fault of the disk concerns the broker; the trace reads what is behind it.
@@ -94,7 +94,7 @@ class ProcessFaults:
         else:
             host.cut(name)
         host.power_on(name)
-        self._record_survivors(events.Stop, broker_id)
+        self._record_survivors(trace.events.Stop, broker_id)
 
     def pause(self, broker_id: int) -> None:
         """Stop the broker's process as SIGSTOP does: it keeps its connections, and what is sent to it piles up.
@@ -104,16 +104,16 @@ class ProcessFaults:
         name = self.nodes.alive(broker_id)
         self.nodes.host.links.pause(name)
         self.nodes.host.clock(name).stop()
-        self._record(events.Pause, broker_id)
+        self._record(trace.events.Pause, broker_id)
 
     def resume(self, broker_id: int) -> None:
         """Let a paused broker go on."""
         name = self.nodes.alive(broker_id)
-        self._record(events.Resume, broker_id)
+        self._record(trace.events.Resume, broker_id)
         self.nodes.host.clock(name).go_on()
         self.nodes.host.links.resume(name)
 
-    def _record(self, event: type[events.Pause | events.Resume], broker_id: int) -> None:
+    def _record(self, event: type[trace.events.Pause | events.Resume], broker_id: int) -> None:
         tracer = self.nodes.broker(broker_id).tracer
         if tracer.trace is not None:
             tracer.record(event)
