@@ -77,7 +77,7 @@ class ServerConfig(SecuritySettings):
     leader_replication_throttled_rate: int = _unthrottled("Bytes a second that throttled replicas are sent (KIP-73).")
     follower_replication_throttled_rate: int = _unthrottled("Bytes a second that throttled replicas fetch (KIP-73).")
     replica_alter_log_dirs_io_max_bytes_per_second: int = _unthrottled("Bytes a second between log directories.")
-    replica_socket_timeout_ms: int = whole(30_000, doc="How long a follower waits for an answer.")
+    replica_socket_timeout_ms: int = whole(30_000, doc="How long a follower waits for a response.")
     replica_high_watermark_checkpoint_interval_ms: int = whole(
         5_000, doc="How often high watermarks are written to disk.", kind=LONG
     )
@@ -139,8 +139,8 @@ class ServerConfig(SecuritySettings):
     controller_quota_window_size_seconds: int = whole(1, doc="Length of such a window, in seconds.")
 
     broker_heartbeat_interval_ms: int = whole(2_000, doc="How often a broker renews its session.")
-    broker_session_timeout_ms: int = whole(9_000, doc="A broker that is not heard of for this long is fenced.")
-    controller_quorum_request_timeout_ms: int = whole(2_000, doc="How long a broker waits for the controller's answer.")
+    broker_session_timeout_ms: int = whole(9_000, doc="A broker that sends no heartbeat for this long is fenced.")
+    controller_quorum_request_timeout_ms: int = whole(2_000, doc="How long a broker waits for the controller's response.")
     metadata_fetch_wait_max_ms: int = whole(
         500, least=0, doc="How long the controller holds a broker's fetch of metadata that finds nothing new."
     )

@@ -13,7 +13,7 @@ from tidegauge.impl.server.config import ServerConfig, with_dynamic
 
 
 class DynamicConfig:
-    """The settings of one broker. Whoever needs one that may change reads `current` each time."""
+    """The settings of one broker. A reader of one that may change reads `current` each time."""
 
     def __init__(self, broker_id: int, initial: ServerConfig) -> None:
         self._broker_id = broker_id

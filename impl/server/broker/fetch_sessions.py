@@ -2,15 +2,15 @@
 
 Theory of operation
 -------------------
-A full fetch with session epoch 0 asks for a session. The broker remembers the partitions and answers with a session id,
-or with 0 when it keeps no session for it. From then on the client sends incremental fetches: epoch 1, 2, … (after
-2^31-1 comes 1), the partitions that are new or asked for differently, and those to forget; the broker reads all that
-are in the session, and answers only those with news: records, an error, a divergence, another high watermark or log
-start than it answered last. A partition that was answered records goes to the end of the session's order, so that each
-gets its turn when an answer has room for a few only.
+A full fetch with session epoch 0 asks for a session. The broker remembers the partitions and responds with a session
+id, or with 0 when it keeps no session. From then on the client sends incremental fetches: epoch 1, 2, … (after 2^31-1
+comes 1), the partitions that are new or asked for differently, and those to forget. The broker reads all partitions of
+the session, and its response has only those with news: records, an error, a divergence, or another high watermark or
+log start than in the last response. A partition with records goes to the end of the session's order, so that each one
+gets its turn when a response has room for few.
 
-The epoch is the guard against fetches that are repeated or overtaken. Epoch -1 is a full fetch that ends the session
-and asks for none.
+The epoch guards against fetches that are repeated or overtaken. Epoch -1 is a full fetch that ends the session and asks
+for none.
 
     full fetch, epoch 0      -> the session that it names ends; a new one begins, if there is room
     full fetch, epoch -1     -> the session that it names ends
@@ -19,10 +19,10 @@ and asks for none.
     incremental, topics by id where the session has names, or the other way round -> FETCH_SESSION_TOPIC_ID_ERROR
     incremental, after which nothing is left in the session -> the session ends
 
-There are at most `max.incremental.fetch.session.cache.slots` sessions. When all are taken, a new one drives out one
-that has not been used for two minutes, or else the least of those that may go and are less than it: followers' are more
-than consumers', and of two the one with more partitions is. A consumer's may go to make room for a follower's at any
-time; everything else only when it is two minutes old.
+There are at most `max.incremental.fetch.session.cache.slots` sessions. When all are taken, a new one evicts one that was
+not used for two minutes; else the least of those that it may evict, if that one is less than itself. A follower's
+session is more than a consumer's; of two, the one with more partitions is more. A new session may evict one that is two
+minutes old, and a follower's may evict any consumer's.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from tidegauge.impl.server.reads import PartitionRead, ReadOutcome, partition_re
 from tidegauge.impl.wire.fetch_messages import CONSUMER, INITIAL_EPOCH, NO_SESSION, SESSIONLESS_EPOCH, FetchRequest
 
 EVICTION_MS: Final = 120_000
+"""Age, or time without use, after which a session may be evicted."""
 LARGEST_SESSION_ID: Final = (1 << 31) - 1
 _LARGEST_EPOCH: Final = (1 << 31) - 1
 _UNKNOWN: Final = -1
@@ -54,7 +55,7 @@ class Cached:
     log_start_offset: int = _UNKNOWN
 
     def has_news(self, outcome: ReadOutcome) -> bool:
-        """Whether the outcome has to be sent; takes note of it as if it were."""
+        """Whether the outcome must be sent. Notes it as sent."""
         response = outcome.response
         news = bool(response.records) or outcome.preferred_read_replica >= 0
         if response.high_watermark != self.high_watermark:
@@ -81,13 +82,13 @@ class Session:
 
     @property
     def weight(self) -> tuple[bool, int, int]:
-        """What decides which of two sessions has to go: the lesser."""
+        """Of two sessions, the one with the lesser weight is evicted."""
         return self.is_follower, len(self.partitions), self.id
 
 
 @attrs.define(eq=False)
 class SessionFetch:
-    """One fetch as its session has it: what is to be read, and what of that the response has to say."""
+    """One fetch within its session: what to read, and which outcomes to send."""
 
     reads: list[PartitionRead]
     session: Session | None = None
@@ -98,7 +99,7 @@ class SessionFetch:
         return NO_SESSION if self.session is None else self.session.id
 
     def to_send(self, outcomes: list[ReadOutcome]) -> list[ReadOutcome]:
-        """The outcomes that have to be sent. To be called once, with the outcomes of all `reads`."""
+        """The outcomes to send. Call it once, with the outcomes of all `reads`."""
         session = self.session
         if session is None:
             return outcomes
@@ -123,7 +124,7 @@ class FetchSessions:
         self._new_id = new_id
         self._sessions: dict[int, Session] = {}
         self.evictions = 0
-        """How many sessions had to make room for others."""
+        """How many sessions were evicted."""
 
     def __len__(self) -> int:
         return len(self._sessions)

@@ -1,4 +1,4 @@
-"""What a broker knows of the cluster: an image of the metadata log, brought up to date by pulling."""
+"""What a broker knows of the cluster: the image of a prefix of the metadata log, and how much of it is in force."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """One partition that a broker hosts: its log, its replica's core, and the fetches that the replica has outstanding.
 
-Whoever has waited must look at `is_gone` before it uses the log or the replica: the log's directory may have failed
-meanwhile, or the metadata may have taken the partition away.
+A task that has awaited anything must look at `is_gone` before it uses the log or the replica: meanwhile the log's
+directory may have failed, or the metadata may have taken the partition away.
 """
 
 from __future__ import annotations

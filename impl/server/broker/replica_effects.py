@@ -1,6 +1,6 @@
 """What follows from a change of a replica: who is woken, and which part of the broker acts on it.
 
-A replica's core returns effects (`impl.partition.messages.Effect`). Whoever calls a core calls `carry_out` right after
+A replica's core returns effects (`impl.partition.messages.Effect`). The caller of a core calls `carry_out` right after
 it. Nothing is awaited between the two, so that no other task sees a replica whose effects are still to come.
 
     effect                  woken                              acts
