@@ -1,33 +1,32 @@
-"""One partition's log: segments, the leader epochs in them, and what of it is on stable storage.
+"""One partition's log: record batches in segments, the leader epochs in them, and what of them is on stable storage.
 
 Theory of operation
 -------------------
-A log is the records [log start offset, log end offset), in segments of consecutive offsets; only the last one grows.
-The leader appends with offsets and epoch of its own making, a follower appends what its leader sent, byte for byte:
-with gaps where the leader's log was compacted. Both check every batch first, so a log never holds one that is not
-intact unless the disk damages it.
+A log holds the records [log start offset, log end offset), in segments of consecutive offsets; only the last one grows.
+The leader appends with offsets and an epoch of its own. A follower appends what its leader sent, byte for byte, with
+gaps where the leader's log was compacted. Both check every batch first, so a log never holds one that is not intact
+unless the disk damages it.
 
-An append reaches the operating system at once and stable storage with `flush`, which moves the recovery point
-(`flushed_end_offset`). What a crash does is in `recovery`: the log keeps some prefix that ends at or after the
-recovery point. Truncating makes the log shorter on stable storage before it returns; otherwise a record that was cut
-could come back after a crash, as if it had never been gone.
+An append reaches the operating system at once. A flush brings it to stable storage and moves the recovery point
+(`flushed_end_offset`). After a crash the log keeps some prefix that ends at or after the recovery point (`recovery`).
 
-A disk that fails raises OSError. An append that failed has left nothing behind. After a failed sync nobody knows what
-is on the disk (see `ports.disk`), so the log refuses every later change with `FailedLogError`; reading goes on. Bytes
-from a peer that are no proper batches raise `wire.records.RecordError`, an offset outside the log
-`OffsetOutOfRangeError`; both carry the Kafka error code to answer with, and nothing has changed.
+Truncation is durable when it returns; otherwise a truncated record could come back after a crash. The log start offset
+only grows, but for a log that starts anew. DeleteRecords and a leader's log start offset move it at once and free
+nothing. Retention removes whole segments below it, and with `cleanup.policy=delete` those that are too old or that the
+log is too large for. It removes only committed records, so the caller gives the high watermark. The active segment is
+removed too once all of it has expired; a new one is begun first.
 
-Appending, reading, opening and closing are here; the rest is in `log_state` (fields, durability), `truncation`,
-`retention` and `replacement` (what the cleaner does).
+A disk that fails raises OSError. An append that failed has left nothing behind. After a failed sync the log refuses
+every later change with `FailedLogError`; reading goes on. Bytes from a peer that are no proper batches raise
+`RecordError`, an offset outside the log `OffsetOutOfRangeError`. Both carry the Kafka error code for the response, and
+nothing has changed.
+
+Segments and their files are in `segments`, flushes and failures in `durability`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from enum import Enum
-from typing import NamedTuple
-
-from crc32c import crc32c
 
 from tidegauge.impl.partition.producer_state import ProducerStates
 from tidegauge.impl.ports.disk import Buffer, Disk
@@ -35,60 +34,57 @@ from tidegauge.impl.records.batches import (
     NO_TIMESTAMP,
     PREFIX_SIZE,
     BatchHeader,
-    InvalidRecordError,
     assign,
     checked_headers,
     leader_prefix,
 )
-from tidegauge.impl.records.payload import decode_records
 from tidegauge.impl.storage import checkpoints
+from tidegauge.impl.storage.appends import AppendInfo, Origin
 from tidegauge.impl.storage.config import LOG_APPEND_TIME, NEVER, LogConfig
+from tidegauge.impl.storage.durability import Durability
 from tidegauge.impl.storage.errors import BatchListTooLargeError, OffsetOutOfRangeError
 from tidegauge.impl.storage.flushing import PendingFlush
-from tidegauge.impl.storage.leader_epoch_cache import LeaderEpochCache
+from tidegauge.impl.storage.follower_batches import check_ascending, segment_loads
+from tidegauge.impl.storage.leader_epoch_cache import UNDEFINED_EPOCH, EpochEndOffset, LeaderEpochCache
+from tidegauge.impl.storage.log_observer import LogObserver
+from tidegauge.impl.storage.partition_directory import create_directory, delete_directory
 from tidegauge.impl.storage.producer_snapshot import ProducerSnapshots
 from tidegauge.impl.storage.reading import FileRegion
-from tidegauge.impl.storage.recovery import recover_segments
-from tidegauge.impl.storage.replacement import Replacement
-from tidegauge.impl.storage.segment import MAX_RELATIVE_OFFSET, AppendedBatch, Segment
+from tidegauge.impl.storage.recovery import Recovery, recover_segments
+from tidegauge.impl.storage.segment import AppendedBatch, Segment
+from tidegauge.impl.storage.segments import Segments, TimestampOffset
 from tidegauge.impl.storage.transaction_index import AbortedTransaction
-from tidegauge.impl.storage.truncation import Truncation
 from tidegauge.impl.storage.validation import validated
 
-DELETED_SUFFIX = "-delete"
 SMALL_BYTES = 4096
 """Up to here copying is cheaper than writing from two places."""
 
 
-class Origin(Enum):
-    """Who made the batches that a leader appends."""
-
-    CLIENT = "client"
-    BROKER = "broker"
-    """A coordinator or the controller: may write control batches, of any size that a segment takes."""
+def _do_nothing() -> None:
+    """The default of `Log.on_roll`."""
 
 
-class AppendInfo(NamedTuple):
-    """What an append put where."""
+class Log:
+    """One partition's log. One thread at a time may use it."""
 
-    base_offset: int
-    last_offset: int
-    max_timestamp: int
-    """ms since 1970, -1 when no record has one."""
-    size: int
-    """Bytes."""
-
-
-class TimestampOffset(NamedTuple):
-    """A record found by its timestamp."""
-
-    timestamp: int
-    offset: int
-    leader_epoch: int
-
-
-class Log(Truncation, Replacement):
-    """One partition's log. Not for use by several threads."""
+    def __init__(
+        self, disk: Disk, directory: str, config: LogConfig, segments: Segments, epochs: LeaderEpochCache
+    ) -> None:
+        """Use `Log.open`."""
+        self.directory = directory
+        self.config = config
+        self.epochs = epochs
+        self.observer = LogObserver()
+        self.producers = ProducerStates()
+        """What the log's producers have written, as far as the leader has to know it."""
+        self.recovery = Recovery()
+        """What opening the log had to mend."""
+        self.on_roll: Callable[[], None] = _do_nothing
+        """Is called when a segment has been closed, which may be flushed then."""
+        self._disk = disk
+        self._segments = segments
+        self._durability = Durability(disk, directory, segments, epochs)
+        self._log_start_offset = segments.base_offsets[0]
 
     @classmethod
     def open(
@@ -104,14 +100,15 @@ class Log(Truncation, Replacement):
         before_recovery_point_falls: Callable[[int], None] | None = None,
         producers: ProducerStates | None = None,
     ) -> Log:
-        """The log in a directory, which is made if it is missing; afterwards all that it holds is on stable storage.
+        """Open the log in a directory, which is created if it is missing. All its records are then on stable storage.
 
-        `recovery_point` and `log_start_offset` are the checkpointed ones. `clean_shutdown` says that `close` was the
-        last thing that happened to the log: then nothing is scanned. What the log's producers have written is put into
-        `producers`.
+        recovery_point, log_start_offset: the checkpointed ones.
+        clean_shutdown: `close` was the last thing that happened to the log, so nothing is scanned.
+        before_recovery_point_falls: is called with the new recovery point before records below the old are removed.
+        producers: takes what the log's producers have written.
         """
-        is_made = _created(disk, directory)
-        names = () if is_made else disk.list_directory(directory)
+        is_created = create_directory(disk, directory)
+        names = () if is_created else disk.list_directory(directory)
         entries = None
         if checkpoints.LEADER_EPOCH_CHECKPOINT in names:
             text = checkpoints.read_text(disk, directory, checkpoints.LEADER_EPOCH_CHECKPOINT)
@@ -131,36 +128,101 @@ class Log(Truncation, Replacement):
         is_new = not segments
         if is_new:
             segments = [Segment(disk, directory, log_start_offset, config.index_interval_bytes, now_ms)]
-        log = cls(disk, directory, config, segments, epochs)
+        log = cls(disk, directory, config, Segments(disk, directory, segments), epochs)
         log.recovery = recovery
-        log._before_recovery_point_falls = before_recovery_point_falls
+        durability = log._durability
+        durability.before_recovery_point_falls = before_recovery_point_falls
         log._log_start_offset = min(max(log_start_offset, segments[0].base_offset), log.log_end_offset)
-        log._durable_log_start = log._log_start_offset
+        durability.log_start_offset = log._log_start_offset
         if entries is None:
             log._find_epochs()
         log._trim_epochs()
-        log._epochs_version = int(epochs.entries != tuple(entries or ()))
-        log._is_new = is_made
-        log._names_version = int(is_new or not clean_shutdown or recovery.scanned_segments > 0)
-        log._flushed_end_offset = recovery_point
-        log._lower_recovery_point(log.log_end_offset)
-        if log.is_dirty and not is_new:  # nothing that could be lost is in a new one
+        durability.epochs_version = int(epochs.entries != tuple(entries or ()))
+        durability.is_new = is_created
+        log._segments.names_version = int(is_new or not clean_shutdown or recovery.scanned_segments > 0)
+        durability.recovery_point = recovery_point
+        durability.lower_recovery_point(log.log_end_offset)
+        if log.is_dirty and not is_new:  # a new log has nothing to lose
             log._sync()
-        log._flushed_end_offset = log.log_end_offset
+        durability.recovery_point = log.log_end_offset
         log.producers = ProducerStates() if producers is None else producers
         log.observer = snapshots = ProducerSnapshots(disk, log, log.producers)
         snapshots.load(names)
         return log
 
     def _find_epochs(self) -> None:
-        """Read every batch's epoch: the checkpoint is missing or damaged."""
+        """Read every batch's epoch, for the checkpoint is missing or damaged."""
         self.epochs.clear()
-        for segment in self._segments:
+        for segment in self._segments.ordered:
             for header in segment.headers():
                 if header.partition_leader_epoch > self.latest_epoch:
                     self.epochs.assign(header.partition_leader_epoch, max(header.base_offset, segment.base_offset))
 
-    # Appending
+    # --- offsets and segments -----------------------------------------------------------------------------------------
+
+    @property
+    def log_start_offset(self) -> int:
+        """Offset of the first record that is kept."""
+        return self._log_start_offset
+
+    @property
+    def log_start_epoch(self) -> int:
+        """Leader epoch of the last record below the log start; -1 when there was none, or it is not known."""
+        epoch = self.epochs.epoch_for_offset(self._log_start_offset - 1) if self._log_start_offset else None
+        return UNDEFINED_EPOCH if epoch is None else epoch
+
+    @property
+    def log_start_is_durable(self) -> bool:
+        """Whether a crash leaves the log start where it is; others are told only of a durable one."""
+        return self._log_start_offset <= self._durability.log_start_offset
+
+    @property
+    def log_start_is_implied(self) -> bool:
+        """Whether the first segment's name says where the log starts."""
+        return self._log_start_offset <= self._segments.base_offsets[0]
+
+    @property
+    def log_end_offset(self) -> int:
+        """Offset that the next record will get (LEO)."""
+        return self._segments.active.next_offset
+
+    @property
+    def latest_epoch(self) -> int:
+        """Leader epoch of the last record, though it may be below the log start; -1 when there was none."""
+        epoch = self.epochs.latest_epoch
+        return UNDEFINED_EPOCH if epoch is None else epoch
+
+    @property
+    def size(self) -> int:
+        """Bytes of all segments' records."""
+        return self._segments.size
+
+    @property
+    def segment_base_offsets(self) -> Sequence[int]:
+        """First offset of each segment, the active one last."""
+        return tuple(self._segments.base_offsets)
+
+    @property
+    def segments(self) -> Sequence[Segment]:
+        """All segments, oldest first."""
+        return tuple(self._segments.ordered)
+
+    @property
+    def closed_segments(self) -> Sequence[Segment]:
+        """All segments but the active one, oldest first."""
+        return tuple(self._segments.ordered[:-1])
+
+    def end_offset_for(self, epoch: int) -> EpochEndOffset:
+        """The largest epoch of the log that is not larger than `epoch`, and the offset after its last record (KIP-279).
+
+        (-1, log start offset) when every record is of a later epoch.
+        """
+        floor = self.epochs.floor_epoch(epoch)
+        if floor is None:
+            return EpochEndOffset(UNDEFINED_EPOCH, self._log_start_offset)
+        return self.epochs.end_offset_for(floor, self.log_end_offset)
+
+    # --- appending ---------------------------------------------------------------------------------------------------
 
     def append_as_leader(
         self,
@@ -171,10 +233,11 @@ class Log(Truncation, Replacement):
         origin: Origin = Origin.CLIENT,
         admit: Callable[[Sequence[BatchHeader]], None] | None = None,
     ) -> AppendInfo:
-        """Give the batches the next offsets and this leader epoch, and append them; the caller's bytes are not changed.
+        """Append batches with the next offsets and this leader epoch; the caller's bytes are not changed.
 
-        A client's is exactly one batch, and held against the rules for producers (`validation`). Raises RecordError
-        when they are not intact or break a rule, OSError when the disk does not take them.
+        A client sends exactly one batch, which must obey the rules for producers (`validation`). `admit` sees the
+        headers before anything is appended, and raises to refuse them. Raises RecordError when a batch is not intact
+        or breaks a rule, OSError when the disk does not take it.
         """
         if origin is Origin.CLIENT:
             header, batches = validated(batches, self.config, now_ms)
@@ -185,7 +248,7 @@ class Log(Truncation, Replacement):
             raise BatchListTooLargeError(f"{len(batches)} bytes: segment.bytes is {self.config.segment_bytes}")
         if admit is not None:
             admit(headers)
-        base_offset = next_offset = self._active.next_offset
+        base_offset = next_offset = self._segments.active.next_offset
         if len(headers) == 1:
             (header,) = headers
             prefix = leader_prefix(base_offset, header.batch_length, leader_epoch)
@@ -208,7 +271,7 @@ class Log(Truncation, Replacement):
         return info
 
     def append_time_ms(self, now_ms: int) -> int:
-        """What a record appended now is stamped with by this log; -1 when it keeps its producer's time."""
+        """The timestamp that this log gives a record appended now; -1 when the record keeps its producer's."""
         return now_ms if self.config.message_timestamp_type == LOG_APPEND_TIME else NO_TIMESTAMP
 
     def append_as_follower(self, batches: Buffer, now_ms: int | None = None) -> AppendInfo:
@@ -219,9 +282,10 @@ class Log(Truncation, Replacement):
         from the disk.
         """
         headers = checked_headers(batches)
-        self._check_ascending(headers)
+        check_ascending(headers, self.log_end_offset, self.latest_epoch, log_is_empty=self.size == 0)
         info = AppendInfo(self.log_end_offset, self.log_end_offset - 1, NO_TIMESTAMP, 0)
-        for first, last, position, size in self._segment_loads(headers):
+        room = max(0, self.config.segment_bytes - self._segments.active.size)
+        for first, last, position, size in segment_loads(headers, room, self.config.segment_bytes):
             load = headers[first:last]
             part = batches if size == len(batches) else memoryview(batches)[position : position + size]
             assigned = [AppendedBatch(header.last_offset, header.size, header.max_timestamp) for header in load]
@@ -234,31 +298,6 @@ class Log(Truncation, Replacement):
             )
         return info
 
-    def _check_ascending(self, headers: Sequence[BatchHeader]) -> None:
-        expected, epoch = self.log_end_offset, self.latest_epoch
-        for number, header in enumerate(headers):
-            spans = number == 0 and self.size == 0 and header.base_offset < expected <= header.last_offset
-            if header.base_offset < expected and not spans:
-                raise InvalidRecordError(f"a batch at offset {header.base_offset}: the log continues at {expected}")
-            if header.partition_leader_epoch < epoch:
-                raise InvalidRecordError(
-                    f"leader epoch {header.partition_leader_epoch} at offset {header.base_offset} after epoch {epoch}"
-                )
-            expected, epoch = header.next_offset, header.partition_leader_epoch
-
-    def _segment_loads(self, headers: Sequence[BatchHeader]) -> list[tuple[int, int, int, int]]:
-        """(first batch, end, position, bytes) of runs of batches, each of which goes into one segment."""
-        loads: list[tuple[int, int, int, int]] = []
-        first, start, position, room = 0, 0, 0, max(0, self.config.segment_bytes - self._active.size)
-        for number, header in enumerate(headers):
-            if position + header.size - start > room and number > first:
-                loads.append((first, number, start, position - start))
-                first, start, room = number, position, self.config.segment_bytes
-            position += header.size
-        if headers:
-            loads.append((first, len(headers), start, position - start))
-        return loads
-
     def _append(
         self,
         parts: Sequence[Buffer],
@@ -266,27 +305,27 @@ class Log(Truncation, Replacement):
         epoch_starts: Sequence[tuple[int, int]],
         now_ms: int | None,
     ) -> AppendInfo:
-        self._check_not_failed()
-        base_offset = self._active.next_offset
+        durability, segments = self._durability, self._segments
+        durability.check()
+        base_offset = segments.active.next_offset
         if not batches:
             return AppendInfo(base_offset, base_offset - 1, NO_TIMESTAMP, 0)
         last_offset, size, max_timestamp = batches[-1]
         if len(batches) > 1:
             size = sum(batch.size for batch in batches)
             max_timestamp = max(batch.max_timestamp for batch in batches)
-        if self._must_roll(size, last_offset, max_timestamp, now_ms):
+        if segments.must_roll(self.config, size, last_offset, max_timestamp, now_ms):
             self.roll(now_ms)
         try:
-            self._active.append(parts, batches)
+            segments.active.append(parts, batches)
         except OSError as error:
-            if self._active.is_torn:
-                self._failure = error
+            if segments.active.is_torn:
+                durability.fail(error)
             raise
         if epoch_starts[-1][0] != self.latest_epoch:
             self._assign_epochs(epoch_starts)
-        if self._unflushed_since_ms is None:
-            self._unflushed_since_ms = now_ms
-        if last_offset + 1 - self._flushed_end_offset >= self.config.flush_messages:
+        durability.record_append(now_ms)
+        if last_offset + 1 - durability.recovery_point >= self.config.flush_messages:
             self.flush()
         elif now_ms is not None and self.config.flush_ms != NEVER:
             self.flush_if_due(now_ms)
@@ -295,137 +334,266 @@ class Log(Truncation, Replacement):
     def _assign_epochs(self, epoch_starts: Sequence[tuple[int, int]]) -> None:
         for epoch, start_offset in epoch_starts:
             if epoch > self.latest_epoch:
-                self._epochs_version += self.epochs.assign(epoch, max(start_offset, self._log_start_offset))
+                self._durability.epochs_version += self.epochs.assign(epoch, max(start_offset, self._log_start_offset))
 
-    def _must_roll(self, size: int, last_offset: int, timestamp: int, now_ms: int | None) -> bool:
-        active = self._active
-        return active.size > 0 and (
-            active.size + size > self.config.segment_bytes
-            or last_offset - active.base_offset > MAX_RELATIVE_OFFSET
-            or active.grown_index_bytes > self.config.segment_index_bytes
-            or active.waited_ms(now_ms, timestamp) > self._roll_ms()
-        )
-
-    def _roll_ms(self) -> int:
-        """How long the active segment may grow; its jitter is drawn from its name, so a restart changes nothing."""
-        roll_ms = self.config.roll_ms
-        if not self.config.segment_jitter_ms:
-            return roll_ms
-        jitter_ms = max(1, min(self.config.segment_jitter_ms, self.config.segment_ms))
-        return roll_ms - crc32c(f"{self.directory}/{self._active.base_offset}".encode()) % jitter_ms
-
-    # Reading
+    # --- reading -----------------------------------------------------------------------------------------------------
 
     def read(self, offset: int, max_bytes: int, end_offset: int | None = None) -> bytes:
         """Whole batches from the first that reaches beyond `offset`, all below `end_offset` (None: the log end offset).
 
-        At most `max_bytes`, but the first batch comes however large it is; empty when `offset` is not below the end.
+        At most `max_bytes`, though the first batch comes whatever its size; empty when `offset` is not below the end.
         Ends with a segment. Raises OffsetOutOfRangeError outside [log start offset, log end offset].
         """
         data = self.fetch(offset, max_bytes, end_offset)
         return data.read_all() if isinstance(data, FileRegion) else bytes(data)
 
     def fetch(self, offset: int, max_bytes: int, end_offset: int | None = None) -> Buffer | FileRegion:
-        """As `read`, but what is large may be the place where it lies."""
-        log_end_offset = self._active.next_offset
+        """As `read`, but many bytes may come as the place in a file where they are."""
+        segments = self._segments
+        log_end_offset = segments.active.next_offset
         if not self._log_start_offset <= offset <= log_end_offset:
             raise OffsetOutOfRangeError(offset, self._log_start_offset, log_end_offset)
         end = log_end_offset if end_offset is None else min(end_offset, log_end_offset)
         if offset >= end:
             return b""
-        if offset >= self._active.base_offset:
-            return self._active.fetch(offset, max_bytes, end)
+        if offset >= segments.active.base_offset:
+            return segments.active.fetch(offset, max_bytes, end)
         data: Buffer | FileRegion = b""
-        for segment in self._segments[self._segment_number(offset) :]:
+        for segment in segments.ordered[segments.number_of(offset) :]:
             if segment.base_offset >= end or (data := segment.fetch(offset, max_bytes, end)):
                 break
         return data
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
         """The first record at or after a timestamp (ms since 1970), for ListOffsets; None when there is none."""
-        for segment in self._segments:
-            for header in segment.headers_reaching(timestamp):
-                for record in decode_records(segment.read_batch(header)):
-                    if record.timestamp >= timestamp and record.offset >= self._log_start_offset:
-                        return TimestampOffset(record.timestamp, record.offset, header.partition_leader_epoch)
-        return None
-
-    def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
-        """The aborted transactions with records in [start, end), for readers with read_committed."""
-        found: list[AbortedTransaction] = []
-        for segment in self._segments[self._segment_number(start_offset) :]:
-            collected, complete = segment.transaction_index.collect(start_offset, end_offset)
-            found += collected
-            if complete:
-                break
-        return found
-
-    def note_aborted(self, transaction: AbortedTransaction) -> None:
-        """Index a transaction whose abort marker is the last batch appended. Raises OSError."""
-        self._check_not_failed()
-        self._active.transaction_index.append(transaction)
+        return self._segments.offset_for_timestamp(timestamp, self._log_start_offset)
 
     def newest_record(self) -> TimestampOffset | None:
         """The first record with the largest timestamp, for ListOffsets; None when no record has one."""
-        newest = max(segment.max_timestamp for segment in self._segments)
+        newest = self._segments.newest_timestamp()
         return None if newest == NO_TIMESTAMP else self.offset_for_timestamp(newest)
 
-    # The end
+    def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
+        """The aborted transactions with records in [start, end), for readers with read_committed."""
+        return self._segments.aborted_transactions(start_offset, end_offset)
+
+    def index_aborted(self, transaction: AbortedTransaction) -> None:
+        """Index a transaction whose abort marker is the last batch appended. Raises OSError."""
+        self._durability.check()
+        self._segments.active.transaction_index.append(transaction)
+
+    # --- truncation ---------------------------------------------------------------------------------------------------
+
+    def truncate_to(self, offset: int, *, epoch: int = UNDEFINED_EPOCH) -> int:
+        """Remove every batch that reaches to `offset` or beyond, durably; returns the new log end offset.
+
+        That is below `offset` when it lay inside a batch. An offset below the log start empties the log and starts it
+        there; `epoch` is then that of the record before, as far as it is known.
+        """
+        durability, segments = self._durability, self._segments
+        durability.check()
+        if offset >= self.log_end_offset:
+            return self.log_end_offset
+        if offset < self._log_start_offset:
+            self.truncate_fully_and_start_at(offset, epoch=epoch)
+            return offset
+        number = segments.number_of(offset)
+        offset = segments.ordered[number].start_of(offset)
+        durability.lower_recovery_point(offset)
+        segments.remove_from(number + 1)
+        if offset < segments.active.next_offset:
+            segments.active.truncate(offset, self.epochs)
+        self._log_start_offset = min(self._log_start_offset, self.log_end_offset)
+        durability.log_start_offset = min(durability.log_start_offset, self.log_end_offset)
+        self._trim_epochs()
+        self._sync()
+        self.observer.truncated(self.log_end_offset)
+        return self.log_end_offset
+
+    def truncate_fully_and_start_at(self, offset: int, now_ms: int = 0, *, epoch: int = UNDEFINED_EPOCH) -> None:
+        """Remove every record; the next one gets `offset`. Durable when it returns.
+
+        `epoch` is that of the record before, which this log has never had.
+        """
+        durability = self._durability
+        durability.check()
+        durability.lower_recovery_point(min(offset, self._log_start_offset))
+        self._segments.start_anew(offset, self.config, now_ms)
+        self._log_start_offset = durability.log_start_offset = offset
+        durability.epochs_version += self.epochs.clear()
+        if epoch >= 0 and offset:
+            durability.epochs_version += self.epochs.assign(epoch, offset - 1)
+        self._sync()
+        self.observer.started_anew(offset)
+
+    # --- retention and compaction -------------------------------------------------------------------------------------
+
+    def delete_records_before(self, offset: int) -> int:
+        """Move the log start offset up (DeleteRecords), never down; returns it. `retention` frees the space.
+
+        The caller makes sure that the records are below the high watermark. Raises OffsetOutOfRangeError beyond the log
+        end offset.
+        """
+        self._durability.check()
+        if not 0 <= offset <= self.log_end_offset:
+            raise OffsetOutOfRangeError(offset, self._log_start_offset, self.log_end_offset)
+        if offset > self._log_start_offset:
+            self._log_start_offset = offset
+            self._trim_epochs()
+            self.observer.start_moved(offset)
+        return self._log_start_offset
+
+    def retention(self, now_ms: int, high_watermark: int | None = None) -> int:
+        """Remove old segments as `retention.ms`, `retention.bytes` and the log start offset ask; returns how many.
+
+        Whole segments, oldest first, none with records at or above the high watermark (None: the log end offset).
+        Durable when it returns, and so is the log start offset.
+        """
+        durability, segments = self._durability, self._segments
+        durability.check()
+        limit = self.log_end_offset if high_watermark is None else high_watermark
+        count = segments.expired(self.config, self._log_start_offset, now_ms, limit)
+        if count == len(segments.ordered):
+            self.roll(now_ms)
+        if count:
+            if segments.ordered[count - 1].next_offset > durability.recovery_point:
+                self.flush()
+            start = segments.base_offsets[count]
+            self._log_start_offset = max(self._log_start_offset, start)
+            with durability.failing():
+                segments.delete_oldest(count, now_ms + self.config.file_delete_delay_ms)
+            durability.log_start_offset = max(durability.log_start_offset, start)
+            self._trim_epochs()
+            self.observer.start_moved(self._log_start_offset)
+        return count
+
+    def replace_segments(self, replaced: Sequence[Segment], cleaned: Segment, now_ms: int) -> None:
+        """Put `cleaned` in the place of successive closed segments, durably and as one step.
+
+        `cleaned` has the base offset of the first of them, ends where the last one does, and its files carry
+        `CLEANED_SUFFIX`. Raises OSError from the disk; after that the log can only be read.
+        """
+        durability, segments = self._durability, self._segments
+        durability.check()
+        segments.check_replaceable(replaced, cleaned)
+        if durability.recovery_point < cleaned.next_offset:
+            self.flush()
+        with durability.failing():
+            segments.replace_files(replaced, cleaned, now_ms + self.config.file_delete_delay_ms)
+            self.observer.replaced([segment.base_offset for segment in replaced[1:]])
+        segments.replace(replaced, cleaned)
+
+    def free_deleted(self, now_ms: int) -> int:
+        """Remove the files of segments deleted `file.delete.delay.ms` ago; returns how many segments."""
+        return self._segments.free_deleted(now_ms)
+
+    def roll(self, now_ms: int | None) -> None:
+        """Close the active segment and begin a new one at the log end offset."""
+        segment = self._segments.roll(self.config, now_ms or 0)
+        self.observer.rolled(segment.base_offset)
+        self.on_roll()
+
+    def _trim_epochs(self) -> None:
+        """Forget epochs outside the log, but for that of the last record before its start."""
+        moved = self.epochs.truncate_from_start(max(0, self._log_start_offset - 1))
+        self._durability.epochs_version += self.epochs.truncate_from_end(self.log_end_offset) or moved
+
+    # --- durability ---------------------------------------------------------------------------------------------------
+
+    @property
+    def flushed_end_offset(self) -> int:
+        """Recovery point: every record below it is on stable storage."""
+        return self._durability.recovery_point
+
+    @property
+    def is_dirty(self) -> bool:
+        """Whether a flush has anything to do."""
+        return self._durability.is_dirty
+
+    @property
+    def is_being_flushed(self) -> bool:
+        """Whether a flush is in progress."""
+        return self._durability.is_being_flushed
+
+    def flush(self) -> int:
+        """Bring every record to stable storage; returns the recovery point, which is then the log end offset.
+
+        Raises OSError when the disk cannot; from then on the log can only be read.
+        """
+        if self.is_dirty:
+            self._sync()
+        else:
+            self._durability.check()
+        return self.flushed_end_offset
+
+    def _sync(self) -> None:
+        self._durability.sync(self.observer)
+
+    def flush_if_due(self, now_ms: int) -> bool:
+        """Flush when a record has waited for `flush.ms`; True when it did."""
+        if is_due := self.is_flush_due(now_ms):
+            self.flush()
+        return is_due
+
+    def is_flush_due(self, now_ms: int) -> bool:
+        """Whether a record has waited for `flush.ms`."""
+        return self._durability.is_flush_due(now_ms, self.config.flush_ms)
+
+    def begin_flush(self, *, closed_only: bool = False) -> PendingFlush:
+        """A flush of what the log is now, or with `closed_only` of all but the active segment, to be done soon.
+
+        Raises OSError when the disk fails already here.
+        """
+        return self._durability.begin_flush(self.observer, closed_only=closed_only)
+
+    def begin_check(self) -> PendingFlush:
+        """A flush that writes and syncs something even if nothing is dirty: it fails if the disk does."""
+        self._durability.epochs_version += 1
+        return self.begin_flush()
+
+    def finish_flush(self, flush: PendingFlush) -> bool:
+        """Move the recovery point after the flush's work; False when the flush was void. Raises OSError."""
+        return self._durability.finish_flush(flush, self.observer)
+
+    def record_log_start_written(self) -> None:
+        """A checkpoint says where the log starts; everything below had been flushed."""
+        durability = self._durability
+        assert durability.recovery_point >= self._log_start_offset, "a log start is written when it is flushed up to"
+        durability.log_start_offset = self._log_start_offset
+
+    # --- the end ------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Flush, write the indexes and let go of the files: a clean shutdown."""
+        """Flush, write the indexes and close the files: a clean shutdown. Raises OSError."""
         if (flush := self.begin_close()) is not None:
             flush.work()
         self.finish_close(flush)
 
     def begin_close(self) -> PendingFlush | None:
-        """What has to be done before a clean shutdown's `finish_close`; None: nothing. Raises OSError."""
-        self._check_not_failed()
-        self._raise(self._flushes.do_all())
+        """The flush before a clean shutdown's `finish_close`; None when there is nothing to flush. Raises OSError."""
+        self._durability.check()
+        self._durability.finish_pending()
         self.observer.closing()
-        syncs = [sync for segment in self._segments for sync in segment.write_indexes()]
+        syncs = [sync for segment in self._segments.ordered for sync in segment.write_indexes()]
         if not syncs and not self.is_dirty:
             return None
-        self._names_version += 1
+        self._segments.names_version += 1
         flush = self.begin_flush()
         flush.syncs = [*syncs, *flush.syncs]
         return flush
 
     def finish_close(self, flush: PendingFlush | None) -> None:
-        """Let go of the files, after all was brought to stable storage. Raises OSError."""
+        """Close the files after the flush's work. Raises OSError."""
         if flush is not None:
             self.finish_flush(flush)
         self.abandon()
 
     def abandon(self) -> None:
-        """Let go of the files as they are, as a crash does."""
-        self._flushes.drop_all()
-        for segment in [*self._segments, *(segment for _, segment in self._doomed)]:
-            segment.close()
+        """Close the files as they are, as a crash does."""
+        self._durability.drop_pending()
+        self._segments.close()
 
     def delete(self) -> None:
         """Remove the partition's directory. A crash half-way leaves it under a name that ends in `-delete`."""
         self.abandon()
-        parent = self.directory.rpartition("/")[0] or "."
-        doomed = f"{self.directory}{DELETED_SUFFIX}"
-        if self._disk.exists(doomed):
-            remove_directory(self._disk, doomed)
-        self._disk.rename(self.directory, doomed)
-        self._disk.sync_directory(parent)
-        remove_directory(self._disk, doomed)
-
-
-def _created(disk: Disk, directory: str) -> bool:
-    """Whether a directory was made that was not there."""
-    try:
-        return disk.create_directory(directory)
-    except FileNotFoundError:
-        disk.make_directory(directory)
-        return True
-
-
-def remove_directory(disk: Disk, path: str) -> None:
-    """Remove a directory and the files in it."""
-    for name in disk.list_directory(path):
-        disk.remove(f"{path}/{name}")
-    disk.remove_directory(path)
+        delete_directory(self._disk, self.directory)

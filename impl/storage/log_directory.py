@@ -30,7 +30,8 @@ from tidegauge.impl.storage import checkpoints
 from tidegauge.impl.storage.checkpoints import Checkpoint, TopicPartition
 from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.flushing import PendingFlush
-from tidegauge.impl.storage.log import DELETED_SUFFIX, Log, remove_directory
+from tidegauge.impl.storage.log import Log
+from tidegauge.impl.storage.partition_directory import DELETED_SUFFIX, remove_directory
 
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 FUTURE_SUFFIX = "-future"
@@ -315,7 +316,7 @@ class LogDirectory:
             self._note_log_start(key, log)
         self._write(checkpoints.LOG_START_OFFSET_CHECKPOINT, self._log_start_offsets)
         for log in moved.values():
-            log.log_start_written()
+            log.record_log_start_written()
 
     def _note_log_start(self, key: TopicPartition, log: Log) -> None:
         if log.log_start_is_implied:

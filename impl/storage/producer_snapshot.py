@@ -45,7 +45,7 @@ from tidegauge.impl.partition.producer_state import (
 from tidegauge.impl.ports.disk import Disk, PendingSync
 from tidegauge.impl.records.batches import BatchHeader
 from tidegauge.impl.storage.errors import CorruptLogError
-from tidegauge.impl.storage.log_state import LogObserver
+from tidegauge.impl.storage.log_observer import LogObserver
 from tidegauge.impl.storage.segment import Segment
 
 SNAPSHOT_SUFFIX: Final = ".snapshot"

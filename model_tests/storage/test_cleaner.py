@@ -13,13 +13,14 @@ from kafka.record.memory_records import MemoryRecords
 from tidegauge.impl.ports.simulated_disk import CrashOutcome, SimulatedDisk
 from tidegauge.impl.records.batches import BatchHeader, headers
 from tidegauge.impl.records.payload import ProducerIdentity, Record, build_batch
+from tidegauge.impl.storage.appends import Origin
 from tidegauge.impl.storage.cleaner import CleanedLog, Round, Slices
 from tidegauge.impl.storage.cleaner_batches import delete_horizon
 from tidegauge.impl.storage.cleaner_choice import cleanable, dirtiest
 from tidegauge.impl.storage.cleaner_filter import LastRecord
 from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.errors import CorruptLogError
-from tidegauge.impl.storage.log import Log, Origin
+from tidegauge.impl.storage.log import Log
 from tidegauge.impl.storage.offset_map import OffsetMap
 from tidegauge.model_tests.storage.compacted import SMALL_MAP, fill, newest, records_of
 

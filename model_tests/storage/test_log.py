@@ -11,6 +11,7 @@ import pytest
 from tidegauge.impl.ports.simulated_disk import CrashOutcome, SimulatedDisk
 from tidegauge.impl.records.batches import CorruptRecordError, InvalidRecordError, checked_headers
 from tidegauge.impl.records.payload import Record, build_batch, decode_batches
+from tidegauge.impl.storage.appends import Origin
 from tidegauge.impl.storage.config import NEVER, LogConfig
 from tidegauge.impl.storage.errors import (
     BatchListTooLargeError,
@@ -20,7 +21,7 @@ from tidegauge.impl.storage.errors import (
     OffsetOutOfRangeError,
 )
 from tidegauge.impl.storage.leader_epoch_cache import EpochEndOffset
-from tidegauge.impl.storage.log import Log, Origin
+from tidegauge.impl.storage.log import Log
 
 DIRECTORY = "logs/tide-0"
 DAY_MS = 24 * 60 * 60 * 1000

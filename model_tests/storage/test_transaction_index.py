@@ -10,8 +10,9 @@ import pytest
 from tidegauge.impl.ports.simulated_disk import CrashOutcome, SimulatedDisk
 from tidegauge.impl.records.batches import BatchHeader
 from tidegauge.impl.records.payload import ProducerIdentity, Record, build_batch
+from tidegauge.impl.storage.appends import Origin
 from tidegauge.impl.storage.config import LogConfig
-from tidegauge.impl.storage.log import Log, Origin
+from tidegauge.impl.storage.log import Log
 from tidegauge.impl.storage.segment import CLEANED_SUFFIX, AppendedBatch, Segment
 from tidegauge.impl.storage.transaction_index import (
     AbortedTransaction,
@@ -125,7 +126,7 @@ def with_transactions(disk: SimulatedDisk) -> Log:
         log.append_as_leader(batch, 0, 0, origin=Origin.BROKER)
         for entry in ABORTED:
             if entry.last_offset == log.log_end_offset - 1:
-                log.note_aborted(entry)
+                log.index_aborted(entry)
     assert len(log.segment_base_offsets) > 1
     return log
 

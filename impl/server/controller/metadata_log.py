@@ -17,8 +17,9 @@ from tidegauge.impl.metadata.log import Leadership, MetadataLog
 from tidegauge.impl.metadata.records import MetadataRecord
 from tidegauge.impl.ports.clock import Clock
 from tidegauge.impl.ports.disk import Disk
+from tidegauge.impl.storage.appends import Origin
 from tidegauge.impl.storage.config import LogConfig
-from tidegauge.impl.storage.log import Log, Origin
+from tidegauge.impl.storage.log import Log
 
 READ_SIZE = 8 << 20
 

@@ -1,0 +1,40 @@
+"""What is told of the changes to a log, so that state beside it (the producers' snapshots) follows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from tidegauge.impl.ports.disk import PendingSync
+from tidegauge.impl.records.batches import BatchHeader
+
+
+class LogObserver:
+    """An observer that does nothing; those that keep state override its methods."""
+
+    def appended(self, header: BatchHeader, base_offset: int) -> None:
+        """A batch was appended, its first record at `base_offset`; its header need not say so."""
+
+    def rolled(self, offset: int) -> None:
+        """A segment was begun at the log end offset `offset`."""
+
+    def replaced(self, base_offsets: Collection[int]) -> None:
+        """No segment begins at these offsets any more: the one before them holds their records."""
+
+    def truncated(self, offset: int) -> None:
+        """Every record at and above `offset`, the new log end offset, was removed."""
+
+    def started_anew(self, offset: int) -> None:
+        """Every record was removed; the log starts and ends at `offset`."""
+
+    def start_moved(self, offset: int) -> None:
+        """Every record below `offset`, the new log start offset, was removed."""
+
+    def closing(self) -> None:
+        """The log is about to be flushed and closed cleanly."""
+
+    def unsynced(self) -> list[PendingSync]:
+        """The observer's files that are not on stable storage yet, to be synced with the log."""
+        return []
+
+    def flushed(self, offset: int) -> None:
+        """Every record below `offset` is on stable storage, with what `unsynced` returned for it."""

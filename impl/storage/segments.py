@@ -1,0 +1,203 @@
+"""The segments of one log: their order, their files, and which of them hold an offset or a time.
+
+A segment that retention or the cleaner removes is renamed to `.deleted`; its files are removed
+`file.delete.delay.ms` later, so that a reader that was about to use it still can. A log that is opened removes such
+files.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from tidegauge.impl.ports.disk import Disk
+from tidegauge.impl.records.batches import NO_TIMESTAMP
+from tidegauge.impl.records.payload import decode_records
+from tidegauge.impl.storage.config import LogConfig
+from tidegauge.impl.storage.segment import DELETED_SUFFIX, MAX_RELATIVE_OFFSET, SWAP_SUFFIX, Segment
+from tidegauge.impl.storage.transaction_index import AbortedTransaction
+
+
+class TimestampOffset(NamedTuple):
+    """A record found by its timestamp."""
+
+    timestamp: int
+    """ms since 1970."""
+    offset: int
+    leader_epoch: int
+
+
+class Segments:
+    """Segments of consecutive offsets, oldest first. Only the last one, the active one, grows."""
+
+    def __init__(self, disk: Disk, directory: str, segments: list[Segment]) -> None:
+        self.ordered = segments
+        self.base_offsets = [segment.base_offset for segment in segments]
+        self.active = segments[-1]
+        self.names_version = 0
+        """How often names in the log's directory have changed."""
+        self._disk = disk
+        self._directory = directory
+        self._deleted: list[tuple[int, Segment]] = []
+        """Segments that are no longer part of the log, and when their files are to be removed, in ms."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of all segments' records."""
+        return sum(segment.size for segment in self.ordered)
+
+    def number_of(self, offset: int) -> int:
+        """The number of the segment that holds an offset; 0 for one below all of them."""
+        return max(0, bisect_right(self.base_offsets, offset) - 1)
+
+    def must_roll(self, config: LogConfig, size: int, last_offset: int, timestamp: int, now_ms: int | None) -> bool:
+        """Whether a new segment has to be begun before so many bytes with this last offset and time are appended."""
+        active = self.active
+        return active.size > 0 and (
+            active.size + size > config.segment_bytes
+            or last_offset - active.base_offset > MAX_RELATIVE_OFFSET
+            or active.grown_index_bytes > config.segment_index_bytes
+            or active.waited_ms(now_ms, timestamp) > self._roll_ms(config)
+        )
+
+    def _roll_ms(self, config: LogConfig) -> int:
+        """How long the active segment may grow; its name decides its jitter, so that a restart changes nothing."""
+        roll_ms = config.roll_ms
+        if not config.segment_jitter_ms:
+            return roll_ms
+        jitter_ms = max(1, min(config.segment_jitter_ms, config.segment_ms))
+        return roll_ms - crc32c(f"{self._directory}/{self.active.base_offset}".encode()) % jitter_ms
+
+    # --- looking up ---------------------------------------------------------------------------------------------------
+
+    def offset_for_timestamp(self, timestamp: int, log_start_offset: int) -> TimestampOffset | None:
+        """The first record at or after a timestamp (ms since 1970) and the log start offset; None without one."""
+        for segment in self.ordered:
+            for header in segment.headers_reaching(timestamp):
+                for record in decode_records(segment.read_batch(header)):
+                    if record.timestamp >= timestamp and record.offset >= log_start_offset:
+                        return TimestampOffset(record.timestamp, record.offset, header.partition_leader_epoch)
+        return None
+
+    def newest_timestamp(self) -> int:
+        """The largest timestamp of all records, in ms since 1970; -1 when none has one."""
+        return max((segment.max_timestamp for segment in self.ordered), default=NO_TIMESTAMP)
+
+    def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
+        """The aborted transactions with records in [start, end)."""
+        found: list[AbortedTransaction] = []
+        for segment in self.ordered[self.number_of(start_offset) :]:
+            collected, complete = segment.transaction_index.collect(start_offset, end_offset)
+            found += collected
+            if complete:
+                break
+        return found
+
+    def expired(self, config: LogConfig, log_start_offset: int, now_ms: int, limit: int) -> int:
+        """How many segments retention removes, counted from the oldest: none with records at or above `limit`."""
+        deletes = config.is_deleted
+        excess = self.size - config.retention_bytes if deletes and config.retention_bytes >= 0 else 0
+        count = 0
+        for segment in self.ordered:
+            is_active = segment is self.active
+            expired = deletes and 0 <= config.retention_ms < now_ms - segment.newest_ms
+            oversized = excess - segment.size >= 0 < excess
+            below_start = segment.next_offset <= log_start_offset and not is_active
+            if segment.next_offset > limit or not (expired or oversized or below_start):
+                break
+            if is_active and not segment.size:
+                break
+            excess -= segment.size
+            count += 1
+        return count
+
+    # --- changing -----------------------------------------------------------------------------------------------------
+
+    def roll(self, config: LogConfig, now_ms: int) -> Segment:
+        """Begin a new active segment where the last one ends, and return it."""
+        return self._begin(self.active.next_offset, config, now_ms)
+
+    def _begin(self, offset: int, config: LogConfig, now_ms: int) -> Segment:
+        segment = Segment(self._disk, self._directory, offset, config.index_interval_bytes, now_ms)
+        self.ordered.append(segment)
+        self.base_offsets.append(offset)
+        self.active = segment
+        self.names_version += 1
+        return segment
+
+    def remove_from(self, number: int) -> None:
+        """Remove the segments from this number on, the last one first, so that a crash half-way leaves no hole."""
+        for segment in reversed(self.ordered[number:]):
+            segment.remove()
+            self.names_version += 1
+        del self.ordered[number:], self.base_offsets[number:]
+        if self.ordered:
+            self.active = self.ordered[-1]
+
+    def start_anew(self, offset: int, config: LogConfig, now_ms: int) -> None:
+        """Remove all segments and begin one at this offset."""
+        self.remove_from(0)
+        self._begin(offset, config, now_ms)
+
+    def delete_oldest(self, count: int, free_ms: int) -> None:
+        """Delete so many segments, oldest first, durably; their files go at `free_ms`.
+
+        A crash half-way leaves a log that starts at one of them.
+        """
+        self._delete(self.ordered[:count], free_ms)
+        self._disk.sync_directory(self._directory)
+        del self.ordered[:count], self.base_offsets[:count]
+
+    def check_replaceable(self, replaced: Sequence[Segment], cleaned: Segment) -> None:
+        """Assert that `cleaned` can take the place of these closed segments."""
+        first = self.ordered.index(replaced[0])
+        assert self.ordered[first : first + len(replaced)] == list(replaced), "one replaces only successive segments"
+        assert self.active not in replaced, "the active segment cannot be replaced"
+        assert cleaned.base_offset == replaced[0].base_offset, f"{cleaned.base_offset} != {replaced[0].base_offset}"
+        assert cleaned.next_offset == replaced[-1].next_offset, f"{cleaned.next_offset} != {replaced[-1].next_offset}"
+
+    def replace_files(self, replaced: Sequence[Segment], cleaned: Segment, free_ms: int) -> None:
+        """Put the files of `cleaned` in the place of the others', durably, so that a crash shows the one or the others.
+
+        The cleaner writes a segment whose files end in `.cleaned`. When it is whole and synced it is renamed to
+        `.swap`, which decides: from now on it replaces every segment from its base offset up to its end. Those are
+        renamed to `.deleted`, and the new one gets its proper name. A log that is opened removes what is `.cleaned`
+        and puts in place what is `.swap` (`recovery.finish_replacements`). Taking these steps twice does no harm.
+
+        A replacement ends where the last of the replaced segments ends. Segments therefore still follow each other
+        without a gap, by which recovery knows that no tail is missing.
+        """
+        cleaned.sync(closed=True)
+        cleaned.rename(SWAP_SUFFIX)
+        self._disk.sync_directory(self._directory)
+        self._delete(replaced, free_ms)
+        cleaned.rename("")
+        self._disk.sync_directory(self._directory)
+
+    def replace(self, replaced: Sequence[Segment], cleaned: Segment) -> None:
+        """Hold `cleaned` in the place of the others, whose files it has replaced."""
+        first = self.ordered.index(replaced[0])
+        self.ordered[first : first + len(replaced)] = [cleaned]
+        self.base_offsets[first : first + len(replaced)] = [cleaned.base_offset]
+
+    def _delete(self, segments: Sequence[Segment], free_ms: int) -> None:
+        for segment in segments:
+            segment.rename(DELETED_SUFFIX)
+            self._deleted.append((free_ms, segment))
+            self.names_version += 1
+
+    def free_deleted(self, now_ms: int) -> int:
+        """Remove the files of deleted segments whose time has come; returns how many segments."""
+        due = [segment for free_ms, segment in self._deleted if free_ms <= now_ms]
+        self._deleted = [(free_ms, segment) for free_ms, segment in self._deleted if free_ms > now_ms]
+        for segment in due:
+            segment.remove()
+        return len(due)
+
+    def close(self) -> None:
+        """Close all files, those of deleted segments included."""
+        for segment in [*self.ordered, *(segment for _, segment in self._deleted)]:
+            segment.close()
