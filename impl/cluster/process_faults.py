@@ -49,16 +49,18 @@ class ProcessFaults:
         task, host, name = self.nodes.task(broker_id), self.nodes.host, broker_name(broker_id)
         await task.kill()
         host.power_on(name)
-        self._record_survivors(trace.events.Crash, broker_id)
+        self._record_end(broker_id, crashed=True)
         task.abandon()
 
-    def _record_survivors(self, event: type[trace.events.Crash | events.Stop], broker_id: int) -> None:
+    def _record_end(self, broker_id: int, *, crashed: bool) -> None:
+        """Record that the process ended, and what its disk has kept."""
         broker = self.nodes.broker(broker_id)
         if broker.tracer.trace is not None:
             # A fault of the disk concerns the broker; the trace reads what is behind it.
             disk = self.nodes.host.disk(broker_name(broker_id)).disk
             left = survivors(disk, broker.replicas.directories.paths)
-            broker.tracer.record(event, kept=left.ends, starts=left.starts)
+            end = trace.events.Crash if crashed else trace.events.Stop
+            broker.tracer.record(end, kept=left.ends, starts=left.starts)
 
     async def restart(self, broker_id: int) -> None:
         """Start a broker that crashed, or that stopped because its disk failed, from what its disk kept.
@@ -94,7 +96,7 @@ class ProcessFaults:
         else:
             host.cut(name)
         host.power_on(name)
-        self._record_survivors(trace.events.Stop, broker_id)
+        self._record_end(broker_id, crashed=False)
 
     def pause(self, broker_id: int) -> None:
         """Stop the broker's process as SIGSTOP does: it keeps its connections, and what is sent to it piles up.
@@ -104,19 +106,18 @@ class ProcessFaults:
         name = self.nodes.alive(broker_id)
         self.nodes.host.links.pause(name)
         self.nodes.host.clock(name).stop()
-        self._record(trace.events.Pause, broker_id)
+        tracer = self.nodes.broker(broker_id).tracer
+        if tracer.trace is not None:
+            tracer.record(trace.events.Pause)
 
     def resume(self, broker_id: int) -> None:
         """Let a paused broker go on."""
         name = self.nodes.alive(broker_id)
-        self._record(trace.events.Resume, broker_id)
-        self.nodes.host.clock(name).go_on()
-        self.nodes.host.links.resume(name)
-
-    def _record(self, event: type[trace.events.Pause | events.Resume], broker_id: int) -> None:
         tracer = self.nodes.broker(broker_id).tracer
         if tracer.trace is not None:
-            tracer.record(event)
+            tracer.record(trace.events.Resume)
+        self.nodes.host.clock(name).go_on()
+        self.nodes.host.links.resume(name)
 
     def jump_clock(self, broker_id: int, ms: int) -> None:
         """Let the broker's wall clock jump, forwards or back.
