@@ -9,25 +9,29 @@ A test registers a machine of its own for as long as it runs: `with REGISTRY.reg
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 import attrs
 
 from tidegauge.spec.authentication.machine import Authentication
-from tidegauge.spec.bugs import BUGS
+from tidegauge.spec.bugs import BUGS, controlled_shutdown, directories, reassignment, retention, settings
 from tidegauge.spec.bugs.bug import Bug
 from tidegauge.spec.bugs.idempotence import IDEMPOTENCE_BUGS
 from tidegauge.spec.bugs.kip320 import KIP320_BUGS
 from tidegauge.spec.compaction.machine import Compaction
+from tidegauge.spec.idempotence import state as idempotence
 from tidegauge.spec.idempotence.machine import Idempotence
 from tidegauge.spec.idempotence.models import IDEMPOTENCE_MODELS
 from tidegauge.spec.idempotence.state import named_producers
+from tidegauge.spec.kernel.codec import Reader, constants
+from tidegauge.spec.kernel.extension import extensions_of
 from tidegauge.spec.kernel.machine import Action, Machine
 from tidegauge.spec.kernel.model import Model
 from tidegauge.spec.published.kip320.machine import Kip320
-from tidegauge.spec.replication.composed import ComposedReplication
+from tidegauge.spec.replication.composed import everything
+from tidegauge.spec.replication.extension import ReplicationExtension
 from tidegauge.spec.replication.extensions.directories import Directories
 from tidegauge.spec.replication.extensions.reassignment import Reassignment
 from tidegauge.spec.replication.extensions.retention import Retention
@@ -170,6 +174,53 @@ class Registry:
             raise NotRegisteredError(f"{name} has no bug {bug!r}: choose one of {', '.join(known) or 'none'}")
         return known[bug].switched_on(machine) if name in models else known[bug].machine()
 
+    def described(self, machine: Machine[Any]) -> dict[str, Any]:
+        """A registered machine as JSON: its name here, and the constants that are not at their defaults."""
+        registration = self.of(machine)
+        given = constants(machine)
+        if "extensions" in given and extensions_of(machine) == _extensions(registration):
+            del given["extensions"]
+        return {"name": registration.name, "constants": given}
+
+    def read(self, data: Any) -> Machine[Any]:
+        """The machine that `described` wrote. Raises ValueError, saying what is wrong with which constant."""
+        if not isinstance(data, dict) or data.keys() != {"name", "constants"}:
+            raise ValueError(f'"machine" must give "name" and "constants", not {data!r}')
+        if not isinstance(data["name"], str) or data["name"] not in self._registrations:
+            raise NotRegisteredError(
+                f"there is no machine {data['name']!r}: choose one of {', '.join(self._registrations)}"
+            )
+        registration = self._registrations[data["name"]]
+        kind = type(registration.machine)
+        given = Reader(kind.__name__, registration.machine.kinds).fields(data["constants"], kind)
+        for constant, value in given.items():
+            if any(number < 0 for number in _numbers(value)):
+                raise ValueError(f"the constant {constant} has a number below 0: {value!r}")
+        if extensions := _extensions(registration):
+            given.setdefault("extensions", extensions)
+        machine: Machine[Any] = kind(**given)
+        if self.of(machine) is not registration:
+            raise ValueError(f"these constants make a machine that is registered as {self.of(machine).name}")
+        try:
+            list(machine.initial())
+        except ValueError as error:
+            raise ValueError(f"the machine's constants fit no initial state: {error}") from None
+        return machine
+
+
+def _extensions(registration: Registration) -> tuple[Any, ...]:
+    """The extensions of a registered machine, with their constants at the defaults."""
+    return tuple(kind() for kind in registration.machine.kinds[1:])
+
+
+def _numbers(value: Any) -> Iterator[int]:
+    """Every number in a constant; those of enums and bounds have their own rules."""
+    if isinstance(value, tuple):
+        for item in value:
+            yield from _numbers(item)
+    elif type(value) is int:
+        yield value
+
 
 def _chosen(what: str, name: str, known: dict[str, T]) -> T:
     if name not in known:
@@ -177,46 +228,43 @@ def _chosen(what: str, name: str, known: dict[str, T]) -> T:
     return known[name]
 
 
-def _models(kind: type[Machine[Any]]) -> tuple[Model[Any], ...]:
-    return tuple(model for model in MODELS.values() if type(model.machine) is kind)
+def _models(*extensions: type[ReplicationExtension]) -> tuple[Model[Any], ...]:
+    """The models of replication with exactly these extensions."""
+    return tuple(model for model in MODELS.values() if model.machine.kinds == (Replication, *extensions))
 
 
 BROKERS: Final = Population("broker", lambda machine: int(machine.brokers), named_brokers)
 PRODUCERS: Final = Population("producer", lambda machine: int(machine.producers), named_producers)
+PRODUCERS_BROKERS: Final = Population("broker", lambda machine: int(machine.brokers), idempotence.named_brokers)
+
+
+def _extended(
+    name: str, machine: Replication, bugs: Sequence[Bug[Any]], *extensions: type[ReplicationExtension]
+) -> Registration:
+    return Registration(name, machine, _models(*extensions), tuple(bugs), populations=(BROKERS,))
+
 
 REGISTRY: Final = Registry(
     Registration(
-        "replication",
-        Replication(brokers=2, max_records=1),
-        _models(Replication),
-        tuple(BUGS.values()),
-        populations=(BROKERS,),
+        "replication", Replication(brokers=2, max_records=1), _models(), tuple(BUGS.values()), populations=(BROKERS,)
     ),
     Registration("kip320", Kip320(), bugs=tuple(KIP320_BUGS.values())),
-    Registration("reassignment", MODELS["reassignment"].machine, _models(Reassignment), populations=(BROKERS,)),
-    Registration(
-        "controlled-shutdown",
-        MODELS["controlled-shutdown"].machine,
-        _models(ControlledShutdown),
-        populations=(BROKERS,),
+    _extended("reassignment", MODELS["reassignment"].machine, reassignment.BUGS, Reassignment),
+    _extended(
+        "controlled-shutdown", MODELS["controlled-shutdown"].machine, controlled_shutdown.BUGS, ControlledShutdown
     ),
-    Registration("retention", MODELS["retention"].machine, _models(Retention), populations=(BROKERS,)),
-    Registration("directories", MODELS["directories"].machine, _models(Directories), populations=(BROKERS,)),
-    Registration("settings", MODELS["settings"].machine, _models(Settings), populations=(BROKERS,)),
-    Registration(
-        "composed-replication",
-        MODELS["moving-and-deleting"].machine,
-        _models(ComposedReplication),
-        populations=(BROKERS,),
-    ),
+    _extended("retention", MODELS["retention"].machine, retention.BUGS, Retention),
+    _extended("directories", MODELS["directories"].machine, directories.BUGS, ControlledShutdown, Directories),
+    _extended("settings", MODELS["settings"].machine, settings.BUGS, Settings),
+    _extended("composed-replication", MODELS["moving-and-deleting"].machine, (), *map(type, everything())),
     Registration(
         "idempotence",
         Idempotence(max_attempts=2),
         tuple(IDEMPOTENCE_MODELS.values()),
         tuple(IDEMPOTENCE_BUGS.values()),
-        populations=(BROKERS, PRODUCERS),
+        populations=(PRODUCERS_BROKERS, PRODUCERS),
     ),
     Registration("compaction", Compaction()),
     Registration("authentication", Authentication()),
 )
-"""All that this house specifies."""
+"""All that this project specifies."""

@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from tidegauge.impl.cluster.security import Security, allow, deny
     from tidegauge.linearizability.check import Verdict, Verdicts, check
     from tidegauge.linearizability.history import History, Operation, Operations
+    from tidegauge.spec.kernel.bounds import Bounds
     from tidegauge.spec.kernel.explorer import Exploration, explore
     from tidegauge.spec.kernel.machine import Action, Machine
-    from tidegauge.spec.replication.machine import Bounds, Replication
+    from tidegauge.spec.replication.machine import Replication
 
 __all__ = [
     "Action",

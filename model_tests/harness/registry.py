@@ -41,11 +41,11 @@ from tidegauge.spec.kernel.machine import Machine
 from tidegauge.spec.kernel.traces import Trace
 from tidegauge.spec.registry import REGISTRY, NotRegisteredError
 from tidegauge.spec.registry import Registration as Specification
+from tidegauge.spec.replication.extension import ReplicationExtension
 from tidegauge.spec.replication.extensions.reassignment import Reassignment
 from tidegauge.spec.replication.extensions.retention import Retention
 from tidegauge.spec.replication.extensions.settings import Settings
 from tidegauge.spec.replication.extensions.shutdown import ControlledShutdown
-from tidegauge.spec.replication.machine import Replication
 
 BindRoles: TypeAlias = Callable[[Any, Any], Binding]
 """Makes the binding of a machine, with the classes that play each part."""
@@ -216,27 +216,27 @@ def _replication_rules() -> type[Any]:
 
 
 def _of_replication(
-    machine: str, kind: type[Replication], cores: BindRoles | None, bugs: tuple[CoreBug[Any], ...] = ()
+    machine: str, cores: BindRoles, *extensions: ReplicationExtension, bugs: tuple[CoreBug[Any], ...] = ()
 ) -> Registration:
-    """What the harness has for replicated partitions, and for an extension of them."""
+    """What the harness has for replicated partitions with these extensions."""
     return Registration(
         machine,
         roles=CORRECT,
         cores=cores,
         cluster=ReplicationCluster,
-        plan=replication_walks(kind),
-        rules=_replication_rules if kind is Replication else None,
+        plan=replication_walks(*extensions),
+        rules=None if extensions else _replication_rules,
         steps=replication_steps.steps,
         bugs=bugs,
     )
 
 
 HARNESS: Final = HarnessRegistry(
-    _of_replication("replication", Replication, ReplicationCores, tuple(BUGS.values())),
-    _of_replication("reassignment", Reassignment, ReassignmentCores),
-    _of_replication("controlled-shutdown", ControlledShutdown, ShutdownCores),
-    _of_replication("retention", Retention, RetentionCores),
-    _of_replication("settings", Settings, SettingsCores),
+    _of_replication("replication", ReplicationCores, bugs=tuple(BUGS.values())),
+    _of_replication("reassignment", ReassignmentCores, Reassignment()),
+    _of_replication("controlled-shutdown", ShutdownCores, ControlledShutdown()),
+    _of_replication("retention", RetentionCores, Retention()),
+    _of_replication("settings", SettingsCores, Settings()),
     Registration(
         "idempotence",
         roles=CORRECT,

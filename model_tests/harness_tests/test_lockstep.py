@@ -13,7 +13,7 @@ from tidegauge.model_tests.harness.lockstep.shrinking import difference_of, shru
 from tidegauge.spec.bugs import BUGS
 from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.replication.actions import Append, SendFetch
-from tidegauge.spec.replication.faults import Crash, LapseSession, Restart
+from tidegauge.spec.replication.faults import Crash, ExpireSession, Restart
 from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.state import Acks, State
 
@@ -96,7 +96,7 @@ def test_what_an_implementation_never_does_is_skipped_on_both_sides() -> None:
 def test_quiet_rounds_bring_everyone_back_in_sync() -> None:
     machine = large_machine()
     lockstep = Lockstep(machine, SpecBinding(machine))
-    for harm in (Append(0, Acks.ALL), LapseSession(1), Crash(2, 0)):
+    for harm in (Append(0, Acks.ALL), ExpireSession(1), Crash(2, 0)):
         assert lockstep.perform(harm)
     for _ in range(4):
         for action in quiet_round(lockstep):

@@ -68,7 +68,8 @@ def test_what_is_registered_cannot_be_registered_again() -> None:
 @pytest.mark.parametrize("registration", list(HARNESS), ids=lambda registration: str(registration.machine))
 def test_a_bug_of_the_implementation_has_a_twin_that_fits_the_machine(registration: Registration) -> None:
     known = REGISTRY.registration(registration.machine)
-    assert [bug.name for bug in registration.bugs] == [bug.name for bug in known.bugs]
+    driven = [bug.name for bug in known.bugs if bug.name in HARNESS.bugs]
+    assert [bug.name for bug in registration.bugs] == driven
     for bug in registration.bugs:
         assert bug.twin.fits(known.machine)
         assert HARNESS.of(bug.twin.machine()) is registration

@@ -121,7 +121,7 @@ def test_a_bug_that_one_level_misses_is_missed(bug: parts.Demonstrated) -> None:
 
 def test_a_bug_is_caught_at_every_level_and_its_counterexample_saved(bug: parts.Demonstrated) -> None:
     assert [each.level for each in bug.catches if each.verdict is not Verdict.CAUGHT] == []
-    assert bug.figure.invariant in BUGS["high_watermark_by_majority"].falls
+    assert bug.figure.invariant in BUGS["high_watermark_by_majority"].violates
     assert len(bug.figure.steps) == bug.actions + 1
     assert Path(bug.replay.removeprefix("tidegauge replay ")).exists()
 

@@ -127,7 +127,7 @@ FORGETFUL = Bug(
     title="a store that forgets",
     reference="TOY-1",
     mechanism="The store does not look whether it has a message, and keeps the repeated one as well.",
-    falls=("StoredOnce",),
+    violates=("StoredOnce",),
     buggy=ForgetfulToy,
     model=Toy(max_messages=1),
 )

@@ -22,11 +22,12 @@ from tidegauge.model_tests.harness.lockstep.on_cores import CoresLockstep
 from tidegauge.model_tests.harness.lockstep.replication_rules import ReplicationRules
 from tidegauge.model_tests.harness.lockstep.replication_walks import large_machine
 from tidegauge.model_tests.harness.registry import HARNESS, Side
+from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.kernel.machine import Action, Invariant
 from tidegauge.spec.kernel.traces import replay
 from tidegauge.spec.replication import actions as protocol
 from tidegauge.spec.replication import control, faults
-from tidegauge.spec.replication.machine import Bounds, Replication
+from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.state import Acks, Error, Replica, State
 
 WALKS = 300
@@ -171,7 +172,7 @@ class NothingIsCommitted(Replication):
 
 
 def test_an_invariant_that_falls_ends_the_lockstep_though_both_sides_agree() -> None:
-    machine = NothingIsCommitted(bounds=Bounds(shrinks=0, lapses=0))
+    machine = NothingIsCommitted(bounds=Bounds())
     with pytest.raises(InvariantViolated) as caught:
         one_record_replicated(CheckedLockstep(machine, ReplicationCores(machine)))
     assert caught.value.invariant == "NothingCommitted"
@@ -197,12 +198,12 @@ def test_a_late_refusal_does_not_void_a_later_proposal() -> None:
         pair.perform(protocol.ReceiveFetchResponse(pair.state.network.fetch_responses[0]))
         pair.perform(control.ReceiveAlterPartition(pair.state.network.alters[0]))
 
-    first: list[Action] = [faults.LapseSession(1), control.ApplyMetadata(0), control.ApplyMetadata(1)]
+    first: list[Action] = [faults.ExpireSession(1), control.ApplyMetadata(0), control.ApplyMetadata(1)]
     assert all(map(pair.perform, first))
     fetch_of_broker_1_is_proposed()
     (refusal,) = pair.state.network.alter_responses
     assert refusal.error is Error.INELIGIBLE_REPLICA
-    then: list[Action] = [faults.LapseSession(2), *first[1:], faults.Unfence(1)]
+    then: list[Action] = [faults.ExpireSession(2), *first[1:], faults.Unfence(1)]
     assert all(map(pair.perform, then))
     fetch_of_broker_1_is_proposed()
     assert pair.state.controller.isr == (0, 1)

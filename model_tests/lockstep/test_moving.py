@@ -15,10 +15,10 @@ from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.model_tests.harness.cores.replication import Roles
 from tidegauge.model_tests.harness.counterexamples.files import Failure
 from tidegauge.model_tests.harness.registry import HARNESS
+from tidegauge.spec.bugs.controlled_shutdown import EmptiesTheIsr, TrustsEveryRestart
+from tidegauge.spec.bugs.reassignment import CountsTheDeletedReplica, SwapsAtOnce
 from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.registry import REGISTRY
-from tidegauge.spec.replication.extensions.reassignment_bugs import CountsItsFormerLife, SwapsAtOnce
-from tidegauge.spec.replication.extensions.shutdown import EmptiesTheIsr, TrustsEveryRestart
 
 WALKS = 250
 SEED = 5
@@ -100,7 +100,7 @@ def test_wrong_cores_differ(machine: str, roles: Roles) -> None:
     ("machine", "wrong"),
     [
         ("reassignment", SwapsAtOnce),
-        ("reassignment", CountsItsFormerLife),
+        ("reassignment", CountsTheDeletedReplica),
         ("controlled-shutdown", EmptiesTheIsr),
         ("controlled-shutdown", TrustsEveryRestart),
     ],

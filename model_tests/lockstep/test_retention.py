@@ -10,14 +10,11 @@ from tidegauge.model_tests.harness.cores.replication import Roles
 from tidegauge.model_tests.harness.cores.stored_log import StoredLog
 from tidegauge.model_tests.harness.counterexamples.files import Failure
 from tidegauge.model_tests.harness.registry import HARNESS
+from tidegauge.spec.bugs.retention import KeepsRecordsBelowGap, TruncatesToItsOwnStart, TrustsEmptyLogs
 from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.kernel.traces import replay
 from tidegauge.spec.replication.extensions.retention import Retention
-from tidegauge.spec.replication.extensions.retention_bugs import (
-    KeepsRecordsBelowGap,
-    TruncatesToItsOwnStart,
-    TrustsEmptyLogs,
-)
+from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.state import Error
 
 WALKS = 250
@@ -34,7 +31,7 @@ def test_random_walks_find_no_difference_and_take_every_action() -> None:
         if found.number < 40:
             for state in replay(found.machine, found.actions).trace.states:
                 reached.update(m.error.name for m in state.network.fetch_responses)
-    assert taken == set(Retention.action_types)
+    assert taken == set(Replication(extensions=(Retention(),)).action_types)
     assert Error.OFFSET_OUT_OF_RANGE.name in reached
 
 

@@ -120,7 +120,7 @@ def test_a_trace_written_by_hand_is_followed_to_its_end() -> None:
     done = of(GOOD)
     assert done.holds, str(done)
     assert done.actions == {
-        "HearMetadata": 2,
+        "ReceiveMetadata": 2,
         "ApplyMetadata": 2,
         "Append": 2,
         "SendFetch": 2,
@@ -143,7 +143,7 @@ def test_a_trace_written_by_hand_is_followed_to_its_end() -> None:
         (changed(13, outcome=response(2, 1)), 13, "no message on its way is what this event received"),
         (changed(15, high_watermark=1), 15, "high_watermark is 1 at broker 0, 2 in the specification"),
         ((*GOOD[:11], *GOOD[12:]), 11, "no message on its way"),
-        ((*GOOD, GOOD[14]), 16, "the guard fails: broker 1 is still waiting for an answer"),
+        ((*GOOD, GOOD[14]), 16, "the guard fails: broker 1 is still waiting for a response"),
         ((*GOOD[:10], event(1, events.Append("t", 0, state(), 1, 0, 1))), 10, "does not think it leads"),
         ((*GOOD[:10], event(0, Dance("t", 0, state()))), 10, "the specification knows no Dance"),
     ],

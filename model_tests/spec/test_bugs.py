@@ -27,7 +27,7 @@ def found(name: str) -> Violation[State]:
 
 @every_bug
 def test_the_explorer_finds_the_bug_by_an_invariant_that_it_breaks(bug: Bug[Replication]) -> None:
-    assert found(bug.name).invariant in bug.falls
+    assert found(bug.name).invariant in bug.violates
 
 
 @every_bug

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegauge.model_tests.spec.toys import Award, Badges, Calm, Ceremony, DieHard, Fill, Mood
+from tidegauge.model_tests.spec.toys import Award, Badges, Calm, Ceremony, DieHard, Fill, Mood, Table
+from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.kernel.codec import Codec, TraceFormatError, constants, encode, fits, read_trace, trace_lines
 from tidegauge.spec.kernel.explorer import explore
 from tidegauge.spec.kernel.machine import Action
@@ -18,6 +19,10 @@ from tidegauge.spec.kernel.simulation import walk
 from tidegauge.spec.kernel.traces import replay
 from tidegauge.spec.published.kip320.machine import Kip320
 from tidegauge.spec.published.kip320.variants import Kip320FirstTry
+from tidegauge.spec.replication.composed import everything
+from tidegauge.spec.replication.extensions.reassignment import Reassignment
+from tidegauge.spec.replication.machine import Replication
+from tidegauge.spec.replication.state import Acks, State
 
 BADGES = st.builds(
     Badges,
@@ -29,7 +34,7 @@ BADGES = st.builds(
 
 @given(BADGES)
 def test_a_state_reads_back_as_it_was_written(state: Badges) -> None:
-    assert Codec(Ceremony()).decode(json.loads(json.dumps(encode(state)))) == state
+    assert Codec(Ceremony()).state(json.loads(json.dumps(encode(state, Badges)))) == state
 
 
 @given(st.integers(0, 10_000))
@@ -47,7 +52,7 @@ def test_the_header_names_the_machine_its_constants_and_what_fell() -> None:
     header = json.loads(next(trace_lines(DieHard(), fell.trace, fell)))
     assert header == {
         "machine": "DieHard",
-        "constants": {"capacities": [3, 5]},
+        "constants": {},
         "violates": "NotFour",
         "values": {"litres": [3, 4]},
     }
@@ -56,20 +61,39 @@ def test_the_header_names_the_machine_its_constants_and_what_fell() -> None:
 def test_each_step_tells_its_action_and_what_changed() -> None:
     trace = replay(Ceremony(), (Award("tin"), Calm())).trace
     _, first, second, third = map(json.loads, trace_lines(Ceremony(), trace))
-    assert first == {"state": {"@": "Badges", "held": {"set": []}, "mood": {"enum": "Mood.CALM"}, "lead": None}}
-    assert second["action"] == {"@": "Award", "badge": "tin"}
+    assert first == {"state": {"held": [], "mood": "CALM", "lead": None}}
+    assert second["action"] == {"Award": {"badge": "tin"}}
     assert second["changed"] == ["held: {} → {tin}", "mood: CALM → BUSY", "lead: None → 0"]
-    assert third["action"] == {"@": "Calm", "mood": {"enum": "Mood.CALM"}}
-    assert third["state"]["held"] == {"set": ["tin"]}
+    assert third["action"] == {"Calm": {}}
+    assert third["state"]["held"] == ["tin"]
 
 
 def test_sets_are_written_in_order() -> None:
     assert encode(frozenset({3, 1, 2})) == {"set": [1, 2, 3]}
-    assert encode(frozenset({Award("tin"), Award("gold")}))["set"][0]["badge"] == "gold"
+    assert encode(frozenset({Award("tin"), Award("gold")}))["set"][0] == {"Award": {"badge": "gold"}}
 
 
-def test_constants_are_the_fields_of_the_machine() -> None:
-    assert constants(Kip320(log_size=3)) == {"replicas": 3, "log_size": 3, "max_records": 2, "max_leader_epoch": 1}
+def test_constants_are_the_fields_of_the_machine_that_are_not_at_their_defaults() -> None:
+    assert constants(Kip320(log_size=3)) == {"log_size": 3}
+    machine = Replication(acks=(Acks.LEADER,), bounds=Bounds(Crash=2), extensions=(Reassignment((0,)),))
+    assert constants(machine) == {
+        "acks": ["LEADER"],
+        "bounds": {"Crash": 2},
+        "extensions": [{"Reassignment": {"initial_replicas": [0]}}],
+    }
+
+
+def test_parts_are_read_in_any_order_and_those_at_their_defaults_are_none() -> None:
+    machine = Replication(extensions=everything())
+    state = next(iter(machine.initial()))
+    data = encode(state, State)
+    parts = data["replicas"][0]["parts"]
+    assert [list(part) for part in parts] == [["KnownSettings"], ["ReplicaList"]]
+    data["replicas"][0]["parts"] = [{"LogStart": {"offset": 0}}, *reversed(parts)]
+    assert Codec(machine).state(data) == state
+    data["replicas"][0]["parts"] = [{"LogStrat": {}}]
+    with pytest.raises(TraceFormatError, match=r"State.replicas: Replica.parts: 'LogStrat' is no Part of Replication"):
+        Codec(machine).state(data)
 
 
 @pytest.mark.parametrize("value", [1.5, b"x", [1], {"a": 1}, object()])
@@ -81,38 +105,48 @@ def test_what_a_state_may_not_hold_is_refused(value: Any) -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ({"@": "Popen", "args": ["true"]}, "'Popen' is no class of Ceremony; it has Award, Badges, Calm"),
-        ({"@": "Award", "badge": 7}, "Award.badge can't be 7"),
-        ({"@": "Badges", "held": {"set": [1]}, "mood": {"enum": "Mood.CALM"}, "lead": None}, "Badges.held can't be"),
-        ({"@": "Badges", "held": [], "mood": {"enum": "Mood.CALM"}, "lead": None}, "Badges.held can't be"),
-        ({"@": "Badges", "held": {"set": []}, "mood": "CALM", "lead": None}, "Badges.mood can't be 'CALM'"),
-        (
-            {"@": "Badges", "held": {"set": []}, "mood": {"enum": "Mood.CALM"}, "lead": True},
-            "Badges.lead can't be True",
-        ),
-        ({"@": "Badges", "held": {"set": []}}, "Badges has the fields .* but the line gives"),
-        ({"@": ["Badges"]}, "is no class of Ceremony"),
-        ({"@": "Mood"}, "'Mood' is no class"),
-        ({"enum": "Mood.SAD"}, "'Mood.SAD' names no member"),
-        ({"enum": "Badges.held"}, "'Badges' is no class of Ceremony; it has Mood"),
-        ({"set": 3}, "neither a value nor an object"),
-        ({"badge": "tin"}, "neither a value nor an object"),
-        (1.5, "neither a value nor an object"),
+        ({"Popen": {"args": ["true"]}}, "'Popen' is no Action of Ceremony; it has Award, Calm"),
+        ({"Award": {"badge": 7}}, "Award.badge: 7 is no str"),
+        ({"Award": {"badge": "tin", "bagde": "tin"}}, r"Award has no field bagde; it has \['badge'\]"),
+        ({"Award": {}}, "Award lacks badge"),
+        ({"Award": ["tin"]}, r"\['tin'\] is not an object with the fields of Award"),
+        ({"Calm": {"mood": "SAD"}}, "Calm.mood: 'SAD' is no member of Mood; it has CALM, BUSY"),
+        ({"Calm": {"mood": 1}}, "Calm.mood: 1 is no member of Mood"),
+        ({"Mood": "CALM"}, "'Mood' is no Action"),
+        ({"Badges": {}}, "'Badges' is no Action"),
+        ("Award", "'Award' is not an object with the fields of Action"),
+        ({"Award": {"badge": "tin"}, "Calm": {}}, "Action has no field Award, Calm"),
     ],
 )
-def test_malformed_values_are_named(data: Any, message: str) -> None:
+def test_malformed_actions_are_named(data: Any, message: str) -> None:
     with pytest.raises(TraceFormatError, match=message):
-        Codec(Ceremony()).decode(data)
+        Codec(Ceremony()).action(data)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"held": [1], "mood": "CALM", "lead": None}, "Badges.held: 1 is no str"),
+        ({"held": {}, "mood": "CALM", "lead": None}, "Badges.held: "),
+        ({"held": [], "mood": "SAD", "lead": None}, "Badges.mood: 'SAD' is no member"),
+        ({"held": [], "mood": "CALM", "lead": True}, "Badges.lead: True is no int"),
+        ({"held": [], "mood": "CALM", "lead": 1.5}, "Badges.lead: 1.5 is no int"),
+        ({"held": []}, "Badges lacks mood, lead"),
+    ],
+)
+def test_malformed_states_are_named(data: Any, message: str) -> None:
+    with pytest.raises(TraceFormatError, match=message):
+        Codec(Ceremony()).state(data)
 
 
 def test_a_state_is_not_an_action() -> None:
     state = next(iter(Ceremony().initial()))
-    with pytest.raises(TraceFormatError, match="is not an action of Ceremony"):
+    with pytest.raises(TraceFormatError, match="'Badges' is no Action of Ceremony"):
         Codec(Ceremony()).action(encode(state))
     assert Codec(Ceremony()).action(encode(Award("tin"))) == Award("tin")
 
 
-STATE = json.dumps(encode(next(iter(DieHard().initial()))))
+STATE = json.dumps(encode(next(iter(DieHard().initial())), Table))
 
 
 @pytest.mark.parametrize(
@@ -122,9 +156,9 @@ STATE = json.dumps(encode(next(iter(DieHard().initial()))))
         (['{"machine": "DieHard"}', '{"state": '], "line 2: "),
         (['{"machine": "Kip320"}'], "line 1: the trace is of Kip320, not of DieHard"),
         (["[1, 2]"], "line 1: .* is not an object"),
-        (['{"action": {"@": "Fill", "jug": 0}}'], "line 1: the first state comes alone"),
+        (['{"action": {"Fill": {"jug": 0}}}'], "line 1: the first state comes alone"),
         ([f'{{"state": {STATE}}}', f'{{"state": {STATE}}}'], "line 2: .* every later one with its action"),
-        ([f'{{"action": {{"@": "Fill", "jug": 0}}, "state": {STATE}}}'], "line 1: the first state comes alone"),
+        ([f'{{"action": {{"Fill": {{"jug": 0}}}}, "state": {STATE}}}'], "line 1: the first state comes alone"),
     ],
 )
 def test_malformed_lines_are_named(lines: list[str], message: str) -> None:

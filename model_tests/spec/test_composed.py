@@ -6,27 +6,28 @@ import attrs
 import pytest
 
 from tidegauge.model_tests.spec.test_replication import Walk
+from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.kernel.explorer import explore
 from tidegauge.spec.kernel.simulation import simulate
 from tidegauge.spec.replication.actions import Append
-from tidegauge.spec.replication.composed import ComposedReplication, WriteLogStart
+from tidegauge.spec.replication.composed import everything
 from tidegauge.spec.replication.control import ApplyMetadata
-from tidegauge.spec.replication.extensions.reassignment_actions import StartReassignment
-from tidegauge.spec.replication.extensions.retention import DeleteRecords
+from tidegauge.spec.replication.extensions.reassignment import StartReassignment
+from tidegauge.spec.replication.extensions.retention import DeleteRecords, LogStart, WriteLogStart, log_start_of
 from tidegauge.spec.replication.extensions.settings import ChangeSettings
 from tidegauge.spec.replication.extensions.shutdown import BeginShutdown
 from tidegauge.spec.replication.faults import Crash, Restart
-from tidegauge.spec.replication.machine import Bounds
+from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.models import MODELS
 from tidegauge.spec.replication.state import Acks, Error
 
-PLENTY = Bounds(**{field.name: 9 for field in attrs.fields(Bounds)})
-TWICE = Bounds(**{field.name: 2 for field in attrs.fields(Bounds)})
+EVERYTHING = Replication(brokers=3, extensions=everything())
+TWICE = Bounds(dict.fromkeys(EVERYTHING.perturbations, 2))
 
 
 @pytest.fixture
 def walk() -> Walk:
-    return Walk(ComposedReplication(brokers=3, max_records=9, bounds=PLENTY))
+    return Walk(attrs.evolve(EVERYTHING, max_records=9).without_bounds())
 
 
 @pytest.mark.parametrize("name", ["moving-and-deleting", pytest.param("moving-and-failing", marks=pytest.mark.deep)])
@@ -50,7 +51,7 @@ def test_min_insync_replicas_is_never_more_than_there_are_replicas(walk: Walk) -
 def test_a_replica_that_is_added_starts_over_where_the_log_begins(walk: Walk) -> None:
     walk.do(Append(0), Append(0)).fetch(1).fetch(1).fetch(1).do(DeleteRecords(0, 2))
     walk.do(StartReassignment((0, 1, 2)), ApplyMetadata(0), ApplyMetadata(2)).fetch(2)
-    assert (walk.state.replicas[2].log_start, walk.state.replicas[2].log_end_offset) == (2, 2)
+    assert (log_start_of(walk.state.replicas[2]), walk.state.replicas[2].log_end_offset) == (2, 2)
 
 
 def test_a_fetch_of_a_broker_that_is_no_replica_is_refused_before_its_offset_is_looked_at(walk: Walk) -> None:
@@ -61,15 +62,15 @@ def test_a_fetch_of_a_broker_that_is_no_replica_is_refused_before_its_offset_is_
 
 def test_a_log_start_that_nobody_was_told_of_may_have_been_written_down(walk: Walk) -> None:
     walk.do(Append(0)).fetch(1).fetch(1).do(DeleteRecords(0, 1)).fetch(1)
-    assert walk.state.replicas[1].log_start_checkpoint == 0
+    assert LogStart.of(walk.state.replicas[1]).checkpoint == 0
     walk.do(WriteLogStart(1, 1), Crash(1, 1), Restart(1))
-    assert walk.state.replicas[1].log_start == 1
+    assert log_start_of(walk.state.replicas[1]) == 1
 
 
 @pytest.mark.parametrize("min_insync_replicas", [1, 2])
 def test_random_walks_find_nothing_and_take_nearly_everything(min_insync_replicas: int) -> None:
-    machine = ComposedReplication(
-        brokers=3, max_records=4, min_insync_replicas=min_insync_replicas, acks=tuple(Acks), bounds=TWICE
+    machine = attrs.evolve(
+        EVERYTHING, max_records=4, min_insync_replicas=min_insync_replicas, acks=tuple(Acks), bounds=TWICE
     )
     found = simulate(machine, 1, 30, length=80)
     assert found.holds, [str(walk.violation) for walk in found.violations.values()]
@@ -78,7 +79,7 @@ def test_random_walks_find_nothing_and_take_nearly_everything(min_insync_replica
 @pytest.mark.deep
 @pytest.mark.parametrize("min_insync_replicas", [1, 2])
 def test_many_long_walks_find_nothing(min_insync_replicas: int) -> None:
-    machine = ComposedReplication(brokers=3, max_records=4, min_insync_replicas=min_insync_replicas, bounds=TWICE)
+    machine = attrs.evolve(EVERYTHING, max_records=4, min_insync_replicas=min_insync_replicas, bounds=TWICE)
     found = simulate(machine, 2, 2_000, length=150)
     assert found.holds, [walk.violation.invariant for walk in found.violations.values() if walk.violation]
     assert found.unreached == ()

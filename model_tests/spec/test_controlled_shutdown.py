@@ -5,28 +5,29 @@ from __future__ import annotations
 import pytest
 
 from tidegauge.model_tests.spec.test_replication import Walk
+from tidegauge.spec.bugs import controlled_shutdown
+from tidegauge.spec.bugs.bug import Bug
+from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.kernel.explorer import explore
 from tidegauge.spec.replication.actions import Append
 from tidegauge.spec.replication.control import ApplyMetadata
 from tidegauge.spec.replication.extensions.shutdown import (
     BeginShutdown,
     ControlledShutdown,
-    EmptiesTheIsr,
     GiveUpWaiting,
     GrantShutdown,
     Stop,
-    TrustsEveryRestart,
 )
-from tidegauge.spec.replication.faults import LapseSession, Register, Restart, Unfence
-from tidegauge.spec.replication.machine import Bounds
+from tidegauge.spec.replication.faults import ExpireSession, Register, Restart, Unfence
+from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.models import MODELS
 from tidegauge.spec.replication.state import NONE, Error
 
-BOUNDS = Bounds(shrinks=0, lapses=9, crashes=9, controlled_shutdowns=9)
+BOUNDS = Bounds(ExpireSession=9, Crash=9, BeginShutdown=9)
 
 
 def walking(brokers: int = 3) -> Walk:
-    return Walk(ControlledShutdown(brokers=brokers, max_records=3, bounds=BOUNDS))
+    return Walk(Replication(brokers=brokers, max_records=3, bounds=BOUNDS, extensions=(ControlledShutdown(),)))
 
 
 def test_leadership_moves_first_and_the_broker_leaves_the_isr() -> None:
@@ -39,7 +40,7 @@ def test_leadership_moves_first_and_the_broker_leaves_the_isr() -> None:
 
 
 def test_a_broker_that_is_shutting_down_is_passed_over() -> None:
-    walk = walking().do(BeginShutdown(1), LapseSession(0))
+    walk = walking().do(BeginShutdown(1), ExpireSession(0))
     assert walk.state.controller.leader == 2
 
 
@@ -50,7 +51,7 @@ def test_a_broker_that_is_shutting_down_joins_no_isr() -> None:
 
 
 def test_the_last_of_the_isr_waits_for_somebody_to_join_and_then_hands_over() -> None:
-    walk = walking(brokers=2).do(Append(0), LapseSession(1), ApplyMetadata(1), Unfence(1))
+    walk = walking(brokers=2).do(Append(0), ExpireSession(1), ApplyMetadata(1), Unfence(1))
     walk.do(ApplyMetadata(0), BeginShutdown(0))
     assert (walk.state.controller.leader, walk.state.controller.isr) == (0, (0,))
     assert "others may join" in GrantShutdown(0).guard(walk.machine, walk.state)
@@ -60,7 +61,7 @@ def test_the_last_of_the_isr_waits_for_somebody_to_join_and_then_hands_over() ->
 
 
 def test_the_last_of_the_isr_leaves_last_and_is_eligible_when_it_is_back() -> None:
-    walk = walking(brokers=2).do(Append(0), LapseSession(1), BeginShutdown(0), GrantShutdown(0), Stop(0))
+    walk = walking(brokers=2).do(Append(0), ExpireSession(1), BeginShutdown(0), GrantShutdown(0), Stop(0))
     assert (walk.state.controller.leader, walk.state.controller.elr) == (NONE, (0,))
     walk.do(Restart(0), Register(0))
     assert walk.state.controller.elr == (0,)
@@ -71,7 +72,7 @@ def test_the_last_of_the_isr_leaves_last_and_is_eligible_when_it_is_back() -> No
 
 
 def test_a_broker_that_has_waited_long_enough_leaves_last() -> None:
-    walk = walking(brokers=2).do(LapseSession(1), ApplyMetadata(1), Unfence(1), BeginShutdown(0))
+    walk = walking(brokers=2).do(ExpireSession(1), ApplyMetadata(1), Unfence(1), BeginShutdown(0))
     walk.do(GiveUpWaiting(0), Stop(0))
     assert (walk.state.controller.leader, walk.state.controller.elr) == (NONE, (0,))
 
@@ -80,16 +81,17 @@ def test_a_broker_that_has_waited_long_enough_leaves_last() -> None:
     "machine",
     [
         MODELS["controlled-shutdown"].machine,
-        ControlledShutdown(
+        Replication(
+            extensions=(ControlledShutdown(),),
             brokers=2,
             max_records=1,
             min_insync_replicas=2,
-            bounds=Bounds(shrinks=0, lapses=0, controlled_shutdowns=1),
+            bounds=Bounds(BeginShutdown=1),
         ),
     ],
     ids=["while the ISR changes", "with eligible leaders"],
 )
-def test_every_reachable_state_satisfies_every_invariant(machine: ControlledShutdown) -> None:
+def test_every_reachable_state_satisfies_every_invariant(machine: Replication) -> None:
     exploration = explore(machine)
     assert exploration.complete
     assert exploration.holds, exploration.violations[0]
@@ -100,11 +102,12 @@ def test_every_reachable_state_satisfies_every_invariant(machine: ControlledShut
 @pytest.mark.parametrize("min_insync_replicas", [1, 2])
 def test_a_crash_before_during_or_after_a_shutdown_loses_nothing(min_insync_replicas: int) -> None:
     """330,929 states in 50 seconds of CPU, and 1,351,851 in 240."""
-    machine = ControlledShutdown(
+    machine = Replication(
+        extensions=(ControlledShutdown(),),
         brokers=2,
         max_records=1,
         min_insync_replicas=min_insync_replicas,
-        bounds=Bounds(shrinks=0, lapses=0, crashes=1, controlled_shutdowns=1),
+        bounds=Bounds(Crash=1, BeginShutdown=1),
     )
     exploration = explore(machine)
     assert exploration.complete
@@ -112,21 +115,8 @@ def test_a_crash_before_during_or_after_a_shutdown_loses_nothing(min_insync_repl
     assert not exploration.unreached
 
 
-@pytest.mark.parametrize(
-    ("machine", "falls"),
-    [
-        (EmptiesTheIsr(brokers=2, max_records=1, bounds=BOUNDS), "ShutdownNeverEmptiesTheIsr"),
-        (
-            TrustsEveryRestart(
-                brokers=2,
-                max_records=1,
-                min_insync_replicas=2,
-                bounds=Bounds(shrinks=0, lapses=0, crashes=1, controlled_shutdowns=1),
-            ),
-            "LeaderCandidateCompleteness",
-        ),
-    ],
-    ids=["empties the ISR", "trusts every restart"],
-)
-def test_a_wrong_rule_is_found(machine: ControlledShutdown, falls: str) -> None:
-    assert explore(machine).violations[0].invariant == falls
+@pytest.mark.parametrize("bug", controlled_shutdown.BUGS, ids=lambda bug: bug.name)
+def test_a_wrong_rule_is_found(bug: Bug[Replication]) -> None:
+    found = explore(bug.machine())
+    assert found.violations, f"nothing is violated in {found.distinct} states"
+    assert found.violations[0].invariant in bug.violates

@@ -5,30 +5,33 @@ from __future__ import annotations
 import pytest
 
 from tidegauge.model_tests.spec.test_replication import Walk
+from tidegauge.spec.bugs import directories
+from tidegauge.spec.bugs.bug import Bug
+from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.kernel.explorer import explore
 from tidegauge.spec.replication.actions import Append, SendFetch
 from tidegauge.spec.replication.control import ApplyMetadata
 from tidegauge.spec.replication.extensions.directories import (
     Directories,
-    ElectsTheOffline,
     FailDirectory,
     LoseTail,
-    NotesAllTheSame,
     ReplicaOffline,
     ReplicaOnline,
+    offline,
 )
-from tidegauge.spec.replication.extensions.shutdown import StopUnasked
+from tidegauge.spec.replication.extensions.shutdown import CleanStop, ControlledShutdown, StopUnasked
 from tidegauge.spec.replication.faults import Crash, Register, Restart
-from tidegauge.spec.replication.machine import Bounds
+from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.models import MODELS
 from tidegauge.spec.replication.state import NONE, Error
 
-BOUNDS = Bounds(lapses=9, crashes=9, controlled_shutdowns=9, directory_failures=9)
+EXTENSIONS = (ControlledShutdown(), Directories())
+BOUNDS = Bounds(ShrinkIsr=1, ExpireSession=9, Crash=9, BeginShutdown=9, FailDirectory=9)
 
 
 @pytest.fixture
 def walk() -> Walk:
-    return Walk(Directories(brokers=3, max_records=3, min_insync_replicas=2, bounds=BOUNDS))
+    return Walk(Replication(brokers=3, max_records=3, min_insync_replicas=2, bounds=BOUNDS, extensions=EXTENSIONS))
 
 
 def test_a_leader_without_its_log_leads_until_the_controller_hears_of_it(walk: Walk) -> None:
@@ -37,7 +40,7 @@ def test_a_leader_without_its_log_leads_until_the_controller_hears_of_it(walk: W
     assert not walk.enabled(Append(0))
     walk.do(ReplicaOffline(0))
     controller = walk.state.controller
-    assert (controller.leader, controller.isr, controller.offline) == (1, (1, 2), (0,))
+    assert (controller.leader, controller.isr, offline(controller)) == (1, (1, 2), (0,))
     assert not controller.sessions[0].fenced, "its broker goes on"
 
 
@@ -59,7 +62,7 @@ def test_the_controller_is_told_the_truth(walk: Walk) -> None:
     walk.do(Crash(1, 0), Restart(1))
     assert not walk.enabled(ReplicaOnline(1)), "the process is not known yet"
     walk.do(Register(1), ReplicaOnline(1))
-    assert walk.state.controller.offline == ()
+    assert offline(walk.state.controller) == ()
 
 
 @pytest.mark.parametrize(
@@ -67,41 +70,42 @@ def test_the_controller_is_told_the_truth(walk: Walk) -> None:
     [
         MODELS["directories"].machine,
         pytest.param(
-            Directories(
+            Replication(
+                extensions=EXTENSIONS,
                 brokers=2,
                 max_records=1,
-                bounds=Bounds(shrinks=0, lapses=0, directory_failures=1, controlled_shutdowns=1),
+                bounds=Bounds(BeginShutdown=1, FailDirectory=1),
             ),
             marks=pytest.mark.deep,
         ),
         pytest.param(
-            Directories(brokers=2, max_records=1, bounds=Bounds(shrinks=0, lapses=0, directory_failures=1, crashes=1)),
+            Replication(extensions=EXTENSIONS, brokers=2, max_records=1, bounds=Bounds(Crash=1, FailDirectory=1)),
             marks=pytest.mark.deep,
         ),
     ],
     ids=["while the ISR changes", "and leaves", "and crashes"],
 )
-def test_every_reachable_state_satisfies_every_invariant(machine: Directories) -> None:
+def test_every_reachable_state_satisfies_every_invariant(machine: Replication) -> None:
     found = explore(machine)
     assert (found.violations, found.cut, found.unreached) == ((), None, ())
 
 
-@pytest.mark.parametrize(
-    ("kind", "perturbation", "falls"),
-    [
-        (ElectsTheOffline, "lapses", "OfflineIsOutOfSync"),
-        (NotesAllTheSame, "controlled_shutdowns", "LeaderCandidateCompleteness"),
-    ],
-    ids=["elects the offline", "notes all the same"],
-)
-def test_a_wrong_rule_is_found(kind: type[Directories], perturbation: str, falls: str) -> None:
-    bounds = Bounds(**{"shrinks": 0, "lapses": 0, "directory_failures": 1, perturbation: 1})
-    machine = kind(brokers=2, max_records=1, min_insync_replicas=2, bounds=bounds)
-    assert explore(machine).violations[0].invariant == falls
+@pytest.mark.parametrize("bug", directories.BUGS, ids=lambda bug: bug.name)
+def test_a_wrong_rule_is_found(bug: Bug[Replication]) -> None:
+    found = explore(bug.machine())
+    assert found.violations, f"nothing is violated in {found.distinct} states"
+    assert found.violations[0].invariant in bug.violates
+
+
+def test_directories_require_controlled_shutdown_earlier_in_the_list() -> None:
+    with pytest.raises(ValueError, match="Directories requires ControlledShutdown earlier in the list of extensions"):
+        Replication(extensions=(Directories(),))
+    with pytest.raises(ValueError, match="Directories requires ControlledShutdown earlier"):
+        Replication(extensions=(Directories(), ControlledShutdown()))
 
 
 def test_what_was_not_flushed_may_be_gone_after_a_stop(walk: Walk) -> None:
     walk.do(Append(0), FailDirectory(0), StopUnasked(0))
-    assert walk.state.replicas[0].stopped_cleanly_in == NONE
+    assert CleanStop.of(walk.state.replicas[0]).broker_epoch == NONE
     walk.do(LoseTail(0, 0))
     assert walk.state.replicas[0].log == ()

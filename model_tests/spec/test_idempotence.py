@@ -11,11 +11,12 @@ import pytest
 
 from tidegauge.spec.bugs import Bug
 from tidegauge.spec.bugs.idempotence import IDEMPOTENCE_BUGS
-from tidegauge.spec.idempotence.machine import Idempotence, IdempotenceBounds
+from tidegauge.spec.idempotence.machine import Idempotence
 from tidegauge.spec.idempotence.models import IDEMPOTENCE_MODELS, QUICK_IDEMPOTENCE
 from tidegauge.spec.idempotence.partition import Crash, Expire, Fetch, ReceiveProduce
 from tidegauge.spec.idempotence.producer import LoseConnection, ReceiveProduceResponse, Retry, Send
-from tidegauge.spec.idempotence.state import Error, Perturbation, ProducerEntry, Replica, State
+from tidegauge.spec.idempotence.state import Error, ProducerEntry, Replica, State
+from tidegauge.spec.kernel.bounds import Bounds, times
 from tidegauge.spec.kernel.codec import read_trace, trace_lines
 from tidegauge.spec.kernel.explorer import Exploration, explore
 from tidegauge.spec.kernel.machine import Action, NotEnabled
@@ -70,9 +71,8 @@ def test_every_model_holds_and_reaches_its_goals(name: str) -> None:
 
 
 def test_the_models_together_turn_every_perturbation_on() -> None:
-    bounds = [model.machine.bounds.by_kind for model in IDEMPOTENCE_MODELS.values()]
-    assert all(any(allowed) for allowed in zip(*bounds, strict=True))
-    assert len(bounds[0]) == len(Perturbation)
+    turned_on = {name for model in IDEMPOTENCE_MODELS.values() for name in model.machine.bounds}
+    assert turned_on == set(Idempotence().perturbations)
 
 
 # --- scenarios ---------------------------------------------------------------------------------------------------
@@ -117,13 +117,13 @@ def test_sequences_that_would_look_alike_are_no_model() -> None:
 
 def test_memory_after_a_crash_reaches_behind_its_snapshot() -> None:
     """Kafka's file keeps one batch of a producer, and two may be in flight."""
-    machine = Idempotence(max_records=2, max_attempts=1, segments=True, bounds=IdempotenceBounds(0, crashes=1))
+    machine = Idempotence(max_records=2, max_attempts=1, segments=True, bounds=Bounds(Crash=1))
     exploration = explore(machine)
     rebuilt = [
         state
         for trace in exploration.reached.values()
         for state in trace.states
-        if state.spent[Perturbation.CRASH] and any(r.snapshots and r.producers for r in state.replicas)
+        if times(state.spent, "Crash") and any(r.snapshots and r.producers for r in state.replicas)
     ]
     assert rebuilt
     assert exploration.holds
@@ -139,14 +139,14 @@ class OneBatchFromSnapshots(Idempotence):
 def test_a_snapshot_alone_would_not_know_every_repeat() -> None:
     """Why memory is filled up from the log: a producer whose answers were lost would be refused what it has sent."""
     machine = OneBatchFromSnapshots(
-        max_records=3, max_attempts=1, batches_retained=2, segments=True, bounds=IdempotenceBounds(0, crashes=1)
+        max_records=3, max_attempts=1, batches_retained=2, segments=True, bounds=Bounds(Crash=1)
     )
     assert explore(machine).violations[0].invariant == "ProducerStateMatchesLog"
 
 
 def test_a_producer_that_was_forgotten_is_taken_on_trust_and_may_skip_a_batch() -> None:
     """The price of KIP-360, which Kafka pays: after an expiry, if requests overtake each other, one goes missing."""
-    machine = Idempotence(max_records=3, max_attempts=2, bounds=IdempotenceBounds(0, expiries=1))
+    machine = Idempotence(max_records=3, max_attempts=2, bounds=Bounds(Expire=1))
     exploration = explore(machine)
     fell = exploration.violations[0]
     assert fell.invariant in ("NoReordering", "HeadOfLineAccepted")
@@ -163,7 +163,7 @@ def test_a_longer_line_than_the_leader_remembers_breaks_a_session() -> None:
 
 
 def test_what_is_on_disk_for_good_is_not_lost_in_a_crash() -> None:
-    driven = Driven(Idempotence(bounds=IdempotenceBounds(crashes=1)))
+    driven = Driven(Idempotence(bounds=Bounds(LoseConnection=1, Crash=1)))
     with pytest.raises(NotEnabled, match="would have lost"):
         driven.do(Crash(0, kept=1))
 
@@ -180,7 +180,7 @@ def found(name: str) -> Exploration[State]:
 def test_the_explorer_finds_the_bug_by_an_invariant_that_it_breaks(bug: Bug[Idempotence]) -> None:
     violations = found(bug.name).violations
     assert violations, f"{bug.name} was not found among {found(bug.name).distinct} states"
-    assert violations[0].invariant in bug.falls
+    assert violations[0].invariant in bug.violates
 
 
 @every_bug

@@ -5,6 +5,7 @@ from __future__ import annotations
 import attrs
 import pytest
 
+from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.kernel.explorer import explore
 from tidegauge.spec.kernel.machine import Action, NotEnabled
 from tidegauge.spec.replication.actions import Append, HoldFetch, ReceiveFetch, ReceiveFetchResponse, SendFetch
@@ -24,19 +25,19 @@ from tidegauge.spec.replication.faults import (
     Crash,
     Disconnect,
     DisconnectController,
+    ExpireSession,
     Flush,
-    LapseSession,
     Pause,
     Register,
     Restart,
     Resume,
     Unfence,
 )
-from tidegauge.spec.replication.machine import Bounds, Replication
+from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.models import MODELS, QUICK
-from tidegauge.spec.replication.state import NONE, Acks, Error, FetchRequest, Perturbation, State, sent
+from tidegauge.spec.replication.state import NONE, Acks, Error, FetchRequest, State, sent
 
-PLENTY = Bounds(*(9,) * len(Perturbation))
+PLENTY = Replication().without_bounds().bounds
 
 
 class Walk:
@@ -123,7 +124,7 @@ def test_a_follower_learns_the_high_watermark_with_the_answer_to_its_next_fetch(
 
 
 def test_a_new_leader_does_not_move_the_high_watermark_before_the_isr_has_fetched_in_its_epoch(three: Walk) -> None:
-    three.do(Append(0)).fetch(1, 2).do(LapseSession(0), ApplyMetadata(1))
+    three.do(Append(0)).fetch(1, 2).do(ExpireSession(0), ApplyMetadata(1))
     assert three.state.replicas[1].isr == (1, 2)
     assert three.hw(1) == 0
     three.do(ApplyMetadata(2)).fetch(2)
@@ -152,12 +153,12 @@ def test_a_long_poll_takes_note_of_the_follower_and_is_answered_later(three: Wal
 
 
 def test_a_fetch_of_an_older_epoch_is_refused(three: Walk) -> None:
-    three.ask(2).do(LapseSession(0), ApplyMetadata(0)).arrive(2)
+    three.ask(2).do(ExpireSession(0), ApplyMetadata(0)).arrive(2)
     assert [m.error for m in three.state.network.fetch_responses] == [Error.FENCED_LEADER_EPOCH]
 
 
 def test_a_fetch_of_a_newer_epoch_is_refused(three: Walk) -> None:
-    three.do(LapseSession(0), ApplyMetadata(2)).ask(2).arrive(2)
+    three.do(ExpireSession(0), ApplyMetadata(2)).ask(2).arrive(2)
     assert [m.error for m in three.state.network.fetch_responses] == [Error.UNKNOWN_LEADER_EPOCH]
 
 
@@ -173,14 +174,14 @@ def test_a_fetch_of_a_followers_former_process_is_refused(three: Walk) -> None:
 
 def test_a_follower_cuts_the_tail_that_the_leader_lacks_and_nothing_else(three: Walk) -> None:
     three.do(Append(0)).fetch(1, 2).do(Append(0), Append(0))
-    three.do(LapseSession(0), ApplyMetadata(1), ApplyMetadata(2), Append(1), ApplyMetadata(0)).fetch(0)
+    three.do(ExpireSession(0), ApplyMetadata(1), ApplyMetadata(2), Append(1), ApplyMetadata(0)).fetch(0)
     assert three.values(0) == [0]
     three.fetch(0)
     assert three.values(0) == three.values(1) == [0, 3]
 
 
 def test_an_answer_of_an_earlier_epoch_is_dropped(three: Walk) -> None:
-    three.do(Append(0)).ask(2).arrive(2).do(LapseSession(0), ApplyMetadata(2)).answer(2)
+    three.do(Append(0)).ask(2).arrive(2).do(ExpireSession(0), ApplyMetadata(2)).answer(2)
     assert three.values(2) == []
 
 
@@ -218,18 +219,18 @@ def test_a_follower_that_has_caught_up_joins_and_is_waited_for_before_that_is_co
 
 
 def test_an_isr_change_is_conditional_on_the_partition_epoch(three: Walk) -> None:
-    three.do(Append(0), ShrinkIsr(0, (1,)), LapseSession(2)).decide()
+    three.do(Append(0), ShrinkIsr(0, (1,)), ExpireSession(2)).decide()
     assert three.decisions() == [Error.INVALID_UPDATE_VERSION]
     assert three.state.controller.isr == (0, 1)
 
 
 def test_a_deposed_leader_can_not_change_the_isr(three: Walk) -> None:
-    three.do(Append(0), ShrinkIsr(0, (1,)), LapseSession(0)).decide()
+    three.do(Append(0), ShrinkIsr(0, (1,)), ExpireSession(0)).decide()
     assert three.decisions() == [Error.FENCED_LEADER_EPOCH]
 
 
 def test_a_fenced_broker_is_refused_and_its_leader_gives_the_proposal_up(three: Walk) -> None:
-    shrunk(three).do(LapseSession(2)).fetch(2).fetch(2).decide()
+    shrunk(three).do(ExpireSession(2)).fetch(2).fetch(2).decide()
     assert three.decisions() == [Error.INELIGIBLE_REPLICA]
     three.hear()
     assert three.state.replicas[0].pending_isr == ()
@@ -257,27 +258,27 @@ def test_an_answer_of_an_older_controller_is_refused(three: Walk) -> None:
 
 
 def test_the_first_live_member_of_the_isr_in_replica_order_leads(three: Walk) -> None:
-    three.do(LapseSession(0))
+    three.do(ExpireSession(0))
     assert (three.state.controller.leader, three.state.controller.leader_epoch) == (1, 1)
 
 
 def test_a_broker_may_act_on_what_the_controller_said_before_it_changed_its_mind() -> None:
     walk = Walk(Replication(brokers=3, delayed_metadata=True, bounds=PLENTY))
-    walk.do(LapseSession(0), PullMetadata(2), LapseSession(1), ApplyMetadata(2))
+    walk.do(ExpireSession(0), PullMetadata(2), ExpireSession(1), ApplyMetadata(2))
     assert (walk.state.replicas[2].leader, walk.state.controller.leader) == (1, 2)
     walk.do(ApplyMetadata(2))
     assert walk.state.replicas[2].leader == 2
 
 
 def test_preferred_election_gives_the_first_replica_its_partition_back(three: Walk) -> None:
-    three.do(LapseSession(0), ApplyMetadata(1), ApplyMetadata(0), Unfence(0)).fetch(0).decide()
+    three.do(ExpireSession(0), ApplyMetadata(1), ApplyMetadata(0), Unfence(0)).fetch(0).decide()
     assert three.state.controller.isr == (0, 1, 2)
     three.do(PreferredElection())
     assert three.state.controller.leader == 0
 
 
 def test_a_partition_without_live_members_is_offline_until_one_returns(three: Walk) -> None:
-    three.do(LapseSession(0), LapseSession(1), LapseSession(2))
+    three.do(ExpireSession(0), ExpireSession(1), ExpireSession(2))
     controller = three.state.controller
     assert (controller.leader, controller.isr, controller.elr) == (NONE, (), (1, 2))
     three.do(Unfence(0))
@@ -287,7 +288,7 @@ def test_a_partition_without_live_members_is_offline_until_one_returns(three: Wa
 
 
 def test_an_unclean_election_loses_exactly_what_the_new_leader_lacked(three: Walk) -> None:
-    shrunk(three).do(LapseSession(2), LapseSession(1), LapseSession(0), Unfence(2))
+    shrunk(three).do(ExpireSession(2), ExpireSession(1), ExpireSession(0), Unfence(2))
     assert three.state.controller.leader == NONE
     three.do(UncleanElection(), ApplyMetadata(2))
     assert three.state.controller.leader == 2
@@ -313,7 +314,7 @@ def test_the_high_watermark_restarts_from_its_checkpoint_but_never_beyond_the_lo
 
 
 def test_a_paused_broker_does_nothing_and_knows_nothing_of_it(three: Walk) -> None:
-    three.do(Pause(0), LapseSession(0))
+    three.do(Pause(0), ExpireSession(0))
     assert not three.enabled(Append(0))
     three.do(Resume(0))
     assert three.enabled(Append(0))
@@ -350,8 +351,9 @@ def test_every_model_holds_and_reaches_its_goals(name: str) -> None:
 
 
 def test_the_models_together_turn_every_perturbation_on() -> None:
-    bounds = [model.machine.bounds.by_kind for model in MODELS.values()]
-    assert all(any(allowed) for allowed in zip(*bounds, strict=True))
+    machines = [model.machine for model in MODELS.values()]
+    turned_on = {name for machine in machines for name in machine.bounds}
+    assert turned_on == {name for machine in machines for name in machine.perturbations}
 
 
 def test_the_initial_leader_must_be_in_the_initial_isr() -> None:
@@ -379,7 +381,7 @@ class ProposalsArriveTwice(Replication):
 
 def test_giving_up_a_refused_proposal_relies_on_each_being_delivered_once() -> None:
     """The leader forgets a member that the controller writes into the ISR after all, and would commit without it."""
-    exploration = explore(ProposalsArriveTwice(brokers=2, max_records=1, bounds=Bounds(shrinks=0, lapses=1)))
+    exploration = explore(ProposalsArriveTwice(brokers=2, max_records=1, bounds=Bounds(ExpireSession=1)))
     assert exploration.violations[0].invariant == "ReplicationQuorumSuperset"
     refused = [a for a in exploration.violations[0].trace.actions if isinstance(a, ReceiveAlterPartitionResponse)]
     assert [a.response.error for a in refused] == [Error.INELIGIBLE_REPLICA]

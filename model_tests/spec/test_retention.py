@@ -4,29 +4,38 @@ from __future__ import annotations
 
 from typing import Any
 
-import attrs
 import pytest
 
-from tidegauge.model_tests.spec.test_replication import PLENTY, Walk
+from tidegauge.model_tests.spec.test_replication import Walk
+from tidegauge.spec.bugs import retention
+from tidegauge.spec.bugs.bug import Bug
+from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.kernel.explorer import explore
 from tidegauge.spec.replication.actions import Append, ReceiveFetchResponse
 from tidegauge.spec.replication.control import ApplyMetadata
-from tidegauge.spec.replication.extensions.retention import DeleteRecords, Retain, Retention, low_watermark_known
-from tidegauge.spec.replication.extensions.retention_bugs import (
-    DeletesBeyondHighWatermark,
-    KeepsRecordsBelowGap,
-    TellsBeforeItIsWritten,
+from tidegauge.spec.replication.extensions.retention import (
+    DeleteRecords,
+    LeaderLogStart,
+    Retain,
+    Retention,
+    log_start_of,
+    low_watermark_known,
 )
-from tidegauge.spec.replication.faults import Crash, LapseSession, Restart
-from tidegauge.spec.replication.machine import Bounds
+from tidegauge.spec.replication.faults import Crash, ExpireSession, Restart
+from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.models import MODELS
 from tidegauge.spec.replication.state import Error
+
+
+def walking(initial_isr: tuple[int, ...] = ()) -> Walk:
+    machine = Replication(brokers=2, max_records=9, initial_isr=initial_isr, extensions=(Retention(),))
+    return Walk(machine.without_bounds())
 
 
 @pytest.fixture
 def two() -> Walk:
     """Two brokers, three records committed."""
-    walk = Walk(Retention(brokers=2, max_records=9, bounds=PLENTY))
+    walk = walking()
     walk.do(Append(0), Append(0), Append(0))
     for _ in range(5):
         walk.fetch(1)
@@ -35,7 +44,7 @@ def two() -> Walk:
 
 
 def starts(walk: Walk) -> list[int]:
-    return [replica.log_start for replica in walk.state.replicas]
+    return list(map(log_start_of, walk.state.replicas))
 
 
 def test_a_follower_moves_to_its_leaders_log_start(two: Walk) -> None:
@@ -66,33 +75,33 @@ def test_a_log_start_does_not_go_back(two: Walk) -> None:
 
 
 def test_a_follower_below_the_log_start_starts_over_there(two: Walk) -> None:
-    lagging = Walk(Retention(brokers=2, max_records=9, initial_isr=(0,), bounds=PLENTY))
+    lagging = walking(initial_isr=(0,))
     lagging.do(Append(0), Append(0), Append(0), DeleteRecords(0, 2)).ask(1).arrive(1)
     (answer,) = lagging.state.network.fetch_responses
-    assert (answer.error, answer.log_start) == (Error.OFFSET_OUT_OF_RANGE, 2)
+    assert (answer.error, LeaderLogStart.of(answer).offset) == (Error.OFFSET_OUT_OF_RANGE, 2)
     lagging.do(ReceiveFetchResponse(answer))
     follower = lagging.state.replicas[1]
-    assert (follower.log_start, follower.log_end_offset, follower.high_watermark) == (2, 2, 2)
+    assert (log_start_of(follower), follower.log_end_offset, follower.high_watermark) == (2, 2, 2)
     assert follower.last_epoch == 0, "of the last record that is gone"
     lagging.fetch(1)
     assert lagging.state.replicas[1].log_end_offset == 3
 
 
 def test_the_epoch_of_the_last_record_that_is_gone_tells_that_the_logs_agree(two: Walk) -> None:
-    two.do(LapseSession(0), ApplyMetadata(1), Append(1), DeleteRecords(1, 3), ApplyMetadata(0)).fetch(0)
-    assert (two.state.replicas[0].log_start, two.state.replicas[0].log_end_offset) == (3, 4)
+    two.do(ExpireSession(0), ApplyMetadata(1), Append(1), DeleteRecords(1, 3), ApplyMetadata(0)).fetch(0)
+    assert (log_start_of(two.state.replicas[0]), two.state.replicas[0].log_end_offset) == (3, 4)
     assert two.values(0) == two.values(1) == [0, 1, 2, 3]
 
 
 def test_a_log_start_that_was_told_survives_a_crash(two: Walk) -> None:
     two.do(DeleteRecords(0, 2)).fetch(1).ask(1)
     two.do(Crash(1, 3), Restart(1))
-    assert two.state.replicas[1].log_start == 2
+    assert log_start_of(two.state.replicas[1]) == 2
 
 
 def test_a_log_start_that_was_not_told_may_be_lost_in_a_crash(two: Walk) -> None:
     two.do(DeleteRecords(0, 2)).fetch(1).do(Crash(1, 0), Restart(1))
-    assert two.state.replicas[1].log_start == 0
+    assert log_start_of(two.state.replicas[1]) == 0
 
 
 def test_deleting_at_the_leader_flushes_up_to_there(two: Walk) -> None:
@@ -112,31 +121,25 @@ def test_explored_to_the_end_every_invariant_holds(name: str) -> None:
 @pytest.mark.parametrize(
     "constants",
     [
-        {"bounds": Bounds(shrinks=0, lapses=1, retentions=1)},
-        {"bounds": Bounds(shrinks=0, lapses=0, crashes=1, retentions=1)},
-        {"bounds": Bounds(shrinks=1, lapses=1, retentions=1), "max_records": 1, "unclean_leader_election": True},
-        {"bounds": Bounds(shrinks=0, lapses=1, retentions=2)},
+        {"bounds": Bounds(ExpireSession=1, DeleteRecords=1)},
+        {"bounds": Bounds(Crash=1, DeleteRecords=1)},
+        {
+            "bounds": Bounds(ShrinkIsr=1, ExpireSession=1, DeleteRecords=1),
+            "max_records": 1,
+            "unclean_leader_election": True,
+        },
+        {"bounds": Bounds(ExpireSession=1, DeleteRecords=2)},
     ],
     ids=["lapse", "crash", "unclean", "twice"],
 )
 def test_larger_models_hold_too(constants: dict[str, Any]) -> None:
-    found = explore(Retention(**{"brokers": 2, "max_records": 2, **constants}))
+    found = explore(Replication(**{"brokers": 2, "max_records": 2, "extensions": (Retention(),), **constants}))
     assert (found.violations, found.cut, found.unreached) == ((), None, ())
 
 
-CALM = Bounds(shrinks=0, lapses=0, retentions=1)
-
-
 @pytest.mark.parametrize(
-    ("broken", "bounds", "records", "falls", "states"),
-    [
-        (DeletesBeyondHighWatermark, CALM, 1, "LogStartWithinCommitted", 3),
-        (KeepsRecordsBelowGap, attrs.evolve(CALM, lapses=1), 1, "NoHoles", 8),
-        (TellsBeforeItIsWritten, attrs.evolve(CALM, crashes=1), 2, "LowWatermarkIsTrue", 15),
-    ],
+    ("bug", "states"), list(zip(retention.BUGS, (3, 8, 15), strict=True)), ids=[bug.name for bug in retention.BUGS]
 )
-def test_a_rule_that_is_broken_is_found_out(
-    broken: type[Retention], bounds: Bounds, records: int, falls: str, states: int
-) -> None:
-    (violation,) = explore(broken(brokers=2, max_records=records, bounds=bounds)).violations
-    assert (violation.invariant, len(violation.trace.steps) + 1) == (falls, states)
+def test_a_wrong_rule_is_found(bug: Bug[Replication], states: int) -> None:
+    (violation,) = explore(bug.machine()).violations
+    assert ((violation.invariant,), len(violation.trace.steps) + 1) == (bug.violates, states)

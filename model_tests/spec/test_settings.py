@@ -5,20 +5,25 @@ from __future__ import annotations
 import pytest
 
 from tidegauge.model_tests.spec.test_replication import Walk
+from tidegauge.spec.bugs import settings
+from tidegauge.spec.bugs.bug import Bug
+from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.kernel.explorer import explore
 from tidegauge.spec.replication.actions import Append
 from tidegauge.spec.replication.control import ApplyMetadata
-from tidegauge.spec.replication.extensions.settings import ChangeSettings, KeepsTheEligible, RaisesNoEpoch, Settings
-from tidegauge.spec.replication.faults import LapseSession
-from tidegauge.spec.replication.machine import Bounds
+from tidegauge.spec.replication.extensions.settings import ChangeSettings, Settings, TopicSettings
+from tidegauge.spec.replication.faults import ExpireSession
+from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.models import MODELS
 from tidegauge.spec.replication.state import NONE, Error
 
-BOUNDS = Bounds(lapses=9, setting_changes=9)
+BOUNDS = Bounds(ShrinkIsr=1, ExpireSession=9, ChangeSettings=9)
 
 
 def walking(min_insync: int = 1) -> Walk:
-    return Walk(Settings(brokers=3, max_records=3, min_insync_replicas=min_insync, bounds=BOUNDS))
+    return Walk(
+        Replication(brokers=3, max_records=3, min_insync_replicas=min_insync, bounds=BOUNDS, extensions=(Settings(),))
+    )
 
 
 def eligible(walk: Walk) -> tuple[int, ...]:
@@ -26,7 +31,7 @@ def eligible(walk: Walk) -> tuple[int, ...]:
 
 
 def test_a_leader_commits_by_what_it_has_heard() -> None:
-    walk = walking(2).do(LapseSession(1), LapseSession(2), ApplyMetadata(0))
+    walk = walking(2).do(ExpireSession(1), ExpireSession(2), ApplyMetadata(0))
     assert not walk.enabled(Append(0))
     walk.do(ChangeSettings(1, elects_uncleanly=False))
     assert not walk.enabled(Append(0)), "it has not heard of it"
@@ -35,18 +40,18 @@ def test_a_leader_commits_by_what_it_has_heard() -> None:
 
 
 def test_who_is_eligible_is_looked_at_anew_when_the_number_falls() -> None:
-    walk = walking(2).do(LapseSession(1), LapseSession(2))
+    walk = walking(2).do(ExpireSession(1), ExpireSession(2))
     assert eligible(walk) == (2,)
     walk.do(ChangeSettings(1, elects_uncleanly=False))
     assert eligible(walk) == ()
 
 
 def test_a_partition_that_waits_gets_a_leader_when_its_topic_prefers_one() -> None:
-    walk = walking().do(LapseSession(1), LapseSession(2), LapseSession(0))
+    walk = walking().do(ExpireSession(1), ExpireSession(2), ExpireSession(0))
     assert walk.state.controller.leader == NONE
     walk.do(ChangeSettings(1, elects_uncleanly=True))
     assert walk.state.controller.leader == NONE, "nobody is live"
-    assert walk.state.controller.elects_uncleanly
+    assert TopicSettings.of(walk.state.controller).elects_uncleanly
 
 
 @pytest.mark.parametrize("name", [pytest.param("settings", marks=pytest.mark.deep), "settings-unclean"])
@@ -55,31 +60,15 @@ def test_explored_to_the_end_every_invariant_holds(name: str) -> None:
     assert (found.violations, found.cut, found.unreached) == ((), None, ())
 
 
-@pytest.mark.parametrize(
-    ("machine", "falls"),
-    [
-        (
-            RaisesNoEpoch(brokers=2, max_records=1, bounds=Bounds(shrinks=1, lapses=0, setting_changes=1)),
-            "LeaderCandidateCompleteness",
-        ),
-        (
-            KeepsTheEligible(
-                brokers=2,
-                max_records=1,
-                min_insync_replicas=2,
-                bounds=Bounds(shrinks=0, lapses=1, setting_changes=1),
-            ),
-            "LeaderCandidateCompleteness",
-        ),
-    ],
-    ids=["raises no epoch", "keeps the eligible"],
-)
-def test_a_wrong_rule_is_found(machine: Settings, falls: str) -> None:
-    assert explore(machine).violations[0].invariant == falls
+@pytest.mark.parametrize("bug", settings.BUGS, ids=lambda bug: bug.name)
+def test_a_wrong_rule_is_found(bug: Bug[Replication]) -> None:
+    found = explore(bug.machine())
+    assert found.violations, f"nothing is violated in {found.distinct} states"
+    assert found.violations[0].invariant in bug.violates
 
 
 def test_a_proposal_that_a_change_has_overtaken_is_refused() -> None:
-    walk = Walk(Settings(brokers=2, max_records=3, initial_isr=(0,), bounds=BOUNDS))
+    walk = Walk(Replication(brokers=2, max_records=3, initial_isr=(0,), bounds=BOUNDS, extensions=(Settings(),)))
     walk.fetch(1).do(ChangeSettings(2, elects_uncleanly=False)).decide()
     (refusal,) = walk.state.network.alter_responses
     assert refusal.error is Error.INVALID_UPDATE_VERSION

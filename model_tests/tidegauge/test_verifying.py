@@ -156,7 +156,7 @@ def test_a_counterexample_fails_at_every_level_with_its_bug_and_at_none_without(
 
 
 def test_replay_says_what_is_wrong_with_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    (tmp_path / "broken.json").write_text('{"format": "tidegauge counterexample 1"}')
+    (tmp_path / "broken.json").write_text('{"format": "tidegauge counterexample 2"}')
     status, _, err = run(capsys, "replay", tmp_path / "broken.json")
     assert status == 2
     assert "broken.json" in err

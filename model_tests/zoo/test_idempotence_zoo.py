@@ -46,7 +46,7 @@ def test_the_shortest_counterexample_fells_the_invariant_when_both_are_wrong_ali
     failure = failure_of(CoresLockstep(bug.twin.machine(), bug.roles), shortest(bug.name))
     assert failure is not None, f"{bug.name} went unnoticed"
     assert failure.expected.kind is Failure.INVARIANT, failure.words
-    assert failure.expected.name in bug.twin.falls
+    assert failure.expected.name in bug.twin.violates
 
 
 @every_bug

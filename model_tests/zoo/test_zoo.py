@@ -44,7 +44,7 @@ def test_the_invariant_falls_when_specification_and_cores_are_wrong_alike(bug: C
     assert failure is not None, f"{bug.name} went unnoticed"
     assert failure.expected == saved.expected
     assert failure.expected.kind is Failure.INVARIANT
-    assert failure.expected.name in bug.twin.falls
+    assert failure.expected.name in bug.twin.violates
 
 
 @every_bug

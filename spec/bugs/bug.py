@@ -20,7 +20,7 @@ class Bug(Generic[M_co]):
     reference: str
     mechanism: str
     """A sentence on how it goes wrong."""
-    falls: tuple[str, ...]
+    violates: tuple[str, ...]
     """The invariants of which the shortest counterexample breaks one."""
     buggy: type[Any]
     """A subclass of one of the classes that the machine is made of: it overrides the rule that was wrong."""

@@ -43,7 +43,7 @@ def _bug(variant: type[Kip320]) -> Bug[Kip320]:
         title=told.partition(":")[0].rstrip("."),
         reference="github.com/hachikuji/kafka-specification",
         mechanism=told,
-        falls=("StrongIsr", "WeakIsr"),
+        violates=("StrongIsr", "WeakIsr"),
         buggy=variant,
         model=_MODELS[variant],
     )

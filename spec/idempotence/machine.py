@@ -30,7 +30,6 @@ the rules, of which a historical bug (`spec.bugs`) overrides one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import cached_property
 from typing import Any, ClassVar
 
 import attrs
@@ -46,7 +45,6 @@ from tidegauge.spec.idempotence.state import (
     InFlight,
     Log,
     LoggedBatch,
-    Perturbation,
     Producer,
     ProducerEntry,
     Producers,
@@ -56,25 +54,10 @@ from tidegauge.spec.idempotence.state import (
     entry_of,
     with_entry,
 )
-from tidegauge.spec.kernel.machine import Action, Invariant, Machine, NotEnabled, check_brokers
+from tidegauge.spec.kernel.bounds import Bounds
+from tidegauge.spec.kernel.machine import Action, Invariant, Machine, NotEnabled, check_processes
 
-
-@attrs.frozen
-class IdempotenceBounds:
-    """How often each perturbation may happen in one behaviour; nothing that heals is bounded."""
-
-    connection_losses: int = 1
-    duplicates: int = 0
-    elections: int = 0
-    crashes: int = 0
-    retentions: int = 0
-    expiries: int = 0
-    give_ups: int = 0
-
-    @cached_property
-    def by_kind(self) -> tuple[int, ...]:
-        """The bounds in the order of `Perturbation`."""
-        return attrs.astuple(self)
+DEFAULT_BOUNDS = Bounds(LoseConnection=1)
 
 
 @attrs.frozen
@@ -112,14 +95,18 @@ class Idempotence(Machine[State]):
     """Whether requests of a producer to one broker may overtake each other."""
     segments: bool = False
     """Whether segments fill up, so that snapshots are written."""
-    bounds: IdempotenceBounds = IdempotenceBounds()
+    bounds: Bounds = DEFAULT_BOUNDS
+
+    def __attrs_post_init__(self) -> None:
+        """Raises ValueError for a bound on no action of the machine."""
+        self.bounds.check(self.name, self.perturbations)
 
     # --- the machine -------------------------------------------------------------------------------------------
 
     def initial(self) -> Iterable[State]:
         """An empty partition that broker 0 leads, everybody in sync. Raises ValueError if the constants fit none."""
-        check_brokers("brokers", self.brokers)
-        check_brokers("producers", self.producers)
+        check_processes("brokers", self.brokers)
+        check_processes("producers", self.producers)
         remembered = max(self.batch_sizes) * max(self.max_in_flight, self.batches_retained)
         if self.sequences <= remembered:
             raise ValueError(
@@ -156,8 +143,9 @@ class Idempotence(Machine[State]):
     def explain(self, invariant: str, state: State) -> Mapping[str, Any]:
         return properties.explain(state)
 
-    def may_perturb(self, state: State, kind: Perturbation) -> bool:
-        return state.spent[kind] < self.bounds.by_kind[kind]
+    def may_perturb(self, state: State, name: str) -> bool:
+        """Whether the bounds allow the perturbation once more."""
+        return self.bounds.allow(name, state.spent)
 
     # --- rules of the producer ---------------------------------------------------------------------------------
 

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tidegauge.spec.idempotence.machine import Idempotence, IdempotenceBounds
+from tidegauge.spec.idempotence.machine import Idempotence
+from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.kernel.model import Model
-
-
-def _calm(**perturbations: int) -> IdempotenceBounds:
-    return IdempotenceBounds(**{"connection_losses": 0, **perturbations})
-
 
 _ALL = (
     Model(
         "idempotence-retries",
-        Idempotence(brokers=1, max_in_flight=3, batches_retained=3, bounds=_calm(connection_losses=1, duplicates=1)),
+        Idempotence(
+            brokers=1, max_in_flight=3, batches_retained=3, bounds=Bounds(LoseConnection=1, DuplicateProduce=1)
+        ),
         "three batches in flight, lost answers, requests that overtake each other and arrive twice",
     ),
     Model(
         "idempotence-leader-change",
-        Idempotence(max_records=3, batches_retained=2, bounds=_calm(connection_losses=1, elections=1)),
+        Idempotence(max_records=3, batches_retained=2, bounds=Bounds(LoseConnection=1, Elect=1)),
         "a new leader that remembers what it has replicated; a tail that is cut",
     ),
     Model(
@@ -30,7 +28,7 @@ _ALL = (
             max_attempts=2,
             batches_retained=2,
             segments=True,
-            bounds=_calm(connection_losses=1, crashes=1),
+            bounds=Bounds(LoseConnection=1, Crash=1),
         ),
         "memory from snapshots and the log, after a crash that took a tail along",
     ),
@@ -42,7 +40,7 @@ _ALL = (
             batches_retained=2,
             segments=True,
             reordering=False,
-            bounds=_calm(crashes=1, retentions=1),
+            bounds=Bounds(Crash=1, DeleteRecords=1),
         ),
         "records that are gone, of a producer that goes on",
     ),
@@ -52,13 +50,13 @@ _ALL = (
             max_records=4,
             batches_retained=2,
             reordering=False,
-            bounds=_calm(connection_losses=1, expiries=1),
+            bounds=Bounds(LoseConnection=1, Expire=1),
         ),
         "a producer that was idle for too long, forgotten by one replica and not by the other",
     ),
     Model(
         "idempotence-epochs",
-        Idempotence(max_records=3, batches_retained=2, max_attempts=2, bounds=_calm(give_ups=1, elections=1)),
+        Idempotence(max_records=3, batches_retained=2, max_attempts=2, bounds=Bounds(GiveUp=1, Elect=1)),
         "a session that is given up, and its late requests (KIP-360)",
     ),
     Model(
@@ -71,18 +69,18 @@ _ALL = (
             sequences=5,
             max_attempts=2,
             reordering=False,
-            bounds=_calm(connection_losses=1),
+            bounds=Bounds(LoseConnection=1),
         ),
         "sequence numbers that wrap, within batches and between them",
     ),
     Model(
         "idempotence-two-producers",
-        Idempotence(producers=2, brokers=1, max_records=2, batches_retained=2, bounds=_calm(connection_losses=1)),
+        Idempotence(producers=2, brokers=1, max_records=2, batches_retained=2, bounds=Bounds(LoseConnection=1)),
         "two producers, of which neither is mistaken for the other",
     ),
     Model(
         "idempotence-without-sequences",
-        Idempotence(max_records=3, max_in_flight=1, idempotent=False, bounds=_calm(connection_losses=1, elections=1)),
+        Idempotence(max_records=3, max_in_flight=1, idempotent=False, bounds=Bounds(LoseConnection=1, Elect=1)),
         "one request in flight and no sequences: repeats are doubled, the order holds",
     ),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import attrs
 
@@ -12,9 +12,9 @@ from tidegauge.spec.idempotence.producer import disconnected
 from tidegauge.spec.idempotence.state import (
     NONE,
     Acknowledged,
+    BrokerId,
     Error,
     LoggedBatch,
-    Perturbation,
     ProducerEntry,
     ProduceRequest,
     ProduceResponse,
@@ -27,7 +27,6 @@ from tidegauge.spec.idempotence.state import (
     entry_of,
     without_entry,
 )
-from tidegauge.spec.replication.state import BrokerId
 
 if TYPE_CHECKING:
     from tidegauge.spec.idempotence.machine import Idempotence as Machine
@@ -37,18 +36,20 @@ if TYPE_CHECKING:
 class ReceiveProduce(IdempotenceAction):
     """A produce request reaches a broker; a duplicate of it may stay on its way."""
 
+    bounded_as: ClassVar[str] = "DuplicateProduce"
+
     request: ProduceRequest
     duplicate: bool = False
 
     @classmethod
     def candidates(cls, machine: Machine, state: State) -> Iterable[ReceiveProduce]:
-        duplicates = (False, True) if machine.may_perturb(state, Perturbation.DUPLICATE) else (False,)
+        duplicates = (False, True) if machine.may_perturb(state, cls.bounded_as) else (False,)
         return [cls(request, duplicate) for request in dict.fromkeys(state.requests) for duplicate in duplicates]
 
     def guard(self, machine: Machine, state: State) -> str:
         if self.request not in state.requests:
             return f"no such request is on its way: {self.request}"
-        if self.duplicate and not machine.may_perturb(state, Perturbation.DUPLICATE):
+        if self.duplicate and not machine.may_perturb(state, self.bounded_as):
             return "no more duplicates in this model"
         if machine.reordering:
             return ""
@@ -58,7 +59,7 @@ class ReceiveProduce(IdempotenceAction):
 
     def effect(self, machine: Machine, state: State) -> State:
         if self.duplicate:
-            state = state.spend(Perturbation.DUPLICATE)
+            state = state.spend(self.bounded_as)
         else:
             place = state.requests.index(self.request)
             state = attrs.evolve(state, requests=state.requests[:place] + state.requests[place + 1 :])
@@ -191,6 +192,8 @@ def reloaded(machine: Machine, replica: Replica) -> Replica:
 class Elect(IdempotenceAction):
     """The controller moves the leadership to another replica in sync, and everybody learns of it."""
 
+    bounded_as: ClassVar[str] = "Elect"
+
     broker: BrokerId
 
     @classmethod
@@ -198,7 +201,7 @@ class Elect(IdempotenceAction):
         return [cls(broker) for broker in state.in_sync if broker != state.leader]
 
     def guard(self, machine: Machine, state: State) -> str:
-        if not machine.may_perturb(state, Perturbation.ELECTION):
+        if not machine.may_perturb(state, self.bounded_as):
             return "no more elections in this model"
         if self.broker == state.leader or self.broker not in state.in_sync:
             return f"broker {self.broker} leads, or is not in sync"
@@ -208,7 +211,7 @@ class Elect(IdempotenceAction):
         for waiting in state.replicas[state.leader].waiting:
             response = ProduceResponse(waiting.request, Error.NOT_LEADER_OR_FOLLOWER)
             state = answered(state, response)
-        return led_by(machine, state, self.broker).spend(Perturbation.ELECTION)
+        return led_by(machine, state, self.broker).spend(self.bounded_as)
 
 
 def led_by(machine: Machine, state: State, broker: int) -> State:
@@ -246,6 +249,8 @@ class FillSegment(IdempotenceAction):
 class Crash(IdempotenceAction):
     """A broker restarts with the first `kept` batches of its log; if it led, the next in sync leads."""
 
+    bounded_as: ClassVar[str] = "Crash"
+
     broker: BrokerId
     kept: int
 
@@ -256,7 +261,7 @@ class Crash(IdempotenceAction):
         ]
 
     def guard(self, machine: Machine, state: State) -> str:
-        if not machine.may_perturb(state, Perturbation.CRASH):
+        if not machine.may_perturb(state, self.bounded_as):
             return "no more crashes in this model"
         replica = state.replicas[self.broker]
         end = replica.log[self.kept - 1].end_offset if 0 < self.kept <= len(replica.log) else 0
@@ -285,12 +290,14 @@ class Crash(IdempotenceAction):
             snapshots=replica.snapshots,
             forgot=replica.forgot,
         )
-        return state.with_replica(self.broker, reloaded(machine, found)).spend(Perturbation.CRASH)
+        return state.with_replica(self.broker, reloaded(machine, found)).spend(self.bounded_as)
 
 
 @attrs.frozen
 class DeleteRecords(IdempotenceAction):
     """A replica's log start moves up to `offset`: retention, or DeleteRecords. What it remembers stays."""
+
+    bounded_as: ClassVar[str] = "DeleteRecords"
 
     broker: BrokerId
     offset: int
@@ -302,7 +309,7 @@ class DeleteRecords(IdempotenceAction):
         ]
 
     def guard(self, machine: Machine, state: State) -> str:
-        if not machine.may_perturb(state, Perturbation.RETENTION):
+        if not machine.may_perturb(state, self.bounded_as):
             return "no more records are deleted in this model"
         replica = state.replicas[self.broker]
         if not replica.log_start < self.offset <= replica.high_watermark:
@@ -313,12 +320,14 @@ class DeleteRecords(IdempotenceAction):
 
     def effect(self, machine: Machine, state: State) -> State:
         replica = attrs.evolve(state.replicas[self.broker], log_start=self.offset)
-        return state.with_replica(self.broker, replica).spend(Perturbation.RETENTION)
+        return state.with_replica(self.broker, replica).spend(self.bounded_as)
 
 
 @attrs.frozen
 class Expire(IdempotenceAction):
     """A replica drops a producer that has been idle for long: nothing of it is in flight any more."""
+
+    bounded_as: ClassVar[str] = "Expire"
 
     broker: BrokerId
     producer: ProducerId
@@ -328,7 +337,7 @@ class Expire(IdempotenceAction):
         return [cls(broker, number) for broker in range(machine.brokers) for number in range(machine.producers)]
 
     def guard(self, machine: Machine, state: State) -> str:
-        if not machine.may_perturb(state, Perturbation.EXPIRY):
+        if not machine.may_perturb(state, self.bounded_as):
             return "no more producers expire in this model"
         if entry_of(state.replicas[self.broker].producers, self.producer) is None:
             return f"broker {self.broker} knows nothing of producer {self.producer}"
@@ -341,4 +350,4 @@ class Expire(IdempotenceAction):
         replica = state.replicas[self.broker]
         producers = without_entry(replica.producers, self.producer)
         state = state.with_replica(self.broker, attrs.evolve(replica, producers=producers, forgot=True))
-        return state.spend(Perturbation.EXPIRY)
+        return state.spend(self.bounded_as)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import dropwhile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import attrs
 
@@ -13,16 +13,15 @@ from tidegauge.spec.idempotence.state import (
     ANSWERED,
     NONE,
     Batch,
+    BrokerId,
     Error,
     InFlight,
-    Perturbation,
     Producer,
     ProduceRequest,
     ProduceResponse,
     ProducerId,
     State,
 )
-from tidegauge.spec.replication.state import BrokerId
 
 if TYPE_CHECKING:
     from tidegauge.spec.idempotence.machine import Idempotence as Machine
@@ -105,6 +104,8 @@ def with_flight(producer: Producer, place: int, flight: InFlight) -> Producer:
 class LoseConnection(IdempotenceAction):
     """A producer's connection to a broker breaks: no answer will come on it, though what was sent may yet arrive."""
 
+    bounded_as: ClassVar[str] = "LoseConnection"
+
     producer: ProducerId
     broker: BrokerId
 
@@ -113,13 +114,13 @@ class LoseConnection(IdempotenceAction):
         return [cls(number, broker) for number in range(machine.producers) for broker in range(machine.brokers)]
 
     def guard(self, machine: Machine, state: State) -> str:
-        if not machine.may_perturb(state, Perturbation.CONNECTION_LOSS):
+        if not machine.may_perturb(state, self.bounded_as):
             return "no more connections are lost in this model"
         waits = any(flight.sent_to == self.broker for flight in state.producers[self.producer].in_flight)
         return "" if waits else f"producer {self.producer} waits for nothing from broker {self.broker}"
 
     def effect(self, machine: Machine, state: State) -> State:
-        return disconnected(state, self.producer, self.broker).spend(Perturbation.CONNECTION_LOSS)
+        return disconnected(state, self.producer, self.broker).spend(self.bounded_as)
 
 
 def disconnected(state: State, number: int, broker: int) -> State:
@@ -154,6 +155,8 @@ class RefreshMetadata(IdempotenceAction):
 class GiveUp(IdempotenceAction):
     """A producer gives up what is in flight (delivery.timeout.ms) and begins a new epoch, at sequence 0 (KIP-360)."""
 
+    bounded_as: ClassVar[str] = "GiveUp"
+
     producer: ProducerId
 
     @classmethod
@@ -161,7 +164,7 @@ class GiveUp(IdempotenceAction):
         return [cls(number) for number in range(machine.producers)]
 
     def guard(self, machine: Machine, state: State) -> str:
-        if not machine.may_perturb(state, Perturbation.GIVE_UP):
+        if not machine.may_perturb(state, self.bounded_as):
             return "no more producers give up in this model"
         return "" if state.producers[self.producer].in_flight else f"producer {self.producer} has nothing in flight"
 
@@ -170,7 +173,7 @@ class GiveUp(IdempotenceAction):
         producer = attrs.evolve(producer, epoch=producer.epoch + 1, next_sequence=0, in_flight=())
         kept = tuple(r for r in state.responses if r.request.batch.producer != self.producer)
         state = attrs.evolve(state.with_producer(self.producer, producer), responses=kept)
-        return state.spend(Perturbation.GIVE_UP)
+        return state.spend(self.bounded_as)
 
 
 @attrs.frozen

@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from tidegauge.spec.idempotence.state import Batch, Error, LoggedBatch, ProducerEntry, Replica, State, entry_of
+from tidegauge.spec.kernel.bounds import times
 from tidegauge.spec.kernel.machine import Invariant
 
 if TYPE_CHECKING:
@@ -145,11 +146,11 @@ def goals(machine: Idempotence) -> Mapping[str, Callable[[State], bool]]:
     }
     if not machine.idempotent:
         return wanted
-    if bounds.connection_losses:
+    if bounds["LoseConnection"]:
         wanted["a repeat is answered"] = lambda s: any(r.repeated for r in s.responses)
     if machine.reordering and machine.max_in_flight > 1:
         wanted["a gap is refused"] = lambda s: any(r.error is Error.OUT_OF_ORDER_SEQUENCE_NUMBER for r in s.responses)
-    if bounds.give_ups:
+    if bounds["GiveUp"]:
         wanted["an old epoch is fenced"] = lambda s: any(
             request.broker == s.leader
             and (entry := entry_of(s.replicas[s.leader].producers, request.batch.producer)) is not None
@@ -157,7 +158,7 @@ def goals(machine: Idempotence) -> Mapping[str, Callable[[State], bool]]:
             and request.batch.epoch < entry.epoch
             for request in s.requests
         )
-    if bounds.expiries:
+    if bounds["Expire"]:
         wanted["a producer has expired, and is taken on trust"] = lambda s: any(
             logged.on_trust for replica in s.replicas for logged in replica.log
         )
@@ -165,16 +166,16 @@ def goals(machine: Idempotence) -> Mapping[str, Callable[[State], bool]]:
         wanted["sequences have wrapped"] = lambda s: any(
             b.batch.first + b.batch.count > machine.sequences for replica in s.replicas for b in replica.log
         )
-    if bounds.elections:
+    if bounds["Elect"]:
         wanted["two logs have parted"] = lambda s: any(
             one.leader_epoch != other.leader_epoch
             for a in s.replicas
             for b in s.replicas
             for one, other in zip(a.log, b.log, strict=False)
         )
-    if bounds.crashes and machine.segments:
+    if bounds["Crash"] and machine.segments:
         wanted["memory is rebuilt from a snapshot"] = lambda s: any(
-            s.spent[3] and replica.snapshots and replica.producers for replica in s.replicas
+            times(s.spent, "Crash") and replica.snapshots and replica.producers for replica in s.replicas
         )
     return wanted
 

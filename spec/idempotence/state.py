@@ -12,9 +12,13 @@ from typing import Annotated, Any
 
 import attrs
 
-from tidegauge.spec.replication.state import BrokerId, named
+from tidegauge.spec.kernel.bounds import Spent, spend
+from tidegauge.spec.kernel.naming import named
 
 NONE = -1
+
+BrokerId = Annotated[int, "a broker of the machine"]
+"""The index of a replica, in an action or a message."""
 
 ProducerId = Annotated[int, "a producer of the machine"]
 """The index of a producer, in an action or a message."""
@@ -29,18 +33,6 @@ class Error(IntEnum):
     NOT_LEADER_OR_FOLLOWER = 6
     OUT_OF_ORDER_SEQUENCE_NUMBER = 45
     INVALID_PRODUCER_EPOCH = 47
-
-
-class Perturbation(IntEnum):
-    """What goes wrong or makes a replica forget; a machine bounds each kind."""
-
-    CONNECTION_LOSS = 0
-    DUPLICATE = 1
-    ELECTION = 2
-    CRASH = 3
-    RETENTION = 4
-    EXPIRY = 5
-    GIVE_UP = 6
 
 
 @attrs.frozen(order=True)
@@ -224,7 +216,7 @@ class State:
     requests: tuple[ProduceRequest, ...] = ()
     responses: tuple[ProduceResponse, ...] = ()
     acknowledged: tuple[Acknowledged, ...] = ()
-    spent: tuple[int, ...] = (0,) * len(Perturbation)
+    spent: Spent = ()
 
     def with_producer(self, number: int, producer: Producer) -> State:
         return attrs.evolve(self, producers=(*self.producers[:number], producer, *self.producers[number + 1 :]))
@@ -232,8 +224,13 @@ class State:
     def with_replica(self, broker: int, replica: Replica) -> State:
         return attrs.evolve(self, replicas=(*self.replicas[:broker], replica, *self.replicas[broker + 1 :]))
 
-    def spend(self, kind: Perturbation) -> State:
-        return attrs.evolve(self, spent=(*self.spent[:kind], self.spent[kind] + 1, *self.spent[kind + 1 :]))
+    def spend(self, perturbation: str) -> State:
+        return attrs.evolve(self, spent=spend(self.spent, perturbation))
+
+
+def named_brokers(value: Any) -> Iterator[int]:
+    """Every broker that `value`, an action or a message, names."""
+    return named(value, BrokerId)
 
 
 def named_producers(value: Any) -> Iterator[int]:

@@ -1,7 +1,10 @@
-"""States, actions and traces as JSON, one line each.
+"""States, actions, constants and traces as JSON, short enough to be read and edited by a person.
 
-A value is written so that it can be read back without guessing: an attrs object carries its class name under "@", a
-frozenset is {"set": [...]} in a fixed order, an enum member is {"enum": "Class.MEMBER"}, a tuple is an array. Names are
+The annotations say what is what. An object is written as its fields, those at their defaults left out; an enum member
+by its name; a tuple and a frozenset as an array, the set in a fixed order; bounds by action. A class name is written
+only where the annotation leaves it open, as an object with this one name: an action is `{"SendFetch": {"broker": 1}}`.
+
+Reading is strict: a name that is misspelt, a field that is missing, a value of another type is refused. Class names are
 looked up among the classes that the machine's states and actions are made of, and among no others.
 
 A trace is a header line (machine, constants, and what was violated), a line for the initial state, and a line for each
@@ -11,15 +14,18 @@ step with its action, the state it led to and, for the reader alone, what change
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from enum import Enum
 from types import NoneType, UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 import attrs
 
-from tidegauge.spec.kernel.changes import changes, ordered
+from tidegauge.spec.kernel.bounds import Bounds
+from tidegauge.spec.kernel.changes import changes, ordered, plain
 from tidegauge.spec.kernel.machine import Action, Machine
+from tidegauge.spec.kernel.naming import hints_of
+from tidegauge.spec.kernel.parts import parts_of
 from tidegauge.spec.kernel.traces import Step, Trace, Violation
 
 S = TypeVar("S")
@@ -27,102 +33,222 @@ _SCALARS = (bool, int, str, type(None))
 
 
 class TraceFormatError(ValueError):
-    """A line that is not a state, an action or a trace of this machine."""
+    """JSON that is not a state, an action, a constant or a trace of this machine; says which part is wrong."""
 
 
-def encode(value: Any) -> Any:
-    """`value` as what `json.dumps` takes. Raises TypeError for a type that a state may not hold."""
+# --- writing ---------------------------------------------------------------------------------------------------------
+
+
+def encode(value: Any, hint: Any = Any) -> Any:
+    """`value`, annotated as `hint`, as what `json.dumps` takes. Raises TypeError for a type that no state may hold."""
+    hint = _resolved(hint)
     if isinstance(value, Enum):
-        return {"enum": f"{type(value).__name__}.{value.name}"}
+        return value.name if hint is type(value) else {type(value).__name__: value.name}
     if isinstance(value, _SCALARS):
         return value
+    if isinstance(value, Bounds):
+        return dict(value)
     if isinstance(value, tuple):
-        return [encode(item) for item in value]
+        return [encode(item, inner) for item, inner in zip(value, _items(hint, len(value)), strict=True)]
     if isinstance(value, frozenset):
-        return {"set": [encode(item) for item in ordered(value)]}
+        inner = get_args(hint)[0] if get_origin(hint) is frozenset else Any
+        items = [encode(item, inner) for item in ordered(value)]
+        return items if get_origin(hint) is frozenset else {"set": items}
     if attrs.has(type(value)):
-        fields = {field.name: encode(getattr(value, field.name)) for field in attrs.fields(type(value))}
-        return {"@": type(value).__name__, **fields}
+        fields = _fields(value)
+        return fields if hint is type(value) else {type(value).__name__: fields}
     raise TypeError(
         f"{type(value).__name__} {value!r} can't be written to a trace: "
         "states and actions hold ints, strings, booleans, None, enums, tuples, frozensets and attrs classes"
     )
 
 
-class Codec:
-    """Reads back what `encode` wrote, for one machine."""
+def constants(machine: Machine[Any]) -> dict[str, Any]:
+    """The machine's constants that are not at their defaults, by name, ready for JSON."""
+    return _fields(machine) if attrs.has(type(machine)) else {}
 
-    def __init__(self, machine: Machine[Any]) -> None:
-        self._machine = machine
-        self._hints: dict[type[Any], dict[str, Any]] = {}
-        """The annotations of each class's fields, by name."""
-        for kind in machine.action_types:
-            self._learn(kind)
-        for state in machine.initial():
-            self._learn(type(state))
 
-    def decode(self, data: Any) -> Any:
-        """The value that `encode` turned into `data`. Raises TraceFormatError, naming the part that can't be read."""
+def _fields(value: Any) -> dict[str, Any]:
+    hints = hints_of(type(value))
+    return {
+        field.name: encode(getattr(value, field.name), hints[field.name])
+        for field in attrs.fields(type(value))
+        if field.init and not _is_default(field, getattr(value, field.name))
+    }
+
+
+def _is_default(field: attrs.Attribute[Any], value: Any) -> bool:
+    default: Any = field.default
+    if isinstance(default, attrs.Factory):  # type: ignore[arg-type]
+        default = default.factory()
+    return type(default) is type(value) and bool(default == value)
+
+
+def _resolved(hint: Any) -> Any:
+    """An annotation without what is for readers, and without the None of an optional class."""
+    if get_origin(hint) is Annotated:
+        return _resolved(get_args(hint)[0])
+    if get_origin(hint) in (Union, UnionType):
+        others = [argument for argument in get_args(hint) if argument is not NoneType]
+        return _resolved(others[0]) if len(others) == 1 else hint
+    return hint
+
+
+def _items(hint: Any, count: int) -> list[Any]:
+    """The annotation of each item of a tuple."""
+    arguments = get_args(hint) if get_origin(hint) is tuple else (Any, Ellipsis)
+    return [arguments[0]] * count if len(arguments) == 2 and arguments[1] is Ellipsis else list(arguments)
+
+
+# --- reading ---------------------------------------------------------------------------------------------------------
+
+
+class Reader:
+    """Reads what `encode` wrote, of the classes that these annotations speak of."""
+
+    def __init__(self, name: str, hints: Iterable[Any]) -> None:
+        """`name` is for messages. Raises TypeError for two classes of one name."""
+        self._name = name
+        self._known: dict[str, type[Any]] = {}
+        self._seen: set[type[Any]] = set()
+        for hint in hints:
+            self._learn(hint)
+
+    def read(self, data: Any, hint: Any) -> Any:
+        """The value, annotated as `hint`, that became `data`. Raises TraceFormatError, naming what is wrong."""
+        wanted = _resolved(hint)
+        if data is None and (hint is Any or hint is None or NoneType in get_args(hint)):
+            return None
+        if wanted is Any:
+            return self._open(data)
+        if get_origin(wanted) in (Union, UnionType):
+            return self._one_of(data, wanted)
+        if get_origin(wanted) is tuple:
+            return self._tuple(data, wanted)
+        if get_origin(wanted) is frozenset and isinstance(data, list):
+            return frozenset(self.read(item, get_args(wanted)[0]) for item in data)
+        if wanted is Bounds:
+            return self._bounds(data)
+        if isinstance(wanted, type) and issubclass(wanted, Enum):
+            return self._member(data, wanted)
+        if isinstance(wanted, type) and attrs.has(wanted):
+            return self._object(data, wanted)
+        if fits(data, wanted):
+            return data
+        raise TraceFormatError(f"{data!r} is no {_told(wanted)}")
+
+    def fields(self, data: Any, kind: type[Any]) -> dict[str, Any]:
+        """The fields of a class by name, as its constructor takes them."""
+        if not isinstance(data, dict):
+            raise TraceFormatError(f"{data!r} is not an object with the fields of {kind.__name__}")
+        hints = hints_of(kind)
+        known = {field.name: field for field in attrs.fields(kind) if field.init}
+        if unknown := [name for name in data if name not in known]:
+            raise TraceFormatError(f"{kind.__name__} has no field {', '.join(map(str, unknown))}; it has {[*known]}")
+        needed = [name for name, field in known.items() if field.default is attrs.NOTHING]
+        if missing := [name for name in needed if name not in data]:
+            raise TraceFormatError(f"{kind.__name__} lacks {', '.join(missing)}")
+        found = {}
+        for name, value in data.items():
+            try:
+                found[name] = self.read(value, hints[name])
+            except TraceFormatError as error:
+                raise TraceFormatError(f"{kind.__name__}.{name}: {error}") from None
+        return found
+
+    def _object(self, data: Any, kind: type[Any]) -> Any:
+        """An object of this class, or of a class that extends it and is named."""
+        extending = [name for name, known in self._known.items() if known is not kind and issubclass(known, kind)]
+        if extending and isinstance(data, dict) and len(data) == 1 and next(iter(data)) not in hints_of(kind):
+            name = next(iter(data))
+            if name not in extending:
+                raise TraceFormatError(f"{name!r} is no {kind.__name__} of {self._name}; it has {', '.join(extending)}")
+            kind, data = self._known[name], data[name]
+        values = self.fields(data, kind)
+        if "parts" in values:
+            values["parts"] = parts_of(*values["parts"])  # as machines keep them, in whatever order they are given
+        return kind(**values)
+
+    def _open(self, data: Any) -> Any:
+        """A value of which the annotation says nothing."""
         if isinstance(data, _SCALARS):
             return data
         if isinstance(data, list):
-            return tuple(self.decode(item) for item in data)
-        if isinstance(data, dict) and data.keys() == {"set"} and isinstance(data["set"], list):
-            return frozenset(self.decode(item) for item in data["set"])
-        if isinstance(data, dict) and data.keys() == {"enum"}:
-            return self._member(data["enum"])
-        if isinstance(data, dict) and "@" in data:
-            return self._object(data)
-        raise TraceFormatError(f"{data!r} is neither a value nor an object with its class name under '@'")
+            return tuple(map(self._open, data))
+        if isinstance(data, dict) and len(data) == 1:
+            (name, body) = next(iter(data.items()))
+            if name == "set" and isinstance(body, list):
+                return frozenset(map(self._open, body))
+            if name in self._known:
+                return self.read(body, self._known[name])
+            raise TraceFormatError(f"{name!r} is no class of {self._name}; it has {', '.join(sorted(self._known))}")
+        raise TraceFormatError(f"{data!r} is neither a value nor an object under the name of its class")
 
-    def action(self, data: Any) -> Action:
-        """An action of the machine."""
-        value = self.decode(data)
-        if not isinstance(value, self._machine.action_types):
-            raise TraceFormatError(f"{value!r} is not an action of {self._machine.name}")
-        return value
+    def _one_of(self, data: Any, hint: Any) -> Any:
+        """A value of one of several types: a scalar as it is, an object under the name of its class."""
+        names = [one.__name__ for one in get_args(hint) if isinstance(one, type)]
+        if isinstance(data, dict) and len(data) == 1 and next(iter(data)) in names:
+            return self._open(data)
+        if fits(data, hint):
+            return data
+        raise TraceFormatError(f"{data!r} is none of {', '.join(names)}")
 
-    def _object(self, data: Mapping[str, Any]) -> Any:
-        kind = self._class(data["@"], attrs.has)
-        values = {name: self.decode(value) for name, value in data.items() if name != "@"}
-        hints = self._hints[kind]
-        if values.keys() != hints.keys():
-            raise TraceFormatError(f"{kind.__name__} has the fields {list(hints)}, but the line gives {list(values)}")
-        for name, value in values.items():
-            if not fits(value, hints[name]):
-                raise TraceFormatError(f"{kind.__name__}.{name} can't be {value!r}")
-        return kind(**values)
+    def _tuple(self, data: Any, hint: Any) -> tuple[Any, ...]:
+        if not isinstance(data, list):
+            raise TraceFormatError(f"{data!r} is not an array")
+        items = _items(hint, len(data))
+        if len(items) != len(data):
+            raise TraceFormatError(f"{data!r} has {len(data)} items in place of {len(items)}")
+        return tuple(self.read(item, inner) for item, inner in zip(data, items, strict=True))
 
-    def _member(self, name: Any) -> Any:
-        kind, _, member = str(name).partition(".")
-        found = self._class(kind, lambda known: issubclass(known, Enum))
-        if member not in found.__members__:
-            raise TraceFormatError(f"{name!r} names no member of {kind}; it has {', '.join(found.__members__)}")
-        return found[member]
+    def _bounds(self, data: Any) -> Bounds:
+        try:
+            return Bounds(data)
+        except (TypeError, ValueError) as error:
+            raise TraceFormatError(f"{data!r} gives no whole numbers of at least 0 by action: {error}") from None
 
-    def _class(self, name: Any, suits: Callable[[type[Any]], bool]) -> Any:
-        known = [kind for kind in self._hints if suits(kind)]
-        found = next((kind for kind in known if kind.__name__ == name), None)
-        if found is None:
-            names = ", ".join(sorted(kind.__name__ for kind in known))
-            raise TraceFormatError(f"{name!r} is no class of {self._machine.name}; it has {names or 'none'}")
-        return found
+    def _member(self, data: Any, kind: type[Enum]) -> Enum:
+        if not isinstance(data, str) or data not in kind.__members__:
+            raise TraceFormatError(f"{data!r} is no member of {kind.__name__}; it has {', '.join(kind.__members__)}")
+        return kind[data]
 
     def _learn(self, hint: Any) -> None:
         """Note the classes that `hint`, an annotation, speaks of, and those that their fields speak of."""
         if not isinstance(hint, type) or get_args(hint):
             for argument in get_args(hint):
                 self._learn(argument)
-        elif hint not in self._hints and (attrs.has(hint) or issubclass(hint, Enum)):
-            if any(known.__name__ == hint.__name__ for known in self._hints):
-                raise TypeError(f"{self._machine.name} is made of two classes called {hint.__name__}: rename one")
-            hints: dict[str, Any] = {}
-            self._hints[hint] = hints
-            if attrs.has(hint):
-                every = get_type_hints(hint)
-                hints |= {field.name: every[field.name] for field in attrs.fields(hint)}
-                for inner in hints.values():
+        elif attrs.has(hint) or issubclass(hint, Enum):
+            known = self._known.setdefault(hint.__name__, hint)
+            if known is not hint:
+                raise TypeError(f"{self._name} is made of two classes called {hint.__name__}: rename one")
+            if attrs.has(hint) and hint not in self._seen:
+                self._seen.add(hint)
+                for inner in hints_of(hint).values():
                     self._learn(inner)
+
+
+class Codec(Reader):
+    """Reads states and actions of one machine."""
+
+    def __init__(self, machine: Machine[Any]) -> None:
+        self._action_types = machine.action_types
+        self._state_type = type(next(iter(machine.initial())))
+        super().__init__(machine.name, (*machine.action_types, *machine.part_types, self._state_type))
+
+    def action(self, data: Any) -> Action:
+        """An action of the machine."""
+        value = self.read(data, Action)
+        if not isinstance(value, self._action_types):
+            raise TraceFormatError(f"{data!r} is not an action of {self._name}")
+        return value
+
+    def state(self, data: Any) -> Any:
+        """A state of the machine."""
+        return self.read(data, self._state_type)
+
+
+def _told(hint: Any) -> str:
+    return hint.__name__ if isinstance(hint, type) and not get_args(hint) else str(hint)
 
 
 def fits(value: Any, hint: Any) -> bool:
@@ -130,6 +256,8 @@ def fits(value: Any, hint: Any) -> bool:
     origin, arguments = get_origin(hint) or hint, get_args(hint)
     if hint is Any:
         return True
+    if origin is Annotated:
+        return fits(value, arguments[0])
     if origin in (Union, UnionType):
         return any(fits(value, argument) for argument in arguments)
     if origin is tuple:
@@ -145,25 +273,17 @@ def fits(value: Any, hint: Any) -> bool:
     return isinstance(value, NoneType if hint is None else origin)
 
 
-def constants(machine: Machine[Any]) -> dict[str, Any]:
-    """The machine's constants by name, ready for JSON."""
-    kind: type[Any] = type(machine)
-    if not attrs.has(kind):
-        return {}
-    return {field.name: encode(getattr(machine, field.name)) for field in attrs.fields(kind) if field.init}
-
-
 def trace_lines(machine: Machine[S], trace: Trace[S], violation: Violation[S] | None = None) -> Iterator[str]:
     """`trace` as JSON lines, without line ends; with `violation`, the header says what fell."""
     header: dict[str, Any] = {"machine": machine.name, "constants": constants(machine)}
     if violation is not None:
         header["violates"] = violation.invariant
-        header["values"] = {name: encode(value) for name, value in violation.values.items()}
+        header["values"] = {name: _shown(value) for name, value in violation.values.items()}
     yield _dumps(header)
-    yield _dumps({"state": encode(trace.initial)})
+    yield _dumps({"state": encode(trace.initial, type(trace.initial))})
     for before, action, after in trace.transitions():
         changed = [str(change) for change in changes(before, after)]
-        yield _dumps({"action": encode(action), "changed": changed, "state": encode(after)})
+        yield _dumps({"action": encode(action), "changed": changed, "state": encode(after, type(after))})
 
 
 def read_trace(machine: Machine[S], lines: Iterable[str]) -> Trace[S]:
@@ -194,7 +314,14 @@ def _read_line(codec: Codec, machine: Machine[Any], data: Any, states: list[Any]
         raise TraceFormatError("the first state comes alone, and every later one with its action")
     if states:
         actions.append(codec.action(data["action"]))
-    states.append(codec.decode(data["state"]))
+    states.append(codec.state(data["state"]))
+
+
+def _shown(value: Any) -> Any:
+    """A value for a reader: numbers, strings and arrays of them as they are, all else as text."""
+    if isinstance(value, tuple | list):
+        return [_shown(item) for item in value]
+    return value if isinstance(value, _SCALARS) and not isinstance(value, Enum) else plain(value)
 
 
 def _dumps(data: Any) -> str:

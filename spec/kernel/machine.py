@@ -21,25 +21,30 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import attrs
 
+from tidegauge.spec.kernel.parts import Part
+
 S = TypeVar("S")
 
 Invariant = Callable[[S], bool]
 StepInvariant = Callable[[S, "Action", S], bool]
 
 
-MOST_BROKERS = 16
-"""Of a machine. Kafka's partitions have 3 replicas or 5; what 16 show, fewer have shown."""
+MOST_PROCESSES = 16
+"""Of a kind, in one machine. What 16 show, fewer have shown."""
 
 
-def check_brokers(constant: str, brokers: int) -> None:
-    """Raise ValueError, under the name of the machine's constant, for a number of brokers that no machine has."""
-    if not 1 <= brokers <= MOST_BROKERS:
-        raise ValueError(f"{constant}={brokers}: a machine has at least 1 and at most {MOST_BROKERS}")
+def check_processes(constant: str, count: int) -> None:
+    """Raise ValueError, under the name of the machine's constant, for a number of processes that no machine has."""
+    if not 1 <= count <= MOST_PROCESSES:
+        raise ValueError(f"{constant}={count}: a machine has at least 1 and at most {MOST_PROCESSES}")
 
 
 @attrs.frozen
 class Action:
     """Something that can happen; its fields say to whom and with what."""
+
+    bounded_as: ClassVar[str] = ""
+    """The name by which a machine's bounds count it; empty for the protocol, and for what heals."""
 
     @property
     def name(self) -> str:
@@ -66,6 +71,8 @@ class Machine(ABC, Generic[S]):
 
     action_types: ClassVar[tuple[type[Action], ...]] = ()
     """Every class of action; coverage reports those that were never enabled."""
+    part_types: ClassVar[tuple[type[Part], ...]] = ()
+    """Every class of part that its extensions add to states and messages."""
 
     @property
     def name(self) -> str:
@@ -75,6 +82,11 @@ class Machine(ABC, Generic[S]):
     def kinds(self) -> tuple[type[Any], ...]:
         """The classes that the machine is made of: its own, and those of its extensions. They identify it."""
         return (type(self),)
+
+    @property
+    def perturbations(self) -> tuple[str, ...]:
+        """What its bounds may name."""
+        return tuple(dict.fromkeys(kind.bounded_as for kind in self.action_types if kind.bounded_as))
 
     def exchanged(self, kind: type[Any], other: type[Any]) -> Machine[S]:
         """The same machine, with the same constants, with `other` in place of one of its `kinds`."""

@@ -1,12 +1,12 @@
 """How records get into a replicated partition: append, fetch, high watermark, truncation.
 
-A guard answers with what is wrong, or with nothing when the action may happen.
+A guard returns what forbids the action, or nothing when it may happen.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
@@ -18,10 +18,7 @@ from tidegauge.spec.replication.state import (
     BrokerId,
     FetchRequest,
     FetchResponse,
-    Perturbation,
     Record,
-    RemoteReplica,
-    Replica,
     State,
     received,
     sent,
@@ -66,12 +63,6 @@ def not_acting(state: State, broker: int) -> str:
     if not replica.running:
         return f"broker {broker} is down"
     return f"broker {broker} is paused" if replica.paused else ""
-
-
-def not_hosting(state: State, broker: int) -> str:
-    """Why a broker can't do anything to its log now."""
-    offline = f"the log directory of broker {broker} has failed" if state.replicas[broker].offline else ""
-    return not_acting(state, broker) or offline
 
 
 def not_leading(state: State, broker: int) -> str:
@@ -126,9 +117,9 @@ def advance_high_watermark(machine: Machine, state: State, broker: int) -> State
         history = attrs.evolve(history, committed=shown)
     if len(leader.isr) < machine.required_insync(leader):
         return attrs.evolve(state, history=history)
-    answered = {r.value for r in shown if r.epoch == leader.leader_epoch and history.acks[r.value] is Acks.ALL}
-    if not answered <= set(history.acknowledged):
-        history = attrs.evolve(history, acknowledged=tuple(sorted(answered.union(history.acknowledged))))
+    acknowledged = {r.value for r in shown if r.epoch == leader.leader_epoch and history.acks[r.value] is Acks.ALL}
+    if not acknowledged <= set(history.acknowledged):
+        history = attrs.evolve(history, acknowledged=tuple(sorted(acknowledged.union(history.acknowledged))))
     return attrs.evolve(state, history=history)
 
 
@@ -141,22 +132,14 @@ class SendFetch(BrokerAction):
         if replica.leader in (NONE, self.broker):
             return f"broker {self.broker} follows nobody"
         if any(request.leader_epoch == replica.leader_epoch for request in replica.outstanding):
-            return f"broker {self.broker} is still waiting for an answer"
+            return f"broker {self.broker} is still waiting for a response"
         if not state.replicas[replica.leader].running:
             return f"broker {replica.leader} is down"
         return not_acting(state, self.broker)
 
     def effect(self, machine: Machine, state: State) -> State:
         replica = machine.before_fetch(state.replicas[self.broker])
-        request = FetchRequest(
-            self.broker,
-            replica.leader,
-            replica.leader_epoch,
-            replica.log_end_offset,
-            replica.last_epoch,
-            replica.broker_epoch,
-            replica.log_start,
-        )
+        request = machine.fetch_request(replica, self.broker)
         state = state.with_replica(
             self.broker, attrs.evolve(replica, outstanding=tuple(sorted((*replica.outstanding, request))))
         )
@@ -169,7 +152,9 @@ def on_network(state: State, **changes: Any) -> State:
 
 @attrs.frozen
 class ReceiveFetch(ReplicationAction):
-    """A fetch reaches the leader, which answers with at most `records` records; a duplicate may stay on its way."""
+    """A fetch reaches the leader, which responds with at most `records` records; a duplicate may stay on its way."""
+
+    bounded_as: ClassVar[str] = "DuplicateFetch"
 
     request: FetchRequest
     records: int = 1
@@ -177,23 +162,23 @@ class ReceiveFetch(ReplicationAction):
 
     @classmethod
     def candidates(cls, machine: Machine, state: State) -> Iterable[ReceiveFetch]:
-        duplicates = (False, True) if machine.may_perturb(state, Perturbation.DUPLICATE) else (False,)
+        duplicates = (False, True) if machine.may_perturb(state, cls.bounded_as) else (False,)
         return [cls(request, 1, duplicate) for request in state.network.fetches for duplicate in duplicates]
 
     def guard(self, machine: Machine, state: State) -> str:
         if self.request not in state.network.fetches:
             return f"no such fetch is on its way: {self.request}"
-        if self.duplicate and not machine.may_perturb(state, Perturbation.DUPLICATE):
+        if self.duplicate and not machine.may_perturb(state, self.bounded_as):
             return "no more duplicates in this model"
         if self.records < 0:
-            return f"no answer has {self.records} records"
+            return f"no response has {self.records} records"
         return not_acting(state, self.request.leader)
 
     def effect(self, machine: Machine, state: State) -> State:
         state, response = fetched(machine, state, self.request, self.records)
         network = state.network
         if self.duplicate:
-            state = state.spend(Perturbation.DUPLICATE)
+            state = state.spend(self.bounded_as)
         else:
             network = attrs.evolve(network, fetches=received(network.fetches, self.request))
         if self.request in state.replicas[self.request.follower].outstanding:
@@ -203,7 +188,7 @@ class ReceiveFetch(ReplicationAction):
 
 @attrs.frozen
 class HoldFetch(ReplicationAction):
-    """A long poll: the leader has taken note of a fetch that finds nothing new, and will answer it later."""
+    """A long poll: the leader has recorded a fetch that finds nothing new, and will respond to it later."""
 
     request: FetchRequest
 
@@ -218,15 +203,15 @@ class HoldFetch(ReplicationAction):
             return acting
         after, response = fetched(machine, state, self.request, 1)
         if response.error or response.records or response.diverging_end_offset != NONE:
-            return "there is something to answer"
-        return "" if after != state else "the leader has already noted this fetch"
+            return "there is something to respond with"
+        return "" if after != state else "the leader has already recorded this fetch"
 
     def effect(self, machine: Machine, state: State) -> State:
         return fetched(machine, state, self.request, 1)[0]
 
 
 def fetched(machine: Machine, state: State, request: FetchRequest, records: int) -> tuple[State, FetchResponse]:
-    """The leader's side of a fetch: fencing, divergence, what it learns of the follower, and its answer."""
+    """The leader's side of a fetch: fencing, divergence, what it learns of the follower, and its response."""
     broker = request.leader
     leader = state.replicas[broker]
     if error := machine.fetch_error(leader, broker, request):
@@ -234,19 +219,16 @@ def fetched(machine: Machine, state: State, request: FetchRequest, records: int)
     if diverging := machine.diverging_epoch(leader, request):
         return state, machine.divergence(leader, request, *diverging)
     if machine.may_update_follower(leader, request):
-        state = noted(machine, state, request)
+        state = recorded(machine, state, request)
     leader = state.replicas[broker]
-    answer = leader.log[request.offset : request.offset + records]
-    return state, FetchResponse(
-        request, records=answer, high_watermark=leader.high_watermark, log_start=leader.log_start
-    )
+    return state, machine.served(leader, request, leader.log[request.offset : request.offset + records])
 
 
-def noted(machine: Machine, state: State, request: FetchRequest) -> State:
+def recorded(machine: Machine, state: State, request: FetchRequest) -> State:
     """The leader learns how far a follower is: it may join the ISR, and the high watermark may move."""
     broker = request.leader
     leader = state.replicas[broker]
-    follower = RemoteReplica(request.offset, request.broker_epoch, request.log_start)
+    follower = machine.remote_replica(request)
     remote = (*leader.remote[: request.follower], follower, *leader.remote[request.follower + 1 :])
     leader = attrs.evolve(leader, remote=remote)
     state = state.with_replica(broker, leader)
@@ -272,7 +254,7 @@ def propose_isr(machine: Machine, state: State, broker: int, isr: tuple[int, ...
 
 @attrs.frozen
 class ReceiveFetchResponse(ReplicationAction):
-    """An answer reaches the follower that waits for it: it truncates, or appends and learns the high watermark."""
+    """A response reaches the follower that waits for it: it truncates, or appends and learns the high watermark."""
 
     response: FetchResponse
 
@@ -282,7 +264,7 @@ class ReceiveFetchResponse(ReplicationAction):
 
     def guard(self, machine: Machine, state: State) -> str:
         if self.response not in state.network.fetch_responses:
-            return f"no such answer is on its way: {self.response}"
+            return f"no such response is on its way: {self.response}"
         return not_acting(state, self.response.request.follower)
 
     def effect(self, machine: Machine, state: State) -> State:
@@ -294,17 +276,4 @@ class ReceiveFetchResponse(ReplicationAction):
             return state
         accepted = machine.accepts_fetch_response(follower, response)
         follower = attrs.evolve(follower, outstanding=waiting)
-        return state.with_replica(broker, machine.answered(follower, response) if accepted else follower)
-
-
-def truncated(replica: Replica, offset: int) -> Replica:
-    if offset >= replica.log_end_offset:
-        return replica
-    return attrs.evolve(
-        replica,
-        log=replica.log[:offset],
-        flushed=min(replica.flushed, offset),
-        high_watermark=min(replica.high_watermark, offset),
-        log_start=min(replica.log_start, offset),
-        log_start_checkpoint=min(replica.log_start_checkpoint, offset),
-    )
+        return state.with_replica(broker, machine.after_response(follower, response) if accepted else follower)

@@ -1,158 +1,91 @@
-"""Everything that may happen to a partition, at once: one machine of all the parts of this room.
+"""Everything that may happen to a partition, at once: one list of all extensions.
 
-Each part is explored by itself, where small constants visit every state. A cluster knows no parts: its replicas move
-while brokers leave, logs lose their heads while directories fail, and settings change in between. This machine is for
-walking beside one, and for small models in which two parts meet.
+Each extension is explored by itself, where small constants visit every state. In a cluster they meet: replicas move
+while brokers leave, logs lose their oldest records while directories fail, and settings change in between. This list is
+for walking beside a cluster, and for small models in which two extensions meet.
 
-What the parts leave open is decided here:
+What the extensions leave open is decided by the order of the list, the last being the outermost, and in `Together`:
 
-* An ISR change that completes a reassignment also relieves whoever waits to stop, and then the partition has a leader.
-* Whoever leaves the replica list is no longer offline or anything else.
-* min.insync.replicas is never more than the replica list is long, and the list is what a reassignment makes it.
-* A leader refuses the fetch of a broker that is no replica, whether or not it could serve the offset.
+* An ISR change that completes a reassignment is followed by the hand-over of brokers that shut down, and only then does
+  the partition get a leader: `Reassignment` wraps `with_isr`, and `settled` around `ControlledShutdown`.
+* A replica that leaves the replica list is no longer offline: a part of the controller's says what is left of it
+  (`ControllerPart.only_on`).
+* A broker without a replica ignores that its directory has failed: `Reassignment` is outside of `Directories`.
+* min.insync.replicas is never more than the replica list is long: `Settings` asks `replica_count`.
+* A leader refuses the fetch of a broker that is no replica, whether or not it could serve the offset: `Retention` is
+  outside of `Reassignment`.
 * A log start is written down by the clock, too (`WriteLogStart`): nothing new is told by that.
+* What a leader knows of a follower's log start, and that log starts do not fall, holds of replicas that are not
+  deleted: `Together`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import ClassVar
 
 import attrs
 
+from tidegauge.spec.kernel.extension import Extension
 from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
-from tidegauge.spec.replication.actions import ReplicationAction
+from tidegauge.spec.replication.extension import ReplicationExtension
 from tidegauge.spec.replication.extensions.directories import Directories
-from tidegauge.spec.replication.extensions.reassignment import Reassignment
-from tidegauge.spec.replication.extensions.retention import Retention, low_watermark_known
+from tidegauge.spec.replication.extensions.reassignment import Reassignment, assigned, listed
+from tidegauge.spec.replication.extensions.retention import LogStart, Retention, log_start_of, low_watermark_known
 from tidegauge.spec.replication.extensions.settings import Settings
-from tidegauge.spec.replication.machine import Replication
+from tidegauge.spec.replication.extensions.shutdown import ControlledShutdown
 from tidegauge.spec.replication.properties import is_true_leader, leaders
-from tidegauge.spec.replication.state import (
-    NONE,
-    BrokerId,
-    Controller,
-    Error,
-    FetchRequest,
-    PartitionWord,
-    Perturbation,
-    Replica,
-    State,
-)
+from tidegauge.spec.replication.state import NONE, State
 
 
 @attrs.frozen
-class WriteLogStart(ReplicationAction):
-    """A broker has written down where the log started; it matters where a crash may follow."""
+class Together(ReplicationExtension):
+    """Invariants of one extension, where another has to be taken into account."""
 
-    broker: BrokerId
-    offset: int
-
-    @classmethod
-    def candidates(cls, machine: Replication, state: State) -> Iterable[WriteLogStart]:
-        for broker, replica in enumerate(state.replicas):
-            yield from (cls(broker, start) for start in range(replica.log_start_checkpoint + 1, replica.log_start + 1))
-
-    def guard(self, machine: Replication, state: State) -> str:
-        replica = state.replicas[self.broker]
-        if not machine.may_perturb(state, Perturbation.CRASH):
-            return "no more crashes in this model"
-        if not replica.log_start_checkpoint < self.offset <= replica.log_start:
-            return f"broker {self.broker} can write down {replica.log_start_checkpoint} to {replica.log_start}"
-        return "" if replica.running else f"broker {self.broker} is down"
-
-    def effect(self, machine: Replication, state: State) -> State:
-        return state.with_replica(self.broker, started_at(state.replicas[self.broker], self.offset))
-
-
-def started_at(replica: Replica, offset: int) -> Replica:
-    """The replica with a log start written down, and what is below it flushed."""
-    return attrs.evolve(replica, log_start_checkpoint=offset, flushed=max(replica.flushed, offset))
-
-
-@attrs.frozen
-class ComposedReplication(Settings, Reassignment, Retention, Directories):
-    """Replication with reassignments, log starts, controlled shutdowns, log directories and settings that change."""
-
-    action_types: ClassVar[tuple[type[ReplicationAction], ...]] = tuple(
-        dict.fromkeys(
-            (
-                *Directories.action_types,
-                *Reassignment.action_types,
-                *Retention.action_types,
-                *Settings.action_types,
-                WriteLogStart,
-            )
-        )
-    )
+    requires: ClassVar[tuple[type[Extension], ...]] = (Reassignment, Retention)
 
     @property
     def invariants(self) -> Mapping[str, Invariant[State]]:
-        return {**super().invariants, "LowWatermarkIsTrue": low_watermark_is_true}
+        return {"LowWatermarkIsTrue": low_watermark_is_true}
 
     @property
     def step_invariants(self) -> Mapping[str, StepInvariant[State]]:
-        return {**super().step_invariants, "LogStartMonotone": log_start_monotone}
+        return {"LogStartMonotone": log_start_monotone}
 
-    # --- rules of the broker -----------------------------------------------------------------------------------------
 
-    def fetch_error(self, leader: Replica, broker: int, request: FetchRequest) -> Error:
-        """Whether the follower is a replica is asked before its offset is looked at."""
-        error = super().fetch_error(leader, broker, request)
-        if error is Error.OFFSET_OUT_OF_RANGE and request.follower not in leader.replicas:
-            return Error.NOT_LEADER_OR_FOLLOWER
-        return error
-
-    def with_log_start_written(self, replica: Replica) -> Replica:
-        """It may have been written for some time: nothing above it need be flushed."""
-        return started_at(replica, replica.log_start)
-
-    def deleted(self, replica: Replica, word: PartitionWord) -> Replica:
-        return attrs.evolve(super().deleted(replica, word), min_insync=word.min_insync)
-
-    def stopped(self, replica: Replica) -> Replica:
-        """A clean stop writes the log start down as well."""
-        stopped = super().stopped(replica)
-        if replica.offline:
-            return stopped
-        return attrs.evolve(stopped, log_start=replica.log_start, log_start_checkpoint=replica.log_start)
-
-    # --- rules of the controller -------------------------------------------------------------------------------------
-
-    def only_on(self, controller: Controller, replicas: tuple[int, ...]) -> Controller:
-        remaining = super().only_on(controller, replicas)
-        return attrs.evolve(remaining, offline=tuple(b for b in controller.offline if b in replicas))
-
-    def with_isr(self, controller: Controller, isr: tuple[int, ...]) -> tuple[Controller, bool]:
-        proposed, _ = Replication.with_isr(self, controller, isr)
-        return self.settled(controller, self.completed(proposed))
-
-    def settled(self, old: Controller, new: Controller) -> tuple[Controller, bool]:
-        return super().settled(old, self.without_leaving(new))
-
-    def relieved(self, controller: Controller) -> tuple[Controller, bool]:
-        return self.with_leader(self.without_leaving(controller))
+def everything(
+    initial_replicas: tuple[int, ...] = (0, 1), targets: tuple[tuple[int, ...], ...] = ()
+) -> tuple[ReplicationExtension, ...]:
+    """All extensions: reassignments, log starts, controlled shutdowns, log directories and settings that change."""
+    return (
+        ControlledShutdown(),
+        Directories(),
+        Reassignment(initial_replicas, targets),
+        Retention(written_by_clock=True),
+        Settings(),
+        Together(),
+    )
 
 
 def low_watermark_is_true(state: State) -> bool:
-    """As in `retention`, of the leader that the controller means: another's followers may have been deleted since."""
+    """As in `Retention`, of the controller's leader: followers of an earlier one may have been deleted since."""
     if state.history.superseded_epoch != NONE:
         return True
     return all(
-        log_start <= state.replicas[follower].log_start
+        log_start <= log_start_of(state.replicas[follower])
         for broker, leader in leaders(state)
         if is_true_leader(state, broker, leader)
         for follower, log_start in low_watermark_known(leader).items()
-        if follower in state.controller.replicas
+        if follower in assigned(state.controller)
     )
 
 
 def log_start_monotone(before: State, action: Action, after: State) -> bool:
-    """As in `retention`, of replicas that are not deleted; a broker that stops keeps at least what was written."""
+    """As in `Retention`, of replicas that are not deleted; a broker that stops keeps at least what was written."""
     if after.history.superseded_epoch != NONE:
         return True
     return all(
-        new.log_start >= (old.log_start if new.running else old.log_start_checkpoint)
+        log_start_of(new) >= (log_start_of(old) if new.running else LogStart.of(old).checkpoint)
         for broker, (old, new) in enumerate(zip(before.replicas, after.replicas, strict=True))
-        if not new.replicas or broker in new.replicas
+        if not listed(new) or broker in listed(new)
     )

@@ -1,12 +1,12 @@
-"""How a replicated partition is governed: ISR changes, metadata, elections.
+"""How the controller decides about a replicated partition: ISR changes, metadata, elections.
 
-Only the controller's word counts; a leader proposes, and a broker acts on what it last heard.
+Only what the controller has written counts; a leader proposes, and a broker acts on the metadata that it has.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
@@ -18,7 +18,6 @@ from tidegauge.spec.replication.actions import (
     not_leading,
     on_network,
     propose_isr,
-    truncated,
 )
 from tidegauge.spec.replication.state import (
     NONE,
@@ -27,8 +26,7 @@ from tidegauge.spec.replication.state import (
     BrokerId,
     Controller,
     Error,
-    PartitionWord,
-    Perturbation,
+    PartitionMetadata,
     RemoteReplica,
     Replica,
     State,
@@ -47,6 +45,8 @@ if TYPE_CHECKING:
 class ShrinkIsr(ReplicationAction):
     """The leader proposes an ISR without followers that have lagged for too long."""
 
+    bounded_as: ClassVar[str] = "ShrinkIsr"
+
     broker: BrokerId
     lagging: tuple[BrokerId, ...]
 
@@ -60,7 +60,7 @@ class ShrinkIsr(ReplicationAction):
                     yield cls(broker, lagging)
 
     def guard(self, machine: Machine, state: State) -> str:
-        if not machine.may_perturb(state, Perturbation.SHRINK):
+        if not machine.may_perturb(state, self.bounded_as):
             return "no more ISR shrinks in this model"
         if leading := not_leading(state, self.broker):
             return leading
@@ -72,19 +72,19 @@ class ShrinkIsr(ReplicationAction):
 
     def effect(self, machine: Machine, state: State) -> State:
         isr = tuple(b for b in state.replicas[self.broker].isr if b not in self.lagging)
-        return propose_isr(machine, state.spend(Perturbation.SHRINK), self.broker, isr)
+        return propose_isr(machine, state.spend(self.bounded_as), self.broker, isr)
 
 
 @attrs.frozen
 class RetryAlterPartition(BrokerAction):
-    """A leader whose proposal or its answer was lost asks again."""
+    """A leader whose proposal or its response was lost asks again."""
 
     def guard(self, machine: Machine, state: State) -> str:
         leader = state.replicas[self.broker]
         if not leader.pending_isr:
             return f"broker {self.broker} has proposed nothing"
         if state.network.has_alter_of(self.broker):
-            return f"broker {self.broker} is still waiting for an answer"
+            return f"broker {self.broker} is still waiting for a response"
         return not_leading(state, self.broker)
 
     def effect(self, machine: Machine, state: State) -> State:
@@ -108,7 +108,8 @@ class ReceiveAlterPartition(ReplicationAction):
         request, controller = self.request, state.controller
         error = machine.alter_partition_error(controller, request)
         if not error:
-            changed, unclean = machine.with_isr(controller, tuple(broker for broker, _ in request.isr))
+            proposed = machine.with_isr(controller, tuple(broker for broker, _ in request.isr))
+            changed, unclean = machine.settled(controller, proposed)
             state = committed(state, changed, unclean=unclean)
             controller = state.controller
             if controller.leader_epoch != request.leader_epoch:
@@ -157,7 +158,7 @@ class ReceiveAlterPartitionResponse(ReplicationAction):
 
     def guard(self, machine: Machine, state: State) -> str:
         if self.response not in state.network.alter_responses:
-            return f"no such answer is on its way: {self.response}"
+            return f"no such response is on its way: {self.response}"
         return not_acting(state, self.response.leader)
 
     def effect(self, machine: Machine, state: State) -> State:
@@ -187,7 +188,7 @@ class ReceiveAlterPartitionResponse(ReplicationAction):
 
 @attrs.frozen
 class PullMetadata(BrokerAction):
-    """A broker fetches the controller's word, to act on it later: by then it may have been overtaken."""
+    """A broker fetches the metadata, to act on them later: by then they may be out of date."""
 
     def guard(self, machine: Machine, state: State) -> str:
         if not machine.delayed_metadata:
@@ -197,12 +198,12 @@ class PullMetadata(BrokerAction):
         return nothing_to_learn(state, self.broker) or not_acting(state, self.broker)
 
     def effect(self, machine: Machine, state: State) -> State:
-        replica = attrs.evolve(state.replicas[self.broker], pulled=state.controller.word)
+        replica = attrs.evolve(state.replicas[self.broker], pulled=machine.metadata(state.controller))
         return state.with_replica(self.broker, replica)
 
 
 def nothing_to_learn(state: State, broker: int) -> str:
-    """Why a broker that pulls metadata now would hear nothing new."""
+    """Why a broker that pulls metadata now would learn nothing new."""
     replica, controller = state.replicas[broker], state.controller
     if replica.broker_epoch != controller.sessions[broker].broker_epoch:
         return f"broker {broker} has not registered"
@@ -212,7 +213,7 @@ def nothing_to_learn(state: State, broker: int) -> str:
 
 @attrs.frozen
 class ApplyMetadata(BrokerAction):
-    """A broker acts on the controller's word, the newest or the one that it pulled: it leads or follows."""
+    """A broker acts on the metadata, the newest or those that it pulled: it leads or follows."""
 
     def guard(self, machine: Machine, state: State) -> str:
         if state.replicas[self.broker].pulled is None and (reason := nothing_to_learn(state, self.broker)):
@@ -222,46 +223,38 @@ class ApplyMetadata(BrokerAction):
     def effect(self, machine: Machine, state: State) -> State:
         broker = self.broker
         old = attrs.evolve(state.replicas[broker], pulled=None)
-        word = state.replicas[broker].pulled or state.controller.word
-        if word.partition_epoch < old.partition_epoch or word.controller_epoch < old.controller_epoch:
+        metadata = state.replicas[broker].pulled or machine.metadata(state.controller)
+        if metadata.partition_epoch < old.partition_epoch or metadata.controller_epoch < old.controller_epoch:
             return state.with_replica(broker, old)
-        if not machine.hosts(word, broker):
-            return state.with_replica(broker, machine.deleted(old, word))
-        if old.offline:
-            return state.with_replica(broker, only_told(old, word))
-        new = attrs.evolve(
-            old,
-            controller_epoch=word.controller_epoch,
-            leader=word.leader,
-            leader_epoch=word.leader_epoch,
-            partition_epoch=word.partition_epoch,
-            isr=word.isr,
-            replicas=word.replicas,
-            min_insync=word.min_insync,
-            pending_isr=old.pending_isr if old.partition_epoch == word.partition_epoch else (),
-        )
-        if new.leader_epoch == old.leader_epoch:
-            state = state.with_replica(broker, new)
-        elif new.leader == broker:
-            state = become_leader(machine, state, broker, new)
-        else:
-            new = attrs.evolve(new, epoch_start_offset=NONE, remote=())
-            if new.leader != NONE:
-                new = truncated(new, machine.truncation_on_becoming_follower(new))
-            state = state.with_replica(broker, new)
-        return advance_high_watermark(machine, state, broker) if new.leader == broker else state
+        return machine.metadata_applied(state, broker, old, metadata)
 
 
-def only_told(replica: Replica, word: PartitionWord) -> Replica:
-    """A replica without its log neither leads nor follows, whatever it is told."""
+def with_metadata(machine: Machine, replica: Replica, metadata: PartitionMetadata, **more: Any) -> Replica:
+    """The replica with the metadata's epochs, and with `more` fields changed."""
     return attrs.evolve(
         replica,
-        controller_epoch=word.controller_epoch,
-        leader_epoch=word.leader_epoch,
-        partition_epoch=word.partition_epoch,
-        replicas=word.replicas,
-        min_insync=word.min_insync,
+        controller_epoch=metadata.controller_epoch,
+        leader_epoch=metadata.leader_epoch,
+        partition_epoch=metadata.partition_epoch,
+        parts=machine.parts_with_metadata(replica.parts, metadata),
+        **more,
     )
+
+
+def metadata_applied(machine: Machine, state: State, broker: int, old: Replica, metadata: PartitionMetadata) -> State:
+    """The broker leads or follows as the metadata say; it keeps a proposal that they have not overtaken."""
+    pending_isr = old.pending_isr if old.partition_epoch == metadata.partition_epoch else ()
+    new = with_metadata(machine, old, metadata, leader=metadata.leader, isr=metadata.isr, pending_isr=pending_isr)
+    if new.leader_epoch == old.leader_epoch:
+        state = state.with_replica(broker, new)
+    elif new.leader == broker:
+        state = become_leader(machine, state, broker, new)
+    else:
+        new = attrs.evolve(new, epoch_start_offset=NONE, remote=())
+        if new.leader != NONE:
+            new = machine.truncated(new, machine.truncation_on_becoming_follower(new))
+        state = state.with_replica(broker, new)
+    return advance_high_watermark(machine, state, broker) if new.leader == broker else state
 
 
 def become_leader(machine: Machine, state: State, broker: int, replica: Replica) -> State:
@@ -289,13 +282,15 @@ def become_leader(machine: Machine, state: State, broker: int, replica: Replica)
 class PreferredElection(ReplicationAction):
     """The first of the replica list takes the leadership back."""
 
+    bounded_as: ClassVar[str] = "PreferredElection"
+
     @classmethod
     def candidates(cls, machine: Machine, state: State) -> Iterable[PreferredElection]:
         return (cls(),)
 
     def guard(self, machine: Machine, state: State) -> str:
         controller = state.controller
-        if not machine.may_perturb(state, Perturbation.PREFERRED_ELECTION):
+        if not machine.may_perturb(state, self.bounded_as):
             return "no more preferred elections in this model"
         preferred = machine.replica_order(controller)[0]
         if controller.leader == preferred:
@@ -305,19 +300,21 @@ class PreferredElection(ReplicationAction):
 
     def effect(self, machine: Machine, state: State) -> State:
         preferred = machine.replica_order(state.controller)[0]
-        return committed(state.spend(Perturbation.PREFERRED_ELECTION), machine.led_by(state.controller, preferred))
+        return committed(state.spend(self.bounded_as), machine.led_by(state.controller, preferred))
 
 
 @attrs.frozen
 class UncleanElection(ReplicationAction):
     """An operator accepts loss: a live replica from outside the ISR leads, since no other can."""
 
+    bounded_as: ClassVar[str] = "UncleanElection"
+
     @classmethod
     def candidates(cls, machine: Machine, state: State) -> Iterable[UncleanElection]:
         return (cls(),)
 
     def guard(self, machine: Machine, state: State) -> str:
-        if not machine.may_perturb(state, Perturbation.UNCLEAN_ELECTION):
+        if not machine.may_perturb(state, self.bounded_as):
             return "no more unclean elections in this model"
         if state.controller.leader != NONE:
             return "the partition has a leader"
@@ -325,4 +322,4 @@ class UncleanElection(ReplicationAction):
 
     def effect(self, machine: Machine, state: State) -> State:
         controller, unclean = machine.with_leader(state.controller, unclean=True)
-        return committed(state.spend(Perturbation.UNCLEAN_ELECTION), controller, unclean=unclean)
+        return committed(state.spend(self.bounded_as), controller, unclean=unclean)

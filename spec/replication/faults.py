@@ -1,19 +1,18 @@
-"""What befalls brokers: sessions that lapse and are renewed, crashes, pauses, cut connections, a new controller.
+"""Faults of brokers and of the network, and their healing: expired sessions, crashes, pauses, cut connections.
 
-The counterpart of `replication_actions`: those are the protocol, these are its weather. Whatever harms is bounded by
-the machine; whatever heals (restart, registration, unfencing, resuming) is not.
+A machine bounds the faults. It never bounds what heals: restart, registration, unfencing, resuming.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import attrs
 
-from tidegauge.spec.replication.actions import BrokerAction, ReplicationAction, not_acting, not_hosting, on_network
+from tidegauge.spec.replication.actions import BrokerAction, ReplicationAction, not_acting, on_network
 from tidegauge.spec.replication.control import committed
-from tidegauge.spec.replication.state import NONE, BrokerId, Controller, Perturbation, Session, State
+from tidegauge.spec.replication.state import NONE, BrokerId, Controller, Session, State
 
 if TYPE_CHECKING:
     from tidegauge.spec.replication.machine import Replication as Machine
@@ -28,19 +27,21 @@ def with_session(controller: Controller, broker: int, session: Session) -> Contr
 
 
 @attrs.frozen
-class LapseSession(BrokerAction):
-    """The controller has not heard from a broker for too long, and fences it; the broker may know nothing of that."""
+class ExpireSession(BrokerAction):
+    """The controller has had no heartbeat of a broker for too long, and fences it; the broker may not know it."""
+
+    bounded_as: ClassVar[str] = "ExpireSession"
 
     def guard(self, machine: Machine, state: State) -> str:
         if state.controller.sessions[self.broker].fenced:
             return f"broker {self.broker} is fenced"
-        return "" if machine.may_perturb(state, Perturbation.LAPSE) else "no more lapses in this model"
+        return "" if machine.may_perturb(state, self.bounded_as) else "no more sessions expire in this model"
 
     def effect(self, machine: Machine, state: State) -> State:
         controller = machine.without(state.controller, self.broker, clean=True)
         session = attrs.evolve(controller.sessions[self.broker], fenced=True)
         controller, unclean = machine.with_leader(with_session(controller, self.broker, session))
-        return committed(state.spend(Perturbation.LAPSE), controller, unclean=unclean)
+        return committed(state.spend(self.bounded_as), controller, unclean=unclean)
 
 
 @attrs.frozen
@@ -56,8 +57,8 @@ class Register(BrokerAction):
         broker_epoch = state.controller.sessions[self.broker].broker_epoch + 1
         controller = with_session(state.controller, self.broker, Session(broker_epoch, fenced=True))
         replica = state.replicas[self.broker]
-        controller, unclean = machine.with_leader(machine.registered(controller, replica, self.broker))
-        replica = attrs.evolve(replica, broker_epoch=broker_epoch, stopped_cleanly_in=NONE)
+        controller, unclean = machine.with_leader(machine.with_registration(controller, replica, self.broker))
+        replica = machine.registered(replica, broker_epoch)
         return committed(state.with_replica(self.broker, replica), controller, unclean=unclean)
 
 
@@ -69,8 +70,8 @@ class Unfence(BrokerAction):
         replica, session = state.replicas[self.broker], state.controller.sessions[self.broker]
         if not session.fenced:
             return f"broker {self.broker} is not fenced"
-        if session.shutting_down:
-            return f"broker {self.broker} was told that it may stop"
+        if reason := machine.not_unfenced(state.controller, self.broker):
+            return reason
         if replica.broker_epoch != session.broker_epoch or replica.leader_epoch == NONE:
             return f"broker {self.broker} has not caught up with the metadata"
         return not_acting(state, self.broker)
@@ -83,18 +84,20 @@ class Unfence(BrokerAction):
 
 @attrs.frozen
 class ControllerFailover(ReplicationAction):
-    """A new controller takes over with a higher epoch; proposals to the old one are lost, its answers are not."""
+    """A new controller takes over with a higher epoch; proposals to the old one are lost, its responses are not."""
+
+    bounded_as: ClassVar[str] = "ControllerFailover"
 
     @classmethod
     def candidates(cls, machine: Machine, state: State) -> Iterable[ControllerFailover]:
         return (cls(),)
 
     def guard(self, machine: Machine, state: State) -> str:
-        return "" if machine.may_perturb(state, Perturbation.CONTROLLER_FAILOVER) else "no more failovers in this model"
+        return "" if machine.may_perturb(state, self.bounded_as) else "no more failovers in this model"
 
     def effect(self, machine: Machine, state: State) -> State:
         controller = attrs.evolve(state.controller, epoch=state.controller.epoch + 1)
-        state = attrs.evolve(state.spend(Perturbation.CONTROLLER_FAILOVER), controller=controller)
+        state = attrs.evolve(state.spend(self.bounded_as), controller=controller)
         return on_network(state, alters=())
 
 
@@ -107,11 +110,11 @@ class Flush(BrokerAction):
 
     def guard(self, machine: Machine, state: State) -> str:
         replica = state.replicas[self.broker]
-        if not machine.may_perturb(state, Perturbation.CRASH):
+        if not machine.may_perturb(state, Crash.bounded_as):
             return "no more crashes in this model"
         if replica.flushed == replica.log_end_offset:
             return f"broker {self.broker} has nothing to flush"
-        return not_hosting(state, self.broker)
+        return machine.not_hosting(state, self.broker)
 
     def effect(self, machine: Machine, state: State) -> State:
         replica = state.replicas[self.broker]
@@ -124,11 +127,11 @@ class CheckpointHighWatermark(BrokerAction):
 
     def guard(self, machine: Machine, state: State) -> str:
         replica = state.replicas[self.broker]
-        if not machine.may_perturb(state, Perturbation.CRASH):
+        if not machine.may_perturb(state, Crash.bounded_as):
             return "no more crashes in this model"
         if replica.checkpoint == replica.high_watermark:
             return f"broker {self.broker} has nothing to check-point"
-        return not_hosting(state, self.broker)
+        return machine.not_hosting(state, self.broker)
 
     def effect(self, machine: Machine, state: State) -> State:
         replica = state.replicas[self.broker]
@@ -138,6 +141,8 @@ class CheckpointHighWatermark(BrokerAction):
 @attrs.frozen
 class Crash(ReplicationAction):
     """A broker dies; of its log the first `kept` records survive, no fewer than were flushed."""
+
+    bounded_as: ClassVar[str] = "Crash"
 
     broker: BrokerId
     kept: int
@@ -153,7 +158,7 @@ class Crash(ReplicationAction):
             return f"broker {self.broker} is down"
         if not replica.flushed <= self.kept <= replica.log_end_offset:
             return f"a crash of broker {self.broker} keeps {replica.flushed} to {replica.log_end_offset} records"
-        return "" if machine.may_perturb(state, Perturbation.CRASH) else "no more crashes in this model"
+        return "" if machine.may_perturb(state, self.bounded_as) else "no more crashes in this model"
 
     def effect(self, machine: Machine, state: State) -> State:
         old = state.replicas[self.broker]
@@ -163,7 +168,7 @@ class Crash(ReplicationAction):
             waiting = tuple(r for r in replica.outstanding if r.leader != self.broker)
             if waiting != replica.outstanding:
                 state = state.with_replica(broker, attrs.evolve(replica, outstanding=waiting))
-        return state.with_replica(self.broker, survivor).spend(Perturbation.CRASH)
+        return state.with_replica(self.broker, survivor).spend(self.bounded_as)
 
 
 @attrs.frozen
@@ -174,10 +179,7 @@ class Restart(BrokerAction):
         return f"broker {self.broker} is running" if state.replicas[self.broker].running else ""
 
     def effect(self, machine: Machine, state: State) -> State:
-        replica = state.replicas[self.broker]
-        high_watermark = max(replica.log_start, min(replica.checkpoint, replica.log_end_offset))
-        started = attrs.evolve(replica, running=True, offline=False, high_watermark=high_watermark)
-        return state.with_replica(self.broker, started)
+        return state.with_replica(self.broker, machine.restarted(state.replicas[self.broker]))
 
 
 # --- pauses and the network ----------------------------------------------------------------------------------------
@@ -187,14 +189,16 @@ class Restart(BrokerAction):
 class Pause(BrokerAction):
     """A broker stands still (a long collection, a stopped process) and knows nothing of it."""
 
+    bounded_as: ClassVar[str] = "Pause"
+
     def guard(self, machine: Machine, state: State) -> str:
-        if not machine.may_perturb(state, Perturbation.PAUSE):
+        if not machine.may_perturb(state, self.bounded_as):
             return "no more pauses in this model"
         return not_acting(state, self.broker)
 
     def effect(self, machine: Machine, state: State) -> State:
         replica = attrs.evolve(state.replicas[self.broker], paused=True)
-        return state.with_replica(self.broker, replica).spend(Perturbation.PAUSE)
+        return state.with_replica(self.broker, replica).spend(self.bounded_as)
 
 
 @attrs.frozen
@@ -210,7 +214,9 @@ class Resume(BrokerAction):
 
 @attrs.frozen
 class Disconnect(ReplicationAction):
-    """The connection on which a follower fetches breaks: its requests and their answers are lost."""
+    """The connection on which a follower fetches breaks: its requests and their responses are lost."""
+
+    bounded_as: ClassVar[str] = "Disconnect"
 
     follower: BrokerId
     leader: BrokerId
@@ -222,7 +228,7 @@ class Disconnect(ReplicationAction):
                 yield cls(follower, leader)
 
     def guard(self, machine: Machine, state: State) -> str:
-        if not machine.may_perturb(state, Perturbation.DISCONNECT):
+        if not machine.may_perturb(state, self.bounded_as):
             return "no more broken connections in this model"
         if all(request.leader != self.leader for request in state.replicas[self.follower].outstanding):
             return f"broker {self.follower} waits for nothing from broker {self.leader}"
@@ -240,15 +246,17 @@ class Disconnect(ReplicationAction):
                 m for m in state.network.fetch_responses if (m.request.follower, m.request.leader) != link
             ),
         )
-        return state.spend(Perturbation.DISCONNECT)
+        return state.spend(self.bounded_as)
 
 
 @attrs.frozen
 class DisconnectController(BrokerAction):
-    """A leader's connection to the controller breaks: its proposal or the answer to it is lost."""
+    """A leader's connection to the controller breaks: its proposal or the response to it is lost."""
+
+    bounded_as: ClassVar[str] = "Disconnect"
 
     def guard(self, machine: Machine, state: State) -> str:
-        if not machine.may_perturb(state, Perturbation.DISCONNECT):
+        if not machine.may_perturb(state, self.bounded_as):
             return "no more broken connections in this model"
         return "" if state.network.has_alter_of(self.broker) else "nothing is on its way"
 
@@ -258,4 +266,4 @@ class DisconnectController(BrokerAction):
             alters=tuple(m for m in state.network.alters if m.leader != self.broker),
             alter_responses=tuple(m for m in state.network.alter_responses if m.leader != self.broker),
         )
-        return state.spend(Perturbation.DISCONNECT)
+        return state.spend(self.bounded_as)

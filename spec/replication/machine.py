@@ -9,34 +9,48 @@ below it is *committed*: shown to consumers, acknowledged to producers that wait
 
 Everything hard comes from who knows what when:
 
-* A replica believes what it last heard from the controller (`ApplyMetadata`). Several may think that they lead; each
+* A replica goes by the metadata that it last applied (`ApplyMetadata`). Several may think that they lead; each
   fetch and each ISR change carries epochs, and the older one is refused.
 * A new follower's log may have a tail that the leader lacks. The leader sees it in the fetch (last fetched epoch,
-  offset) and answers where the logs part; the follower truncates there and nowhere else.
-* An ISR change counts when the controller has written it. Until a leader hears the outcome it waits for the larger of
+  offset) and responds with where the logs diverge; the follower truncates there and nowhere else.
+* An ISR change counts when the controller has written it. Until a leader knows the outcome it waits for the larger of
   both (`maximal_isr`), so that it can't commit what a future leader might lack.
 * A crash takes the unflushed tail along. The broker comes back under a new *broker epoch*; the controller takes it
   out of the ISR before anything else, for it may lack committed records. Replicas that left while the ISR was below
   min.insync.replicas stay *eligible leaders* (ELR), since nothing is committed in that time.
 
-The actions are in `replication_actions` (records), `replication_control` (ISR, metadata, elections) and
-`replication_faults`, the invariants in `replication_properties`; here are the machine's constants and its rules.
-A historical bug (`spec.bugs`) is a subclass that overrides one of these rules.
+The actions are in `actions` (records), `control` (ISR, metadata, elections) and `faults`, the invariants in
+`properties`; here are the machine's constants and its rules. A historical bug (`spec.bugs`) is a subclass that
+overrides one of these rules. What else may happen to a partition is in `extensions`: each wraps rules, and adds
+actions, invariants and parts of the state; `Replication(extensions=(Retention(), …))` is the machine with them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, ClassVar
+from itertools import chain
+from typing import Any, ClassVar, Self
 
 import attrs
 
-from tidegauge.spec.kernel.machine import Action, Invariant, Machine, NotEnabled, StepInvariant, check_brokers
+from tidegauge.spec.kernel.bounds import UNBOUNDED, Bounds
+from tidegauge.spec.kernel.extension import check_extensions, wrap_rules
+from tidegauge.spec.kernel.machine import (
+    Action,
+    Invariant,
+    Machine,
+    NotEnabled,
+    StepInvariant,
+    check_processes,
+    constants_of,
+)
+from tidegauge.spec.kernel.parts import Parts
 from tidegauge.spec.replication import actions as protocol
 from tidegauge.spec.replication import control, faults
 from tidegauge.spec.replication import properties as replication_properties
-from tidegauge.spec.replication.actions import ReplicationAction, truncated
+from tidegauge.spec.replication.actions import ReplicationAction, not_acting
+from tidegauge.spec.replication.extension import ReplicationExtension
 from tidegauge.spec.replication.state import (
     NONE,
     Acks,
@@ -46,41 +60,17 @@ from tidegauge.spec.replication.state import (
     FetchRequest,
     FetchResponse,
     Log,
-    PartitionWord,
-    Perturbation,
+    PartitionMetadata,
     RemoteReplica,
     Replica,
     Session,
     State,
 )
 
-
-@attrs.frozen
-class Bounds:
-    """How often each perturbation may happen in one behaviour; nothing that heals is bounded."""
-
-    shrinks: int = 1
-    lapses: int = 1
-    crashes: int = 0
-    disconnects: int = 0
-    duplicates: int = 0
-    pauses: int = 0
-    preferred_elections: int = 0
-    unclean_elections: int = 0
-    controller_failovers: int = 0
-    reassignments: int = 0
-    controlled_shutdowns: int = 0
-    retentions: int = 0
-    directory_failures: int = 0
-    setting_changes: int = 0
-
-    @cached_property
-    def by_kind(self) -> tuple[int, ...]:
-        """The bounds in the order of `Perturbation`."""
-        return attrs.astuple(self)
+DEFAULT_BOUNDS = Bounds(ShrinkIsr=1, ExpireSession=1)
 
 
-@attrs.frozen
+@attrs.frozen(slots=False)  # so that extensions' rules can stand in the place of its own
 class Replication(Machine[State]):
     """The replication machine; its fields are the constants of the model."""
 
@@ -98,7 +88,7 @@ class Replication(Machine[State]):
         control.ApplyMetadata,
         control.PreferredElection,
         control.UncleanElection,
-        faults.LapseSession,
+        faults.ExpireSession,
         faults.Register,
         faults.Unfence,
         faults.ControllerFailover,
@@ -121,15 +111,46 @@ class Replication(Machine[State]):
     delayed_metadata: bool = False
     initial_leader: int = 0
     initial_isr: tuple[int, ...] = ()
-    bounds: Bounds = Bounds()
+    bounds: Bounds = DEFAULT_BOUNDS
+    extensions: tuple[ReplicationExtension, ...] = ()
+    """The last one is the outermost: it sees a rule's outcome after all the others."""
+
+    def __attrs_post_init__(self) -> None:
+        """Raises ValueError for a list of extensions that does not work, or a bound on no action of the machine."""
+        check_extensions(self.extensions)
+        wrap_rules(self, self.extensions, ReplicationExtension)
+        added = chain.from_iterable(extension.all_action_types for extension in self.extensions)
+        self.__dict__["action_types"] = (*self.action_types, *added)
+        self.__dict__["part_types"] = tuple(chain.from_iterable(one.part_types for one in self.extensions))
+        self.bounds.check(self.name, self.perturbations)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuilt, (type(self), constants_of(self))
 
     # --- the machine -------------------------------------------------------------------------------------------
 
+    @property
+    def kinds(self) -> tuple[type[Any], ...]:
+        return (type(self), *map(type, self.extensions))
+
+    def exchanged(self, kind: type[Any], other: type[Any]) -> Machine[State]:
+        if kind is type(self):
+            return super().exchanged(kind, other)
+        if kind not in self.kinds:
+            raise ValueError(f"{self.name} is not made of {kind.__name__}")
+        extensions = tuple(
+            other(**attrs.asdict(one, recurse=False)) if type(one) is kind else one for one in self.extensions
+        )
+        return attrs.evolve(self, extensions=extensions)
+
+    def without_bounds(self) -> Self:
+        """The same machine, whose perturbations may happen as often as they do."""
+        return attrs.evolve(self, bounds=Bounds(dict.fromkeys(self.perturbations, UNBOUNDED)))
+
     def initial(self) -> Iterable[State]:
         """An empty partition in epoch 0, of which every broker knows. Raises ValueError if the constants fit none."""
-        check_brokers("brokers", self.brokers)
-        isr = self.initial_isr or tuple(range(self.brokers))
-        lead = self.initial_leader
+        check_processes("brokers", self.brokers)
+        isr, lead = self.in_sync_at_first()
         if len(set(isr)) < len(isr) or not set(isr) <= set(range(self.brokers)):
             raise ValueError(f"initial_isr={isr} must name brokers from 0 to {self.brokers - 1}, each once")
         if lead not in isr:
@@ -138,7 +159,10 @@ class Replication(Machine[State]):
         leader = attrs.evolve(follower, epoch_start_offset=0, remote=(RemoteReplica(),) * self.brokers)
         replicas = tuple(leader if broker == lead else follower for broker in range(self.brokers))
         sessions = (Session(),) * self.brokers
-        yield State(replicas, Controller(0, sessions, leader=lead, leader_epoch=0, partition_epoch=0, isr=isr))
+        state = State(replicas, Controller(0, sessions, leader=lead, leader_epoch=0, partition_epoch=0, isr=isr))
+        for extension in self.extensions:
+            state = extension.initial(self, state)
+        yield state
 
     def actions(self, state: State) -> Iterable[ReplicationAction]:
         for kind in self.action_types:
@@ -157,25 +181,43 @@ class Replication(Machine[State]):
         for action in self.actions(state):
             yield action, action.effect(self, state)
 
-    @property
+    @cached_property
     def invariants(self) -> Mapping[str, Invariant[State]]:
-        return replication_properties.INVARIANTS
+        return {
+            **replication_properties.INVARIANTS,
+            **_merged(extension.invariants for extension in self.extensions),
+        }
 
-    @property
+    @cached_property
     def step_invariants(self) -> Mapping[str, StepInvariant[State]]:
-        return replication_properties.STEP_INVARIANTS
+        return {
+            **replication_properties.STEP_INVARIANTS,
+            **_merged(extension.step_invariants for extension in self.extensions),
+        }
 
     @property
     def sometimes(self) -> Mapping[str, Invariant[State]]:
-        return replication_properties.goals(self)
+        return {**replication_properties.goals(self), **_merged(one.goals(self) for one in self.extensions)}
 
     def explain(self, invariant: str, state: State) -> Mapping[str, Any]:
-        return replication_properties.explain(invariant, state)
+        return {
+            **_merged(extension.explain(state) for extension in self.extensions),
+            **replication_properties.explain(invariant, state),
+        }
 
-    def may_perturb(self, state: State, kind: Perturbation) -> bool:
-        return state.spent[kind] < self.bounds.by_kind[kind]
+    def may_perturb(self, state: State, name: str) -> bool:
+        """Whether the bounds allow the perturbation once more."""
+        return self.bounds.allow(name, state.spent)
 
-    # --- settings ----------------------------------------------------------------------------------------------
+    # --- the partition and its settings ------------------------------------------------------------------------
+
+    def in_sync_at_first(self) -> tuple[tuple[int, ...], int]:
+        """The initial ISR and leader."""
+        return self.initial_isr or tuple(range(self.brokers)), self.initial_leader
+
+    def replica_count(self, known: Replica | Controller) -> int:
+        """How many replicas there are, as far as a leader or the controller knows."""
+        return self.brokers
 
     def required_insync(self, known: Replica | Controller) -> int:
         """How many must be in sync for anything to be committed, as far as a leader or the controller knows."""
@@ -188,7 +230,7 @@ class Replication(Machine[State]):
     # --- rules of the leader -----------------------------------------------------------------------------------
 
     def fetch_error(self, leader: Replica, broker: int, request: FetchRequest) -> Error:
-        """Epoch fencing of fetches (KIP-320), and only the latest process of a follower is heard (KIP-903)."""
+        """Epoch fencing of fetches (KIP-320), and only the latest process of a follower counts (KIP-903)."""
         if request.leader_epoch < leader.leader_epoch:
             return Error.FENCED_LEADER_EPOCH
         if request.leader_epoch > leader.leader_epoch:
@@ -198,21 +240,24 @@ class Replication(Machine[State]):
         return Error.OK
 
     def refusal(self, leader: Replica, request: FetchRequest, error: Error) -> FetchResponse:
-        """The answer to a fetch that cannot be served."""
+        """The response to a fetch that cannot be served."""
         return FetchResponse(request, error)
 
     def divergence(self, leader: Replica, request: FetchRequest, epoch: int, end_offset: int) -> FetchResponse:
-        """The answer to a follower whose log has left the leader's (KIP-595)."""
+        """The response to a follower whose log diverges from the leader's (KIP-595)."""
         return FetchResponse(
             request,
             high_watermark=leader.high_watermark,
             diverging_epoch=epoch,
             diverging_end_offset=end_offset,
-            log_start=leader.log_start,
         )
 
+    def served(self, leader: Replica, request: FetchRequest, records: Log) -> FetchResponse:
+        """The response with records, or with none when there is nothing new."""
+        return FetchResponse(request, records=records, high_watermark=leader.high_watermark)
+
     def diverging_epoch(self, leader: Replica, request: FetchRequest) -> tuple[int, int] | None:
-        """Where the follower's log parts from the leader's: (epoch, end offset), or None while it is a prefix."""
+        """Where the follower's log diverges from the leader's: (epoch, end offset), or None while it is a prefix."""
         if request.offset == 0:
             return None
         epoch, end_offset = self.end_offset_for_epoch(leader.log, request.last_fetched_epoch)
@@ -228,7 +273,7 @@ class Replication(Machine[State]):
         return (log[end - 1].epoch, end) if end else (NONE, 0)
 
     def next_high_watermark(self, leader: Replica, broker: int) -> int:
-        """The least end offset over the maximal ISR; it stays while the ISR is too small or a member unheard of."""
+        """The least end offset over the maximal ISR; it stays while the ISR is too small or one has not fetched."""
         if len(leader.isr) < self.required_insync(leader):
             return leader.high_watermark
         reached = leader.log_end_offset
@@ -242,6 +287,10 @@ class Replication(Machine[State]):
         end_offset = leader.remote[follower].end_offset
         return end_offset >= leader.high_watermark and end_offset >= leader.epoch_start_offset
 
+    def remote_replica(self, request: FetchRequest) -> RemoteReplica:
+        """What the leader learns of a follower from its fetch."""
+        return RemoteReplica(request.offset, request.broker_epoch)
+
     def may_update_follower(self, leader: Replica, request: FetchRequest) -> bool:
         """Not of a new process of a replica that is proposed: the proposal, sent again, must not vouch for that one."""
         known = leader.remote[request.follower].broker_epoch
@@ -254,13 +303,13 @@ class Replication(Machine[State]):
         return tuple(b for b in leader.isr if b != broker and leader.remote[b].end_offset < end)
 
     def isr_with_broker_epochs(self, leader: Replica, broker: int, isr: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
-        """A proposal names the incarnation of each member that the leader has heard from (KIP-903)."""
+        """A proposal names the incarnation of each member whose fetch the leader has received (KIP-903)."""
         return tuple((b, leader.broker_epoch if b == broker else leader.remote[b].broker_epoch) for b in isr)
 
     # --- rules of the follower ---------------------------------------------------------------------------------
 
     def accepts_fetch_response(self, follower: Replica, response: FetchResponse) -> bool:
-        """Only the answer to a fetch of this epoch and from this offset (KAFKA-18991)."""
+        """Only the response to a fetch of this epoch and from this offset (KAFKA-18991)."""
         request = response.request
         return request.leader_epoch == follower.leader_epoch and request.offset == follower.log_end_offset
 
@@ -268,22 +317,40 @@ class Replication(Machine[State]):
         """What a follower does before it tells its leader how far it is."""
         return replica
 
-    def answered(self, follower: Replica, response: FetchResponse) -> Replica:
-        """What a follower makes of an answer that it accepts."""
+    def fetch_request(self, follower: Replica, broker: int) -> FetchRequest:
+        """The fetch that a follower sends next."""
+        return FetchRequest(
+            broker,
+            follower.leader,
+            follower.leader_epoch,
+            follower.log_end_offset,
+            follower.last_epoch,
+            follower.broker_epoch,
+        )
+
+    def after_response(self, follower: Replica, response: FetchResponse) -> Replica:
+        """The follower after a response that it accepts."""
         if response.error:
             return follower
         if response.diverging_end_offset != NONE:
             epoch, end_offset = response.diverging_epoch, response.diverging_end_offset
-            return truncated(follower, self.truncation_offset(follower, epoch, end_offset))
+            return self.truncated(follower, self.truncation_offset(follower, epoch, end_offset))
         log = follower.log + response.records
         return attrs.evolve(follower, log=log, high_watermark=min(response.high_watermark, len(log)))
 
-    def survivor(self, replica: Replica, kept: int) -> Replica:
-        """What a crash leaves on the disk when the first `kept` records survive."""
-        return Replica(running=False, log=replica.log[:kept], flushed=kept, checkpoint=replica.checkpoint)
+    def truncated(self, replica: Replica, offset: int) -> Replica:
+        """The replica without its records from `offset` on."""
+        if offset >= replica.log_end_offset:
+            return replica
+        return attrs.evolve(
+            replica,
+            log=replica.log[:offset],
+            flushed=min(replica.flushed, offset),
+            high_watermark=min(replica.high_watermark, offset),
+        )
 
     def truncation_offset(self, follower: Replica, epoch: int, end_offset: int) -> int:
-        """How far the follower's log agrees with the leader's, as far as the leader's answer tells (KIP-279)."""
+        """How far the follower's log agrees with the leader's, as far as the leader's response tells (KIP-279)."""
         own_epoch, own_end = self.end_offset_for_epoch(follower.log, epoch)
         return min(own_end, end_offset) if own_epoch == epoch else own_end
 
@@ -291,13 +358,39 @@ class Replication(Machine[State]):
         """Nothing is cut before the new leader has shown where the logs part."""
         return follower.log_end_offset
 
-    def hosts(self, word: PartitionWord, broker: int) -> bool:
-        """Whether the controller wants a replica on the broker."""
-        return True
+    # --- rules of a broker's process and disk ------------------------------------------------------------------
 
-    def deleted(self, replica: Replica, word: PartitionWord) -> Replica:
-        """What is left at a broker that has lost its replica: nothing but what the controller said."""
-        raise NotImplementedError("every broker has a replica in this machine")
+    def not_hosting(self, state: State, broker: int) -> str:
+        """Why a broker can't do anything to its log now; empty if it can."""
+        return not_acting(state, broker)
+
+    def written(self, replica: Replica) -> Replica:
+        """The replica with all that it has on stable storage."""
+        return attrs.evolve(replica, flushed=replica.log_end_offset, checkpoint=replica.high_watermark)
+
+    def survivor(self, replica: Replica, kept: int) -> Replica:
+        """What a crash leaves on the disk when the first `kept` records survive."""
+        return Replica(running=False, log=replica.log[:kept], flushed=kept, checkpoint=replica.checkpoint)
+
+    def stopped(self, replica: Replica) -> Replica:
+        """What a process leaves on the disk that writes everything before it ends."""
+        return self.survivor(self.written(replica), replica.log_end_offset)
+
+    def restarted(self, replica: Replica) -> Replica:
+        """The replica when a new process has opened its log."""
+        return attrs.evolve(replica, running=True, high_watermark=min(replica.checkpoint, replica.log_end_offset))
+
+    def registered(self, replica: Replica, broker_epoch: int) -> Replica:
+        """The replica when its broker has registered."""
+        return attrs.evolve(replica, broker_epoch=broker_epoch)
+
+    def parts_with_metadata(self, parts: Parts, metadata: PartitionMetadata) -> Parts:
+        """A replica's parts when it has applied the metadata."""
+        return parts
+
+    def metadata_applied(self, state: State, broker: int, replica: Replica, metadata: PartitionMetadata) -> State:
+        """The broker, whose replica this is, leads or follows as the metadata say."""
+        return control.metadata_applied(self, state, broker, replica, metadata)
 
     # --- rules of the controller -------------------------------------------------------------------------------
 
@@ -309,15 +402,33 @@ class Replication(Machine[State]):
         """Whether the broker may be given the leadership."""
         return not controller.sessions[broker].fenced
 
-    def with_isr(self, controller: Controller, isr: tuple[int, ...]) -> tuple[Controller, bool]:
-        """The partition with the ISR that its leader proposed, and whether that led to an unclean election."""
+    def metadata(self, controller: Controller) -> PartitionMetadata:
+        """What the metadata log says of the partition to brokers."""
+        return PartitionMetadata(
+            controller.epoch,
+            controller.leader,
+            controller.leader_epoch,
+            controller.partition_epoch,
+            controller.isr,
+        )
+
+    def with_isr(self, controller: Controller, isr: tuple[int, ...]) -> Controller:
+        """The partition with the ISR that its leader proposed."""
         departed = tuple(b for b in controller.isr if b not in isr)
         elr = self.elr_after(controller, isr, tuple(sorted({*controller.elr, *departed})))
-        return attrs.evolve(controller, isr=isr, elr=elr), False
+        return attrs.evolve(controller, isr=isr, elr=elr)
 
-    def registered(self, controller: Controller, replica: Replica, broker: int) -> Controller:
-        """The partition once a new process of the broker has registered."""
+    def settled(self, old: Controller, new: Controller) -> tuple[Controller, bool]:
+        """The partition after a change, with all that follows from it; and whether that was an unclean election."""
+        return new, False
+
+    def with_registration(self, controller: Controller, replica: Replica, broker: int) -> Controller:
+        """The partition when a new process of the broker has registered."""
         return self.on_unclean_registration(controller, broker)
+
+    def not_unfenced(self, controller: Controller, broker: int) -> str:
+        """Why a fenced broker stays fenced though it has the metadata; empty if it does not."""
+        return ""
 
     def alter_partition_error(self, controller: Controller, request: AlterPartitionRequest) -> Error:
         """ISR changes are conditional updates: of the right incarnation, leader epoch and partition epoch."""
@@ -374,7 +485,7 @@ class Replication(Machine[State]):
         )
 
     def elect(self, controller: Controller, *, unclean: bool) -> tuple[int, bool]:
-        """(leader, whether uncleanly elected): by replica order in the ISR, then the ELR, then whoever is left."""
+        """(leader, whether uncleanly elected): by replica order in the ISR, then the ELR, then the rest."""
         live = [b for b in self.replica_order(controller) if self.is_active(controller, b)]
         for candidates in (controller.isr, controller.elr):
             for broker in live:
@@ -385,3 +496,12 @@ class Replication(Machine[State]):
         if not controller.isr and not controller.elr and controller.last_known_leader in live:
             return controller.last_known_leader, True
         return NONE, False
+
+
+def _merged(mappings: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """One mapping of all; the later one counts where two have a name."""
+    return {name: value for mapping in mappings for name, value in mapping.items()}
+
+
+def _rebuilt(kind: type[Replication], constants: Mapping[str, Any]) -> Replication:
+    return kind(**constants)

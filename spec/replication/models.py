@@ -8,177 +8,201 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.kernel.model import Model
-from tidegauge.spec.replication.composed import ComposedReplication
+from tidegauge.spec.replication.composed import everything
 from tidegauge.spec.replication.extensions.directories import Directories
 from tidegauge.spec.replication.extensions.reassignment import Reassignment
 from tidegauge.spec.replication.extensions.retention import Retention
 from tidegauge.spec.replication.extensions.settings import Settings
 from tidegauge.spec.replication.extensions.shutdown import ControlledShutdown
-from tidegauge.spec.replication.machine import Bounds, Replication
+from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.state import Acks
-
-
-def _calm(**perturbations: int) -> Bounds:
-    return Bounds(**{"shrinks": 0, "lapses": 0, **perturbations})
-
 
 _ALL: tuple[Model[Replication], ...] = (
     Model(
         "isr",
-        Replication(brokers=2, max_records=2, bounds=_calm(shrinks=1, lapses=1)),
+        Replication(brokers=2, max_records=2, bounds=Bounds(ShrinkIsr=1, ExpireSession=1)),
         "an ISR that shrinks and grows while the leader changes; logs that part and are mended",
     ),
     Model(
         "elections",
-        Replication(brokers=3, max_records=1, bounds=_calm(lapses=1)),
+        Replication(brokers=3, max_records=1, bounds=Bounds(ExpireSession=1)),
         "three replicas and an election: whom the new leader must wait for",
     ),
     Model(
         "shrink",
-        Replication(brokers=3, max_records=1, bounds=_calm(shrinks=1)),
+        Replication(brokers=3, max_records=1, bounds=Bounds(ShrinkIsr=1)),
         "three replicas, of which one or two fall out of the ISR and come back",
     ),
     Model(
         "preferred",
-        Replication(brokers=2, max_records=1, bounds=_calm(shrinks=1, lapses=1, preferred_elections=1)),
+        Replication(brokers=2, max_records=1, bounds=Bounds(ShrinkIsr=1, ExpireSession=1, PreferredElection=1)),
         "leadership that goes to and fro",
     ),
     Model(
         "lapse",
-        Replication(brokers=2, max_records=1, bounds=_calm(shrinks=1, lapses=1)),
+        Replication(brokers=2, max_records=1, bounds=Bounds(ShrinkIsr=1, ExpireSession=1)),
         "a session that lapses while the ISR changes",
     ),
     Model(
         "crash",
-        Replication(brokers=2, max_records=1, bounds=_calm(crashes=1)),
+        Replication(brokers=2, max_records=1, bounds=Bounds(Crash=1)),
         "an unflushed tail that is lost, and the new incarnation's way back",
     ),
     Model(
         "crash-and-shrink",
-        Replication(brokers=2, max_records=1, bounds=_calm(shrinks=1, crashes=1)),
+        Replication(brokers=2, max_records=1, bounds=Bounds(ShrinkIsr=1, Crash=1)),
         "a crash while the ISR changes (KIP-903)",
     ),
     Model(
         "unclean",
         Replication(
-            brokers=2, max_records=2, min_insync_replicas=1, unclean_leader_election=True, bounds=_calm(lapses=1)
+            brokers=2,
+            max_records=2,
+            min_insync_replicas=1,
+            unclean_leader_election=True,
+            bounds=Bounds(ExpireSession=1),
         ),
         "a topic that prefers availability",
     ),
     Model(
         "unclean-by-hand",
-        Replication(brokers=2, max_records=1, bounds=_calm(shrinks=1, lapses=1, unclean_elections=1)),
+        Replication(brokers=2, max_records=1, bounds=Bounds(ShrinkIsr=1, ExpireSession=1, UncleanElection=1)),
         "an operator who accepts loss: what goes is what was declared",
     ),
     Model(
         "network",
         Replication(
-            brokers=2, max_records=1, long_polls=True, bounds=_calm(shrinks=1, disconnects=1, duplicates=1, pauses=1)
+            brokers=2,
+            max_records=1,
+            long_polls=True,
+            bounds=Bounds(ShrinkIsr=1, Disconnect=1, DuplicateFetch=1, Pause=1),
         ),
         "duplicates, broken connections, long polls and pauses",
     ),
     Model(
         "controller",
-        Replication(brokers=2, max_records=1, bounds=_calm(shrinks=1, controller_failovers=1)),
+        Replication(brokers=2, max_records=1, bounds=Bounds(ShrinkIsr=1, ControllerFailover=1)),
         "a new controller while an ISR change is under way",
     ),
     Model(
         "delayed-metadata",
-        Replication(brokers=2, max_records=1, delayed_metadata=True, bounds=_calm(shrinks=1, lapses=1)),
+        Replication(brokers=2, max_records=1, delayed_metadata=True, bounds=Bounds(ShrinkIsr=1, ExpireSession=1)),
         "brokers that act on what the controller said before it changed its mind",
     ),
     Model(
         "acks",
-        Replication(brokers=2, max_records=2, min_insync_replicas=2, acks=tuple(Acks), bounds=_calm(shrinks=1)),
+        Replication(brokers=2, max_records=2, min_insync_replicas=2, acks=tuple(Acks), bounds=Bounds(ShrinkIsr=1)),
         "acks 0, 1 and all beside each other, with an ISR that gets too small",
     ),
     Model(
         "reassignment",
-        Reassignment(
-            brokers=3, max_records=1, initial_replicas=(0, 1), targets=((1, 2),), bounds=_calm(reassignments=1)
+        Replication(
+            extensions=(Reassignment((0, 1), ((1, 2),)),), brokers=3, max_records=1, bounds=Bounds(StartReassignment=1)
         ),
         "a partition that moves from two brokers to two others, or changes its mind on the way",
     ),
     Model(
         "reassignment-crash",
-        Reassignment(
-            brokers=2, max_records=1, initial_replicas=(0,), targets=((1,),), bounds=_calm(reassignments=1, crashes=1)
+        Replication(
+            extensions=(Reassignment((0,), ((1,),)),),
+            brokers=2,
+            max_records=1,
+            bounds=Bounds(StartReassignment=1, Crash=1),
         ),
         "a move during which a broker dies and comes back with what it had",
     ),
     Model(
         "reassignment-back",
-        Reassignment(
-            brokers=2, max_records=1, initial_replicas=(0,), targets=((1,), (0,)), bounds=_calm(reassignments=2)
+        Replication(
+            extensions=(Reassignment((0,), ((1,), (0,))),), brokers=2, max_records=1, bounds=Bounds(StartReassignment=2)
         ),
         "a replica that is deleted and added again: what it once had counts no more",
     ),
     Model(
         "controlled-shutdown",
-        ControlledShutdown(brokers=2, max_records=1, bounds=_calm(shrinks=1, controlled_shutdowns=1)),
+        Replication(
+            extensions=(ControlledShutdown(),), brokers=2, max_records=1, bounds=Bounds(ShrinkIsr=1, BeginShutdown=1)
+        ),
         "a broker that hands over and leaves while the ISR changes, and its return",
     ),
     Model(
         "retention",
-        Retention(brokers=2, max_records=2, bounds=_calm(lapses=1, retentions=1)),
+        Replication(
+            extensions=(Retention(),), brokers=2, max_records=2, bounds=Bounds(ExpireSession=1, DeleteRecords=1)
+        ),
         "records deleted before and after an election; followers that are out of range and start over",
     ),
     Model(
         "retention-shrink",
-        Retention(brokers=2, max_records=2, bounds=_calm(shrinks=1, retentions=1)),
+        Replication(extensions=(Retention(),), brokers=2, max_records=2, bounds=Bounds(ShrinkIsr=1, DeleteRecords=1)),
         "records deleted that a follower outside the ISR has never had",
     ),
     Model(
         "retention-crash",
-        Retention(brokers=2, max_records=1, bounds=_calm(crashes=1, retentions=1)),
+        Replication(extensions=(Retention(),), brokers=2, max_records=1, bounds=Bounds(Crash=1, DeleteRecords=1)),
         "what a broker knows of its log start after a crash",
     ),
     Model(
         "retention-unclean",
-        Retention(brokers=2, max_records=1, unclean_leader_election=True, bounds=_calm(lapses=1, retentions=1)),
+        Replication(
+            extensions=(Retention(),),
+            brokers=2,
+            max_records=1,
+            unclean_leader_election=True,
+            bounds=Bounds(ExpireSession=1, DeleteRecords=1),
+        ),
         "a leader that lacks what others have already deleted",
     ),
     Model(
         "directories",
-        Directories(brokers=2, max_records=1, bounds=_calm(shrinks=1, directory_failures=1)),
+        Replication(
+            extensions=(ControlledShutdown(), Directories()),
+            brokers=2,
+            max_records=1,
+            bounds=Bounds(ShrinkIsr=1, FailDirectory=1),
+        ),
         "a broker that lives on without its replica while the ISR changes",
     ),
     Model(
         "settings",
-        Settings(
+        Replication(
+            extensions=(Settings(unclean_values=(False,)),),
             brokers=2,
             max_records=1,
             min_insync_replicas=2,
-            unclean_values=(False,),
-            bounds=_calm(lapses=1, setting_changes=1),
+            bounds=Bounds(ExpireSession=1, ChangeSettings=1),
         ),
         "min.insync.replicas that falls or rises while replicas are eligible",
     ),
     Model(
         "settings-unclean",
-        Settings(brokers=2, max_records=1, min_insync_values=(1,), bounds=_calm(lapses=1, setting_changes=1)),
+        Replication(
+            extensions=(Settings(min_insync_values=(1,)),),
+            brokers=2,
+            max_records=1,
+            bounds=Bounds(ExpireSession=1, ChangeSettings=1),
+        ),
         "a topic that comes to prefer availability, or ceases to",
     ),
     Model(
         "moving-and-deleting",
-        ComposedReplication(
+        Replication(
+            extensions=everything((0,), ((1,),)),
             brokers=2,
             max_records=1,
-            initial_replicas=(0,),
-            targets=((1,),),
-            bounds=_calm(reassignments=1, retentions=1),
+            bounds=Bounds(StartReassignment=1, DeleteRecords=1),
         ),
         "a replica that is added where records are gone already",
     ),
     Model(
         "moving-and-failing",
-        ComposedReplication(
+        Replication(
+            extensions=everything((0,), ((1,),)),
             brokers=2,
             max_records=1,
-            initial_replicas=(0,),
-            targets=((1,),),
-            bounds=_calm(reassignments=1, directory_failures=1),
+            bounds=Bounds(StartReassignment=1, FailDirectory=1),
         ),
         "a move from a broker, or to one, whose directory fails",
     ),

@@ -188,25 +188,25 @@ def goals(machine: Replication) -> Mapping[str, Callable[[State], bool]]:
     wanted: dict[str, Callable[[State], bool]] = {
         "a record is committed": lambda s: bool(s.history.committed),
     }
-    if bounds.shrinks or bounds.lapses:
+    if bounds["ShrinkIsr"] or bounds["ExpireSession"]:
         wanted["the ISR has shrunk"] = lambda s: len(s.controller.isr) < machine.brokers
-    if bounds.lapses:
+    if bounds["ExpireSession"]:
         wanted["a later leader has committed"] = lambda s: any(r.epoch > 0 for r in s.history.committed)
         wanted["two brokers think they lead"] = lambda s: sum(r.leader == b for b, r in enumerate(s.replicas)) > 1
         wanted["a fetch is refused"] = lambda s: any(m.error for m in s.network.fetch_responses)
-    if bounds.lapses and machine.max_records > 1:
-        wanted["two logs have parted"] = lambda s: any(
+    if bounds["ExpireSession"] and machine.max_records > 1:
+        wanted["two logs diverge"] = lambda s: any(
             not is_prefix(a.log, b.log) and not is_prefix(b.log, a.log) for a in s.replicas for b in s.replicas
         )
-    if bounds.crashes:
+    if bounds["Crash"]:
         wanted["a new incarnation is in sync"] = lambda s: any(
             session.broker_epoch and b in s.controller.isr for b, session in enumerate(s.controller.sessions)
         )
-    harm = bounds.shrinks + bounds.lapses + bounds.crashes
-    if harm > 1 and (machine.unclean_leader_election or bounds.unclean_elections):
+    harm = bounds["ShrinkIsr"] + bounds["ExpireSession"] + bounds["Crash"]
+    if harm > 1 and (machine.unclean_leader_election or bounds["UncleanElection"]):
         wanted["an acknowledged record is lost"] = lambda s: bool(s.history.lost)
     if Acks.ALL in machine.acks:
-        wanted["a producer that waits for all is answered"] = lambda s: bool(s.history.acknowledged)
+        wanted["a producer that waits for all is acknowledged"] = lambda s: bool(s.history.acknowledged)
     return wanted
 
 

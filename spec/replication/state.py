@@ -1,18 +1,23 @@
 """What a replicated partition is made of: records, messages, replicas, the controller, and what must not be forgotten.
 
 Everything is a frozen attrs class of integers and tuples, so that states hash, order and print alike in every process.
-Absence is -1, as on Kafka's wire. The last two parts of a state are for the prover only: `History` remembers what was
-promised to clients, `spent` counts the perturbations (crashes, lapses, lost messages) that a bound limits.
+Absence is -1, as in Kafka's messages. Two fields of a state are for the explorer only: `History` has what was promised
+to clients, `spent` counts the perturbations (crashes, expired sessions, lost messages) that a bound limits.
+
+A class with `parts` can be extended (`spec.kernel.parts`). Nothing here names an extension.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import IntEnum
-from functools import cache
-from typing import Annotated, Any, TypeVar, get_args, get_type_hints
+from typing import Annotated, Any, Self, TypeVar
 
 import attrs
+
+from tidegauge.spec.kernel.bounds import Spent, spend
+from tidegauge.spec.kernel.naming import named
+from tidegauge.spec.kernel.parts import Part, Parts
 
 NONE = -1
 
@@ -21,7 +26,7 @@ BrokerId = Annotated[int, "a broker of the machine"]
 
 
 class Error(IntEnum):
-    """Kafka's error codes, as far as replication answers with them."""
+    """Kafka's error codes, as far as replication responds with them."""
 
     OK = 0
     OFFSET_OUT_OF_RANGE = 1
@@ -42,25 +47,6 @@ class Acks(IntEnum):
     ALL = -1
     NOTHING = 0
     LEADER = 1
-
-
-class Perturbation(IntEnum):
-    """What goes wrong or is done by hand; a machine bounds each kind, and bounds nothing that heals."""
-
-    SHRINK = 0
-    LAPSE = 1
-    CRASH = 2
-    DISCONNECT = 3
-    DUPLICATE = 4
-    PAUSE = 5
-    PREFERRED_ELECTION = 6
-    UNCLEAN_ELECTION = 7
-    CONTROLLER_FAILOVER = 8
-    REASSIGNMENT = 9
-    CONTROLLED_SHUTDOWN = 10
-    RETENTION = 11
-    DIRECTORY_FAILURE = 12
-    SETTING_CHANGE = 13
 
 
 @attrs.frozen(order=True)
@@ -87,13 +73,12 @@ class FetchRequest:
     offset: int
     last_fetched_epoch: int
     broker_epoch: int
-    log_start: int = 0
-    """Of the follower, where logs have a start (`extensions.retention`)."""
+    parts: Parts = ()
 
 
 @attrs.frozen(order=True)
 class FetchResponse:
-    """The leader's answer; a diverging epoch (KIP-595) in place of records when the logs have parted."""
+    """The leader's response; a diverging epoch (KIP-595) in place of records when the logs diverge."""
 
     request: FetchRequest
     error: Error = Error.OK
@@ -101,10 +86,7 @@ class FetchResponse:
     high_watermark: int = NONE
     diverging_epoch: int = NONE
     diverging_end_offset: int = NONE
-    log_start: int = 0
-    """Of the leader, where logs have a start (`extensions.retention`)."""
-    below: Log = ()
-    """What the records below the leader's log start were; all but the epoch of the last one is for the prover."""
+    parts: Parts = ()
 
 
 @attrs.frozen(order=True)
@@ -120,12 +102,12 @@ class AlterPartitionRequest:
 
 @attrs.frozen(order=True)
 class AlterPartitionResponse:
-    """The controller's answer: the partition as it now stands, or why the proposal was refused."""
+    """The controller's response: the partition as it now is, or why the proposal was refused."""
 
     leader: BrokerId
     leader_epoch: int
     proposed_on: int
-    """The partition epoch that the proposal was made on: which of a leader's proposals is answered."""
+    """The partition epoch that the proposal was made on: which of a leader's proposals the response is to."""
     error: Error
     isr: tuple[BrokerId, ...]
     partition_epoch: int
@@ -138,25 +120,24 @@ class RemoteReplica:
 
     end_offset: int = NONE
     broker_epoch: int = NONE
-    log_start: int = 0
+    parts: Parts = ()
 
 
 @attrs.frozen
-class PartitionWord:
-    """What the controller says of the partition, as a broker pulls it."""
+class PartitionMetadata:
+    """What the metadata log says of the partition, as a broker pulls it."""
 
     controller_epoch: int
     leader: int
     leader_epoch: int
     partition_epoch: int
     isr: tuple[int, ...]
-    replicas: tuple[int, ...] = ()
-    min_insync: int = 0
+    parts: Parts = ()
 
 
 @attrs.frozen(cache_hash=True)
 class Replica:
-    """One broker's replica: its log, what it last heard from the controller, and what it knows as a leader."""
+    """One broker's replica: its log, the metadata that it last applied, and what it knows as a leader."""
 
     running: bool = True
     paused: bool = False
@@ -174,18 +155,8 @@ class Replica:
     remote: tuple[RemoteReplica, ...] = ()
     pending_isr: tuple[int, ...] = ()
     outstanding: tuple[FetchRequest, ...] = ()
-    pulled: PartitionWord | None = None
-    replicas: tuple[int, ...] = ()
-    """The replica list, where it changes (`extensions.reassignment`); else () for all brokers."""
-    stopped_cleanly_in: int = NONE
-    """The broker epoch in which its last process stopped with nothing lost (`spec.replication.extensions.shutdown`)."""
-    log_start: int = 0
-    """Records below it are gone (`extensions.retention`); `log` still says what they were, for the prover."""
-    log_start_checkpoint: int = 0
-    min_insync: int = 0
-    """min.insync.replicas as the broker has heard of it, where it changes (`spec.replication.extensions.settings`)."""
-    offline: bool = False
-    """Its log directory has failed in the life of the process (`extensions.directories`)."""
+    pulled: PartitionMetadata | None = None
+    parts: Parts = ()
 
     @property
     def log_end_offset(self) -> int:
@@ -207,13 +178,12 @@ class Session:
 
     broker_epoch: int = 0
     fenced: bool = False
-    shutting_down: bool = False
-    """It has asked to be relieved of its leaderships (KIP-841)."""
+    parts: Parts = ()
 
 
 @attrs.frozen(cache_hash=True)
 class Controller:
-    """The controller's committed word on the partition and on its brokers."""
+    """What the controller has committed of the partition and of its brokers."""
 
     epoch: int
     sessions: tuple[Session, ...]
@@ -223,30 +193,21 @@ class Controller:
     isr: tuple[int, ...]
     elr: tuple[int, ...] = ()
     last_known_leader: int = NONE
-    replicas: tuple[int, ...] = ()
-    """In order of preference, where the list changes (`extensions.reassignment`); else () for all brokers."""
-    adding: tuple[int, ...] = ()
-    removing: tuple[int, ...] = ()
-    offline: tuple[int, ...] = ()
-    """Replicas whose log directory has failed, as far as their brokers have said (`extensions.directories`)."""
-    min_insync: int = 0
-    """min.insync.replicas, where it changes (`spec.replication.extensions.settings`); else 0 for the machine's."""
-    elects_uncleanly: bool = False
-    """unclean.leader.election.enable, where it changes."""
-
-    @property
-    def word(self) -> PartitionWord:
-        return PartitionWord(
-            self.epoch, self.leader, self.leader_epoch, self.partition_epoch, self.isr, self.replicas, self.min_insync
-        )
+    parts: Parts = ()
 
     @property
     def registration(self) -> tuple[object, ...]:
         """What a change of the partition changes, besides its epochs."""
-        return (
-            *(self.leader, self.leader_epoch, self.isr, self.elr),
-            *(self.replicas, self.adding, self.removing, self.offline),
-        )
+        return self.leader, self.leader_epoch, self.isr, self.elr, self.parts
+
+
+@attrs.frozen
+class ControllerPart(Part):
+    """A part of what the controller has committed."""
+
+    def only_on(self, replicas: tuple[int, ...]) -> Self:
+        """What is left of it when the partition has these replicas and no others."""
+        return self
 
 
 @attrs.frozen(cache_hash=True)
@@ -259,7 +220,7 @@ class Network:
     alter_responses: tuple[AlterPartitionResponse, ...] = ()
 
     def has_alter_of(self, leader: int) -> bool:
-        """Whether a proposal of this leader or the answer to one is on its way."""
+        """Whether a proposal of this leader or the response to one is on its way."""
         return any(m.leader == leader for m in self.alters) or any(m.leader == leader for m in self.alter_responses)
 
     def without_broker(self, broker: int) -> Network:
@@ -288,7 +249,7 @@ def received(messages: tuple[M, ...], message: M) -> tuple[M, ...]:
 class History:
     """What clients were promised: for the invariants, not for the protocol.
 
-    `acks[v]` is what value v's producer asked for; `acknowledged` holds the acks=all values that were answered;
+    `acks[v]` is what value v's producer asked for; `acknowledged` has the acks=all values that were acknowledged;
     `committed` is the longest log that any leader showed below its high watermark; `lost` is what unclean elections
     were declared to lose; leaders below `superseded_epoch` were overtaken by an unclean election, which is `unsettled`
     until its leader has taken over.
@@ -310,35 +271,15 @@ class State:
     controller: Controller
     network: Network = Network()
     history: History = History()
-    spent: tuple[int, ...] = (0,) * len(Perturbation)
+    spent: Spent = ()
 
     def with_replica(self, broker: int, replica: Replica) -> State:
         return attrs.evolve(self, replicas=(*self.replicas[:broker], replica, *self.replicas[broker + 1 :]))
 
-    def spend(self, kind: Perturbation) -> State:
-        return attrs.evolve(self, spent=(*self.spent[:kind], self.spent[kind] + 1, *self.spent[kind + 1 :]))
+    def spend(self, perturbation: str) -> State:
+        return attrs.evolve(self, spent=spend(self.spent, perturbation))
 
 
 def named_brokers(value: Any) -> Iterator[int]:
     """Every broker that `value`, an action or a message, names, in the messages within it as well."""
     return named(value, BrokerId)
-
-
-def named(value: Any, kind: Any, hint: Any = None) -> Iterator[int]:
-    """Every number in `value` that is annotated as of this kind."""
-    if hint == kind:
-        yield value
-    elif attrs.has(owner := type(value)):
-        for name, inner in _hints(owner).items():
-            yield from named(getattr(value, name), kind, inner)
-    elif isinstance(value, tuple):
-        arguments = get_args(hint)
-        for place, item in enumerate(value):
-            yield from named(item, kind, arguments[0 if arguments[-1] is Ellipsis else place])
-
-
-@cache
-def _hints(kind: type[Any]) -> dict[str, Any]:
-    """The annotations of a class's fields, by name."""
-    every = get_type_hints(kind, include_extras=True)
-    return {field.name: every[field.name] for field in attrs.fields(kind)}

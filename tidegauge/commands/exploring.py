@@ -9,11 +9,12 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from tidegauge.commands.outputs import check_file, write_text
-from tidegauge.commands.specs import model, settable
+from tidegauge.commands.specs import model
 from tidegauge.exits import Status
 from tidegauge.screen import Screen
 from tidegauge.spec.kernel.changes import narrate, plain
 from tidegauge.spec.kernel.codec import trace_lines
+from tidegauge.spec.kernel.constants import settable
 from tidegauge.spec.kernel.explorer import Exploration
 from tidegauge.spec.kernel.explorer import explore as search
 from tidegauge.spec.kernel.progress import Limits, Progress, Stop
@@ -39,13 +40,14 @@ def explore(
     Parameters
     ----------
     spec
-        replication, kip320 (the published model), or one of the models that verify explores: isr, elections, shrink,
-        preferred, lapse, crash, crash-and-shrink, unclean, unclean-by-hand, network, controller, delayed-metadata,
-        acks, reassignment, reassignment-crash, reassignment-back, controlled-shutdown, retention, retention-shrink,
-        retention-crash, retention-unclean, directories, settings, settings-unclean, moving-and-deleting,
-        moving-and-failing, idempotence and what begins with idempotence-.
+        A machine: replication, kip320 (the published model), reassignment, controlled-shutdown, retention,
+        directories, settings, composed-replication, idempotence, compaction, authentication; or a model of one:
+        isr, elections, shrink, preferred, lapse, crash, crash-and-shrink, unclean, unclean-by-hand, network,
+        controller, delayed-metadata, acks, reassignment, reassignment-crash, reassignment-back, controlled-shutdown,
+        retention, retention-shrink, retention-crash, retention-unclean, directories, settings, settings-unclean,
+        moving-and-deleting, moving-and-failing, and what begins with idempotence-.
     constants
-        Constants and bounds as NAME=VALUE, for example brokers=2 max_records=2 crashes=1.
+        Constants and bounds as NAME=VALUE, for example brokers=2 max_records=2 Crash=1.
     bug
         A historical bug to switch on.
     symmetry

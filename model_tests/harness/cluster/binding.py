@@ -54,11 +54,14 @@ from tidegauge.model_tests.harness.cluster.in_flight import HeldFrames, is_held,
 from tidegauge.model_tests.harness.cores import abstraction
 from tidegauge.model_tests.harness.cores.replication import CORRECT, Roles
 from tidegauge.spec.kernel.machine import Action
+from tidegauge.spec.kernel.parts import parts_of, with_part
 from tidegauge.spec.replication import state as spec
 from tidegauge.spec.replication.actions import ReceiveFetchResponse, SendFetch
 from tidegauge.spec.replication.control import PullMetadata
-from tidegauge.spec.replication.extensions.reassignment import Reassignment
+from tidegauge.spec.replication.extensions.reassignment import Reassignment, ReplicaList, assigned
+from tidegauge.spec.replication.extensions.retention import LogStart
 from tidegauge.spec.replication.extensions.settings import Settings
+from tidegauge.spec.replication.extensions.shutdown import CleanStop
 from tidegauge.spec.replication.faults import ControllerFailover, Crash
 from tidegauge.spec.replication.machine import Replication
 
@@ -90,9 +93,9 @@ class ClusterBinding:
 
     def __init__(self, machine: Replication, roles: Roles = CORRECT) -> None:
         self.machine = machine
-        self.lists = isinstance(machine, Reassignment)
+        self.lists = Reassignment in machine.kinds
         """Whether the machine has replica lists; in the others every broker is a replica."""
-        self.settings = isinstance(machine, Settings)
+        self.settings = Settings in machine.kinds
         """Whether the topic's settings change."""
         (initial,) = machine.initial()
         self._initial = initial.controller
@@ -126,7 +129,7 @@ class ClusterBinding:
                 "min.insync.replicas": machine.min_insync_replicas,
                 "unclean.leader.election.enable": machine.unclean_leader_election,
             },
-            assignments=[list(self._initial.replicas or range(machine.brokers))],
+            assignments=[list(assigned(self._initial) or range(machine.brokers))],
         )
         for broker in cluster.brokers:
             self.epochs.register(broker.id, broker.registration.broker_epoch)
@@ -149,7 +152,7 @@ class ClusterBinding:
             hosted = self.hosted(action.broker)
             if hosted is None:
                 return True
-            written = before.replicas[action.broker].log_start_checkpoint
+            written = LogStart.of(before.replicas[action.broker]).checkpoint
             return action.kept >= hosted.log.flushed_end_offset and self._written_log_start(action.broker) <= written
         return True
 
@@ -208,9 +211,9 @@ class ClusterBinding:
                 log=memory.log,
                 flushed=memory.flushed,
                 checkpoint=memory.checkpoint,
-                stopped_cleanly_in=self.epochs.number(number, memory.note),
-                log_start=memory.log_start,
-                log_start_checkpoint=memory.log_start,
+                parts=parts_of(
+                    CleanStop(self.epochs.number(number, memory.note)), LogStart(memory.log_start, memory.log_start)
+                ),
             )
         broker = self.broker(number)
         if hosted is None:
@@ -239,10 +242,11 @@ class ClusterBinding:
             remote=abstraction.remote_replicas(replica, self.machine.brokers, self.epochs),
             pending_isr=abstraction.ids(replica.pending_isr),
             outstanding=tuple(sorted(self._outstanding(hosted, memory))),
-            replicas=replica.replicas if self.lists else (),
-            stopped_cleanly_in=self.epochs.number(number, broker.controller.previous_broker_epoch),
-            log_start=log.log_start_offset,
-            log_start_checkpoint=memory.log_start,
+            parts=parts_of(
+                ReplicaList(replica.replicas if self.lists else ()),
+                CleanStop(self.epochs.number(number, broker.controller.previous_broker_epoch)),
+                LogStart(log.log_start_offset, memory.log_start),
+            ),
         )
         return abstraction.with_known_setting(seen, replica) if self.settings else seen
 
@@ -254,16 +258,15 @@ class ClusterBinding:
         absent = spec.Replica(
             paused=self.memory[number].paused,
             broker_epoch=self.epochs.number(number, broker.registration.broker_epoch),
-            stopped_cleanly_in=self.epochs.number(number, broker.controller.previous_broker_epoch),
+            parts=parts_of(CleanStop(self.epochs.number(number, broker.controller.previous_broker_epoch))),
         )
         if told is None:
             return absent
         return attrs.evolve(
-            absent,
+            with_part(absent, ReplicaList(told.replicas)),
             controller_epoch=image.controller_epoch,
             leader_epoch=told.leader_epoch,
             partition_epoch=told.partition_epoch,
-            replicas=told.replicas,
         )
 
     def _outstanding(self, hosted: Partition, memory: Remembered) -> Iterable[spec.FetchRequest]:

@@ -31,7 +31,7 @@ from tidegauge.impl.wire.primitives import TopicName, i8, i32, i64, millis
 from tidegauge.model_tests.harness.cluster.binding import FOR_EVER_MS, PARTITION, TOPIC, ClusterBinding
 from tidegauge.model_tests.harness.cores.extensions.settings import texts
 from tidegauge.spec.kernel.machine import Action
-from tidegauge.spec.replication.extensions.reassignment_actions import CancelReassignment, StartReassignment
+from tidegauge.spec.replication.extensions.reassignment import CancelReassignment, StartReassignment
 from tidegauge.spec.replication.extensions.retention import DeleteRecords, Retain
 from tidegauge.spec.replication.extensions.settings import ChangeSettings
 from tidegauge.spec.replication.extensions.shutdown import (

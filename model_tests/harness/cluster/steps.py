@@ -89,7 +89,7 @@ async def unclean_election(binding: ClusterBinding, action: control.UncleanElect
 # --- membership ----------------------------------------------------------------------------------------------------
 
 
-async def lapse_session(binding: ClusterBinding, action: faults.LapseSession, before: State) -> None:
+async def expire_session(binding: ClusterBinding, action: faults.ExpireSession, before: State) -> None:
     await binding.cluster.expire_session(action.broker)
 
 
@@ -176,7 +176,7 @@ PERFORM: Final[Mapping[type[Action], Callable[[ClusterBinding, Any, State], Awai
     control.ApplyMetadata: apply_metadata,
     control.PreferredElection: preferred_election,
     control.UncleanElection: unclean_election,
-    faults.LapseSession: lapse_session,
+    faults.ExpireSession: expire_session,
     faults.Register: register,
     faults.Unfence: unfence,
     faults.ControllerFailover: controller_failover,

@@ -10,14 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-import attrs
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.controller import controller as core
 from tidegauge.impl.partition import messages
 from tidegauge.impl.partition.registration import PartitionRegistration
 from tidegauge.impl.partition.replica import PartitionReplica
+from tidegauge.spec.kernel.parts import parts_of, with_part
 from tidegauge.spec.replication import state as spec
+from tidegauge.spec.replication.extensions.reassignment import Assignment
+from tidegauge.spec.replication.extensions.retention import FollowerLogStart, LeaderLogStart
+from tidegauge.spec.replication.extensions.settings import KnownSettings, TopicSettings
+from tidegauge.spec.replication.extensions.shutdown import ShuttingDown
 
 UNKNOWN_REMOTE: Final = spec.RemoteReplica()
 
@@ -57,7 +61,7 @@ def fetch_request(fetch: messages.FollowerFetch, leader: int, epochs: Epochs) ->
         offset=fetch.fetch_offset,
         last_fetched_epoch=fetch.last_fetched_epoch,
         broker_epoch=epochs.number(fetch.replica_id, fetch.broker_epoch),
-        log_start=fetch.log_start_offset,
+        parts=parts_of(FollowerLogStart(fetch.log_start_offset)),
     )
 
 
@@ -67,7 +71,8 @@ def fetch_response(
     """`history` is all that the leader's log has had, of which the specification hands some on where logs start."""
     if answer.error is ErrorCode.offset_out_of_range:
         start = answer.log_start_offset
-        return spec.FetchResponse(request, error(answer.error), log_start=start, below=history[:start])
+        parts = parts_of(LeaderLogStart(start, history[:start]))
+        return spec.FetchResponse(request, error(answer.error), parts=parts)
     if answer.error is not ErrorCode.none:
         return spec.FetchResponse(request, error(answer.error))
     diverging = answer.diverging_epoch
@@ -78,8 +83,7 @@ def fetch_response(
         high_watermark=answer.high_watermark,
         diverging_epoch=spec.NONE if diverging is None else diverging.epoch,
         diverging_end_offset=spec.NONE if diverging is None else diverging.end_offset,
-        log_start=answer.log_start_offset,
-        below=history[:below],
+        parts=parts_of(LeaderLogStart(answer.log_start_offset, history[:below])),
     )
 
 
@@ -120,14 +124,14 @@ def remote_replicas(replica: PartitionReplica, brokers: int, epochs: Epochs) -> 
         else spec.RemoteReplica(
             known[broker].log_end_offset,
             epochs.number(broker, known[broker].broker_epoch),
-            known[broker].log_start_offset,
+            parts_of(FollowerLogStart(known[broker].log_start_offset)),
         )
         for broker in range(brokers)
     )
 
 
-def word(registration: PartitionRegistration, controller_epoch: int) -> spec.PartitionWord:
-    return spec.PartitionWord(
+def metadata(registration: PartitionRegistration, controller_epoch: int) -> spec.PartitionMetadata:
+    return spec.PartitionMetadata(
         controller_epoch,
         registration.leader,
         registration.leader_epoch,
@@ -146,7 +150,7 @@ def controller(
             spec.Session(
                 epochs.number(broker, registered[broker].broker_epoch),
                 registered[broker].fenced,
-                registered[broker].in_controlled_shutdown,
+                parts_of(ShuttingDown(registered[broker].in_controlled_shutdown)),
             )
             for broker in range(brokers)
         ),
@@ -161,12 +165,8 @@ def controller(
 
 def with_lists(controller: spec.Controller, registration: PartitionRegistration) -> spec.Controller:
     """With the replica lists, for machines in which they change."""
-    return attrs.evolve(
-        controller,
-        replicas=registration.replicas,
-        adding=registration.adding_replicas,
-        removing=registration.removing_replicas,
-    )
+    assignment = Assignment(registration.replicas, registration.adding_replicas, registration.removing_replicas)
+    return with_part(controller, assignment)
 
 
 def acknowledged(answered: Iterable[tuple[int, int, bool]], history: spec.History) -> tuple[int, ...]:
@@ -191,15 +191,13 @@ def network(
 
 def with_settings(controller: spec.Controller, active: core.Controller, topic: str) -> spec.Controller:
     """With the topic's settings, for machines in which they change."""
-    return attrs.evolve(
-        controller,
-        min_insync=active.config.min_insync_replicas(active.image, topic),
-        elects_uncleanly=active.config.unclean_leader_election(active.image, topic),
-    )
+    min_insync = active.config.min_insync_replicas(active.image, topic)
+    settings = TopicSettings(min_insync, active.config.unclean_leader_election(active.image, topic))
+    return with_part(controller, settings)
 
 
 def with_known_setting(seen: spec.Replica, replica: PartitionReplica) -> spec.Replica:
     """With the min.insync.replicas that a replica goes by, once it has been told."""
     if replica.leader_epoch == spec.NONE:
         return seen
-    return attrs.evolve(seen, min_insync=replica.config.min_insync_replicas)
+    return with_part(seen, KnownSettings(replica.config.min_insync_replicas))

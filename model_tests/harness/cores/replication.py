@@ -66,7 +66,7 @@ class Pulled:
     """Metadata that a broker has fetched and not acted on yet: the records, and what they come to."""
 
     records: Sequence[MetadataRecord]
-    word: spec.PartitionWord
+    word: spec.PartitionMetadata
 
 
 @attrs.define
@@ -225,7 +225,7 @@ class Cores:
 
     def pull_metadata(self, number: int) -> None:
         broker = self.brokers[number]
-        word = abstraction.word(self.registration, self.controller.controller_epoch)
+        word = abstraction.metadata(self.registration, self.controller.controller_epoch)
         broker.pulled = Pulled(tuple(self.metadata_log.read(broker.image.offset)), word)
         broker.seen = None
 

@@ -19,6 +19,7 @@ from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.replication import actions as protocol
 from tidegauge.spec.replication import control, faults
 from tidegauge.spec.replication import state as spec
+from tidegauge.spec.replication.extensions.retention import LeaderLogStart
 
 # --- produce and fetch ---------------------------------------------------------------------------------------------
 
@@ -67,7 +68,7 @@ def receive_fetch_response(cores: Cores, action: protocol.ReceiveFetchResponse) 
     fetch = cores.brokers[follower].outstanding.pop(action.response.request, None)
     if fetch is not None:
         accepted = replica.receive_fetch_response(fetch, answer, cores.now_ms)
-        log, below = cores.brokers[follower].log, action.response.below
+        log, below = cores.brokers[follower].log, LeaderLogStart.of(action.response).below
         if accepted and below and log.log_start_offset == log.log_end_offset == len(below):
             log.remember(below)
         cores.carry_out_effects(follower)
@@ -125,7 +126,7 @@ def unclean_election(cores: Cores, action: control.UncleanElection) -> None:
 # --- membership ----------------------------------------------------------------------------------------------------
 
 
-def lapse_session(cores: Cores, action: faults.LapseSession) -> None:
+def expire_session(cores: Cores, action: faults.ExpireSession) -> None:
     cores.commit(cores.controller.members.fence(action.broker))
 
 
@@ -225,7 +226,7 @@ PERFORM: Final[Mapping[type[Action], Callable[[Cores, Any], None]]] = {
     control.ApplyMetadata: apply_metadata,
     control.PreferredElection: preferred_election,
     control.UncleanElection: unclean_election,
-    faults.LapseSession: lapse_session,
+    faults.ExpireSession: expire_session,
     faults.Register: register,
     faults.Unfence: unfence,
     faults.ControllerFailover: controller_failover,

@@ -3,14 +3,15 @@
 A file is JSON that a person can read and edit, one action a line:
 
     {
-      "format": "tidegauge counterexample 1",
-      "machine": {"name": "replication", "constants": {"min_insync_replicas": 2}},
+      "format": "tidegauge counterexample 2",
+      "machine": {"name": "replication", "constants": {"brokers": 2, "bounds": {"Crash": 1}}},
       "bug": "kafka_18991",
       "expected": {"kind": "invariant", "name": "ConsistentRead"},
       "found": {"by": "explorer", "seed": null},
       "replay": "tidegauge replay model_tests/counterexamples/kafka_18991.json",
       "actions": [
-        {"@": "Append", "broker": 0, "acks": {"enum": "Acks.ALL"}}, …
+        {"Append": {"broker": 0}},
+        {"SendFetch": {"broker": 1}}, …
       ]
     }
 
@@ -35,7 +36,7 @@ from tidegauge.spec.kernel.codec import Codec, encode
 from tidegauge.spec.kernel.machine import Action, Machine
 from tidegauge.spec.registry import REGISTRY
 
-FORMAT = "tidegauge counterexample 1"
+FORMAT = "tidegauge counterexample 2"
 FOLDER = Path(__file__).resolve().parents[2] / "counterexamples"
 """Where the saved ones live; each is a test."""
 

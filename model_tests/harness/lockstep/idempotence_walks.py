@@ -11,7 +11,8 @@ from tidegauge.model_tests.harness.lockstep.walks import WalkPlan
 from tidegauge.spec.idempotence import partition
 from tidegauge.spec.idempotence import producer as producing
 from tidegauge.spec.idempotence.actions import IdempotenceAction
-from tidegauge.spec.idempotence.machine import Idempotence, IdempotenceBounds
+from tidegauge.spec.idempotence.machine import Idempotence
+from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.kernel.machine import Action
 
 UNBOUNDED: Final = 1_000
@@ -45,14 +46,14 @@ def large_machine(rng: Random) -> Idempotence:
     idempotent = rng.random() < 0.8
     forgets = idempotent and rng.random() < 0.4
     often = UNBOUNDED
-    bounds = IdempotenceBounds(
-        connection_losses=often,
-        duplicates=0 if forgets or not idempotent else often,
-        elections=0 if forgets else often,
-        crashes=0 if forgets or not idempotent else often,
-        retentions=often if forgets else 0,
-        expiries=often if forgets else 0,
-        give_ups=0 if forgets or not idempotent else often,
+    bounds = Bounds(
+        LoseConnection=often,
+        DuplicateProduce=0 if forgets or not idempotent else often,
+        Elect=0 if forgets else often,
+        Crash=0 if forgets or not idempotent else often,
+        DeleteRecords=often if forgets else 0,
+        Expire=often if forgets else 0,
+        GiveUp=0 if forgets or not idempotent else often,
     )
     return Idempotence(
         producers=rng.choice((1, 2)) if idempotent else 1,

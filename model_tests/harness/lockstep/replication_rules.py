@@ -86,7 +86,7 @@ def _add_rules_of(broker: int) -> None:
     """The rules in which `broker` acts."""
     for kind in (
         protocol.SendFetch, control.RetryAlterPartition, control.ApplyMetadata,
-        faults.LapseSession, faults.Register, faults.Unfence, faults.Flush, faults.CheckpointHighWatermark,
+        faults.ExpireSession, faults.Register, faults.Unfence, faults.Flush, faults.CheckpointHighWatermark,
         faults.Restart, faults.Pause, faults.Resume, faults.DisconnectController,
     ):  # fmt: skip
         _add_rule(f"{_snake(kind.__name__)}_{broker}", lambda state, kind=kind: kind(broker))

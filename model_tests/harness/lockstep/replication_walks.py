@@ -10,15 +10,13 @@ from collections.abc import Callable, Iterable, Iterator
 from random import Random
 from typing import Any, Final
 
-import attrs
-
 from tidegauge.model_tests.harness.lockstep.lockstep import Lockstep
 from tidegauge.model_tests.harness.lockstep.walks import WalkPlan
-from tidegauge.model_tests.harness.validation.observed import UNBOUNDED
 from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.replication import actions as protocol
 from tidegauge.spec.replication import control, faults
-from tidegauge.spec.replication.extensions.reassignment_actions import StartReassignment
+from tidegauge.spec.replication.extension import ReplicationExtension
+from tidegauge.spec.replication.extensions.reassignment import StartReassignment
 from tidegauge.spec.replication.extensions.shutdown import BeginShutdown, StopUnasked
 from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.state import Acks
@@ -32,7 +30,7 @@ PERTURBATIONS: Final[frozenset[type[Action]]] = frozenset(
         control.ShrinkIsr,
         control.PreferredElection,
         control.UncleanElection,
-        faults.LapseSession,
+        faults.ExpireSession,
         faults.Crash,
         faults.Pause,
         faults.Disconnect,
@@ -52,6 +50,7 @@ def large_machine(
     min_insync_replicas: int = 1,
     unclean_leader_election: bool = False,
     delayed_metadata: bool = False,
+    extensions: tuple[ReplicationExtension, ...] = (),
 ) -> Replication:
     """The specification with constants that bound nothing but the number of records."""
     return Replication(
@@ -62,20 +61,20 @@ def large_machine(
         acks=tuple(Acks),
         long_polls=True,
         delayed_metadata=delayed_metadata,
-        bounds=UNBOUNDED,
-    )
+        extensions=extensions,
+    ).without_bounds()
 
 
-def replication_walks(kind: type[Replication]) -> WalkPlan[Replication]:
-    """Walks of the base machine, or of one that extends it."""
+def replication_walks(*extensions: ReplicationExtension) -> WalkPlan[Replication]:
+    """Walks of the machine with these extensions."""
 
     def draw(rng: Random) -> Replication:
-        constants = large_machine(
+        return large_machine(
             min_insync_replicas=rng.choice((1, 1, 2)),
             unclean_leader_election=rng.choice((False, True)),
             delayed_metadata=True,
+            extensions=extensions,
         )
-        return kind(**attrs.asdict(constants, recurse=False))
 
     return WalkPlan(draw, PERTURBATIONS, rounds=ROUNDS, enabled=enabled_of_kind)
 
@@ -133,7 +132,7 @@ def leaderless(lockstep: Lockstep[Replication]) -> Iterator[Action]:
     """All sessions of the ISR expire, and brokers outside the ELR return: only an unclean election helps."""
     for _ in range(2 * lockstep.machine.brokers):
         if lockstep.state.controller.isr:
-            yield faults.LapseSession(lockstep.state.controller.isr[0])
+            yield faults.ExpireSession(lockstep.state.controller.isr[0])
     for broker in range(lockstep.machine.brokers):
         if broker not in lockstep.state.controller.elr:
             yield faults.Unfence(broker)

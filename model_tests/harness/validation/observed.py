@@ -9,7 +9,7 @@ needed.
 * `AnswerLate`: an answer arrives though its sender has ended: a process that gives up, for its disk has failed, takes
   nothing back that it has sent, and the specification knows no end between a crash and a clean stop.
 * `AbandonFetch`: a follower stops waiting for one answer.
-* `HearMetadata`: as `PullMetadata`, at the moment at which the answer has come: by then it may have been overtaken,
+* `ReceiveMetadata`: as `PullMetadata`, at the moment at which the answer has come: by then it may have been overtaken,
   and it may replace one that said nothing new. What it says is what the metadata log said up to the offset that the
   broker names, and that never falls while its process lives.
 * `RegisterAgain`: a broker whose registration succeeded never heard so, and registers once more.
@@ -20,26 +20,29 @@ All invariants of `spec.replication.composed` are checked on the way, so none of
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import attrs
 
-from tidegauge.spec.kernel.machine import NotEnabled
+from tidegauge.spec.kernel.bounds import UNBOUNDED
+from tidegauge.spec.kernel.machine import Action, NotEnabled
+from tidegauge.spec.kernel.parts import with_part
 from tidegauge.spec.replication.actions import BrokerAction, ReplicationAction, not_acting, on_network
-from tidegauge.spec.replication.composed import ComposedReplication, started_at
+from tidegauge.spec.replication.composed import everything
+from tidegauge.spec.replication.extension import ReplicationExtension
+from tidegauge.spec.replication.extensions.directories import has_failed
+from tidegauge.spec.replication.extensions.retention import LogStart, log_start_of, started_at
 from tidegauge.spec.replication.faults import Register
-from tidegauge.spec.replication.machine import Bounds, Replication
+from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.state import (
     NONE,
     AlterPartitionRequest,
     FetchRequest,
     FetchResponse,
-    PartitionWord,
+    PartitionMetadata,
     State,
     sent,
 )
-
-ANY = 1_000_000_000
-UNBOUNDED = Bounds(**{field.name: ANY for field in attrs.fields(Bounds)})
-"""As often as it happens."""
 
 
 @attrs.frozen
@@ -96,16 +99,16 @@ class AbandonFetch(ReplicationAction):
 
 
 @attrs.frozen
-class HearMetadata(BrokerAction):
+class ReceiveMetadata(BrokerAction):
     """A broker has read what the controller had written of the partition, and is about to act on it."""
 
-    word: PartitionWord
+    metadata: PartitionMetadata
 
     def guard(self, machine: Replication, state: State) -> str:
         return not_acting(state, self.broker)
 
     def effect(self, machine: Replication, state: State) -> State:
-        return state.with_replica(self.broker, attrs.evolve(state.replicas[self.broker], pulled=self.word))
+        return state.with_replica(self.broker, attrs.evolve(state.replicas[self.broker], pulled=self.metadata))
 
 
 @attrs.frozen
@@ -116,8 +119,8 @@ class RegisterAgain(BrokerAction):
         return "" if state.replicas[self.broker].running else f"broker {self.broker} is down"
 
     def effect(self, machine: Replication, state: State) -> State:
-        unheard = attrs.evolve(state.replicas[self.broker], broker_epoch=NONE)
-        return Register(self.broker).effect(machine, state.with_replica(self.broker, unheard))
+        unregistered = attrs.evolve(state.replicas[self.broker], broker_epoch=NONE)
+        return Register(self.broker).effect(machine, state.with_replica(self.broker, unregistered))
 
 
 @attrs.frozen
@@ -128,30 +131,43 @@ class StartUnsaid(BrokerAction):
 
     def guard(self, machine: Replication, state: State) -> str:
         replica = state.replicas[self.broker]
-        if not replica.offline:
+        start = log_start_of(replica)
+        if not has_failed(replica):
             return f"the log directory of broker {self.broker} has not failed"
-        if not replica.log_start < self.offset <= replica.high_watermark:
-            return f"the log of broker {self.broker} can begin at {replica.log_start} to {replica.high_watermark}"
+        if not start < self.offset <= replica.high_watermark:
+            return f"the log of broker {self.broker} can begin at {start} to {replica.high_watermark}"
         return ""
 
     def effect(self, machine: Replication, state: State) -> State:
-        moved = attrs.evolve(state.replicas[self.broker], log_start=self.offset)
+        replica = state.replicas[self.broker]
+        moved = with_part(replica, attrs.evolve(LogStart.of(replica), offset=self.offset))
         return state.with_replica(self.broker, started_at(moved, self.offset))
 
 
-@attrs.frozen(slots=False)
-class ObservedReplication(ComposedReplication):
-    """`ComposedReplication` with the six."""
+@attrs.frozen
+class Observed(ReplicationExtension):
+    """The six."""
 
-    action_types = (
-        *ComposedReplication.action_types,
+    action_types: ClassVar[tuple[type[Action], ...]] = (
         ArriveLate,
         AnswerLate,
         AbandonFetch,
-        HearMetadata,
+        ReceiveMetadata,
         RegisterAgain,
         StartUnsaid,
     )
+
+
+def observed_machine(brokers: int, min_insync_replicas: int, *, unclean_leader_election: bool) -> Replication:
+    """Replication with all extensions and the six actions, of which everything may happen as often as it does."""
+    return Replication(
+        brokers=brokers,
+        max_records=UNBOUNDED,
+        min_insync_replicas=min_insync_replicas,
+        unclean_leader_election=unclean_leader_election,
+        long_polls=True,
+        extensions=(*everything(), Observed()),
+    ).without_bounds()
 
 
 def step(machine: Replication, state: State, action: ReplicationAction) -> State:

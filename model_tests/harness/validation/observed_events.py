@@ -22,15 +22,15 @@ from tidegauge.model_tests.harness.validation.observed import (
     AbandonFetch,
     AnswerLate,
     ArriveLate,
-    HearMetadata,
+    ReceiveMetadata,
     RegisterAgain,
     StartUnsaid,
 )
 from tidegauge.spec.kernel.machine import NotEnabled
+from tidegauge.spec.kernel.parts import parts_of
 from tidegauge.spec.replication import actions as protocol
 from tidegauge.spec.replication import control, faults
 from tidegauge.spec.replication.actions import ReplicationAction
-from tidegauge.spec.replication.composed import WriteLogStart
 from tidegauge.spec.replication.extensions import shutdown as leaving
 from tidegauge.spec.replication.extensions.directories import (
     FailDirectory,
@@ -38,16 +38,31 @@ from tidegauge.spec.replication.extensions.directories import (
     LoseTail,
     ReplicaOffline,
     ReplicaOnline,
+    has_failed,
+    offline,
 )
-from tidegauge.spec.replication.extensions.reassignment_actions import CancelReassignment, StartReassignment
-from tidegauge.spec.replication.extensions.retention import DeleteRecords, Retain
-from tidegauge.spec.replication.extensions.settings import ChangeSettings
+from tidegauge.spec.replication.extensions.reassignment import (
+    CancelReassignment,
+    ReplicaList,
+    StartReassignment,
+    assigned,
+    listed,
+)
+from tidegauge.spec.replication.extensions.retention import (
+    DeleteRecords,
+    FollowerLogStart,
+    LeaderLogStart,
+    LogStart,
+    Retain,
+    WriteLogStart,
+    log_start_of,
+)
+from tidegauge.spec.replication.extensions.settings import ChangeSettings, TopicSettings
 from tidegauge.spec.replication.state import (
     NONE,
     Acks,
     AlterPartitionRequest,
     AlterPartitionResponse,
-    Controller,
     Error,
     FetchRequest,
     FetchResponse,
@@ -129,7 +144,7 @@ def request_of(fetch: FollowerFetch, source: int, follower: Follower) -> FetchRe
         fetch.fetch_offset,
         fetch.last_fetched_epoch,
         follower.incarnation(fetch.replica_id, fetch.broker_epoch),
-        fetch.log_start_offset,
+        parts_of(FollowerLogStart(fetch.log_start_offset)),
     )
 
 
@@ -169,7 +184,7 @@ def refuse_fetch(decision: events.RefuseFetch, node: int, follower: Follower) ->
     assert follower.state is not None
     request = request_of(decision.fetch, node, follower)
     replica = follower.state.replicas[request.leader]
-    if replica.offline or request.leader not in replica.replicas:
+    if has_failed(replica) or request.leader not in listed(replica):
         follower.refused[request] = decision.error
         yield []
 
@@ -199,7 +214,10 @@ def says(outcome: events.FetchOutcome, response: FetchResponse) -> bool:
     """Whether the two are the same response."""
     if response.error is not error_of(outcome.error):
         return False
-    if response.error in (Error.OK, Error.OFFSET_OUT_OF_RANGE) and response.log_start != outcome.log_start:
+    if (
+        response.error in (Error.OK, Error.OFFSET_OUT_OF_RANGE)
+        and LeaderLogStart.of(response).offset != outcome.log_start
+    ):
         return False
     diverging = outcome.diverging_epoch
     return response.error is not Error.OK or (
@@ -299,7 +317,8 @@ def pull_metadata(decision: events.PullMetadata, node: int, follower: Follower) 
         return
     follower.heard[broker] = offset
     written = follower.written_at(offset)
-    yield [] if written is None else just(HearMetadata(broker, written.word))
+    assert follower.machine is not None
+    yield [] if written is None else just(ReceiveMetadata(broker, follower.machine.metadata(written)))
 
 
 @actions_of.register(events.ApplyMetadata)
@@ -313,7 +332,7 @@ def remove_replica(decision: events.RemoveReplica, node: int, follower: Follower
     assert follower.state is not None
     broker = follower.index(node)
     written = follower.written_at(decision.metadata_offset)
-    if written is not None and broker not in written.replicas:
+    if written is not None and broker not in assigned(written):
         proposed = follower.state.network.has_alter_of(broker)
         yield [
             *just(control.ApplyMetadata(broker)),
@@ -341,7 +360,7 @@ def unfence(decision: events.Unfence, node: int, follower: Follower) -> Iterator
     assert follower.state is not None
     broker = follower.index(decision.broker)
     replica = follower.state.replicas[broker]
-    silent = replica.pulled is not None and broker not in replica.pulled.replicas
+    silent = replica.pulled is not None and broker not in ReplicaList.of(replica.pulled).replicas
     heard = [control.ApplyMetadata(broker)] if silent and replica.leader_epoch == NONE else []
     yield sent_before_a_pause(follower, broker, *heard, faults.Unfence(broker))
 
@@ -355,8 +374,8 @@ def sent_before_a_pause(follower: Follower, broker: int, *actions: ReplicationAc
 
 
 @actions_of.register(events.ExpireSession)
-def lapse_session(decision: events.ExpireSession, node: int, follower: Follower) -> Iterator[Choice]:
-    yield just(faults.LapseSession(follower.index(decision.broker)))
+def expire_session(decision: events.ExpireSession, node: int, follower: Follower) -> Iterator[Choice]:
+    yield just(faults.ExpireSession(follower.index(decision.broker)))
 
 
 @actions_of.register(events.GrantShutdown)
@@ -365,7 +384,7 @@ def shutdown(decision: events.SessionDecision, node: int, follower: Follower) ->
     """A broker asked to stop, and may at once: for this partition it waits for nobody."""
     assert follower.state is not None
     broker = follower.index(decision.broker)
-    asked = follower.state.controller.sessions[broker].shutting_down
+    asked = leaving.is_shutting_down(follower.state.controller.sessions[broker])
     begin: Choice = [] if asked else just(leaving.BeginShutdown(broker))
     yield [*begin, *just(leaving.GiveUpWaiting(broker))]
 
@@ -384,7 +403,7 @@ def stop(decision: events.Stop, node: int, follower: Follower) -> Iterator[Choic
     granted = follower.machine is not None and not action.guard(follower.machine, follower.state)
     replica, kept = follower.state.replicas[broker], kept_of(decision, follower)
     stop = action if granted else leaving.StopUnasked(broker)
-    if replica.offline:
+    if has_failed(replica):
         lost = [LoseTail(broker, kept)] if kept < replica.log_end_offset else []
         yield all_of(*written_start(decision, follower, broker), stop, *lost)
     else:
@@ -421,9 +440,9 @@ def started(follower: Follower, broker: int) -> Iterator[ReplicationAction]:
 def written_start(decision: events.Crash | events.Stop, follower: Follower, broker: int) -> Iterator[ReplicationAction]:
     assert follower.state is not None
     replica, start = follower.state.replicas[broker], decision.starts.get((follower.topic, follower.partition), 0)
-    if replica.offline and start > replica.log_start:
+    if has_failed(replica) and start > log_start_of(replica):
         yield StartUnsaid(broker, start)
-    elif start > replica.log_start_checkpoint:
+    elif start > LogStart.of(replica).checkpoint:
         yield WriteLogStart(broker, start)
 
 
@@ -464,7 +483,7 @@ def looked_at(decision: events.BrokerDecision, follower: Follower) -> Iterator[R
     assert follower.state is not None
     broker = follower.index(decision.broker)
     for registration in follower.changed(decision):
-        before = broker in follower.state.controller.offline
+        before = broker in offline(follower.state.controller)
         after = decision.broker in registration.offline_replicas
         if before != after:
             yield ReplicaOffline(broker) if after else ReplicaOnline(broker)
@@ -503,8 +522,8 @@ def start_reassignment(decision: events.StartReassignment, node: int, follower: 
 @actions_of.register(events.AlterConfigs)
 def alter_configs(decision: events.AlterConfigs, node: int, follower: Follower) -> Iterator[Choice]:
     assert follower.state is not None
-    controller: Controller = follower.state.controller
-    known = controller.min_insync, controller.elects_uncleanly
+    settings = TopicSettings.of(follower.state.controller)
+    known = settings.min_insync, settings.elects_uncleanly
     for now in decision.settings:
         new = now.min_insync_replicas, now.unclean_leader_election
         if now.topic == follower.topic and new != known:
@@ -518,7 +537,7 @@ def delete_records(decision: events.DeleteRecords, node: int, follower: Follower
     """A deletion of what is gone already deletes nothing."""
     assert follower.state is not None
     broker, offset = follower.index(node), decision.offset
-    yield just(DeleteRecords(broker, offset)) if offset > follower.state.replicas[broker].log_start else []
+    yield just(DeleteRecords(broker, offset)) if offset > log_start_of(follower.state.replicas[broker]) else []
 
 
 @actions_of.register(events.Retain)

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 import attrs
@@ -32,8 +33,14 @@ from tidegauge.model_tests.harness.validation import observed
 from tidegauge.model_tests.harness.validation.observed_events import Untranslatable, ways_of
 from tidegauge.spec.kernel.changes import plain
 from tidegauge.spec.kernel.machine import NotEnabled
+from tidegauge.spec.kernel.parts import parts_of
 from tidegauge.spec.kernel.traces import fallen, fallen_step
 from tidegauge.spec.replication.actions import ReceiveFetchResponse, ReplicationAction
+from tidegauge.spec.replication.extensions.directories import offline
+from tidegauge.spec.replication.extensions.reassignment import Assignment, assigned
+from tidegauge.spec.replication.extensions.retention import log_start_of
+from tidegauge.spec.replication.extensions.settings import TopicSettings
+from tidegauge.spec.replication.extensions.shutdown import ShuttingDown
 from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.state import (
     NONE,
@@ -47,13 +54,14 @@ from tidegauge.spec.replication.state import (
     State,
 )
 
-REGISTERED = {
-    **{name: name for name in ("leader", "leader_epoch", "partition_epoch", "isr", "elr", "replicas")},
-    "adding_replicas": "adding",
-    "removing_replicas": "removing",
-    "offline_replicas": "offline",
+REGISTERED: Mapping[str, Callable[[Controller], object]] = {
+    **{name: attrgetter(name) for name in ("leader", "leader_epoch", "partition_epoch", "isr", "elr")},
+    "replicas": assigned,
+    "adding_replicas": lambda controller: Assignment.of(controller).adding,
+    "removing_replicas": lambda controller: Assignment.of(controller).removing,
+    "offline_replicas": offline,
 }
-"""Fields of a registration that are compared -> their names in the specification."""
+"""Fields of a registration that are compared -> the same in the specification."""
 
 
 @attrs.frozen
@@ -263,16 +271,16 @@ class Follower:
         registration = created.registration
         world = self.world
         self.brokers = tuple(sorted(world.registrations))
-        self.machine = observed.ObservedReplication(
-            brokers=len(self.brokers),
-            max_records=1_000_000_000,
-            min_insync_replicas=self.settings.min_insync_replicas,
+        self.machine = observed.observed_machine(
+            len(self.brokers),
+            self.settings.min_insync_replicas,
             unclean_leader_election=self.settings.unclean_leader_election,
-            long_polls=True,
-            bounds=observed.UNBOUNDED,
         )
         incarnations = {b: world.registrations[b] - 1 for b in self.brokers}
-        sessions = (Session(incarnations[b], world.fenced[b], world.shutting_down[b]) for b in self.brokers)
+        sessions = (
+            Session(incarnations[b], world.fenced[b], parts_of(ShuttingDown(world.shutting_down[b])))
+            for b in self.brokers
+        )
         controller = Controller(
             world.controller_epoch,
             tuple(sessions),
@@ -282,9 +290,10 @@ class Follower:
             isr=tuple(sorted(map(self.index, registration.isr))),
             elr=tuple(sorted(map(self.index, registration.elr))),
             last_known_leader=self.index(registration.leader),
-            replicas=tuple(map(self.index, registration.replicas)),
-            min_insync=self.settings.min_insync_replicas,
-            elects_uncleanly=self.settings.unclean_leader_election,
+            parts=parts_of(
+                Assignment(tuple(map(self.index, registration.replicas))),
+                TopicSettings(self.settings.min_insync_replicas, self.settings.unclean_leader_election),
+            ),
         )
         hosts = (Replica(running=world.running[b], broker_epoch=incarnations[b]) for b in self.brokers)
         self.state = State(tuple(hosts), controller)
@@ -348,8 +357,8 @@ class Follower:
             if before != after:
                 raise Wrong(f"the controller wrote nothing, the specification partition epoch {after}")
         for registration in changed[:1]:
-            for said, expected in REGISTERED.items():
-                self._compare_registered(expected, getattr(registration, said), getattr(controller, expected))
+            for name, expected in REGISTERED.items():
+                self._compare_registered(name, getattr(registration, name), expected(controller))
 
     def _compare_registered(self, name: str, said: Any, expected: Any) -> None:
         if name == "leader":
@@ -363,7 +372,7 @@ class Follower:
 
     def _seen(self, name: str, replica: Replica) -> Any:
         """A field of the specification's replica in the cluster's terms."""
-        value = getattr(replica, name)
+        value: Any = log_start_of(replica) if name == "log_start" else getattr(replica, name)
         if name == "leader":
             return self.broker(value)
         if name == "isr":

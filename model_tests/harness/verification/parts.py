@@ -20,7 +20,6 @@ from tidegauge.model_tests.harness.verification.plan import MACHINE
 from tidegauge.spec.kernel.changes import plain
 from tidegauge.spec.kernel.explorer import explore
 from tidegauge.spec.kernel.machine import Machine
-from tidegauge.spec.kernel.machine import constants_of as machine_constants
 from tidegauge.spec.registry import REGISTRY
 
 if TYPE_CHECKING:
@@ -93,10 +92,10 @@ def explored(name: str) -> ModelExplored:
 
 def constants_of(machine: Machine[Any]) -> dict[str, str]:
     """The constants that matter, as text: of the bounds those that let something happen."""
-    fields = machine_constants(machine)
-    bounds = attrs.asdict(fields.pop("bounds"))
-    told = {name: plain(value) for name, value in fields.items() if value not in (False, ())}
-    return told | {name: str(most) for name, most in bounds.items() if most}
+    fields = attrs.asdict(machine, recurse=False)  # type: ignore[arg-type]
+    bounds = fields.pop("bounds", {})
+    shown = {name: plain(value) for name, value in fields.items() if value not in (False, ())}
+    return shown | {name: str(most) for name, most in bounds.items()}
 
 
 def walked(seed: int, count: int) -> Driven:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import attrs
 
 from tidegauge.spec.bugs.bug import Bug
-from tidegauge.spec.idempotence.machine import Idempotence, IdempotenceBounds
+from tidegauge.spec.idempotence.machine import Idempotence
 from tidegauge.spec.idempotence.state import NONE, Producer
+from tidegauge.spec.kernel.bounds import Bounds
 
 
 @attrs.frozen
@@ -26,13 +27,13 @@ BUG = Bug(
         "While a batch is in flight to the former leader the producer sends the next one to the new leader; the first "
         "is refused, sent again and lands behind it, though max.in.flight.requests.per.connection is 1."
     ),
-    falls=("NoReordering",),
+    violates=("NoReordering",),
     buggy=InFlightByConnection,
     model=Idempotence(
         max_records=2,
         max_in_flight=1,
         max_attempts=2,
         idempotent=False,
-        bounds=IdempotenceBounds(connection_losses=0, elections=1),
+        bounds=Bounds(Elect=1),
     ),
 )

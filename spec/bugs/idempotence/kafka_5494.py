@@ -5,7 +5,8 @@ from __future__ import annotations
 import attrs
 
 from tidegauge.spec.bugs.bug import Bug
-from tidegauge.spec.idempotence.machine import Idempotence, IdempotenceBounds
+from tidegauge.spec.idempotence.machine import Idempotence
+from tidegauge.spec.kernel.bounds import Bounds
 
 
 @attrs.frozen
@@ -24,12 +25,12 @@ BUG = Bug(
         "Two batches are appended and their answers lost; the repeat of the first is no longer known to the leader, "
         "which refuses it as out of order though it is in the log."
     ),
-    falls=("ProducerStateMatchesLog", "HeadOfLineAccepted"),
+    violates=("ProducerStateMatchesLog", "HeadOfLineAccepted"),
     buggy=RemembersLastBatch,
     model=Idempotence(
         max_records=2,
         max_attempts=2,
         batches_retained=2,
-        bounds=IdempotenceBounds(connection_losses=1),
+        bounds=Bounds(LoseConnection=1),
     ),
 )

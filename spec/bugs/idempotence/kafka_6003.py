@@ -5,8 +5,9 @@ from __future__ import annotations
 import attrs
 
 from tidegauge.spec.bugs.bug import Bug
-from tidegauge.spec.idempotence.machine import Idempotence, IdempotenceBounds
+from tidegauge.spec.idempotence.machine import Idempotence
 from tidegauge.spec.idempotence.state import NONE, Batch, Error, Replica, entry_of
+from tidegauge.spec.kernel.bounds import Bounds
 
 
 @attrs.frozen
@@ -29,13 +30,13 @@ BUG = Bug(
         "A follower has forgotten a producer that its leader remembers (or the other way round); it takes the leader's "
         "next batch for out of order, refuses it for ever, and replication stands still."
     ),
-    falls=("ReplicationGoesOn",),
+    violates=("ReplicationGoesOn",),
     buggy=FollowerChecksSequences,
     model=Idempotence(
         max_records=2,
         max_attempts=2,
         batches_retained=2,
         reordering=False,
-        bounds=IdempotenceBounds(connection_losses=0, expiries=1),
+        bounds=Bounds(Expire=1),
     ),
 )

@@ -5,8 +5,9 @@ from __future__ import annotations
 import attrs
 
 from tidegauge.spec.bugs.bug import Bug
-from tidegauge.spec.idempotence.machine import Idempotence, IdempotenceBounds
+from tidegauge.spec.idempotence.machine import Idempotence
 from tidegauge.spec.idempotence.state import Producers
+from tidegauge.spec.kernel.bounds import Bounds
 
 
 @attrs.frozen
@@ -25,13 +26,13 @@ BUG = Bug(
         "Memory is changed before the append, and the append begins a segment, so the snapshot written then holds a "
         "batch at or above its own offset; a restart that lost the batch believes to have it."
     ),
-    falls=("ProducerStateMatchesLog",),
+    violates=("ProducerStateMatchesLog",),
     buggy=RemembersBeforeAppending,
     model=Idempotence(
         max_records=2,
         max_attempts=2,
         batches_retained=2,
         segments=True,
-        bounds=IdempotenceBounds(connection_losses=0, crashes=1),
+        bounds=Bounds(Crash=1),
     ),
 )

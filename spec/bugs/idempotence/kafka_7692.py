@@ -5,8 +5,9 @@ from __future__ import annotations
 import attrs
 
 from tidegauge.spec.bugs.bug import Bug
-from tidegauge.spec.idempotence.machine import Idempotence, IdempotenceBounds
+from tidegauge.spec.idempotence.machine import Idempotence
 from tidegauge.spec.idempotence.state import Batch, BatchMetadata
+from tidegauge.spec.kernel.bounds import Bounds
 
 
 @attrs.frozen
@@ -26,7 +27,7 @@ BUG = Bug(
         "The last sequence of a batch that wraps is below its first, so the difference taken for the offset delta is "
         "negative, and the first offset that is remembered of the batch lies behind its last."
     ),
-    falls=("ProducerStateMatchesLog", "AcknowledgedWhereItIs"),
+    violates=("ProducerStateMatchesLog", "AcknowledgedWhereItIs"),
     buggy=OffsetDeltaFromSequences,
     model=Idempotence(
         brokers=1,
@@ -36,6 +37,6 @@ BUG = Bug(
         batches_retained=2,
         sequences=5,
         reordering=False,
-        bounds=IdempotenceBounds(connection_losses=1),
+        bounds=Bounds(LoseConnection=1),
     ),
 )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import attrs
 
 from tidegauge.spec.bugs.bug import Bug
-from tidegauge.spec.replication.machine import Bounds, Replication
+from tidegauge.spec.kernel.bounds import Bounds
+from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.state import Replica
 
 
@@ -23,7 +24,7 @@ BUG = Bug(
     title="high watermark by majority",
     reference="KIP-101's background; Ongaro & Ousterhout 2014, §5.4",
     mechanism="A member of the ISR that is not of the majority may be elected, and lacks what the majority committed.",
-    falls=("WeakIsr", "StrongIsr", "LeaderCandidateCompleteness"),
+    violates=("WeakIsr", "StrongIsr", "LeaderCandidateCompleteness"),
     buggy=HighWatermarkByMajority,
-    model=Replication(brokers=3, max_records=1, bounds=Bounds(shrinks=0, lapses=0)),
+    model=Replication(brokers=3, max_records=1, bounds=Bounds()),
 )

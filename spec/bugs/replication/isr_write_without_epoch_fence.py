@@ -5,7 +5,8 @@ from __future__ import annotations
 import attrs
 
 from tidegauge.spec.bugs.bug import Bug
-from tidegauge.spec.replication.machine import Bounds, Replication
+from tidegauge.spec.kernel.bounds import Bounds
+from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.state import AlterPartitionRequest, Controller, Error
 
 
@@ -23,7 +24,7 @@ BUG = Bug(
     title="ISR write without the epoch fence",
     reference="KAFKA-2334's kind; KIP-497",
     mechanism="An overtaken leader changes the ISR under its successor, which then waits for the wrong replicas.",
-    falls=("LeaderInIsr", "ReplicationQuorumSuperset", "LeaderCandidateCompleteness", "StrongIsr", "WeakIsr"),
+    violates=("LeaderInIsr", "ReplicationQuorumSuperset", "LeaderCandidateCompleteness", "StrongIsr", "WeakIsr"),
     buggy=IsrWriteWithoutEpochFence,
-    model=Replication(brokers=3, max_records=1, bounds=Bounds(shrinks=1, lapses=1)),
+    model=Replication(brokers=3, max_records=1, bounds=Bounds(ShrinkIsr=1, ExpireSession=1)),
 )

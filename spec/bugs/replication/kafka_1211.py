@@ -5,7 +5,8 @@ from __future__ import annotations
 import attrs
 
 from tidegauge.spec.bugs.bug import Bug
-from tidegauge.spec.replication.machine import Bounds, Replication
+from tidegauge.spec.kernel.bounds import Bounds
+from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.state import Replica
 
 
@@ -22,7 +23,7 @@ BUG = Bug(
     title="truncation to the high watermark",
     reference="KAFKA-1211, KIP-101",
     mechanism="A follower's high watermark lags behind the leader's; cutting there removes records that are committed.",
-    falls=("LeaderCandidateCompleteness", "StrongIsr", "WeakIsr"),
+    violates=("LeaderCandidateCompleteness", "StrongIsr", "WeakIsr"),
     buggy=TruncateToHighWatermark,
-    model=Replication(brokers=3, max_records=1, bounds=Bounds(shrinks=0, lapses=1)),
+    model=Replication(brokers=3, max_records=1, bounds=Bounds(ExpireSession=1)),
 )

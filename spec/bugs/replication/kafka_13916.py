@@ -5,7 +5,8 @@ from __future__ import annotations
 import attrs
 
 from tidegauge.spec.bugs.bug import Bug
-from tidegauge.spec.replication.machine import Bounds, Replication
+from tidegauge.spec.kernel.bounds import Bounds
+from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.state import NONE, Controller
 
 
@@ -22,7 +23,7 @@ BUG = Bug(
     title="fenced replica joins the ISR",
     reference="KAFKA-13916, KIP-841",
     mechanism="A fenced broker goes on fetching, so its leader proposes it, and the controller writes it into the ISR.",
-    falls=("IsrIsUnfenced",),
+    violates=("IsrIsUnfenced",),
     buggy=FencedReplicaJoins,
-    model=Replication(brokers=2, max_records=1, bounds=Bounds(shrinks=0, lapses=1)),
+    model=Replication(brokers=2, max_records=1, bounds=Bounds(ExpireSession=1)),
 )

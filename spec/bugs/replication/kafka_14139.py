@@ -5,7 +5,8 @@ from __future__ import annotations
 import attrs
 
 from tidegauge.spec.bugs.bug import Bug
-from tidegauge.spec.replication.machine import Bounds, Replication
+from tidegauge.spec.kernel.bounds import Bounds
+from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.state import NONE, Replica
 
 
@@ -25,7 +26,7 @@ BUG = Bug(
         "A follower catches up and is proposed; it crashes, loses its tail and registers anew before the proposal "
         "arrives, and is written into the ISR without the committed records."
     ),
-    falls=("LeaderCandidateCompleteness", "StrongIsr", "WeakIsr"),
+    violates=("LeaderCandidateCompleteness", "StrongIsr", "WeakIsr"),
     buggy=IsrWithoutBrokerEpochs,
-    model=Replication(brokers=2, max_records=1, bounds=Bounds(shrinks=1, lapses=0, crashes=1)),
+    model=Replication(brokers=2, max_records=1, bounds=Bounds(ShrinkIsr=1, Crash=1)),
 )

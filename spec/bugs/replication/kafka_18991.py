@@ -5,7 +5,8 @@ from __future__ import annotations
 import attrs
 
 from tidegauge.spec.bugs.bug import Bug
-from tidegauge.spec.replication.machine import Bounds, Replication
+from tidegauge.spec.kernel.bounds import Bounds
+from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.state import FetchResponse, Replica
 
 
@@ -22,7 +23,7 @@ BUG = Bug(
     title="stale diverging answer truncates",
     reference="KAFKA-18991",
     mechanism="An answer that was right in an earlier epoch arrives in a later one, when the log has moved on.",
-    falls=(
+    violates=(
         "LogMatching",
         "LeaderCandidateCompleteness",
         "LeaderCompleteness",
@@ -31,5 +32,5 @@ BUG = Bug(
         "ConsistentRead",
     ),
     buggy=AcceptsStaleResponse,
-    model=Replication(brokers=2, max_records=1, bounds=Bounds(shrinks=0, lapses=2)),
+    model=Replication(brokers=2, max_records=1, bounds=Bounds(ExpireSession=2)),
 )

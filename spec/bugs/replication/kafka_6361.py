@@ -5,7 +5,8 @@ from __future__ import annotations
 import attrs
 
 from tidegauge.spec.bugs.bug import Bug
-from tidegauge.spec.replication.machine import Bounds, Replication
+from tidegauge.spec.kernel.bounds import Bounds
+from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.state import Acks, FetchRequest, Replica
 
 
@@ -26,13 +27,13 @@ BUG = Bug(
         "After two fast elections the follower's last epoch is unknown to the leader; an older epoch that ends as far "
         "out passes for it, and the follower keeps a record that the leader never had."
     ),
-    falls=("LogMatching", "LeaderCandidateCompleteness", "StrongIsr", "WeakIsr"),
+    violates=("LogMatching", "LeaderCandidateCompleteness", "StrongIsr", "WeakIsr"),
     buggy=EndOffsetWithoutEpoch,
     model=Replication(
         brokers=2,
         max_records=2,
         min_insync_replicas=2,
         acks=(Acks.LEADER,),
-        bounds=Bounds(shrinks=0, lapses=2),
+        bounds=Bounds(ExpireSession=2),
     ),
 )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import attrs
 
 from tidegauge.spec.bugs.bug import Bug
-from tidegauge.spec.replication.machine import Bounds, Replication
+from tidegauge.spec.kernel.bounds import Bounds
+from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.state import Acks, Error, FetchRequest, Replica
 
 
@@ -26,7 +27,7 @@ BUG = Bug(
     title="zombie follower",
     reference="KAFKA-6880, KIP-320",
     mechanism="A follower that missed an election fetches with its old tail, and its leader counts that as replicated.",
-    falls=("LeaderCandidateCompleteness", "StrongIsr", "WeakIsr"),
+    violates=("LeaderCandidateCompleteness", "StrongIsr", "WeakIsr"),
     buggy=FetchWithoutEpoch,
     model=Replication(
         brokers=2,
@@ -34,6 +35,6 @@ BUG = Bug(
         min_insync_replicas=2,
         acks=(Acks.LEADER,),
         initial_leader=1,
-        bounds=Bounds(shrinks=0, lapses=2),
+        bounds=Bounds(ExpireSession=2),
     ),
 )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import attrs
 
 from tidegauge.spec.bugs.bug import Bug
-from tidegauge.spec.replication.machine import Bounds, Replication
+from tidegauge.spec.kernel.bounds import Bounds
+from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.state import Replica
 
 
@@ -25,13 +26,13 @@ BUG = Bug(
         "A new leader's high watermark is behind what its predecessor committed; a follower that has only reached that "
         "far joins the ISR without the committed records."
     ),
-    falls=("LeaderCandidateCompleteness", "StrongIsr"),
+    violates=("LeaderCandidateCompleteness", "StrongIsr"),
     buggy=JoinsBeforeEpochStart,
     model=Replication(
         brokers=3,
         max_records=1,
         initial_leader=1,
         initial_isr=(0, 1),
-        bounds=Bounds(shrinks=0, lapses=0, preferred_elections=1),
+        bounds=Bounds(PreferredElection=1),
     ),
 )

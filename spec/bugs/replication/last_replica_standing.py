@@ -7,8 +7,9 @@ from collections.abc import Mapping
 import attrs
 
 from tidegauge.spec.bugs.bug import Bug
+from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.kernel.machine import Invariant
-from tidegauge.spec.replication.machine import Bounds, Replication
+from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.state import Controller, State
 
 
@@ -35,7 +36,7 @@ BUG = Bug(
         "The ISR shrinks to one replica; that one crashes, loses records that a departed member still has, and is "
         "elected all the same."
     ),
-    falls=("LeaderCandidateCompleteness", "LeaderCompleteness", "StrongIsr"),
+    violates=("LeaderCandidateCompleteness", "LeaderCompleteness", "StrongIsr"),
     buggy=LastReplicaStays,
-    model=Replication(brokers=2, max_records=1, min_insync_replicas=2, bounds=Bounds(0, lapses=1, crashes=1)),
+    model=Replication(brokers=2, max_records=1, min_insync_replicas=2, bounds=Bounds(ExpireSession=1, Crash=1)),
 )

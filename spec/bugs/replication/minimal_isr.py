@@ -5,7 +5,8 @@ from __future__ import annotations
 import attrs
 
 from tidegauge.spec.bugs.bug import Bug
-from tidegauge.spec.replication.machine import Bounds, Replication
+from tidegauge.spec.kernel.bounds import Bounds
+from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.state import Replica
 
 
@@ -22,7 +23,7 @@ BUG = Bug(
     title="joiner not counted until confirmed",
     reference="KIP-497",
     mechanism="The controller has written the joiner into the ISR; the leader has not heard, and commits without it.",
-    falls=("LeaderCandidateCompleteness", "StrongIsr"),
+    violates=("LeaderCandidateCompleteness", "StrongIsr"),
     buggy=HighWatermarkOverMinimalIsr,
-    model=Replication(brokers=2, max_records=1, bounds=Bounds(shrinks=1, lapses=0)),
+    model=Replication(brokers=2, max_records=1, bounds=Bounds(ShrinkIsr=1)),
 )

@@ -27,7 +27,7 @@ from typing import Any, ClassVar
 
 import attrs
 
-from tidegauge.spec.kernel.machine import Action, Invariant, Machine, NotEnabled, check_brokers
+from tidegauge.spec.kernel.machine import Action, Invariant, Machine, NotEnabled, check_processes
 from tidegauge.spec.published.kip320 import actions as protocol
 from tidegauge.spec.published.kip320.state import NO_EPOCH, LeaderAndIsr, Log, Replica, State
 
@@ -117,7 +117,7 @@ class Kip320(Machine[State]):
 
     def initial(self) -> Iterable[State]:
         """No leader, no epoch, empty logs; the ISR is everyone. Raises ValueError for constants that fit no state."""
-        check_brokers("replicas", self.replicas)
+        check_processes("replicas", self.replicas)
         nobody = Replica((), 0, None, NO_EPOCH, frozenset())
         yield State((nobody,) * self.replicas, LeaderAndIsr(None, NO_EPOCH, frozenset(range(self.replicas))), (), 0)
 

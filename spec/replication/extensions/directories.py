@@ -3,40 +3,73 @@
 Theory of operation
 -------------------
 A log directory whose disk fails is offline until its broker starts again: nobody knows what of it is on stable storage.
-The replicas in it are gone for that process. It leads and follows none of them, answers for them KAFKA_STORAGE_ERROR,
-and goes on with the others; its session does not lapse.
+The replicas in it are gone for that process. It leads and follows none of them, responds for them with
+KAFKA_STORAGE_ERROR, and goes on with the others; its session does not expire.
 
-So nothing takes such a replica out of the ISR but its broker's word. When the controller hears it, the replica is
+So nothing takes such a replica out of the ISR but its broker's report. When the controller has it, the replica is
 *offline*: it leaves the ISR and leads no more, as if its broker had been fenced. It stays eligible (ELR), for what it
 holds is not lost as far as anybody knows, but it is not elected while it is offline. Unflushed records may be gone all
 the same: the next process of the broker finds what the disk kept. It is no process that has stopped cleanly, whatever
 its other directories say, and so it is neither in sync nor eligible before it has caught up.
 
-This is `ControlledShutdown`, and with it `Replication`, with such directories.
+The extension requires `ControlledShutdown`: a process that ends with a failed directory does not stop cleanly. It adds
+to the controller which replicas are offline, and to a replica that its directory has failed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import ClassVar
 
 import attrs
 
-from tidegauge.spec.kernel.machine import Invariant
-from tidegauge.spec.replication.actions import BrokerAction, ReplicationAction, not_acting, not_hosting
-from tidegauge.spec.replication.control import committed
-from tidegauge.spec.replication.extensions.shutdown import ControlledShutdown
+from tidegauge.spec.kernel.extension import Extension
+from tidegauge.spec.kernel.machine import Action, Invariant
+from tidegauge.spec.kernel.parts import Part, with_part
+from tidegauge.spec.replication.actions import BrokerAction, ReplicationAction, not_acting
+from tidegauge.spec.replication.control import committed, with_metadata
+from tidegauge.spec.replication.extension import ReplicationExtension
+from tidegauge.spec.replication.extensions.shutdown import CleanStop, ControlledShutdown
 from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.state import (
     NONE,
     BrokerId,
     Controller,
+    ControllerPart,
     Error,
     FetchRequest,
-    Perturbation,
+    PartitionMetadata,
     Replica,
     State,
 )
+
+# --- state -----------------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class OfflineReplicas(ControllerPart):
+    """Of the controller: replicas whose log directory has failed, as far as their brokers have reported."""
+
+    brokers: tuple[int, ...] = ()
+
+    def only_on(self, replicas: tuple[int, ...]) -> OfflineReplicas:
+        return OfflineReplicas(tuple(b for b in self.brokers if b in replicas))
+
+
+@attrs.frozen
+class FailedDirectory(Part):
+    """Of a replica: its log directory has failed in the life of the process."""
+
+    failed: bool = False
+
+
+def has_failed(replica: Replica) -> bool:
+    return FailedDirectory.of(replica).failed
+
+
+def offline(controller: Controller) -> tuple[int, ...]:
+    return OfflineReplicas.of(controller).brokers
+
 
 # --- actions ---------------------------------------------------------------------------------------------------------
 
@@ -45,16 +78,17 @@ from tidegauge.spec.replication.state import (
 class FailDirectory(BrokerAction):
     """The disk of a replica's log fails: its broker has no such replica any more."""
 
+    bounded_as: ClassVar[str] = "FailDirectory"
+
     def guard(self, machine: Replication, state: State) -> str:
-        if not machine.may_perturb(state, Perturbation.DIRECTORY_FAILURE):
+        if not machine.may_perturb(state, self.bounded_as):
             return "no more directory failures in this model"
-        return not_hosting(state, self.broker)
+        return machine.not_hosting(state, self.broker)
 
     def effect(self, machine: Replication, state: State) -> State:
         replica = state.replicas[self.broker]
         lost = attrs.evolve(
-            replica,
-            offline=True,
+            with_part(replica, FailedDirectory(failed=True)),
             leader=NONE,
             isr=(),
             epoch_start_offset=NONE,
@@ -63,49 +97,52 @@ class FailDirectory(BrokerAction):
             outstanding=(),
             pulled=None,
         )
-        return state.with_replica(self.broker, lost).spend(Perturbation.DIRECTORY_FAILURE)
+        return state.with_replica(self.broker, lost).spend(self.bounded_as)
 
 
 @attrs.frozen
 class ReplicaOffline(BrokerAction):
-    """The controller hears that the directory of a broker's replica has failed."""
+    """A broker reports to the controller that the directory of its replica has failed."""
 
     def guard(self, machine: Replication, state: State) -> str:
-        if self.broker in state.controller.offline:
+        if self.broker in offline(state.controller):
             return f"the replica of broker {self.broker} is offline"
         replica = state.replicas[self.broker]
-        if speaks(state, self.broker) and not replica.offline:
+        if is_registered(state, self.broker) and not has_failed(replica):
             return f"the log directory of broker {self.broker} works"
-        return "" if replica.offline else f"broker {self.broker} has said nothing of its log directory"
+        return "" if has_failed(replica) else f"broker {self.broker} has reported nothing of its log directory"
 
     def effect(self, machine: Replication, state: State) -> State:
         controller = machine.without(state.controller, self.broker, clean=True)
-        offline = tuple(sorted((*controller.offline, self.broker)))
-        controller, unclean = machine.with_leader(attrs.evolve(controller, offline=offline))
+        brokers = tuple(sorted((*offline(controller), self.broker)))
+        controller, unclean = machine.with_leader(with_part(controller, OfflineReplicas(brokers)))
         return committed(state, controller, unclean=unclean)
 
 
 @attrs.frozen
 class ReplicaOnline(BrokerAction):
-    """The controller hears that a broker has a replica in a directory that works."""
+    """A broker reports to the controller that it has a replica in a directory that works."""
 
     def guard(self, machine: Replication, state: State) -> str:
-        if self.broker not in state.controller.offline:
+        if self.broker not in offline(state.controller):
             return f"the replica of broker {self.broker} is not offline"
-        if not speaks(state, self.broker):
+        if not is_registered(state, self.broker):
             return f"broker {self.broker} has not registered"
-        offline = f"the log directory of broker {self.broker} has failed" if state.replicas[self.broker].offline else ""
-        return not_acting(state, self.broker) or offline
+        return not_acting(state, self.broker) or _failed(state, self.broker)
 
     def effect(self, machine: Replication, state: State) -> State:
-        offline = tuple(b for b in state.controller.offline if b != self.broker)
-        controller, unclean = machine.with_leader(attrs.evolve(state.controller, offline=offline))
+        brokers = tuple(b for b in offline(state.controller) if b != self.broker)
+        controller, unclean = machine.with_leader(with_part(state.controller, OfflineReplicas(brokers)))
         return committed(state, controller, unclean=unclean)
 
 
-def speaks(state: State, broker: int) -> bool:
+def is_registered(state: State, broker: int) -> bool:
     """Whether the broker's process is the one that the controller knows."""
     return state.replicas[broker].broker_epoch == state.controller.sessions[broker].broker_epoch
+
+
+def _failed(state: State, broker: int) -> str:
+    return f"the log directory of broker {broker} has failed" if has_failed(state.replicas[broker]) else ""
 
 
 @attrs.frozen
@@ -118,12 +155,12 @@ class LoseTail(ReplicationAction):
     @classmethod
     def candidates(cls, machine: Replication, state: State) -> Iterable[LoseTail]:
         for broker, replica in enumerate(state.replicas):
-            if replica.offline and not replica.running:
+            if has_failed(replica) and not replica.running:
                 yield from (cls(broker, kept) for kept in range(replica.flushed, replica.log_end_offset))
 
     def guard(self, machine: Replication, state: State) -> str:
         replica = state.replicas[self.broker]
-        if replica.running or not replica.offline:
+        if replica.running or not has_failed(replica):
             return f"broker {self.broker} has not stopped with a failed directory"
         if not replica.flushed <= self.kept < replica.log_end_offset:
             return f"the disk of broker {self.broker} has {replica.flushed} to {replica.log_end_offset} records"
@@ -140,90 +177,109 @@ class LoseNote(BrokerAction):
 
     def guard(self, machine: Replication, state: State) -> str:
         replica = state.replicas[self.broker]
-        if replica.running or replica.stopped_cleanly_in == NONE:
+        if replica.running or CleanStop.of(replica).broker_epoch == NONE:
             return f"broker {self.broker} has not stopped cleanly"
         return ""
 
     def effect(self, machine: Replication, state: State) -> State:
-        return state.with_replica(self.broker, attrs.evolve(state.replicas[self.broker], stopped_cleanly_in=NONE))
+        return state.with_replica(self.broker, with_part(state.replicas[self.broker], CleanStop()))
 
 
-# --- the machine -----------------------------------------------------------------------------------------------------
+# --- the extension ---------------------------------------------------------------------------------------------------
 
 
 @attrs.frozen
-class Directories(ControlledShutdown):
-    """The replication machine with log directories that fail alone."""
+class Directories(ReplicationExtension):
+    """Log directories that fail alone."""
 
-    action_types: ClassVar[tuple[type[ReplicationAction], ...]] = (
-        *ControlledShutdown.action_types,
+    requires: ClassVar[tuple[type[Extension], ...]] = (ControlledShutdown,)
+    action_types: ClassVar[tuple[type[Action], ...]] = (
         FailDirectory,
         ReplicaOffline,
         ReplicaOnline,
         LoseTail,
         LoseNote,
     )
+    part_types: ClassVar[tuple[type[Part], ...]] = (OfflineReplicas, FailedDirectory)
 
     @property
     def invariants(self) -> Mapping[str, Invariant[State]]:
-        return {**super().invariants, **INVARIANTS}
+        return INVARIANTS
 
-    @property
-    def sometimes(self) -> Mapping[str, Invariant[State]]:
-        wanted: dict[str, Invariant[State]] = dict(super().sometimes)
-        if self.bounds.directory_failures:
-            wanted["a replica has lost its directory while it leads"] = lambda s: (
-                s.controller.leader != NONE and s.replicas[s.controller.leader].offline
-            )
-            wanted["a replica is offline and its broker live"] = lambda s: any(
-                not s.controller.sessions[broker].fenced for broker in s.controller.offline
-            )
-        return wanted
+    def goals(self, machine: Replication) -> Mapping[str, Invariant[State]]:
+        if not machine.bounds["FailDirectory"]:
+            return {}
+        return {
+            "a replica has lost its directory while it leads": lambda s: (
+                s.controller.leader != NONE and has_failed(s.replicas[s.controller.leader])
+            ),
+            "a replica is offline and its broker live": lambda s: any(
+                not s.controller.sessions[broker].fenced for broker in offline(s.controller)
+            ),
+        }
 
     # --- rules of the broker -----------------------------------------------------------------------------------------
 
-    def fetch_error(self, leader: Replica, broker: int, request: FetchRequest) -> Error:
+    def fetch_error(
+        self,
+        machine: Replication,
+        inner: Callable[[Replica, int, FetchRequest], Error],
+        leader: Replica,
+        broker: int,
+        request: FetchRequest,
+    ) -> Error:
         """There is no log to fetch from."""
-        return Error.KAFKA_STORAGE_ERROR if leader.offline else super().fetch_error(leader, broker, request)
+        return Error.KAFKA_STORAGE_ERROR if has_failed(leader) else inner(leader, broker, request)
 
-    def stopped(self, replica: Replica) -> Replica:
+    def not_hosting(self, machine: Replication, inner: Callable[[State, int], str], state: State, broker: int) -> str:
+        return inner(state, broker) or _failed(state, broker)
+
+    def stopped(self, machine: Replication, inner: Callable[[Replica], Replica], replica: Replica) -> Replica:
         """A directory that has failed is not closed: neither flushed nor noted."""
-        if not replica.offline:
-            return super().stopped(replica)
-        return attrs.evolve(self.survivor(replica, replica.log_end_offset), flushed=replica.flushed, offline=True)
+        if not has_failed(replica):
+            return inner(replica)
+        kept = attrs.evolve(machine.survivor(replica, replica.log_end_offset), flushed=replica.flushed)
+        return with_part(kept, FailedDirectory(failed=True))
+
+    def restarted(self, machine: Replication, inner: Callable[[Replica], Replica], replica: Replica) -> Replica:
+        """A new process has its directory back, with what the disk kept."""
+        return with_part(inner(replica), FailedDirectory())
+
+    def metadata_applied(
+        self,
+        machine: Replication,
+        inner: Callable[[State, int, Replica, PartitionMetadata], State],
+        state: State,
+        broker: int,
+        replica: Replica,
+        metadata: PartitionMetadata,
+    ) -> State:
+        """A replica without its log neither leads nor follows, whatever the metadata say."""
+        if has_failed(replica):
+            return state.with_replica(broker, with_metadata(machine, replica, metadata))
+        return inner(state, broker, replica, metadata)
 
     # --- rules of the controller -------------------------------------------------------------------------------------
 
-    def is_active(self, controller: Controller, broker: int) -> bool:
-        return super().is_active(controller, broker) and broker not in controller.offline
+    def is_active(
+        self, machine: Replication, inner: Callable[[Controller, int], bool], controller: Controller, broker: int
+    ) -> bool:
+        return inner(controller, broker) and broker not in offline(controller)
 
-    def is_eligible_for_isr(self, controller: Controller, broker: int, broker_epoch: int) -> bool:
-        return super().is_eligible_for_isr(controller, broker, broker_epoch) and broker not in controller.offline
+    def is_eligible_for_isr(
+        self,
+        machine: Replication,
+        inner: Callable[[Controller, int, int], bool],
+        controller: Controller,
+        broker: int,
+        broker_epoch: int,
+    ) -> bool:
+        return inner(controller, broker, broker_epoch) and broker not in offline(controller)
 
 
 def offline_is_out_of_sync(state: State) -> bool:
-    """Who is offline is not in the ISR, and so does not lead."""
-    return not set(state.controller.offline) & {*state.controller.isr, state.controller.leader}
+    """A replica that is offline is not in the ISR, and so does not lead."""
+    return not set(offline(state.controller)) & {*state.controller.isr, state.controller.leader}
 
 
 INVARIANTS: Mapping[str, Invariant[State]] = {"OfflineIsOutOfSync": offline_is_out_of_sync}
-
-
-# --- as it should not be ---------------------------------------------------------------------------------------------
-
-
-@attrs.frozen
-class ElectsTheOffline(Directories):
-    """An eligible replica is elected though its directory has failed."""
-
-    def is_active(self, controller: Controller, broker: int) -> bool:
-        return ControlledShutdown.is_active(self, controller, broker)
-
-
-@attrs.frozen
-class NotesAllTheSame(Directories):
-    """A broker that has lost a directory stops as if it had lost nothing."""
-
-    def stopped(self, replica: Replica) -> Replica:
-        kept = super().stopped(replica)
-        return attrs.evolve(kept, stopped_cleanly_in=replica.broker_epoch)

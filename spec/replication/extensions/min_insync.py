@@ -24,7 +24,7 @@ from typing import Any
 
 import attrs
 
-from tidegauge.spec.kernel.machine import Action, Invariant, Machine, NotEnabled, check_brokers
+from tidegauge.spec.kernel.machine import Action, Invariant, Machine, NotEnabled, check_processes
 from tidegauge.spec.replication.state import NONE, BrokerId
 
 
@@ -337,7 +337,7 @@ class MinInsync(Machine[MinInsyncState]):
     max_shrinks: int = 1
 
     def initial(self) -> Iterable[MinInsyncState]:
-        check_brokers("brokers", self.brokers)
+        check_processes("brokers", self.brokers)
         for value in self.values:
             everybody = tuple(range(self.brokers))
             partition = Partition(0, 0, 0, everybody, (), value)

@@ -7,188 +7,335 @@ that are to go (`removing`); who is new to it is `adding`. The added replicas fe
 proposes them for the ISR once they have caught up. With the change that brings the last replica of the target into the
 ISR the controller *completes*: the list is the target, the removed ones leave the ISR, and if the leader is one of them
 another member leads. Until then nothing has been given up, so a reassignment may be cancelled: the added replicas go
-again, unless nobody else is left who is known to hold every committed record.
+again, unless no other is left that is known to have every committed record.
 
 Whenever a replica leaves the list a leader epoch begins, though the leader may stay. A broker deletes a replica that it
-has lost, with its log and its checkpoint; if it gets the partition back it starts empty. A fetch of its former life
-that is still on its way says that it holds records which are gone: the leader of a later epoch refuses it, and that of
+has lost, with its log and its checkpoint; if it gets the partition back it starts empty. A fetch of the deleted replica
+that is still on its way says that it has records which are gone: the leader of a later epoch refuses it, and that of
 the earlier one can change nothing any more.
 
-This is `Replication` with a replica list that changes. All its invariants hold, and those below.
+The extension adds the replica list to the controller, to metadata and to replicas.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import permutations
 from typing import Any, ClassVar
 
 import attrs
 
 from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
+from tidegauge.spec.kernel.parts import Part, Parts, updated, with_part
 from tidegauge.spec.replication import properties as replication_properties
 from tidegauge.spec.replication.actions import ReplicationAction
-from tidegauge.spec.replication.extensions.reassignment_actions import CancelReassignment, StartReassignment
+from tidegauge.spec.replication.control import committed, with_metadata
+from tidegauge.spec.replication.extension import ReplicationExtension
 from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.state import (
     NONE,
     AlterPartitionRequest,
+    BrokerId,
     Controller,
+    ControllerPart,
     Error,
     FetchRequest,
-    PartitionWord,
+    PartitionMetadata,
     Replica,
     State,
 )
 
+# --- state -----------------------------------------------------------------------------------------------------------
 
-@attrs.frozen(slots=False)  # so that it can be composed with others
-class Reassignment(Replication):
-    """The replication machine with reassignments; `targets` are those that may be asked for, () is every list."""
 
-    action_types: ClassVar[tuple[type[ReplicationAction], ...]] = (
-        *Replication.action_types,
-        StartReassignment,
-        CancelReassignment,
-    )
+@attrs.frozen
+class Assignment(ControllerPart):
+    """Of the controller: the replica list, in order of preference, and what of it is to come and to go."""
+
+    replicas: tuple[int, ...] = ()
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+
+    @property
+    def moves(self) -> bool:
+        """Whether a reassignment is under way."""
+        return bool(self.adding or self.removing)
+
+    def only_on(self, replicas: tuple[int, ...]) -> Assignment:
+        return Assignment(replicas)
+
+
+@attrs.frozen
+class ReplicaList(Part):
+    """Of metadata, and of the replica of a broker that has applied them; () before it has applied any."""
+
+    replicas: tuple[int, ...] = ()
+
+
+def assigned(controller: Controller) -> tuple[int, ...]:
+    """The replica list."""
+    return Assignment.of(controller).replicas
+
+
+def listed(replica: Replica) -> tuple[int, ...]:
+    """The replica list that a broker knows."""
+    return ReplicaList.of(replica).replicas
+
+
+# --- actions ---------------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class StartReassignment(ReplicationAction):
+    """The partition is to move to these replicas, the preferred leader first; it replaces a move that is under way."""
+
+    bounded_as: ClassVar[str] = "StartReassignment"
+
+    target: tuple[BrokerId, ...]
+
+    @classmethod
+    def candidates(cls, machine: Replication, state: State) -> Iterable[StartReassignment]:
+        return [cls(target) for target in Reassignment.of(machine).target_lists(machine)]
+
+    def guard(self, machine: Replication, state: State) -> str:
+        if not machine.may_perturb(state, self.bounded_as):
+            return "no more reassignments in this model"
+        if not self.target or len(set(self.target)) < len(self.target):
+            return f"{self.target} does not name brokers, each once"
+        assignment = Assignment.of(state.controller)
+        if self.target == assignment.replicas and not assignment.moves:
+            return f"the partition is on {self.target}"
+        return ""
+
+    def effect(self, machine: Replication, state: State) -> State:
+        reassignment = Reassignment.of(machine)
+        controller = reassignment.completed(machine, reassignment.reassigned(state.controller, self.target))
+        controller, unclean = machine.settled(state.controller, controller)
+        return committed(state.spend(self.bounded_as), controller, unclean=unclean)
+
+
+@attrs.frozen
+class CancelReassignment(ReplicationAction):
+    """The replicas that were being added go again."""
+
+    @classmethod
+    def candidates(cls, machine: Replication, state: State) -> Iterable[CancelReassignment]:
+        return (cls(),)
+
+    def guard(self, machine: Replication, state: State) -> str:
+        if not Assignment.of(state.controller).moves:
+            return "no reassignment is under way"
+        if not Reassignment.of(machine).may_cancel(machine, state.controller):
+            return "only added replicas are known to have every committed record"
+        return ""
+
+    def effect(self, machine: Replication, state: State) -> State:
+        cancelled = Reassignment.of(machine).cancelled(machine, state.controller)
+        controller, unclean = machine.settled(state.controller, cancelled)
+        return committed(state, controller, unclean=unclean)
+
+
+# --- the extension ---------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Reassignment(ReplicationExtension):
+    """A replica list that changes; `targets` are those that may be asked for, () is every list."""
+
+    action_types: ClassVar[tuple[type[Action], ...]] = (StartReassignment, CancelReassignment)
+    part_types: ClassVar[tuple[type[Part], ...]] = (Assignment, ReplicaList)
 
     initial_replicas: tuple[int, ...] = (0, 1)
     targets: tuple[tuple[int, ...], ...] = ()
 
-    def initial(self) -> Iterable[State]:
-        """As in `Replication`, on `initial_replicas` only. Raises ValueError if the constants fit none."""
-        listed = self.initial_replicas
-        if not listed or len(set(listed)) < len(listed) or not set(listed) <= set(range(self.brokers)):
-            raise ValueError(f"initial_replicas={listed} must name brokers from 0 to {self.brokers - 1}, each once")
-        isr = self.initial_isr or tuple(sorted(listed))
-        lead = self.initial_leader if self.initial_leader in isr else isr[0]
-        (state,) = super(Reassignment, attrs.evolve(self, initial_isr=isr, initial_leader=lead)).initial()
-        controller = attrs.evolve(state.controller, replicas=listed)
+    def in_sync_at_first(
+        self, machine: Replication, inner: Callable[[], tuple[tuple[int, ...], int]]
+    ) -> tuple[tuple[int, ...], int]:
+        """Only `initial_replicas`. Raises ValueError for a list that no partition has."""
+        first = self.initial_replicas
+        if not first or len(set(first)) < len(first) or not set(first) <= set(range(machine.brokers)):
+            raise ValueError(f"initial_replicas={first} must name brokers from 0 to {machine.brokers - 1}, each once")
+        isr = machine.initial_isr or tuple(sorted(first))
+        return isr, machine.initial_leader if machine.initial_leader in isr else isr[0]
+
+    def initial(self, machine: Replication, state: State) -> State:
+        first = self.initial_replicas
+        controller = with_part(state.controller, Assignment(first))
         replicas = tuple(
-            attrs.evolve(replica, replicas=listed) if broker in listed else self.deleted(replica, controller.word)
+            with_part(replica, ReplicaList(first))
+            if broker in first
+            else self.deleted(machine, replica, machine.metadata(controller))
             for broker, replica in enumerate(state.replicas)
         )
-        yield attrs.evolve(state, replicas=replicas, controller=controller)
+        return attrs.evolve(state, replicas=replicas, controller=controller)
 
     @property
     def invariants(self) -> Mapping[str, Invariant[State]]:
-        return {**super().invariants, **INVARIANTS}
+        return INVARIANTS
 
     @property
     def step_invariants(self) -> Mapping[str, StepInvariant[State]]:
-        return {**super().step_invariants, **STEP_INVARIANTS}
+        return STEP_INVARIANTS
 
-    @property
-    def sometimes(self) -> Mapping[str, Invariant[State]]:
-        return {**super().sometimes, **goals(self)}
+    def goals(self, machine: Replication) -> Mapping[str, Invariant[State]]:
+        return goals(machine, self)
 
-    def explain(self, invariant: str, state: State) -> Mapping[str, Any]:
-        controller = state.controller
-        shown = f"{list(controller.replicas)}, adding {list(controller.adding)}, removing {list(controller.removing)}"
-        return {"replicas": shown, **super().explain(invariant, state)}
+    def explain(self, state: State) -> Mapping[str, Any]:
+        now = Assignment.of(state.controller)
+        return {"replicas": f"{list(now.replicas)}, adding {list(now.adding)}, removing {list(now.removing)}"}
 
-    def target_lists(self) -> Iterable[tuple[int, ...]]:
+    def target_lists(self, machine: Replication) -> Iterable[tuple[int, ...]]:
         """The replica lists that may be asked for."""
         if self.targets:
             return self.targets
-        sizes = range(max(1, self.min_insync_replicas), self.brokers + 1)
-        return [target for size in sizes for target in permutations(range(self.brokers), size)]
+        sizes = range(max(1, machine.min_insync_replicas), machine.brokers + 1)
+        return [target for size in sizes for target in permutations(range(machine.brokers), size)]
 
-    # --- rules of the broker -----------------------------------------------------------------------------------
+    # --- rules of the broker -----------------------------------------------------------------------------------------
 
-    def hosts(self, word: PartitionWord, broker: int) -> bool:
-        return broker in word.replicas
+    def replica_count(
+        self, machine: Replication, inner: Callable[[Replica | Controller], int], known: Replica | Controller
+    ) -> int:
+        replicas = assigned(known) if isinstance(known, Controller) else listed(known)
+        return len(replicas) or inner(known)
 
-    def deleted(self, replica: Replica, word: PartitionWord) -> Replica:
-        """The log is gone, and the checkpoint with it; the broker remembers only what it was told."""
-        return Replica(
-            running=replica.running,
-            paused=replica.paused,
-            broker_epoch=replica.broker_epoch,
-            controller_epoch=word.controller_epoch,
-            leader_epoch=word.leader_epoch,
-            partition_epoch=word.partition_epoch,
-            replicas=word.replicas,
-        )
+    def parts_with_metadata(
+        self,
+        machine: Replication,
+        inner: Callable[[Parts, PartitionMetadata], Parts],
+        parts: Parts,
+        metadata: PartitionMetadata,
+    ) -> Parts:
+        return updated(inner(parts, metadata), ReplicaList.of(metadata))
 
-    def fetch_error(self, leader: Replica, broker: int, request: FetchRequest) -> Error:
-        """Only a replica answers, and only a replica may fetch as one, as far as the leader knows."""
-        if leader.replicas and broker not in leader.replicas:
+    def metadata_applied(
+        self,
+        machine: Replication,
+        inner: Callable[[State, int, Replica, PartitionMetadata], State],
+        state: State,
+        broker: int,
+        replica: Replica,
+        metadata: PartitionMetadata,
+    ) -> State:
+        """A broker deletes a replica that is not in the list."""
+        if broker not in ReplicaList.of(metadata).replicas:
+            return state.with_replica(broker, self.deleted(machine, replica, metadata))
+        return inner(state, broker, replica, metadata)
+
+    def deleted(self, machine: Replication, replica: Replica, metadata: PartitionMetadata) -> Replica:
+        """The log is gone, and the checkpoint with it; the broker has the metadata, and nothing else."""
+        gone = Replica(running=replica.running, paused=replica.paused, broker_epoch=replica.broker_epoch)
+        return with_metadata(machine, gone, metadata)
+
+    def fetch_error(
+        self,
+        machine: Replication,
+        inner: Callable[[Replica, int, FetchRequest], Error],
+        leader: Replica,
+        broker: int,
+        request: FetchRequest,
+    ) -> Error:
+        """Only a replica serves a fetch, and only a replica may fetch as one, as far as the leader knows."""
+        replicas = listed(leader)
+        if replicas and broker not in replicas:
             return Error.NOT_LEADER_OR_FOLLOWER
-        error = super().fetch_error(leader, broker, request)
-        if not error and request.follower not in leader.replicas:
+        error = inner(leader, broker, request)
+        if not error and request.follower not in replicas:
             return Error.NOT_LEADER_OR_FOLLOWER
         return error
 
-    # --- rules of the controller -------------------------------------------------------------------------------
+    # --- rules of the controller -------------------------------------------------------------------------------------
 
-    def replica_order(self, controller: Controller) -> Sequence[int]:
-        return controller.replicas
+    def metadata(
+        self, machine: Replication, inner: Callable[[Controller], PartitionMetadata], controller: Controller
+    ) -> PartitionMetadata:
+        return with_part(inner(controller), ReplicaList(assigned(controller)))
 
-    def alter_partition_error(self, controller: Controller, request: AlterPartitionRequest) -> Error:
-        """As before; and only replicas are in sync."""
-        error = super().alter_partition_error(controller, request)
-        listed = {broker for broker, _ in request.isr} <= set(controller.replicas)
-        return Error.INVALID_REQUEST if error in (Error.OK, Error.INELIGIBLE_REPLICA) and not listed else error
+    def replica_order(
+        self, machine: Replication, inner: Callable[[Controller], Sequence[int]], controller: Controller
+    ) -> Sequence[int]:
+        return assigned(controller)
 
-    def with_isr(self, controller: Controller, isr: tuple[int, ...]) -> tuple[Controller, bool]:
+    def alter_partition_error(
+        self,
+        machine: Replication,
+        inner: Callable[[Controller, AlterPartitionRequest], Error],
+        controller: Controller,
+        request: AlterPartitionRequest,
+    ) -> Error:
+        """Only replicas are in sync."""
+        error = inner(controller, request)
+        are_replicas = {broker for broker, _ in request.isr} <= set(assigned(controller))
+        return Error.INVALID_REQUEST if error in (Error.OK, Error.INELIGIBLE_REPLICA) and not are_replicas else error
+
+    def with_isr(
+        self,
+        machine: Replication,
+        inner: Callable[[Controller, tuple[int, ...]], Controller],
+        controller: Controller,
+        isr: tuple[int, ...],
+    ) -> Controller:
         """An ISR that has all of the target completes the reassignment."""
-        changed, _ = super().with_isr(controller, isr)
-        return self.settled(controller, self.completed(changed))
+        return self.completed(machine, inner(controller, isr))
+
+    def settled(
+        self,
+        machine: Replication,
+        inner: Callable[[Controller, Controller], tuple[Controller, bool]],
+        old: Controller,
+        new: Controller,
+    ) -> tuple[Controller, bool]:
+        """With a leader from its list; a replica that left the list is fenced by a new leader epoch."""
+        new, unclean = inner(old, new)
+        new, again = machine.with_leader(new)
+        if self.fences_departed(old, new) and new.leader_epoch == old.leader_epoch:
+            new = attrs.evolve(new, leader_epoch=old.leader_epoch + 1)
+        return new, unclean or again
 
     def reassigned(self, controller: Controller, target: tuple[int, ...]) -> Controller:
         """The list grows to the target and what it replaces; who was being added still is, if the target wants it."""
-        listed = set(controller.replicas)
-        removing = tuple(sorted(listed.difference(target)))
-        adding = tuple(b for b in sorted(target) if b not in listed or b in controller.adding)
-        return attrs.evolve(controller, replicas=(*target, *removing), adding=adding, removing=removing)
+        now = Assignment.of(controller)
+        removing = tuple(sorted(set(now.replicas).difference(target)))
+        adding = tuple(b for b in sorted(target) if b not in now.replicas or b in now.adding)
+        return with_part(controller, Assignment((*target, *removing), adding, removing))
 
-    def completed(self, controller: Controller) -> Controller:
+    def completed(self, machine: Replication, controller: Controller) -> Controller:
         """The reassignment is over once all of the target is in sync."""
-        if not controller.adding and not controller.removing:
-            return controller
-        target = tuple(b for b in controller.replicas if b not in controller.removing)
-        if not self.may_complete(controller, target):
-            return controller
-        return self.only_on(controller, target)
+        now = Assignment.of(controller)
+        target = tuple(b for b in now.replicas if b not in now.removing)
+        return self.only_on(controller, target) if now.moves and self.may_complete(controller, target) else controller
 
     def may_complete(self, controller: Controller, target: tuple[int, ...]) -> bool:
         """Every replica of the target is in the ISR."""
         return set(target) <= set(controller.isr)
 
-    def cancelled(self, controller: Controller) -> Controller:
+    def cancelled(self, machine: Replication, controller: Controller) -> Controller:
         """The list without what was being added."""
-        return self.only_on(controller, tuple(b for b in controller.replicas if b not in controller.adding))
+        now = Assignment.of(controller)
+        return self.only_on(controller, tuple(b for b in now.replicas if b not in now.adding))
 
-    def may_cancel(self, controller: Controller) -> bool:
-        """Somebody remains who is known to hold every committed record, or the topic prefers availability."""
-        remaining = {*controller.isr, *controller.elr}.difference(controller.adding)
-        return bool(remaining) or self.elects_uncleanly(controller)
+    def may_cancel(self, machine: Replication, controller: Controller) -> bool:
+        """A replica remains that is known to have every committed record, or the topic prefers availability."""
+        remaining = {*controller.isr, *controller.elr}.difference(Assignment.of(controller).adding)
+        return bool(remaining) or machine.elects_uncleanly(controller)
 
     def only_on(self, controller: Controller, replicas: tuple[int, ...]) -> Controller:
-        """The partition on these replicas, nobody else in its ISR, and no reassignment."""
-        isr = tuple(b for b in controller.isr if b in replicas)
+        """The partition on these replicas, with no others in its ISR, and no reassignment."""
         last_known = controller.last_known_leader
+        parts: Parts = ()
+        for part in controller.parts:
+            parts = updated(parts, part.only_on(replicas) if isinstance(part, ControllerPart) else part)
         return attrs.evolve(
             controller,
-            replicas=replicas,
-            isr=isr,
+            isr=tuple(b for b in controller.isr if b in replicas),
             elr=tuple(b for b in controller.elr if b in replicas),
             last_known_leader=last_known if last_known in replicas else NONE,
-            adding=(),
-            removing=(),
+            parts=parts,
         )
-
-    def settled(self, old: Controller, new: Controller) -> tuple[Controller, bool]:
-        """With a leader from its list; a replica that left the list is fenced by a new leader epoch."""
-        new, unclean = self.with_leader(new)
-        if self.fences_departed(old, new) and new.leader_epoch == old.leader_epoch:
-            new = attrs.evolve(new, leader_epoch=old.leader_epoch + 1)
-        return new, unclean
 
     def fences_departed(self, old: Controller, new: Controller) -> bool:
         """Whether a replica has left the list."""
-        return not set(old.replicas) <= set(new.replicas)
+        return not set(assigned(old)) <= set(assigned(new))
 
 
 # --- invariants ----------------------------------------------------------------------------------------------------
@@ -196,19 +343,19 @@ class Reassignment(Replication):
 
 def leader_in_replicas(state: State) -> bool:
     controller = state.controller
-    return controller.leader == NONE or controller.leader in controller.replicas
+    return controller.leader == NONE or controller.leader in assigned(controller)
 
 
 def isr_within_replicas(state: State) -> bool:
-    """Nobody is in sync, or eligible to lead, that is no replica."""
+    """Only a replica is in sync, or eligible to lead."""
     controller = state.controller
-    return {*controller.isr, *controller.elr} <= set(controller.replicas)
+    return {*controller.isr, *controller.elr} <= set(assigned(controller))
 
 
 def adding_and_removing_are_replicas(state: State) -> bool:
-    controller = state.controller
-    adding, removing = set(controller.adding), set(controller.removing)
-    return adding | removing <= set(controller.replicas) and not adding & removing
+    now = Assignment.of(state.controller)
+    adding, removing = set(now.adding), set(now.removing)
+    return adding | removing <= set(now.replicas) and not adding & removing
 
 
 def removed_replicas_are_empty(state: State) -> bool:
@@ -216,7 +363,7 @@ def removed_replicas_are_empty(state: State) -> bool:
     return all(
         not replica.log and replica.leader == NONE
         for broker, replica in enumerate(state.replicas)
-        if replica.replicas and broker not in replica.replicas
+        if listed(replica) and broker not in listed(replica)
     )
 
 
@@ -230,20 +377,20 @@ INVARIANTS: Mapping[str, Invariant[State]] = {
 
 def completes_in_sync(before: State, action: Action, after: State) -> bool:
     """A reassignment ends with all of its target in sync, unless it is cancelled."""
-    old, new = before.controller, after.controller
+    old, new = Assignment.of(before.controller), Assignment.of(after.controller)
     shrunk = not set(old.replicas) <= set(new.replicas)
-    ended = bool(old.adding) and not new.adding and not new.removing
+    ended = bool(old.adding) and not new.moves
     if isinstance(action, CancelReassignment) or not (shrunk or ended):
         return True
-    return set(new.replicas) <= set(new.isr)
+    return set(new.replicas) <= set(after.controller.isr)
 
 
 def replicas_change_by_reassignment(before: State, action: Action, after: State) -> bool:
     """The list shrinks when a reassignment completes or is cancelled, and grows when one starts."""
-    old, new = set(before.controller.replicas), set(after.controller.replicas)
+    old, new = set(assigned(before.controller)), set(assigned(after.controller))
     if isinstance(action, StartReassignment | CancelReassignment) or old == new:
         return True
-    return new == old.difference(before.controller.removing)
+    return new == old.difference(Assignment.of(before.controller).removing)
 
 
 STEP_INVARIANTS: Mapping[str, StepInvariant[State]] = {
@@ -252,20 +399,23 @@ STEP_INVARIANTS: Mapping[str, StepInvariant[State]] = {
 }
 
 
-def goals(machine: Reassignment) -> Mapping[str, Invariant[State]]:
+def goals(machine: Replication, reassignment: Reassignment) -> Mapping[str, Invariant[State]]:
     """What a search must have reached."""
-    began = frozenset(machine.initial_replicas)
-    if not machine.bounds.reassignments:
+    first = reassignment.initial_replicas
+    began = frozenset(first)
+    if not machine.bounds["StartReassignment"]:
         return {}
     wanted: dict[str, Invariant[State]] = {
-        "a reassignment is under way": lambda s: bool(s.controller.adding),
-        "a reassignment is complete": lambda s: not s.controller.adding and not began <= set(s.controller.replicas),
+        "a reassignment is under way": lambda s: bool(Assignment.of(s.controller).adding),
+        "a reassignment is complete": lambda s: (
+            not Assignment.of(s.controller).adding and not began <= set(assigned(s.controller))
+        ),
     }
-    if any(began.isdisjoint(target) for target in machine.target_lists()):
+    if any(began.isdisjoint(target) for target in reassignment.target_lists(machine)):
         wanted["the former leader has deleted its replica"] = lambda s: (
-            s.replicas[machine.initial_replicas[0]].leader == NONE
-            and machine.initial_replicas[0] not in s.replicas[machine.initial_replicas[0]].replicas
-            and s.replicas[machine.initial_replicas[0]].leader_epoch > 0
+            s.replicas[first[0]].leader == NONE
+            and first[0] not in listed(s.replicas[first[0]])
+            and s.replicas[first[0]].leader_epoch > 0
         )
         wanted["a record is committed on other brokers altogether"] = lambda s: any(
             replica.high_watermark and began.isdisjoint(replica.isr) for _, replica in replication_properties.leaders(s)

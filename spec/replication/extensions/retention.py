@@ -4,7 +4,7 @@ Theory of operation
 -------------------
 Each replica's log has a *log start*; records below it are gone. It moves up in three ways: the leader is asked to
 delete records (`DeleteRecords`), a replica's own retention removes old segments (`Retain`), and a follower moves to the
-log start that its leader's answer tells. None goes beyond the replica's own high watermark: what is not committed is
+log start that its leader's response tells. None goes beyond the replica's own high watermark: what is not committed is
 not old.
 
 A follower whose fetch offset lies below the leader's log start cannot be served: what it lacks is gone. It *starts
@@ -14,24 +14,26 @@ Both are harmless for a member of the ISR: it has reached the high watermark, an
 that holds no record agrees with every other.
 
 A fetch tells the follower's log start, so that a leader knows the *low watermark*, the lowest log start of all
-replicas; DeleteRecords is answered when it has passed the offset. What is told is durable: a replica writes its log
-start down before it tells it (and flushes up to there first), so that no crash makes the answer untrue. Apache Kafka
-writes log starts down once a minute, and a crash may bring deleted records back; here that is a bug
-(`retention_bugs.TellsBeforeItIsWritten`).
+replicas; a DeleteRecords request is complete when it has passed the offset. What is told is durable: a replica writes
+its log start down before it tells it (and flushes up to there first), so that no crash makes the response untrue.
+Apache Kafka writes log starts down once a minute, and a crash may bring deleted records back; here that is a bug
+(`spec.bugs.retention.TellsBeforeItIsWritten`).
 
-This is `Replication` with log starts. `Replica.log` keeps what the deleted records were, for the invariants of the
-base machine, which hold as they are; the rules look at nothing below the log start.
+The extension adds a log start to replicas and to the messages of a fetch. `Replica.log` keeps what the deleted records
+were, for the invariants of the base machine, which hold as they are; the rules look at nothing below the log start.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Final
 
 import attrs
 
 from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
+from tidegauge.spec.kernel.parts import Part, updated, with_part
 from tidegauge.spec.replication.actions import ReplicationAction, not_acting, not_leading
+from tidegauge.spec.replication.extension import ReplicationExtension
 from tidegauge.spec.replication.faults import Crash
 from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.properties import leaders
@@ -41,8 +43,9 @@ from tidegauge.spec.replication.state import (
     Error,
     FetchRequest,
     FetchResponse,
-    Perturbation,
+    Log,
     Record,
+    RemoteReplica,
     Replica,
     State,
 )
@@ -51,10 +54,50 @@ HOLE: Final = Record(NONE, NONE)
 """In place of a record that a log claims to have and does not."""
 
 
+# --- state -----------------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class LogStart(Part):
+    """Of a replica: where its log starts."""
+
+    offset: int = 0
+    """Records below it are gone; `Replica.log` still says what they were, for the explorer."""
+    checkpoint: int = 0
+    """What is written down of it."""
+
+
+@attrs.frozen
+class FollowerLogStart(Part):
+    """Of a fetch, and of what a leader knows of a follower: where the follower's log starts."""
+
+    offset: int = 0
+
+
+@attrs.frozen
+class LeaderLogStart(Part):
+    """Of a response to a fetch: where the leader's log starts."""
+
+    offset: int = 0
+    below: Log = ()
+    """What the records below it were; all but the epoch of the last one is for the explorer."""
+
+
+def log_start_of(replica: Replica) -> int:
+    return LogStart.of(replica).offset
+
+
+def started_at(replica: Replica, offset: int) -> Replica:
+    """The replica with a log start written down, and what is below it flushed."""
+    start = attrs.evolve(LogStart.of(replica), checkpoint=offset)
+    return attrs.evolve(replica, flushed=max(replica.flushed, offset), parts=updated(replica.parts, start))
+
+
 def durable(replica: Replica) -> Replica:
     """The replica with its log start written down, and everything below it flushed before."""
-    flushed = replica.flushed if replica.flushed >= replica.log_start else replica.log_end_offset
-    return attrs.evolve(replica, flushed=flushed, log_start_checkpoint=replica.log_start)
+    start = log_start_of(replica)
+    flushed = replica.flushed if replica.flushed >= start else replica.log_end_offset
+    return attrs.evolve(replica, flushed=flushed, parts=updated(replica.parts, LogStart(start, start)))
 
 
 # --- actions ---------------------------------------------------------------------------------------------------------
@@ -64,29 +107,33 @@ def durable(replica: Replica) -> Replica:
 class MoveLogStart(ReplicationAction):
     """A replica forgets its records below `offset`, durably."""
 
+    bounded_as: ClassVar[str] = "DeleteRecords"
+
     broker: BrokerId
     offset: int
 
     @classmethod
     def candidates(cls, machine: Replication, state: State) -> Iterable[MoveLogStart]:
-        if isinstance(machine, Retention) and machine.may_perturb(state, Perturbation.RETENTION):
+        if machine.may_perturb(state, cls.bounded_as):
+            retention = Retention.of(machine)
             for broker, replica in enumerate(state.replicas):
-                limit = machine.deletion_limit(replica)
-                yield from (cls(broker, offset) for offset in range(replica.log_start + 1, limit + 1))
+                limit = retention.deletion_limit(replica)
+                yield from (cls(broker, offset) for offset in range(log_start_of(replica) + 1, limit + 1))
 
     def guard(self, machine: Replication, state: State) -> str:
-        assert isinstance(machine, Retention), "log starts belong to the machine that has them"
         replica = state.replicas[self.broker]
-        if not machine.may_perturb(state, Perturbation.RETENTION):
+        start, limit = log_start_of(replica), Retention.of(machine).deletion_limit(replica)
+        if not machine.may_perturb(state, self.bounded_as):
             return "no more deletions in this model"
-        if not replica.log_start < self.offset <= machine.deletion_limit(replica):
-            return f"broker {self.broker} may delete from {replica.log_start} to {machine.deletion_limit(replica)}"
+        if not start < self.offset <= limit:
+            return f"broker {self.broker} may delete from {start} to {limit}"
         return not_acting(state, self.broker)
 
     def effect(self, machine: Replication, state: State) -> State:
-        assert isinstance(machine, Retention), "log starts belong to the machine that has them"
-        replica = machine.with_log_start_written(attrs.evolve(state.replicas[self.broker], log_start=self.offset))
-        return state.with_replica(self.broker, replica).spend(Perturbation.RETENTION)
+        replica = state.replicas[self.broker]
+        moved = with_part(replica, attrs.evolve(LogStart.of(replica), offset=self.offset))
+        moved = Retention.of(machine).with_log_start_written(moved)
+        return state.with_replica(self.broker, moved).spend(self.bounded_as)
 
 
 @attrs.frozen
@@ -106,31 +153,64 @@ class Retain(MoveLogStart):
         return f"broker {self.broker} leads" if leads else super().guard(machine, state)
 
 
-# --- the machine -----------------------------------------------------------------------------------------------------
+@attrs.frozen
+class WriteLogStart(ReplicationAction):
+    """A broker has written down where the log started; it matters where a crash may follow."""
+
+    broker: BrokerId
+    offset: int
+
+    @classmethod
+    def candidates(cls, machine: Replication, state: State) -> Iterable[WriteLogStart]:
+        for broker, replica in enumerate(state.replicas):
+            start = LogStart.of(replica)
+            yield from (cls(broker, offset) for offset in range(start.checkpoint + 1, start.offset + 1))
+
+    def guard(self, machine: Replication, state: State) -> str:
+        replica = state.replicas[self.broker]
+        start = LogStart.of(replica)
+        if not machine.may_perturb(state, Crash.bounded_as):
+            return "no more crashes in this model"
+        if not start.checkpoint < self.offset <= start.offset:
+            return f"broker {self.broker} can write down {start.checkpoint} to {start.offset}"
+        return "" if replica.running else f"broker {self.broker} is down"
+
+    def effect(self, machine: Replication, state: State) -> State:
+        return state.with_replica(self.broker, started_at(state.replicas[self.broker], self.offset))
+
+
+# --- the extension ---------------------------------------------------------------------------------------------------
 
 
 @attrs.frozen
-class Retention(Replication):
-    """The replication machine with log starts."""
+class Retention(ReplicationExtension):
+    """Log starts."""
 
-    action_types: ClassVar[tuple[type[ReplicationAction], ...]] = (*Replication.action_types, DeleteRecords, Retain)
+    action_types: ClassVar[tuple[type[Action], ...]] = (DeleteRecords, Retain)
+    part_types: ClassVar[tuple[type[Part], ...]] = (LogStart, FollowerLogStart, LeaderLogStart)
+
+    written_by_clock: bool = False
+    """Whether a log start is also written down from time to time (`WriteLogStart`), though it was told to nobody."""
+
+    @property
+    def all_action_types(self) -> tuple[type[Action], ...]:
+        return (*self.action_types, WriteLogStart) if self.written_by_clock else self.action_types
 
     @property
     def invariants(self) -> Mapping[str, Invariant[State]]:
-        return {**super().invariants, **INVARIANTS}
+        return INVARIANTS
 
     @property
     def step_invariants(self) -> Mapping[str, StepInvariant[State]]:
-        return {**super().step_invariants, **STEP_INVARIANTS}
+        return STEP_INVARIANTS
 
-    @property
-    def sometimes(self) -> Mapping[str, Invariant[State]]:
-        return {**super().sometimes, **goals(self)}
+    def goals(self, machine: Replication) -> Mapping[str, Invariant[State]]:
+        return goals(machine)
 
-    def explain(self, invariant: str, state: State) -> Mapping[str, Any]:
-        starts = {f"log start of broker {b}": r.log_start for b, r in enumerate(state.replicas)}
+    def explain(self, state: State) -> Mapping[str, Any]:
+        starts = {f"log start of broker {b}": log_start_of(r) for b, r in enumerate(state.replicas)}
         known = {f"log starts that broker {b} knows": low_watermark_known(r) for b, r in leaders(state)}
-        return {**starts, **known, **super().explain(invariant, state)}
+        return {**starts, **known}
 
     # --- rules of every replica --------------------------------------------------------------------------------------
 
@@ -138,89 +218,178 @@ class Retention(Replication):
         """Only what is committed is deleted."""
         return replica.high_watermark
 
-    def before_fetch(self, replica: Replica) -> Replica:
+    def before_fetch(self, machine: Replication, inner: Callable[[Replica], Replica], replica: Replica) -> Replica:
         """What is told is durable."""
-        return self.with_log_start_written(replica)
+        return self.with_log_start_written(inner(replica))
 
     def with_log_start_written(self, replica: Replica) -> Replica:
-        """A log start that stays after a crash."""
-        return durable(replica)
+        """A log start that stays after a crash. One that the clock may have written asks for nothing above it."""
+        return started_at(replica, log_start_of(replica)) if self.written_by_clock else durable(replica)
 
-    def survivor(self, replica: Replica, kept: int) -> Replica:
-        start = replica.log_start_checkpoint
-        return attrs.evolve(super().survivor(replica, kept), log_start=start, log_start_checkpoint=start)
+    def truncated(
+        self, machine: Replication, inner: Callable[[Replica, int], Replica], replica: Replica, offset: int
+    ) -> Replica:
+        kept, start = inner(replica, offset), LogStart.of(replica)
+        if kept is replica:
+            return replica
+        return with_part(kept, LogStart(min(start.offset, offset), min(start.checkpoint, offset)))
+
+    def written(self, machine: Replication, inner: Callable[[Replica], Replica], replica: Replica) -> Replica:
+        start = log_start_of(replica)
+        return with_part(inner(replica), LogStart(start, start))
+
+    def survivor(
+        self, machine: Replication, inner: Callable[[Replica, int], Replica], replica: Replica, kept: int
+    ) -> Replica:
+        """The log starts where that is written down."""
+        start = LogStart.of(replica).checkpoint
+        return with_part(inner(replica, kept), LogStart(start, start))
+
+    def restarted(self, machine: Replication, inner: Callable[[Replica], Replica], replica: Replica) -> Replica:
+        """What is below the log start was committed."""
+        started = inner(replica)
+        return attrs.evolve(started, high_watermark=max(log_start_of(started), started.high_watermark))
 
     # --- rules of the leader -----------------------------------------------------------------------------------------
 
-    def fetch_error(self, leader: Replica, broker: int, request: FetchRequest) -> Error:
+    def fetch_error(
+        self,
+        machine: Replication,
+        inner: Callable[[Replica, int, FetchRequest], Error],
+        leader: Replica,
+        broker: int,
+        request: FetchRequest,
+    ) -> Error:
         """What lies below the log start cannot be served."""
-        if error := super().fetch_error(leader, broker, request):
+        if error := inner(leader, broker, request):
             return error
-        return Error.OFFSET_OUT_OF_RANGE if request.offset < leader.log_start else Error.OK
+        return Error.OFFSET_OUT_OF_RANGE if request.offset < log_start_of(leader) else Error.OK
 
-    def diverging_epoch(self, leader: Replica, request: FetchRequest) -> tuple[int, int] | None:
-        """As before, by the epochs that the leader knows; (-1, log start) when all of them are later."""
+    def diverging_epoch(
+        self,
+        machine: Replication,
+        inner: Callable[[Replica, FetchRequest], tuple[int, int] | None],
+        leader: Replica,
+        request: FetchRequest,
+    ) -> tuple[int, int] | None:
+        """As in the base, by the epochs that the leader knows; (-1, log start) when all of them are later."""
         if request.offset == 0:
             return None
-        epoch, end_offset = self.known_end_offset(leader, request.last_fetched_epoch)
+        epoch, end_offset = self.known_end_offset(machine, leader, request.last_fetched_epoch)
         if epoch < request.last_fetched_epoch or end_offset < request.offset:
             return epoch, end_offset
         return None
 
-    def known_end_offset(self, replica: Replica, epoch: int) -> tuple[int, int]:
+    def known_end_offset(self, machine: Replication, replica: Replica, epoch: int) -> tuple[int, int]:
         """As `end_offset_for_epoch`, by the records that are left and the epoch of the last one that is gone.
 
         (-1, log start) if all of these are later.
         """
-        found, end_offset = self.end_offset_for_epoch(replica.log, epoch)
-        return (found, end_offset) if end_offset and end_offset >= replica.log_start else (NONE, replica.log_start)
+        start = log_start_of(replica)
+        found, end_offset = machine.end_offset_for_epoch(replica.log, epoch)
+        return (found, end_offset) if end_offset and end_offset >= start else (NONE, start)
 
-    def refusal(self, leader: Replica, request: FetchRequest, error: Error) -> FetchResponse:
+    def remote_replica(
+        self, machine: Replication, inner: Callable[[FetchRequest], RemoteReplica], request: FetchRequest
+    ) -> RemoteReplica:
+        return with_part(inner(request), FollowerLogStart.of(request))
+
+    def refusal(
+        self,
+        machine: Replication,
+        inner: Callable[[Replica, FetchRequest, Error], FetchResponse],
+        leader: Replica,
+        request: FetchRequest,
+        error: Error,
+    ) -> FetchResponse:
         """A follower that is out of range learns where to start over."""
-        if error is not Error.OFFSET_OUT_OF_RANGE:
-            return super().refusal(leader, request, error)
-        return FetchResponse(request, error, log_start=leader.log_start, below=leader.log[: leader.log_start])
+        response = inner(leader, request, error)
+        return with_part(response, start_and_below(leader)) if error is Error.OFFSET_OUT_OF_RANGE else response
 
-    def divergence(self, leader: Replica, request: FetchRequest, epoch: int, end_offset: int) -> FetchResponse:
-        response = super().divergence(leader, request, epoch, end_offset)
-        return attrs.evolve(response, below=leader.log[: leader.log_start])
+    def divergence(
+        self,
+        machine: Replication,
+        inner: Callable[[Replica, FetchRequest, int, int], FetchResponse],
+        leader: Replica,
+        request: FetchRequest,
+        epoch: int,
+        end_offset: int,
+    ) -> FetchResponse:
+        return with_part(inner(leader, request, epoch, end_offset), start_and_below(leader))
+
+    def served(
+        self,
+        machine: Replication,
+        inner: Callable[[Replica, FetchRequest, Log], FetchResponse],
+        leader: Replica,
+        request: FetchRequest,
+        records: Log,
+    ) -> FetchResponse:
+        return with_part(inner(leader, request, records), LeaderLogStart(log_start_of(leader)))
 
     # --- rules of the follower ---------------------------------------------------------------------------------------
 
-    def answered(self, follower: Replica, response: FetchResponse) -> Replica:
-        """As before; a follower that cannot go on starts over, and one that can moves to its leader's log start."""
-        if response.error is Error.OFFSET_OUT_OF_RANGE or self.nothing_in_common(follower, response):
+    def fetch_request(
+        self, machine: Replication, inner: Callable[[Replica, int], FetchRequest], follower: Replica, broker: int
+    ) -> FetchRequest:
+        return with_part(inner(follower, broker), FollowerLogStart(log_start_of(follower)))
+
+    def after_response(
+        self,
+        machine: Replication,
+        inner: Callable[[Replica, FetchResponse], Replica],
+        follower: Replica,
+        response: FetchResponse,
+    ) -> Replica:
+        """A follower that cannot go on starts over, and one that can moves to its leader's log start."""
+        if response.error is Error.OFFSET_OUT_OF_RANGE or self.nothing_in_common(machine, follower, response):
             return self.started_over(follower, response)
-        follower = super().answered(follower, response)
+        follower = inner(follower, response)
         if response.error or response.diverging_end_offset != NONE:
             return follower
-        high_watermark = max(follower.log_start, follower.high_watermark)
-        log_start = max(follower.log_start, min(response.log_start, high_watermark))
-        return attrs.evolve(follower, high_watermark=high_watermark, log_start=log_start)
+        start = LogStart.of(follower)
+        high_watermark = max(start.offset, follower.high_watermark)
+        offset = max(start.offset, min(LeaderLogStart.of(response).offset, high_watermark))
+        if (high_watermark, offset) == (follower.high_watermark, start.offset):
+            return follower
+        parts = updated(follower.parts, attrs.evolve(start, offset=offset))
+        return attrs.evolve(follower, high_watermark=high_watermark, parts=parts)
 
-    def nothing_in_common(self, follower: Replica, response: FetchResponse) -> bool:
-        """Whether the logs have parted before all that one of them still knows."""
+    def nothing_in_common(self, machine: Replication, follower: Replica, response: FetchResponse) -> bool:
+        """Whether the logs diverge before all that one of them still knows."""
         if response.diverging_end_offset == NONE:
             return False
-        own_epoch, _ = self.known_end_offset(follower, response.diverging_epoch)
+        own_epoch, _ = self.known_end_offset(machine, follower, response.diverging_epoch)
         return NONE in (response.diverging_epoch, own_epoch)
 
-    def truncation_offset(self, follower: Replica, epoch: int, end_offset: int) -> int:
+    def truncation_offset(
+        self,
+        machine: Replication,
+        inner: Callable[[Replica, int, int], int],
+        follower: Replica,
+        epoch: int,
+        end_offset: int,
+    ) -> int:
         """How far the logs agree, by what the follower knows of its own."""
-        own_epoch, own_end = self.known_end_offset(follower, epoch)
+        own_epoch, own_end = self.known_end_offset(machine, follower, epoch)
         return min(own_end, end_offset) if own_epoch == epoch else own_end
 
     def started_over(self, follower: Replica, response: FetchResponse) -> Replica:
         """No records from the leader's log start on, durable at once; what is below counts as committed."""
-        start = response.log_start
+        leader = LeaderLogStart.of(response)
         return attrs.evolve(
             follower,
-            log=response.below,
-            flushed=start,
-            high_watermark=start,
-            log_start=start,
-            log_start_checkpoint=start,
+            log=leader.below,
+            flushed=leader.offset,
+            high_watermark=leader.offset,
+            parts=updated(follower.parts, LogStart(leader.offset, leader.offset)),
         )
+
+
+def start_and_below(leader: Replica) -> LeaderLogStart:
+    """A leader's log start, and what was below it."""
+    start = log_start_of(leader)
+    return LeaderLogStart(start, leader.log[:start])
 
 
 # --- what must hold --------------------------------------------------------------------------------------------------
@@ -228,32 +397,34 @@ class Retention(Replication):
 
 def log_start_within_committed(state: State) -> bool:
     """No log starts beyond its high watermark; nor, unless an unclean election lost some, beyond what is committed."""
-    if any(replica.running and replica.log_start > replica.high_watermark for replica in state.replicas):
+    if any(replica.running and log_start_of(replica) > replica.high_watermark for replica in state.replicas):
         return False
     if state.history.superseded_epoch != NONE:
         return True
-    return all(replica.log_start <= len(state.history.committed) for replica in state.replicas)
+    return all(log_start_of(replica) <= len(state.history.committed) for replica in state.replicas)
 
 
 def no_holes(state: State) -> bool:
     """Each log has a record at every offset from its log start to its end."""
-    return all(HOLE not in replica.log[replica.log_start :] for replica in state.replicas)
+    return all(HOLE not in replica.log[log_start_of(replica) :] for replica in state.replicas)
 
 
 def low_watermark_known(leader: Replica) -> dict[int, int]:
     """The log starts that a leader was told in its epoch, by broker."""
-    return {b: remote.log_start for b, remote in enumerate(leader.remote) if remote.end_offset != NONE}
+    return {
+        b: FollowerLogStart.of(remote).offset for b, remote in enumerate(leader.remote) if remote.end_offset != NONE
+    }
 
 
 def low_watermark_is_true(state: State) -> bool:
-    """What a leader knows of a follower's log start, and answers DeleteRecords with, is so, crashes or not.
+    """What a leader knows of a follower's log start, and responds to DeleteRecords with, is so, crashes or not.
 
     Unless an unclean election has overtaken the leader, or made the follower give up what it had.
     """
     if state.history.superseded_epoch != NONE:
         return True
     return all(
-        log_start <= state.replicas[broker].log_start
+        log_start <= log_start_of(state.replicas[broker])
         for _, leader in leaders(state)
         for broker, log_start in low_watermark_known(leader).items()
     )
@@ -271,7 +442,7 @@ def log_start_monotone(before: State, action: Action, after: State) -> bool:
     if after.history.superseded_epoch != NONE:
         return True
     return all(
-        new.log_start >= (old.log_start_checkpoint if isinstance(action, Crash) else old.log_start)
+        log_start_of(new) >= (LogStart.of(old).checkpoint if isinstance(action, Crash) else log_start_of(old))
         for old, new in zip(before.replicas, after.replicas, strict=True)
     )
 
@@ -279,18 +450,18 @@ def log_start_monotone(before: State, action: Action, after: State) -> bool:
 STEP_INVARIANTS: Mapping[str, StepInvariant[State]] = {"LogStartMonotone": log_start_monotone}
 
 
-def goals(machine: Retention) -> Mapping[str, Invariant[State]]:
+def goals(machine: Replication) -> Mapping[str, Invariant[State]]:
     """What a search must have reached."""
-    if not machine.bounds.retentions:
+    if not machine.bounds["DeleteRecords"]:
         return {}
     wanted: dict[str, Invariant[State]] = {
-        "a follower has moved to its leader's log start": lambda s: sum(r.log_start > 0 for r in s.replicas) > 1,
+        "a follower has moved to its leader's log start": lambda s: sum(log_start_of(r) > 0 for r in s.replicas) > 1,
         "a leader knows that a record is gone everywhere": lambda s: any(
-            replica.log_start and min(low_watermark_known(replica).values(), default=0) for _, replica in leaders(s)
+            log_start_of(replica) and min(low_watermark_known(replica).values(), default=0) for _, replica in leaders(s)
         ),
-        "log starts differ": lambda s: len({r.log_start for r in s.replicas}) > 1,
+        "log starts differ": lambda s: len(set(map(log_start_of, s.replicas))) > 1,
     }
-    if machine.bounds.shrinks or machine.bounds.lapses:
+    if machine.bounds["ShrinkIsr"] or machine.bounds["ExpireSession"]:
         wanted["a follower is out of range"] = lambda s: any(
             m.error is Error.OFFSET_OUT_OF_RANGE for m in s.network.fetch_responses
         )

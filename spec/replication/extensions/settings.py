@@ -2,119 +2,145 @@
 
 Theory of operation
 -------------------
-The controller decides by a topic's settings from the moment at which they are written; a leader commits by the
-min.insync.replicas that it has last heard of. Why a change of that number looks at the eligible leaders anew and raises
-the partition epoch is told in `min_insync`, on a machine of its own that has little else; here the same rules are part
-of replication, for the settings to change beside crashes, elections and ISR changes, and for traces of clusters.
+min.insync.replicas is read in two places (KIP-966). A leader commits nothing while its ISR is smaller; and because of
+that the controller keeps replicas that leave a small ISR *eligible* to lead (ELR), as if they still had every committed
+record. Both places have to mean the same number. They do not when it changes: the controller decides by the settings
+from the moment at which they are written, a leader by those of the metadata that it has applied.
+
+* The number falls. From now on the leader may commit without replicas that are eligible: the controller looks at them
+  anew in the same decision, before any leader can have applied it.
+* The number rises. A leader that has not applied it commits by the old one. Were it to shrink its ISR meanwhile, the
+  controller would keep as eligible a replica that the leader commits without. So the change raises the partition
+  epoch, as any change of the partition does: a proposal of a leader that has not applied it is refused.
 
 A partition that waits for a leader gets one as soon as its topic prefers an unclean one to none.
+
+The extension adds the settings to the controller, and the number to metadata and replicas.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import ClassVar
 
 import attrs
 
-from tidegauge.spec.kernel.machine import Invariant
+from tidegauge.spec.kernel.machine import Action, Invariant
+from tidegauge.spec.kernel.parts import Part, Parts, updated, with_part
 from tidegauge.spec.replication.actions import ReplicationAction
 from tidegauge.spec.replication.control import committed
+from tidegauge.spec.replication.extension import ReplicationExtension
 from tidegauge.spec.replication.machine import Replication
-from tidegauge.spec.replication.state import NONE, Controller, Perturbation, Replica, State
+from tidegauge.spec.replication.state import NONE, Controller, ControllerPart, PartitionMetadata, Replica, State
+
+
+@attrs.frozen
+class TopicSettings(ControllerPart):
+    """Of the controller: the settings as they are written."""
+
+    min_insync: int = 0
+    elects_uncleanly: bool = False
+
+
+@attrs.frozen
+class KnownSettings(Part):
+    """Of metadata, and of the replica of a broker that has applied them."""
+
+    min_insync: int = 0
 
 
 @attrs.frozen
 class ChangeSettings(ReplicationAction):
-    """Somebody sets min.insync.replicas, unclean.leader.election.enable, or both."""
+    """An operator sets min.insync.replicas, unclean.leader.election.enable, or both."""
+
+    bounded_as: ClassVar[str] = "ChangeSettings"
 
     min_insync: int
     elects_uncleanly: bool
 
     @classmethod
     def candidates(cls, machine: Replication, state: State) -> Iterable[ChangeSettings]:
-        assert isinstance(machine, Settings)
-        values = machine.min_insync_values or range(1, machine.brokers + 1)
-        return [cls(value, unclean) for value in values for unclean in machine.unclean_values]
+        settings = Settings.of(machine)
+        values = settings.min_insync_values or range(1, machine.brokers + 1)
+        return [cls(value, unclean) for value in values for unclean in settings.unclean_values]
 
     def guard(self, machine: Replication, state: State) -> str:
-        if not machine.may_perturb(state, Perturbation.SETTING_CHANGE):
+        if not machine.may_perturb(state, self.bounded_as):
             return "no more changes of settings in this model"
-        now = state.controller.min_insync, state.controller.elects_uncleanly
-        return "nothing changes" if now == (self.min_insync, self.elects_uncleanly) else ""
+        now = TopicSettings.of(state.controller)
+        return "nothing changes" if now == TopicSettings(self.min_insync, self.elects_uncleanly) else ""
 
     def effect(self, machine: Replication, state: State) -> State:
-        assert isinstance(machine, Settings)
-        old = state.controller
-        controller = attrs.evolve(old, min_insync=self.min_insync, elects_uncleanly=self.elects_uncleanly)
+        old = TopicSettings.of(state.controller)
+        controller = with_part(state.controller, TopicSettings(self.min_insync, self.elects_uncleanly))
         if self.min_insync != old.min_insync:
-            controller = machine.with_min_insync(controller)
-        state = attrs.evolve(state.spend(Perturbation.SETTING_CHANGE), controller=controller)
+            controller = Settings.of(machine).with_min_insync(machine, controller)
+        state = attrs.evolve(state.spend(self.bounded_as), controller=controller)
         if controller.leader == NONE and self.elects_uncleanly and not old.elects_uncleanly:
             elected, unclean = machine.with_leader(controller)
             state = committed(state, elected, unclean=unclean)
         return state
 
 
-@attrs.frozen(slots=False)  # so that it can be composed with others
-class Settings(Replication):
-    """The replication machine with settings that change; it begins with its constants' values."""
+@attrs.frozen
+class Settings(ReplicationExtension):
+    """Settings that change; they begin with the values of the machine's constants."""
 
-    action_types: ClassVar[tuple[type[ReplicationAction], ...]] = (*Replication.action_types, ChangeSettings)
+    action_types: ClassVar[tuple[type[Action], ...]] = (ChangeSettings,)
+    part_types: ClassVar[tuple[type[Part], ...]] = (TopicSettings, KnownSettings)
 
     min_insync_values: tuple[int, ...] = ()
     """Those that may be set; () for all that fit."""
     unclean_values: tuple[bool, ...] = (False, True)
 
-    def initial(self) -> Iterable[State]:
-        for state in super().initial():
-            controller = attrs.evolve(
-                state.controller,
-                min_insync=self.min_insync_replicas,
-                elects_uncleanly=self.unclean_leader_election,
-            )
-            replicas = tuple(attrs.evolve(r, min_insync=self.min_insync_replicas) for r in state.replicas)
-            yield attrs.evolve(state, controller=controller, replicas=replicas)
+    def initial(self, machine: Replication, state: State) -> State:
+        settings = TopicSettings(machine.min_insync_replicas, machine.unclean_leader_election)
+        known = KnownSettings(machine.min_insync_replicas)
+        return attrs.evolve(
+            state,
+            controller=with_part(state.controller, settings),
+            replicas=tuple(with_part(replica, known) for replica in state.replicas),
+        )
 
-    @property
-    def sometimes(self) -> Mapping[str, Invariant[State]]:
-        wanted: dict[str, Invariant[State]] = dict(super().sometimes)
-        if self.bounds.setting_changes and self.min_insync_values != (self.min_insync_replicas,):
-            wanted["a leader commits by a number that is not true any more"] = lambda s: any(
-                r.leader == b and r.high_watermark and r.min_insync != s.controller.min_insync
+    def goals(self, machine: Replication) -> Mapping[str, Invariant[State]]:
+        if not machine.bounds["ChangeSettings"] or self.min_insync_values == (machine.min_insync_replicas,):
+            return {}
+        return {
+            "a leader commits by a number that is not true any more": lambda s: any(
+                r.leader == b
+                and r.high_watermark
+                and KnownSettings.of(r).min_insync != TopicSettings.of(s.controller).min_insync
                 for b, r in enumerate(s.replicas)
             )
-        return wanted
+        }
 
-    def required_insync(self, known: Replica | Controller) -> int:
+    def required_insync(
+        self, machine: Replication, inner: Callable[[Replica | Controller], int], known: Replica | Controller
+    ) -> int:
         """Never more than there are replicas."""
-        replicas = len(known.replicas) or self.brokers
-        return min(known.min_insync, replicas)
+        settings = TopicSettings.of(known) if isinstance(known, Controller) else KnownSettings.of(known)
+        return min(settings.min_insync, machine.replica_count(known))
 
-    def elects_uncleanly(self, controller: Controller) -> bool:
-        return controller.elects_uncleanly
+    def elects_uncleanly(
+        self, machine: Replication, inner: Callable[[Controller], bool], controller: Controller
+    ) -> bool:
+        return TopicSettings.of(controller).elects_uncleanly
 
-    def with_min_insync(self, controller: Controller) -> Controller:
-        """Eligible leaders are looked at anew, and no leader that has not heard of it changes the ISR."""
-        elr = self.elr_after(controller, controller.isr, controller.elr)
+    def with_min_insync(self, machine: Replication, controller: Controller) -> Controller:
+        """Eligible leaders are looked at anew, and no leader that has not applied it changes the ISR."""
+        elr = machine.elr_after(controller, controller.isr, controller.elr)
         return attrs.evolve(controller, elr=elr, partition_epoch=controller.partition_epoch + 1)
 
+    def metadata(
+        self, machine: Replication, inner: Callable[[Controller], PartitionMetadata], controller: Controller
+    ) -> PartitionMetadata:
+        return with_part(inner(controller), KnownSettings(TopicSettings.of(controller).min_insync))
 
-# --- as it should not be ---------------------------------------------------------------------------------------------
-
-
-@attrs.frozen
-class RaisesNoEpoch(Settings):
-    """A leader that has not heard of a larger number goes on changing the ISR."""
-
-    def with_min_insync(self, controller: Controller) -> Controller:
-        changed = super().with_min_insync(controller)
-        return attrs.evolve(changed, partition_epoch=controller.partition_epoch)
-
-
-@attrs.frozen
-class KeepsTheEligible(Settings):
-    """Who was eligible stays so when fewer must be in sync."""
-
-    def with_min_insync(self, controller: Controller) -> Controller:
-        return attrs.evolve(super().with_min_insync(controller), elr=controller.elr)
+    def parts_with_metadata(
+        self,
+        machine: Replication,
+        inner: Callable[[Parts, PartitionMetadata], Parts],
+        parts: Parts,
+        metadata: PartitionMetadata,
+    ) -> Parts:
+        return updated(inner(parts, metadata), KnownSettings.of(metadata))

@@ -20,17 +20,24 @@ from tidegauge.model_tests.harness.cores import abstraction, steps
 from tidegauge.model_tests.harness.cores.replication import CORRECT, PARTITION, TOPIC, Broker, Roles
 from tidegauge.model_tests.harness.cores.steps import PERFORM, ReplicationCores
 from tidegauge.spec.kernel.machine import Action
+from tidegauge.spec.kernel.parts import parts_of, with_part
 from tidegauge.spec.replication import actions as protocol
 from tidegauge.spec.replication import control, faults
 from tidegauge.spec.replication import state as spec
-from tidegauge.spec.replication.extensions.reassignment import Reassignment
-from tidegauge.spec.replication.extensions.reassignment_actions import CancelReassignment, StartReassignment
+from tidegauge.spec.replication.extensions.reassignment import (
+    Assignment,
+    CancelReassignment,
+    ReplicaList,
+    StartReassignment,
+    assigned,
+)
+from tidegauge.spec.replication.machine import Replication
 
 
 class ReassignmentCores(ReplicationCores):
     """Brokers, controller and messages, where not every broker has a replica."""
 
-    def __init__(self, machine: Reassignment, roles: Roles = CORRECT) -> None:
+    def __init__(self, machine: Replication, roles: Roles = CORRECT) -> None:
         self.down: set[int] = set()
         (initial,) = machine.initial()
         self._initial = initial.controller
@@ -39,7 +46,7 @@ class ReassignmentCores(ReplicationCores):
     def _founding_records(self) -> list[MetadataRecord]:
         first = self._initial
         return [
-            attrs.evolve(record, replicas=first.replicas, isr=first.isr, leader=first.leader)
+            attrs.evolve(record, replicas=assigned(first), isr=first.isr, leader=first.leader)
             if isinstance(record, PartitionRecord)
             else record
             for record in super()._founding_records()
@@ -86,7 +93,7 @@ class ReassignmentCores(ReplicationCores):
     # --- as the specification sees it ----------------------------------------------------------------------------
 
     def _abstract_controller(self, expected: spec.Controller) -> spec.Controller:
-        seen = super()._abstract_controller(attrs.evolve(expected, replicas=(), adding=(), removing=()))
+        seen = super()._abstract_controller(with_part(expected, Assignment()))
         return abstraction.with_lists(seen, self.registration)
 
     def _look_at_replica(self, number: int, broker: Broker) -> spec.Replica:
@@ -94,7 +101,7 @@ class ReassignmentCores(ReplicationCores):
         pulled = broker.pulled.word if broker.pulled else None
         if broker.replica is not None:
             seen = super()._look_at_replica(number, broker)
-            return attrs.evolve(seen, replicas=broker.replica.replicas, pulled=pulled)
+            return attrs.evolve(with_part(seen, ReplicaList(broker.replica.replicas)), pulled=pulled)
         if number in self.down:
             return super()._look_at_replica(number, broker)
         if registration is None:
@@ -110,7 +117,7 @@ class ReassignmentCores(ReplicationCores):
             controller_epoch=broker.image.controller_epoch,
             leader_epoch=registration.leader_epoch,
             partition_epoch=registration.partition_epoch,
-            replicas=registration.replicas,
+            parts=parts_of(ReplicaList(registration.replicas)),
             pulled=pulled,
         )
 
@@ -118,7 +125,7 @@ class ReassignmentCores(ReplicationCores):
         super().pull_metadata(number)
         pulled = self.brokers[number].pulled
         assert pulled is not None
-        word = attrs.evolve(pulled.word, replicas=self.registration.replicas)
+        word = with_part(pulled.word, ReplicaList(self.registration.replicas))
         self.brokers[number].pulled = attrs.evolve(pulled, word=word)
 
     def perform(self, action: Action, before: spec.State) -> None:

@@ -9,26 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-import attrs
-
 from tidegauge.model_tests.harness.cores import steps
 from tidegauge.model_tests.harness.cores.replication import Broker
 from tidegauge.model_tests.harness.cores.steps import PERFORM, ReplicationCores
 from tidegauge.spec.kernel.machine import Action
+from tidegauge.spec.kernel.parts import with_part
 from tidegauge.spec.replication import actions as protocol
 from tidegauge.spec.replication import state as spec
-from tidegauge.spec.replication.extensions.retention import DeleteRecords, Retain
+from tidegauge.spec.replication.extensions.retention import DeleteRecords, LogStart, Retain
 
 
 class RetentionCores(ReplicationCores):
     """Brokers, controller and messages, where logs have a start."""
 
     def _look_at_replica(self, number: int, broker: Broker) -> spec.Replica:
-        return attrs.evolve(
-            super()._look_at_replica(number, broker),
-            log_start=broker.log.log_start_offset,
-            log_start_checkpoint=broker.log.log_start_checkpoint,
-        )
+        start = LogStart(broker.log.log_start_offset, broker.log.log_start_checkpoint)
+        return with_part(super()._look_at_replica(number, broker), start)
 
     def perform(self, action: Action, before: spec.State) -> None:
         """Do what the action says; it is enabled in the specification."""

@@ -11,8 +11,9 @@ from tidegauge.model_tests.harness.cores import abstraction
 from tidegauge.model_tests.harness.cores.replication import TOPIC, Broker
 from tidegauge.model_tests.harness.cores.steps import ReplicationCores
 from tidegauge.spec.kernel.machine import Action
+from tidegauge.spec.kernel.parts import with_part
 from tidegauge.spec.replication import state as spec
-from tidegauge.spec.replication.extensions.settings import ChangeSettings
+from tidegauge.spec.replication.extensions.settings import ChangeSettings, KnownSettings, TopicSettings
 
 
 class SettingsCores(ReplicationCores):
@@ -27,13 +28,12 @@ class SettingsCores(ReplicationCores):
         super().pull_metadata(number)
         pulled = self.brokers[number].pulled
         assert pulled is not None
-        word = attrs.evolve(
-            pulled.word, min_insync=self.controller.config.min_insync_replicas(self.controller.image, TOPIC)
-        )
+        min_insync = self.controller.config.min_insync_replicas(self.controller.image, TOPIC)
+        word = with_part(pulled.word, KnownSettings(min_insync))
         self.brokers[number].pulled = attrs.evolve(pulled, word=word)
 
     def _abstract_controller(self, expected: spec.Controller) -> spec.Controller:
-        seen = super()._abstract_controller(attrs.evolve(expected, min_insync=0, elects_uncleanly=False))
+        seen = super()._abstract_controller(with_part(expected, TopicSettings()))
         return abstraction.with_settings(seen, self.controller, TOPIC)
 
     def _look_at_replica(self, number: int, broker: Broker) -> spec.Replica:

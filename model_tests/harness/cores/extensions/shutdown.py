@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-import attrs
-
 from tidegauge.model_tests.harness.cores import steps
 from tidegauge.model_tests.harness.cores.replication import CORRECT, Broker, Roles
 from tidegauge.model_tests.harness.cores.steps import PERFORM, ReplicationCores
 from tidegauge.spec.kernel.machine import Action
+from tidegauge.spec.kernel.parts import with_part
 from tidegauge.spec.replication import faults
 from tidegauge.spec.replication import state as spec
 from tidegauge.spec.replication.extensions.shutdown import (
     BeginShutdown,
-    ControlledShutdown,
+    CleanStop,
     GiveUpWaiting,
     GrantShutdown,
     Stop,
     StopUnasked,
 )
+from tidegauge.spec.replication.machine import Replication
 
 NO_NOTE: Final = -1
 
@@ -28,14 +28,14 @@ NO_NOTE: Final = -1
 class ShutdownCores(ReplicationCores):
     """Brokers, controller and messages, with the note that a broker leaves on its disk when it stops cleanly."""
 
-    def __init__(self, machine: ControlledShutdown, roles: Roles = CORRECT) -> None:
+    def __init__(self, machine: Replication, roles: Roles = CORRECT) -> None:
         self.notes = [NO_NOTE] * machine.brokers
         """The broker epoch in which each broker stopped, as its disk or its new process knows; -1 without a note."""
         super().__init__(machine, roles)
 
     def _look_at_replica(self, number: int, broker: Broker) -> spec.Replica:
         note = self.epochs.number(number, self.notes[number])
-        return attrs.evolve(super()._look_at_replica(number, broker), stopped_cleanly_in=note)
+        return with_part(super()._look_at_replica(number, broker), CleanStop(note))
 
     def perform(self, action: Action, before: spec.State) -> None:
         """Do what the action says; it is enabled in the specification."""

@@ -1,0 +1,88 @@
+"""Parts of a state that its class does not name: each is owned by an extension of the machine.
+
+A class that may be extended has a field `parts: Parts = ()`. A part is a frozen attrs class of which every field has a
+default. It is read by `LogStart.of(replica)` and written by `with_part(replica, LogStart(3))`. A part with all its
+fields at their defaults is the same as no part, and is never stored: so a machine without the extension has the states
+that it always had, and equal states stay equal.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Protocol, Self, TypeAlias, TypeVar
+
+import attrs
+
+
+@attrs.frozen
+class Part:
+    """A part of a state, owned by an extension. Parts are ordered by class name, then by their fields."""
+
+    _defaults: ClassVar[dict[type[Part], Part]] = {}
+
+    @classmethod
+    def of(cls, owner: Extended) -> Self:
+        """The owner's part of this class."""
+        for part in owner.parts:
+            if type(part) is cls:
+                return part
+        return cls.default()
+
+    @classmethod
+    def default(cls) -> Self:
+        """The part of an owner that has none of this class."""
+        found = Part._defaults.get(cls)
+        if found is None:
+            found = Part._defaults[cls] = cls()
+        assert isinstance(found, cls)
+        return found
+
+    def __lt__(self, other: object) -> bool:
+        return _order(self) < _order(other) if isinstance(other, Part) else NotImplemented
+
+    def __gt__(self, other: object) -> bool:
+        return _order(self) > _order(other) if isinstance(other, Part) else NotImplemented
+
+
+Parts: TypeAlias = tuple[Part, ...]
+
+
+class Extended(Protocol):
+    """A class that has parts."""
+
+    @property
+    def parts(self) -> Parts:
+        """Those that are not at their defaults, by class name."""
+
+
+E = TypeVar("E", bound=Extended)
+
+
+def _order(part: Part) -> tuple[str, Any]:
+    return type(part).__name__, tuple(getattr(part, field.name) for field in attrs.fields(type(part)))
+
+
+def _name(part: Part) -> str:
+    return type(part).__name__
+
+
+def updated(parts: Parts, part: Part) -> Parts:
+    """`parts` with this one in place of the other of its class."""
+    kind = type(part)
+    others = [other for other in parts if type(other) is not kind]
+    if part == kind.default():
+        return tuple(others)
+    return (part,) if not others else tuple(sorted((*others, part), key=_name))
+
+
+def parts_of(*parts: Part) -> Parts:
+    """These parts, each of a class of its own, as an owner has them."""
+    return tuple(sorted((part for part in parts if part != type(part).default()), key=_name))
+
+
+def with_part(owner: E, part: Part) -> E:
+    """`owner` with this part in place of the other of its class."""
+    parts = updated(owner.parts, part)
+    if parts == owner.parts:
+        return owner
+    changed: E = attrs.evolve(owner, parts=parts)  # type: ignore[misc]
+    return changed
