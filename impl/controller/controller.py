@@ -108,6 +108,10 @@ class Controller:
         deadline = now_ms + self.config.broker_session_timeout_ms
         return decision.propose(None, {broker.broker_id: deadline for broker in self.image.unfenced_brokers()})
 
+    def resign(self) -> None:
+        """Be the active controller no longer: sessions are kept by the next one."""
+        self.sessions.clear()
+
     def replay(self, records: Iterable[MetadataRecord]) -> None:
         """Apply committed records that another controller wrote."""
         self.image.replay(records)

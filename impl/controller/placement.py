@@ -5,8 +5,8 @@ others follow at a distance that depends on a shift. Each time p has gone once r
 that the followers of one leader's partitions are spread over all the others. With racks the ring alternates between
 them, and a broker is passed over while a rack without a replica, or a broker without one, is still to be had.
 
-`start` and `shift` are random numbers that the caller draws: placement itself is a function. A topic that grows goes
-on as it began: both are the place of its partition 0's preferred leader on the ring.
+`start` and `shift` are random numbers that the caller draws: placement itself is a function. When a topic grows, both
+are the place of partition 0's preferred leader on the ring, which continues the topic's placement.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kio.schema.errors import ErrorCode
 
 @attrs.frozen
 class PlacementError:
-    """Why there is no placement: Kafka's error code, and the reason in words."""
+    """Why there is no placement: Kafka's error code, and a message."""
 
     error: ErrorCode
     message: str

@@ -166,7 +166,7 @@ class Topics:
         return {broker.broker_id: broker.rack for broker in self._image.active_brokers()}
 
     def _assignments_error(self, first: int, placed: tuple[tuple[int, ...], ...], factor: int) -> Refusal:
-        """What is wrong with replicas given by hand for partitions from number `first` on."""
+        """What is wrong with replicas that a request names for partitions from number `first` on."""
         for partition, brokers in enumerate(placed, start=first):
             refusal = assignment_error(self._image, partition, brokers)
             if refusal is not AGREED:

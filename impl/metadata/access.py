@@ -2,7 +2,7 @@
 
 An ACL allows or denies one operation on the resources of a pattern to one principal from one host. A pattern is LITERAL
 (one name, or `*` for all) or PREFIXED (all names that begin with it, KIP-290). `AccessControlLists` keeps ACLs so that
-those which bear on a resource are found without looking at the others: by its name, by `*`, and by each of its prefixes
+those that apply to a resource are found without looking at the others: by its name, by `*`, and by each of its prefixes
 of a length that some pattern has.
 """
 
@@ -119,7 +119,7 @@ class Acl:
     resource_name: str
     pattern_type: PatternType
     principal: str
-    """As `Type:name`; `User:*` is everybody."""
+    """As `Type:name`; `User:*` matches every user."""
     host: str
     """An IP address, or `*`."""
     operation: Operation
@@ -163,7 +163,7 @@ class AclFilter:
 
 
 class AccessControlLists:
-    """All ACLs of a cluster, in the order in which they came."""
+    """All ACLs of a cluster, in the order in which they were added."""
 
     def __init__(self, acls: Iterable[Acl] = ()) -> None:
         self.changes = 0

@@ -54,7 +54,7 @@ def between(least: float, most: float) -> Rule:
 
 
 def one_of(*words: str) -> Rule:
-    """One of the words."""
+    """One of these texts."""
 
     def check(value: str) -> None:
         if value not in words:
@@ -64,7 +64,7 @@ def one_of(*words: str) -> Rule:
 
 
 def members_of(*words: str) -> Rule:
-    """Lists of these words, each once at most (KIP-1161)."""
+    """Lists of these texts, each at most once (KIP-1161)."""
 
     def check(value: tuple[str, ...]) -> None:
         if not set(value) <= set(words):
@@ -82,15 +82,15 @@ class Setting:
     name: str
     kind: ConfigType
     default: Any
-    """The value in force where nobody sets one; None is no value."""
+    """The value where none is configured; None is no value."""
     documentation: str
     rule: Rule = anything
     synonyms: tuple[tuple[str, int], ...] = ()
-    """Of a topic's setting: the brokers' settings that say its default, the one that counts first. The number is what
+    """Of a topic's setting: the brokers' settings that set its default, by precedence. The number is what
     one of the broker's units is in the topic's: log.retention.hours has 3,600,000 ms each."""
 
     def parse(self, given: object) -> Any:
-        """The value that a text stands for; values of the type itself are taken too. Raises ValueError in words."""
+        """The value of a text; values of the type itself are accepted too. Raises ValueError with a message."""
         value = _PARSERS[self.kind](given)
         self.rule(value)
         return value

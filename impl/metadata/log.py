@@ -20,7 +20,7 @@ NO_LEADER_ID = -1
 
 @attrs.frozen
 class Leadership:
-    """Who may append to the metadata log: one node in each epoch. A `leader_id` of -1: nobody known."""
+    """Who may append to the metadata log: one node in each epoch. A `leader_id` of -1: no leader is known."""
 
     leader_id: int
     epoch: int

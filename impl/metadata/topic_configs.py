@@ -324,7 +324,7 @@ _SETTINGS: Final = (
         _BOOLEAN,
         False,
         anything,
-        "Whether a replica that is not in sync may lead when nobody else can, at the price of committed records.",
+        "Whether a replica that is not in sync may lead when no other can; committed records may be lost.",
         UNCLEAN_LEADER_ELECTION_ENABLE,
     ),
 )
@@ -335,13 +335,13 @@ TOPIC_CONFIGS: Final[Mapping[str, Setting]] = {setting.name: setting for setting
 BROKER_SYNONYMS: Final[Mapping[str, tuple[str, int]]] = {
     synonym: (setting.name, scale) for setting in _SETTINGS for synonym, scale in setting.synonyms
 }
-"""Brokers' settings that say a topic's default: the topic's name, and what one unit is in the topic's."""
+"""Brokers' settings that set a topic's default: the topic's name, and what one unit is in the topic's."""
 
 
 DYNAMIC_DEFAULTS: Final[Mapping[str, Setting]] = {
     synonym: attrs.evolve(setting, name=synonym) for setting in _SETTINGS for synonym, _ in setting.synonyms[:1]
 }
-"""Brokers' settings of topics' defaults that can be changed while brokers run: of each the one that counts first."""
+"""Brokers' settings of topics' defaults that can be changed while brokers run: of each the one with precedence."""
 
 
 def defaults_with(defaults: Mapping[str, str], dynamic: Mapping[str, str]) -> Mapping[str, str]:
@@ -353,7 +353,7 @@ def defaults_with(defaults: Mapping[str, str], dynamic: Mapping[str, str]) -> Ma
 
 
 def config_error(configs: Mapping[str, str]) -> str:
-    """What is wrong with a topic's settings, in words; "" when nothing is."""
+    """What is wrong with a topic's settings; "" when nothing is."""
     values: dict[str, Any] = {}
     for name, text in configs.items():
         if name not in TOPIC_CONFIGS:
@@ -391,7 +391,7 @@ def _parsed(name: str, text: str) -> Any:
 
 
 def broker_default(synonym: str, value: object) -> tuple[str, str]:
-    """(topic setting, value) that a broker's setting makes the default. Raises ValueError in words.
+    """(topic setting, value) that a broker's setting makes the default. Raises ValueError with a message.
 
     Times that brokers count in minutes or hours come out in ms; a negative one is -1, no limit.
     """

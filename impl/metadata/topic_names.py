@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 METADATA_TOPIC: Final = "__cluster_metadata"
-"""The topic whose partition 0 is the metadata log (KIP-595); nobody can create it."""
+"""The topic whose partition 0 is the metadata log (KIP-595); it cannot be created."""
 METADATA_TOPIC_ID: Final = "00000000-0000-0000-0000-000000000001"
 INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 """The topics of coordinators; brokers write to them, clients must not."""

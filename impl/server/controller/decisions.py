@@ -2,7 +2,7 @@
 
 A request takes a *turn*. In it the core computes a proposal on the image, the log is given its records, and the turn
 waits until they are committed; then they are applied and the trace is written. The next turn begins when this one ends,
-so that no decision is made on records that are not committed, and nobody sees them: the image, metadata fetches and
+so that no decision is made on records that are not committed, and none is visible: the image, metadata fetches and
 responses all show what is committed.
 
 - A log that refuses the records ends the controller, with nothing applied. Its successor replays the log.

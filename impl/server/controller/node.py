@@ -1,6 +1,6 @@
 """The controller as a node: the shell around `impl.controller`, with its metadata log.
 
-It serves brokers and nobody else: registrations, heartbeats, ISR proposals, forwarded requests, and the metadata log,
+It serves brokers only: registrations, heartbeats, ISR proposals, forwarded requests, and the metadata log,
 which brokers fetch like any partition. The node decides only while it leads the log (`impl.metadata.log`). The log of a
 quorum of one elects its node at each start: a new controller epoch, and a full session for every broker that was live.
 """
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 METADATA_DIRECTORY = f"{METADATA_TOPIC}-0"
 NO_EPOCH = -1
-"""The controller epoch of a metadata log in which nobody has decided anything."""
+"""The controller epoch of an empty metadata log."""
 
 
 class ControllerNode:
@@ -136,7 +136,7 @@ class ControllerNode:
                 raise
 
     async def _follow_leadership(self, known: Leadership) -> None:
-        """Take over whenever the log elects this node, until cancelled.
+        """Take over whenever the log elects this node, and resign when it elects another one, until cancelled.
 
         A decision that is being committed then is given up, since its commit is shielded from cancellation.
         """
@@ -144,7 +144,9 @@ class ControllerNode:
             while True:
                 known = await self.log.leadership_after(known)
                 self.fetches.wake()
-                if known.leader_id == self.id:
+                if known.leader_id != self.id:
+                    self.controller.resign()
+                else:
                     with suppress(NotLeaderError):
                         await self._take_over()
         finally:

@@ -202,6 +202,7 @@ async def test_brokers_follow_when_another_node_becomes_the_controller() -> None
             nodes.log.elect(leader)
             await trio.sleep(1)
             assert nodes.active == [leader]
+            assert [node.id for node in nodes.controllers.values() if node.controller.sessions] == [leader]
             assert nodes.broker.controller.active.address == nodes.controllers[leader].address
             assert await nodes.create_topic(f"topic-{term}") is E.none
             image = nodes.controllers[leader].controller.image
