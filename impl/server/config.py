@@ -140,7 +140,9 @@ class ServerConfig(SecuritySettings):
 
     broker_heartbeat_interval_ms: int = whole(2_000, doc="How often a broker renews its session.")
     broker_session_timeout_ms: int = whole(9_000, doc="A broker that sends no heartbeat for this long is fenced.")
-    controller_quorum_request_timeout_ms: int = whole(2_000, doc="How long a broker waits for the controller's response.")
+    controller_quorum_request_timeout_ms: int = whole(
+        2_000, doc="How long a broker waits for the controller's response."
+    )
     metadata_fetch_wait_max_ms: int = whole(
         500, least=0, doc="How long the controller holds a broker's fetch of metadata that finds nothing new."
     )
