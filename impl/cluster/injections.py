@@ -17,8 +17,8 @@ from kio.schema.errors import ErrorCode
 from tidegauge.impl.cluster.names import NodeName, broker_name
 from tidegauge.impl.cluster.nodes import Nodes
 from tidegauge.impl.faults.injections import UNLIMITED, Delay, Disconnection, Failure, Hold, RequestFilter
-from tidegauge.impl.faults.request_parts import TOPICS
-from tidegauge.impl.wire.apis import BROKER_APIS, ApiKey, canonical_version, request_class
+from tidegauge.impl.faults.request_topics import REQUEST_TOPICS
+from tidegauge.impl.wire.apis import BROKER_APIS, ApiKey
 
 Api: TypeAlias = "ApiKey | int | str"
 """An API by its key or Kafka's name for it: `ApiKey.LIST_OFFSETS`, 2, "ListOffsets"."""
@@ -139,7 +139,7 @@ class RequestInjections:
             raise ValueError(f"partition is {partition!r}: name its topic as well")
         if partition is not None and (type(partition) is not int or partition < 0):
             raise ValueError(f"partition is {partition!r}: give a whole number from 0")
-        if topic is not None and keys is not None and not _names_topics(keys[0]):
+        if topic is not None and keys is not None and keys[0] not in REQUEST_TOPICS:
             raise ValueError(f"topic is {topic!r}: {keys[0].name} names no topics; leave it out")
         if broker is not None:
             self.nodes.task(broker)
@@ -182,15 +182,6 @@ def error_code(error: Error) -> ErrorCode:
 
 def _plain(name: str) -> str:
     return name.replace("_", "").replace(" ", "").lower()
-
-
-def _names_topics(key: ApiKey) -> bool:
-    message_class = request_class(key, canonical_version(key))
-    return any(hasattr(message_class, field) or field in _fields(message_class) for field in TOPICS)
-
-
-def _fields(message_class: type) -> frozenset[str]:
-    return frozenset(name for base in message_class.__mro__ for name in getattr(base, "__annotations__", {}))
 
 
 def _count(count: int | None) -> float:

@@ -18,7 +18,8 @@ that is in a log was appended by the rules.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import dataclasses
+from collections.abc import Callable, Iterable
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -29,7 +30,9 @@ import trio
 
 from tidegauge.impl.faults.injections import Delay, Disconnection, Failure, Hold, Injection
 from tidegauge.impl.faults.links import Links
-from tidegauge.impl.faults.request_parts import NameOf, evolved, merge, replace, split
+from tidegauge.impl.faults.message_topics import NameOf
+from tidegauge.impl.faults.request_topics import REQUEST_TOPICS
+from tidegauge.impl.faults.response_topics import RESPONSE_TOPICS
 from tidegauge.impl.server.error_responses.table import error_response
 from tidegauge.impl.server.transport.context import Handler, PeerConnection, RequestContext
 from tidegauge.impl.server.transport.refused import RefusedError
@@ -37,14 +40,14 @@ from tidegauge.impl.wire.apis import ApiKey
 
 if TYPE_CHECKING:
     from kio.schema.errors import ErrorCode
+    from kio.schema.metadata.v13.response import MetadataResponsePartition, MetadataResponseTopic
+
+    from tidegauge.impl.wire.fetch_messages import PartitionFetched
 
 I = TypeVar("I", bound=Injection)  # noqa: E741 - an injection
 
 READ_ONLY: Final = frozenset({ApiKey.FETCH, ApiKey.METADATA})
 """APIs whose requests may mean topics that they do not list: failures change their responses, not their requests."""
-
-NOTHING_READ: Final = {"records": None, "high_watermark": -1, "last_stable_offset": -1}
-"""Values of a fetched partition's fields when it has an error."""
 
 MAX_CLIENT_IDS: Final = 10_000
 """Client ids that are remembered, to tell a client's name from a mistake."""
@@ -130,7 +133,7 @@ class ServerRequestFaults:
             request = await self._apply_before(request, context, client_id, failed)
         response = None if request is None else await handler(request, context)
         for part in failed:
-            response = part if response is None else merge(response, part)
+            response = part if response is None else _merged(context.api_key, response, part)
         if faults.injections and response is not None:
             response = await self._apply_after(request, response, context, client_id)
         if not await self._crosses_link(context, self.node, client_id):
@@ -160,11 +163,11 @@ class ServerRequestFaults:
                     failed.append(_failed(injection, request))
                     return None
                 if context.api_key not in READ_ONLY:
-                    request, taken = split(request, injection.where.matches_partition, self.name_of)
+                    request, taken = self._split_request(injection, request, context)
                     failed += [] if taken is None else [_failed(injection, taken)]
                     if request is None:
                         return None
-            elif self._matches_topics(injection, request):
+            elif injection.where.topic is None or self._split_request(injection, request, context)[1] is not None:
                 await self._apply(injection, context)
         return request
 
@@ -177,13 +180,23 @@ class ServerRequestFaults:
             if isinstance(injection, Failure):
                 if request is not None:
                     response = self._fail_after(injection, request, response, context)
-            elif self._matches_topics(injection, response):
+            elif injection.where.topic is None or self._split_response(injection, response, context)[1] is not None:
                 await self._apply(injection, context)
         return response
 
-    def _matches_topics(self, injection: Injection, message: Any) -> bool:
-        where = injection.where
-        return where.topic is None or split(message, where.matches_partition, self.name_of)[1] is not None
+    def _split_request(self, injection: Injection, request: Any, context: RequestContext) -> tuple[Any, Any]:
+        """The request without the partitions that the injection matches, and with these alone."""
+        topics = REQUEST_TOPICS.get(context.api_key)
+        if topics is None:
+            return request, None
+        return topics.split(request, injection.where.matches_partition, self.name_of)
+
+    def _split_response(self, injection: Injection, response: Any, context: RequestContext) -> tuple[Any, Any]:
+        """The response without the partitions that the injection matches, and with these alone."""
+        topics = RESPONSE_TOPICS.get(context.api_key)
+        if topics is None:
+            return response, None
+        return topics.split(response, injection.where.matches_partition, self.name_of)
 
     async def _apply(self, injection: Injection, context: RequestContext) -> None:
         injection.count_hit()
@@ -201,20 +214,25 @@ class ServerRequestFaults:
             return _failed(injection, request)
         if context.api_key in READ_ONLY:
             return self._fail_partitions(injection, response, context)
-        _, taken = split(request, injection.where.matches_partition, self.name_of)
+        _, taken = self._split_request(injection, request, context)
         if taken is None:
             return response
-        rest, _ = split(response, injection.where.matches_partition, self.name_of)
+        rest, _ = self._split_response(injection, response, context)
         failed = _failed(injection, taken)
-        return failed if rest is None else merge(rest, failed)
+        return failed if rest is None else _merged(context.api_key, rest, failed)
 
     def _fail_partitions(self, injection: Failure, response: Any, context: RequestContext) -> Any:
         """The response with an error in each matching partition, in place of what the partition holds."""
         if injection.where.topic is None:
             return response
-        whole = context.api_key == ApiKey.METADATA and injection.where.partition is None
-        change = partial(_with_error, injection.error, {"partitions": ()} if whole else NOTHING_READ)
-        changed = replace(response, injection.where.matches_partition, self.name_of, change, whole=whole)
+        topics, where = RESPONSE_TOPICS[context.api_key], injection.where
+        if context.api_key == ApiKey.METADATA and where.partition is None:
+            change_topic = partial(_described_with_error, injection.error)
+            changed = topics.change_topics(response, where.matches_partition, self.name_of, change_topic)
+        else:
+            fetched = context.api_key == ApiKey.FETCH
+            change: Callable[[Any], Any] = partial(_fetched_with_error if fetched else _led_with_error, injection.error)
+            changed = topics.change_partitions(response, where.matches_partition, self.name_of, change)
         if changed is not response:
             injection.count_hit()
         return changed
@@ -228,7 +246,19 @@ def _failed(injection: Failure, request: Any) -> Any:
     return error_response(request, injection.error, injection.message)
 
 
-def _with_error(error: ErrorCode, values: Mapping[str, Any], part: Any) -> Any:
-    """A topic or partition of a response with an error, and with those of the values that it has fields for."""
-    present = {name: value for name, value in values.items() if hasattr(part, name)}
-    return evolved(part, error_code=error, **present)
+def _merged(api_key: int, response: Any, other: Any) -> Any:
+    """One response of two to parts of a request."""
+    topics = RESPONSE_TOPICS.get(api_key)
+    return response if topics is None else topics.merge(response, other)
+
+
+def _fetched_with_error(error: ErrorCode, partition: PartitionFetched) -> PartitionFetched:
+    return attrs.evolve(partition, error_code=error, records=None, high_watermark=-1, last_stable_offset=-1)
+
+
+def _led_with_error(error: ErrorCode, partition: MetadataResponsePartition) -> MetadataResponsePartition:
+    return dataclasses.replace(partition, error_code=error)
+
+
+def _described_with_error(error: ErrorCode, topic: MetadataResponseTopic) -> MetadataResponseTopic:
+    return dataclasses.replace(topic, error_code=error, partitions=())

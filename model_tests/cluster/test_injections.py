@@ -1,21 +1,14 @@
-"""Injections on the simulated host, in virtual time, and the parts of messages that they take out."""
+"""Injections on the simulated host, in virtual time."""
 
 from __future__ import annotations
 
 import pytest
 import trio
-from kio.schema.create_topics.v7.request import CreatableTopic, CreateTopicsRequest
 from kio.schema.errors import ErrorCode
-from kio.schema.metadata.v13.request import MetadataRequest, MetadataRequestTopic
 
 from tidegauge.impl.client.client import ClientConfig
 from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.cluster.cluster import Cluster
-from tidegauge.impl.faults.request_parts import evolved, merge, replace, split
-from tidegauge.impl.wire.fetch_messages import FetchPartition, FetchRequest, FetchTopic
-from tidegauge.impl.wire.message_classes import blank
-from tidegauge.impl.wire.primitives import TopicName, i16, i32, millis
-from tidegauge.impl.wire.produce_messages import PartitionProduced, ProduceResponse, TopicProduced
 from tidegauge.model_tests.simulated import simulated
 
 IMPATIENT = ClientConfig(request_timeout_ms=500, default_api_timeout_ms=800)
@@ -112,71 +105,3 @@ async def test_two_runs_of_a_seed_are_slow_alike() -> None:
 
     assert await times(1) == await times(1)
     assert await times(1) != await times(2)
-
-
-# --- parts of messages -----------------------------------------------------------------------------------------------
-
-
-def no_ids(_: object) -> None:
-    return None
-
-
-def is_t1(topic: str, partition: int | None) -> bool:
-    return topic == "t" and partition in (None, 1)
-
-
-def test_partitions_are_taken_out_of_a_request_by_name_and_by_id() -> None:
-    partitions = [FetchPartition(0, 0, 1), FetchPartition(1, 0, 1)]
-    fetch = FetchRequest([FetchTopic("", "some-id", partitions), FetchTopic("u", "", partitions)], 1, 1)
-    rest, taken = split(fetch, is_t1, lambda topic_id: {"some-id": "t"}.get(str(topic_id)))
-    assert split(fetch, lambda *_: False, no_ids) == (fetch, None)
-    assert [(t.name, t.topic_id, [p.index for p in t.partitions]) for t in rest.topics] == [
-        ("", "some-id", [0]),
-        ("u", "", [0, 1]),
-    ]
-    assert [(t.topic_id, [p.index for p in t.partitions]) for t in taken.topics] == [("some-id", [1])]
-
-
-def test_topics_without_partitions_are_taken_as_a_whole() -> None:
-    topics = tuple(
-        CreatableTopic(
-            name=TopicName(name), num_partitions=i32(2), replication_factor=i16(1), assignments=(), configs=()
-        )
-        for name in ("t", "u")
-    )
-    request = CreateTopicsRequest(topics=topics, timeout=millis(1), validate_only=False)
-    rest, taken = split(request, is_t1, no_ids)
-    assert ([t.name for t in rest.topics], [t.name for t in taken.topics]) == (["u"], ["t"])
-
-
-def test_a_message_that_names_nothing_stays_whole() -> None:
-    request = evolved(blank(MetadataRequest), topics=None)
-    assert split(request, lambda *_: True, no_ids) == (request, None)
-    named = evolved(request, topics=(evolved(blank(MetadataRequestTopic), name="t"),))
-    assert split(named, is_t1, no_ids) == (None, named)
-
-
-def answer(*topics: tuple[str, list[int]]) -> ProduceResponse:
-    return ProduceResponse(
-        [TopicProduced(name, "", [PartitionProduced(i) for i in indexes]) for name, indexes in topics]
-    )
-
-
-def shape(response: ProduceResponse) -> list[tuple[str, list[int]]]:
-    return [(topic.name, [partition.index for partition in topic.partitions]) for topic in response.topics]
-
-
-def test_answers_are_merged_topic_by_topic() -> None:
-    merged = merge(answer(("t", [0]), ("u", [3])), answer(("t", [1, 2]), ("v", [4])))
-    assert shape(merged) == [("t", [0, 1, 2]), ("u", [3]), ("v", [4])]
-
-
-def test_partitions_of_an_answer_are_changed_in_place() -> None:
-    whole = answer(("t", [0, 1]), ("u", [1]))
-    changed = replace(whole, is_t1, no_ids, lambda partition: PartitionProduced(partition.index, base_offset=9))
-    assert {(t.name, p.index): p.base_offset for t in changed.topics for p in t.partitions} == {
-        ("t", 0): -1,
-        ("t", 1): 9,
-        ("u", 1): -1,
-    }
-    assert replace(whole, lambda *_: False, no_ids, lambda _: None) is whole
