@@ -50,7 +50,7 @@ from tidegauge.impl.storage.checkpoints import LOG_START_OFFSET_CHECKPOINT, read
 from tidegauge.impl.storage.log import Log
 from tidegauge.impl.wire.channel import Channel, NoResponseError, UnreachableError
 from tidegauge.model_tests.harness.cluster.guest_cluster import GuestCluster
-from tidegauge.model_tests.harness.cluster.in_flight import HeldFrames, is_held, records_of
+from tidegauge.model_tests.harness.cluster.in_flight import FramesInFlight, is_held, records_of
 from tidegauge.model_tests.harness.cores import abstraction
 from tidegauge.model_tests.harness.cores.replication import CORRECT, Roles
 from tidegauge.spec.kernel.machine import Action
@@ -109,7 +109,7 @@ class ClusterBinding:
         """Answers to operators that no action of the specification explains."""
         self._hosted = GuestCluster(SEED, partial(self._make, roles), self._prepare)
         self.guest, self.cluster, self._nursery = self._hosted.run, self._hosted.cluster, self._hosted.nursery
-        self.frames = HeldFrames(self.cluster.network, self.epochs)
+        self.frames = FramesInFlight(self.cluster.network, self.epochs)
 
     def _make(self, roles: Roles) -> Cluster:
         return Cluster(

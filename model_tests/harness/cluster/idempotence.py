@@ -2,18 +2,17 @@
 
 Theory of operation
 -------------------
-The producers are the same cores as in `harness.cores.producer_clients`; what they send waits here until the
-action that delivers it, which opens a connection and makes the request. So requests overtake each other, arrive twice,
-late, or at a former leader, as the specification says. What the brokers answer is held likewise.
+The producers are the same cores as in `harness.cores.producer_clients`. What they send waits here until the action
+that delivers it, which opens a connection and sends the request. So requests overtake each other, arrive twice, late,
+or at a former leader, as the specification says. Responses are held likewise.
 
-The specification's replication is one step a fetch, of one batch, and everybody learns at once of what the controller
-says: so each step here ends with proposals answered and metadata applied everywhere. Leaders are elected by way of the
-wire (the replica list is put into another order, and the preferred leader elected), and crashed brokers come back,
-register and are unfenced in the same step. Segments fill up, producers are idle and records are deleted where the
-action says so.
+In the specification a fetch is one step, of one batch, and all brokers apply the controller's decisions at once. So
+each step here ends when proposals are decided and metadata applied everywhere. Leaders are elected through requests
+(the replica list is put into another order, and the preferred leader elected); crashed brokers restart, register and
+are unfenced in the same step. Segments fill up, producers are idle and records are deleted when the action says so.
 
-That an answer is one to a repeat is on no wire: it is, if the leader's log has not grown. The specification lends what
-the deleted batches were, and who was taken on trust.
+No response says that a batch was there before: it was, if the leader's log has not grown. Two things are copied from
+the specification: what the deleted batches were, and which producers were unknown when their batch was accepted.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ from tidegauge.impl.wire.primitives import NO_WAIT
 from tidegauge.model_tests.harness.cluster.changes import ask_at
 from tidegauge.model_tests.harness.cluster.guest_cluster import GuestCluster
 from tidegauge.model_tests.harness.cluster.in_flight import is_held, limited
-from tidegauge.model_tests.harness.cores.idempotence import ACKS_ALL, with_lent
+from tidegauge.model_tests.harness.cores.idempotence import ACKS_ALL, with_deleted
 from tidegauge.model_tests.harness.cores.producer_clients import (
     PRODUCING,
     ProducerClients,
@@ -60,7 +59,7 @@ from tidegauge.spec.kernel.machine import Action
 SEED: Final = 1
 FOR_EVER_MS: Final = 1_000_000_000
 INIT_PRODUCER_ID: Final = InitProducerIdRequest(transactional_id=None, transaction_timeout=NO_WAIT)
-ANSWERS: Final = frozenset(ErrorCode(error.value) for error in spec.Error)
+EXPECTED_ERRORS: Final = frozenset(ErrorCode(error.value) for error in spec.Error)
 ONE_BATCH: Final = 1
 """Bytes that a fetch asks for: the first batch comes however large it is."""
 
@@ -75,20 +74,20 @@ class Delivery:
 
     @property
     def repeated(self) -> bool:
-        """Whether it was there before."""
+        """Whether the batch was there before."""
         return self.base_offset < self.log_end_before
 
 
 class IdempotentCluster(ProducerClients):
-    """Producers, and a cluster; made to stand where the machine begins."""
+    """Producers and a cluster, in the machine's initial state."""
 
     def __init__(self, machine: Idempotence, roles: Roles = CORRECT) -> None:
         super().__init__(machine, roles)
         self.delivered: list[Delivery] = []
-        """What brokers have received and not answered."""
+        """Requests that brokers have received and not responded to."""
         self.segment_full: set[int] = set()
         self._surprises: list[str] = []
-        """Answers that no specification has."""
+        """Responses that the specification does not allow."""
         self._hosted = GuestCluster(SEED, partial(self._make, roles), self._prepare)
         self.guest, self.cluster, self.nursery = self._hosted.run, self._hosted.cluster, self._hosted.nursery
 
@@ -109,7 +108,7 @@ class IdempotentCluster(ProducerClients):
         self._hosted.close()
 
     def perform(self, action: Action, before: spec.State) -> None:
-        """Make it happen, and let everything come to rest. Raises whatever a broker raises."""
+        """Perform the action, and wait until every task waits. Raises what a broker raises."""
         if type(action) in PRODUCING:
             PRODUCING[type(action)](self, action, before)
         else:
@@ -161,7 +160,7 @@ class IdempotentCluster(ProducerClients):
             if one.request.broker == number
         )
         return spec.Replica(
-            log=with_lent(batches_of(log), log.log_start_offset, expected.log),
+            log=with_deleted(batches_of(log), log.log_start_offset, expected.log),
             log_start=log.log_start_offset,
             high_watermark=replica.high_watermark,
             producers=remembered(log.producers),
@@ -177,27 +176,27 @@ class IdempotentCluster(ProducerClients):
     # --- what actions are made of ----------------------------------------------------------------------------------
 
     async def deliver(self, delivery: Delivery) -> None:
-        """Send a batch on a connection of its own, and note what the broker answers."""
+        """Send a batch on a connection of its own, and note the response."""
         broker, request = self.broker(delivery.request.broker), delivery.request
         data = produced(request.batch, broker.clock.now_ms())
         topic_id = self.cluster.controller.controller.image.topics[TOPIC].topic_id
         epoch = self.hosted(broker.id).replica.leader_epoch
         route = Route(TOPIC, topic_id, PARTITION, broker.id, epoch, broker.address)
-        answer = await ask_at(self.cluster, broker.address, requests.produce(route, data, ACKS_ALL, FOR_EVER_MS))
+        response = await ask_at(self.cluster, broker.address, requests.produce(route, data, ACKS_ALL, FOR_EVER_MS))
         self.delivered.remove(delivery)
-        if answer is None:
+        if response is None:
             return
-        (part,) = answer.topics[0].partitions
+        (part,) = response.topics[0].partitions
         if part.error_code is ErrorCode.none:
             delivery.base_offset = part.base_offset
-            self.answer(request, part.error_code, part.base_offset, delivery.repeated)
-        elif part.error_code in ANSWERS:
-            self.answer(request, part.error_code)
+            self.respond(request, part.error_code, part.base_offset, delivery.repeated)
+        elif part.error_code in EXPECTED_ERRORS:
+            self.respond(request, part.error_code)
         else:
-            self._surprises.append(f"{request} was answered {part.error_code.name}: {part.error_message}")
+            self._surprises.append(f"the response to {request} is {part.error_code.name}: {part.error_message}")
 
     def locate(self, delivery: Delivery) -> None:
-        """See where the batch of a request is that waits for its answer."""
+        """Find where the batch of a request is that waits for its response."""
         log = batches_of(self.hosted(delivery.request.broker).log)
         found = (one.base_offset for one in reversed(log) if one.batch == delivery.request.batch)
         delivery.base_offset = next(found, spec.NONE)
@@ -211,13 +210,13 @@ class IdempotentCluster(ProducerClients):
             file.close()
 
     def fill(self, number: int, size: int) -> None:
-        """Leave a full segment one byte too little room for the next batch, which begins another."""
+        """Leave a full segment one byte less than the next batch needs, which therefore begins a new segment."""
         if number in self.segment_full:
             log = self.hosted(number).log
             log.config = attrs.evolve(log.config, segment_bytes=log.segments[-1].size + size - 1)
 
     def filled(self, number: int, end_offset_before: int) -> None:
-        """Whatever was appended went into a new segment, and what was cut is gone."""
+        """What was appended is in a new segment, and what was truncated is gone."""
         hosted = self.hosted(number)
         if hosted.log.log_end_offset != end_offset_before:
             self.segment_full.discard(number)
@@ -231,7 +230,7 @@ class IdempotentCluster(ProducerClients):
         return next((f for f in wanted if f.source == name), None)
 
     async def settle(self, but: int | None = None) -> None:
-        """Proposals are answered, and everybody learns what the controller says."""
+        """Have all proposals decided, and the metadata applied by all brokers."""
         metadata, network = self.cluster.controller.log, self.cluster.network
         for _ in range(MOST_ROUNDS):
             await wait_all_tasks_blocked()
@@ -259,7 +258,7 @@ LARGE: Final = 1 << 30
 
 
 def remembering(replica: type[PartitionReplica], states: type[Any]) -> type[PartitionReplica]:
-    """The replica, over a log that remembers producers with `states`; where logs start is each replica's own affair."""
+    """The replica, over a log that remembers producers with `states`; a replica's log start follows no other."""
 
     class Remembering(replica):  # type: ignore[valid-type, misc]
         def __init__(self, broker_id: int, log: Log, config: PartitionConfig, checkpoint: int = 0) -> None:
@@ -299,7 +298,7 @@ async def receive_produce(binding: IdempotentCluster, action: partition.ReceiveP
 
 
 async def fetch(binding: IdempotentCluster, action: partition.Fetch, before: spec.State) -> None:
-    """Until it has cut what its leader lacks, or once."""
+    """The follower fetches once, or until it has truncated what its leader lacks."""
     network, follower = binding.cluster.network, binding.hosted(action.broker)
     common = binding.machine.truncation_offset(before.replicas[action.broker], before.replicas[before.leader])
     end_offset = follower.log.log_end_offset
@@ -312,9 +311,9 @@ async def fetch(binding: IdempotentCluster, action: partition.Fetch, before: spe
         asked = await binding.next_frame(action.broker, ApiKey.FETCH, is_request=True)
         assert asked is not None, "a follower fetches"
         network.release(limited(asked, ONE_BATCH))
-        answer = await binding.next_frame(before.leader, ApiKey.FETCH, is_request=False)
-        assert answer is not None, "a leader answers"
-        network.release(answer)
+        response = await binding.next_frame(before.leader, ApiKey.FETCH, is_request=False)
+        assert response is not None, "a leader responds"
+        network.release(response)
         await wait_all_tasks_blocked()
         if not diverged or follower.log.log_end_offset <= common:
             break
@@ -323,7 +322,7 @@ async def fetch(binding: IdempotentCluster, action: partition.Fetch, before: spe
 
 
 async def elect(binding: IdempotentCluster, action: partition.Elect, before: spec.State) -> None:
-    """It is made the preferred leader, elected, and the list is put back into its order."""
+    """The broker becomes the preferred leader and is elected; then the list gets its old order."""
     everybody = list(range(binding.machine.brokers))
     first = [action.broker, *(broker for broker in everybody if broker != action.broker)]
     topic_requests.check(await binding.operate(topic_requests.reassign(TOPIC, PARTITION, first)), "the new order")
@@ -361,7 +360,7 @@ async def delete_records(binding: IdempotentCluster, action: partition.DeleteRec
 
 
 async def expire(binding: IdempotentCluster, action: partition.Expire, before: spec.State) -> None:
-    """The harness decides who has been idle for too long: this one, and nobody else."""
+    """The harness decides which producer has been idle for too long: this one, and no other."""
     broker = binding.broker(action.broker)
     now_ms, expiration_ms = broker.clock.now_ms(), broker.config.current.producer_id_expiration_ms
     for producer_id, entry in binding.hosted(action.broker).log.producers.entries.items():

@@ -1,8 +1,8 @@
 """The frames that the simulated network holds, as messages of the specification.
 
-Only what the specification knows as a message is held: follower fetches, ISR proposals, and the answers to both.
-Frames that are equal as messages are one message, so of two only the newer is kept; an answer that nobody waits for
-any more is dropped at once. What an answer answers is known from its connection and correlation id.
+Only the specification's messages are held: follower fetches, ISR proposals, and the responses to both. Frames that are
+equal as messages are one message: of two only the newer is kept. A response for which the follower no longer waits is
+dropped at once. The connection and the correlation id say which request a response belongs to.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ BROKER = "broker-"
 
 Message = TypeVar("Message")
 
-NEVER_HEARD_OF_IT = (ErrorCode.unknown_topic_id, ErrorCode.unknown_topic_or_partition)
-"""What a broker says that restarted and has no metadata yet. In the specification every epoch is news to it."""
+WITHOUT_METADATA = (ErrorCode.unknown_topic_id, ErrorCode.unknown_topic_or_partition)
+"""The errors of a broker that has restarted and has no metadata yet; for the specification it knows no epoch yet."""
 
 
 def is_held(frame: Frame) -> bool:
@@ -57,8 +57,8 @@ def records_of(batches: Buffer) -> tuple[Record, ...]:
 
 
 @attrs.define
-class HeldFrames:
-    """What is on its way, by the specification's message."""
+class FramesInFlight:
+    """The frames on their way, by the specification's message."""
 
     network: SimulatedNetwork
     epochs: abstraction.Epochs
@@ -68,14 +68,14 @@ class HeldFrames:
     alter_responses: dict[spec.AlterPartitionResponse, Frame] = attrs.field(factory=dict)
     _latest: dict[spec.FetchRequest, tuple[int, int]] = attrs.field(factory=dict)
     """Of equal fetches, the (connection, correlation id) of the one that was sent last."""
-    _asked: dict[tuple[int, int], Any] = attrs.field(factory=dict)
+    _requests: dict[tuple[int, int], Any] = attrs.field(factory=dict)
     """(connection, correlation id) -> the request: a fetch as the specification's, a proposal as the core's."""
     _proposed_to: dict[int, int] = attrs.field(factory=dict)
     """Connection -> epoch of the controller that it leads to."""
     _seen: dict[int, Frame] = attrs.field(factory=dict)
 
     def sort_in(self, state: spec.State, controller_epoch: int) -> None:
-        """Take up the frames that are new, and forget those that are gone."""
+        """Add the frames that are new, and remove those that are gone."""
         present = {id(frame): frame for frame in self.network.in_flight}
         for messages in (self.fetches, self.fetch_responses, self.alters, self.alter_responses):
             _forget(messages, present)
@@ -88,23 +88,23 @@ class HeldFrames:
         place = frame.connection_id, frame.correlation_id
         if frame.is_request and frame.api_key == ApiKey.FETCH:
             request = self._fetch(frame)
-            if place not in self._asked:
+            if place not in self._requests:
                 self._latest[request] = place
-            self._asked[place] = request
+            self._requests[place] = request
             self._keep(self.fetches, request, frame)
         elif frame.is_request:
             proposal = self._proposal(frame)
-            self._asked[place] = proposal
+            self._requests[place] = proposal
             self._proposed_to.setdefault(frame.connection_id, controller_epoch)
             self._keep(self.alters, abstraction.alter_partition_request(proposal, self.epochs), frame)
         elif frame.api_key == ApiKey.FETCH:
-            asked = self._asked[place]
-            if asked in state.replicas[asked.follower].outstanding:
-                self._keep(self.fetch_responses, self._fetch_response(asked, frame, state), frame)
+            request = self._requests[place]
+            if request in state.replicas[request.follower].outstanding:
+                self._keep(self.fetch_responses, self._fetch_response(request, frame, state), frame)
             else:
                 self.network.drop(frame)
         else:
-            self._keep(self.alter_responses, self._alter_response(self._asked[place], frame, state), frame)
+            self._keep(self.alter_responses, self._alter_response(self._requests[place], frame, state), frame)
 
     def _keep(self, messages: dict[Message, Frame], message: Message, frame: Frame) -> None:
         older = messages.pop(message, None)
@@ -113,17 +113,17 @@ class HeldFrames:
         messages[message] = frame
 
     def _fetch(self, frame: Frame) -> spec.FetchRequest:
-        (asked,) = partition_reads(message_of(frame))
-        assert asked.follower is not None, "only followers' fetches are held"
-        return abstraction.fetch_request(asked.follower, broker_id(frame.destination), self.epochs)
+        (read,) = partition_reads(message_of(frame))
+        assert read.follower is not None, "only followers' fetches are held"
+        return abstraction.fetch_request(read.follower, broker_id(frame.destination), self.epochs)
 
     def _fetch_response(self, request: spec.FetchRequest, frame: Frame, state: spec.State) -> spec.FetchResponse:
-        """What the records below a log start were no answer says: the specification lends it."""
-        (answer,) = partition_responses(message_of(frame)).values()
-        if answer.error in NEVER_HEARD_OF_IT:
+        """The response as the specification has it, from which the records below a log start are copied."""
+        (response,) = partition_responses(message_of(frame)).values()
+        if response.error in WITHOUT_METADATA:
             return spec.FetchResponse(request, spec.Error.UNKNOWN_LEADER_EPOCH)
-        records = records_of(in_memory(answer.records)) if answer.error is ErrorCode.none else ()
-        return abstraction.fetch_response(request, answer, records, state.replicas[request.leader].log)
+        records = records_of(in_memory(response.records)) if response.error is ErrorCode.none else ()
+        return abstraction.fetch_response(request, response, records, state.replicas[request.leader].log)
 
     def _proposal(self, frame: Frame) -> AlterPartitionRequest:
         message = message_of(frame)
@@ -139,7 +139,7 @@ class HeldFrames:
     def _alter_response(
         self, request: AlterPartitionRequest, frame: Frame, state: spec.State
     ) -> spec.AlterPartitionResponse:
-        """On the wire a refusal says nothing of how the partition stands; the specification's answer lends that."""
+        """The response as the specification has it; a refusal lacks the ISR, which is copied from there."""
         response = core_response_of(message_of(frame), (), self._proposed_to[frame.connection_id])
         if response.registration is not None:
             return abstraction.alter_partition_response(request, response)
@@ -152,19 +152,19 @@ class HeldFrames:
             spec.NONE,
             response.controller_epoch,
         )
-        for lent in state.network.alter_responses:
-            likened = attrs.evolve(refused, isr=lent.isr, partition_epoch=lent.partition_epoch)
-            if lent == likened and lent not in self.alter_responses:
-                return lent
+        for expected in state.network.alter_responses:
+            completed = attrs.evolve(refused, isr=expected.isr, partition_epoch=expected.partition_epoch)
+            if expected == completed and expected not in self.alter_responses:
+                return expected
         return refused
 
     def is_awaited(self, response: spec.FetchResponse) -> bool:
-        """Whether an answer is that to the latest of equal fetches, and not a second one to an earlier fetch."""
+        """Whether a response is that to the latest of equal fetches, and not a second one to an earlier fetch."""
         frame = self.fetch_responses[response]
         return self._latest[response.request] == (frame.connection_id, frame.correlation_id)
 
     def is_ending(self, follower: int, leader: int) -> bool:
-        """Whether an answer is on its way whose sender has closed the connection behind it."""
+        """Whether a response is on its way whose sender has already closed the connection."""
         link = f"{BROKER}{leader}", f"{BROKER}{follower}"
         return any(
             (frame.source, frame.destination) == link and frame.end.connection.server.closed
@@ -181,7 +181,7 @@ class HeldFrames:
 
 
 def limited(frame: Frame, max_bytes: int) -> Frame:
-    """A held fetch, which asks for at most so many bytes."""
+    """A held fetch, changed to ask for at most `max_bytes` bytes."""
     request = decode_request(memoryview(frame.data)[4:])
     message = _as_any(request.message)
     message.topics[0].partitions[0].max_bytes = max_bytes

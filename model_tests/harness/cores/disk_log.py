@@ -1,4 +1,4 @@
-"""What the stored logs of lockstep have in common: the storage room's own log, passed through."""
+"""What the stored logs of lockstep have in common: each delegates to a log of `impl.storage`."""
 
 from __future__ import annotations
 

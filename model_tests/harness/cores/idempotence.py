@@ -1,8 +1,8 @@
 """Idempotent producers in lockstep: cores of producers and partition beside the machine of `spec.idempotence`.
 
-The harness is the shell: it holds every request and answer until the action that delivers it, is the controller, and
-decides what fills up, expires, crashes or is deleted. After each action the two states are compared field by field.
-What the specification keeps of deleted batches, and its notes for its invariants, are lent to the abstraction.
+The harness is the shell: it holds every request and response until the action that delivers it, it is the controller,
+and it decides what fills up, expires, crashes or is deleted. What the specification keeps of deleted batches, and for
+its invariants, is copied from there.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class BrokerProcess:
 
 
 class IdempotentCores(ProducerClients):
-    """Producers, brokers and the messages between them, made to stand where the machine begins."""
+    """Producers, brokers and the messages between them, in the machine's initial state."""
 
     def __init__(self, machine: Idempotence, roles: Roles = CORRECT) -> None:
         super().__init__(machine, roles)
@@ -71,12 +71,12 @@ class IdempotentCores(ProducerClients):
         PERFORM[type(action)](self, action, before)
 
     def close(self) -> None:
-        """There is nothing to give back."""
+        """Cores have no resources."""
 
     # --- the partition -----------------------------------------------------------------------------------------
 
     def settle(self, number: int) -> None:
-        """Look again at the attempts that wait on a broker, and carry its ISR proposal out."""
+        """Look again at the attempts that wait on a broker, and commit its ISR proposal."""
         process = self.brokers[number]
         for effect in process.replica.take_effects():
             if isinstance(effect, SendAlterPartition):
@@ -89,10 +89,10 @@ class IdempotentCores(ProducerClients):
                 continue
             process.waiting.remove((waiting, appended))
             offset = appended.base_offset if outcome is ErrorCode.none else -1
-            self.answer(waiting.request, outcome, offset, appended.repeated and outcome is ErrorCode.none)
+            self.respond(waiting.request, outcome, offset, appended.repeated and outcome is ErrorCode.none)
 
     def commit(self, registration: PartitionRegistration, but: int | None = None) -> None:
-        """The controller's new word, of which everybody learns at once."""
+        """The controller's decision, which all brokers apply at once, but for one."""
         self.registration = attrs.evolve(registration, partition_epoch=self.registration.partition_epoch + 1)
         for number, process in enumerate(self.brokers):
             if number != but:
@@ -123,7 +123,7 @@ class IdempotentCores(ProducerClients):
         process = self.brokers[number]
         replica, log = process.replica, process.log
         return spec.Replica(
-            log=with_lent(log.batches, log.log_start_offset, expected.log),
+            log=with_deleted(log.batches, log.log_start_offset, expected.log),
             log_start=log.log_start_offset,
             high_watermark=replica.high_watermark,
             producers=remembered(log.producers),
@@ -137,8 +137,8 @@ class IdempotentCores(ProducerClients):
         )
 
 
-def with_lent(batches: spec.Log, log_start: int, expected: spec.Log) -> spec.Log:
-    """A log's batches, with those that were deleted from it, and the notes on who was taken on trust."""
+def with_deleted(batches: spec.Log, log_start: int, expected: spec.Log) -> spec.Log:
+    """A log's batches, with what is copied from the specification: the deleted batches, and `on_trust`."""
     known = {(b.base_offset, b.batch): b.on_trust for b in expected}
     deleted = tuple(b for b in expected if b.base_offset < log_start)
     return deleted + tuple(attrs.evolve(b, on_trust=known.get((b.base_offset, b.batch), False)) for b in batches)
@@ -155,10 +155,10 @@ def receive_produce(cores: IdempotentCores, action: partition.ReceiveProduce, be
     try:
         result = process.replica.append(produced(request.batch, cores.now_ms), ACKS_ALL, cores.now_ms)
     except RecordError as refused:
-        cores.answer(request, refused.error_code)
+        cores.respond(request, refused.error_code)
         return
     if not isinstance(result, Appended):
-        cores.answer(request, result)
+        cores.respond(request, result)
         return
     waiting = spec.Waiting(request, result.base_offset, result.repeated)
     if waiting not in [known for known, _ in process.waiting]:
@@ -173,9 +173,9 @@ def fetch(cores: IdempotentCores, action: partition.Fetch, before: spec.State) -
     for _ in range(len(before.replicas[action.broker].log) + 1):
         request = follower.fetch_request(0)
         assert request is not None
-        answer = leader.receive_fetch(request, 1, cores.now_ms)
-        # Where a log starts is each replica's own affair here.
-        follower.receive_fetch_response(request, answer._replace(log_start_offset=-1), cores.now_ms)
+        response = leader.receive_fetch(request, 1, cores.now_ms)
+        # In this machine a replica's log start follows no other.
+        follower.receive_fetch_response(request, response._replace(log_start_offset=-1), cores.now_ms)
         if not diverged or follower.log_end_offset <= common:
             break
     cores.settle(cores.registration.leader)
@@ -206,7 +206,7 @@ def delete_records(cores: IdempotentCores, action: partition.DeleteRecords, befo
 
 
 def expire(cores: IdempotentCores, action: partition.Expire, before: spec.State) -> None:
-    """The harness decides who has been idle for too long: this one, and nobody else."""
+    """The harness decides which producer has been idle for too long: this one, and no other."""
     states = cores.brokers[action.broker].log.producers
     for producer_id, entry in states.entries.items():
         entry.last_timestamp = cores.now_ms - (EXPIRATION_MS if producer_id == action.producer else 0)

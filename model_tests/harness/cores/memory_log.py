@@ -1,4 +1,4 @@
-"""What a lockstep asks of a log, and one in memory: as fast as a log can be, and it forgets its tail at will.
+"""What a lockstep needs of a log, and a log in memory that is fast and loses its tail when told to.
 
 The one in memory holds the specification's records, so that the abstraction of a log is the log. On the way between two
 logs a record is 16 bytes; a producer's record is the 8 bytes of its value.

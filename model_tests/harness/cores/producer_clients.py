@@ -1,7 +1,7 @@
-"""The producers' side of a lockstep of idempotent producers: their cores, and what is on its way to them.
+"""The producers' side of a lockstep of idempotent producers: their cores, and the messages on their way to them.
 
-Who carries a request, and what a leader makes of it, is a subclass's affair: bare cores or a cluster. What a producer
-is told goes through `answer`, whether anybody still waits for it or not.
+A subclass delivers requests: to cores, or to a cluster. Every response goes through `respond`, whether a producer still
+waits for it or not.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SENT_TO: Final = {AGAIN: spec.NONE, COMPLETED: spec.ANSWERED}
 
 @attrs.define
 class ProducerClient:
-    """One producer: its core, what of its records each batch holds, and whom it takes for the leader."""
+    """One producer: its core, which of its records each batch holds, and the leader that it knows."""
 
     core: Sequencing
     firsts: dict[int, int] = attrs.field(factory=dict)
@@ -38,7 +38,7 @@ class ProducerClient:
 
 
 class ProducerClients:
-    """Producers, and the requests and answers between them and the brokers."""
+    """Producers, and the requests and responses between them and the brokers."""
 
     def __init__(self, machine: Idempotence, roles: Roles) -> None:
         self.machine = machine
@@ -46,7 +46,7 @@ class ProducerClients:
         self.states: type[ProducerStates] = type(
             "Counted", (roles.producers,), counted | {"batches_retained": machine.batches_retained}
         )
-        """What replicas remember with: of a model's numbers."""
+        """The class of replicas' producer states, with the model's constants."""
         sequencing: type[Sequencing] = type("Counted", (roles.sequencing,), counted)
         self.producers = [
             ProducerClient(sequencing(machine.max_in_flight, idempotent=machine.idempotent))
@@ -58,13 +58,13 @@ class ProducerClients:
 
     @property
     def leader(self) -> int:
-        """Who leads, as metadata say."""
+        """The leader that the metadata name."""
         raise NotImplementedError
 
     # --- messages ----------------------------------------------------------------------------------------------
 
     def send(self, number: int, batch: InFlightBatch) -> None:
-        """Put an attempt on its way."""
+        """Send an attempt."""
         request = spec.ProduceRequest(self.batch(number, batch), batch.sent_to, batch.attempt)
         self.requests.append(request)
         if self.machine.reordering:
@@ -75,7 +75,7 @@ class ProducerClients:
         return spec.Batch(number, batch.epoch, batch.base_sequence, first, batch.count)
 
     def in_line(self, request: spec.ProduceRequest) -> InFlightBatch | None:
-        """The batch that waits for an answer to this attempt."""
+        """The batch that waits for a response to this attempt."""
         number = request.batch.producer
         for batch in self.producers[number].core.line:
             same = (self.batch(number, batch), batch.attempt, batch.sent_to)
@@ -83,8 +83,8 @@ class ProducerClients:
                 return batch
         return None
 
-    def answer(self, request: spec.ProduceRequest, error: ErrorCode, offset: int = -1, repeated: bool = False) -> None:
-        """A leader answers an attempt, for which nobody may be waiting any more."""
+    def respond(self, request: spec.ProduceRequest, error: ErrorCode, offset: int = -1, repeated: bool = False) -> None:
+        """A leader responds to an attempt; the producer may not wait for it any more."""
         if error is ErrorCode.none:
             self.acknowledged.add(spec.Acknowledged(offset, request.batch))
         response = spec.ProduceResponse(request, spec.Error(error.value), offset, repeated)
@@ -97,7 +97,7 @@ class ProducerClients:
         ]
 
     def disconnect(self, broker: int) -> None:
-        """A broker is gone, with every connection to it and what was on them."""
+        """A broker is gone, with all connections to it and all that was in flight on them."""
         self.requests = [request for request in self.requests if request.broker != broker]
         for number, client in enumerate(self.producers):
             client.core.disconnected(broker)
@@ -141,7 +141,7 @@ def known_ends(replica: PartitionReplica, brokers: int) -> tuple[int, ...]:
 
 
 def remembered(states: ProducerStates) -> spec.Producers:
-    """What a replica remembers."""
+    """The producer state of a replica."""
     return tuple(
         spec.ProducerEntry(entry.producer_id, entry.epoch, tuple(spec.BatchMetadata(*b[:3]) for b in entry.batches))
         for _, entry in sorted(states.entries.items())
@@ -149,7 +149,7 @@ def remembered(states: ProducerStates) -> spec.Producers:
 
 
 def snapshots_of(files: Mapping[int, bytes]) -> tuple[spec.Snapshot, ...]:
-    """What snapshot files say, by their offsets."""
+    """The contents of snapshot files, by their offsets."""
     found = []
     for offset, content in sorted(files.items()):
         states = ProducerStates()

@@ -1,7 +1,7 @@
-"""The log in a lockstep of idempotent producers: the storage room's own, with segments that fill up when they are told.
+"""The log in a lockstep of idempotent producers: one of `impl.storage`, whose segments fill up when told to.
 
-It lies on a simulated disk. A crash cuts it where the action says and opens it again, so that what it remembers of
-producers comes from snapshots and batch headers.
+It is on a simulated disk. A crash truncates it where the action says and opens it again, so that its producer state
+comes from snapshots and batch headers.
 """
 
 from __future__ import annotations

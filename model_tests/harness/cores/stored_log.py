@@ -1,7 +1,7 @@
-"""The storage room's log in a lockstep: the same cores over real record batches, segments and recovery.
+"""A log of `impl.storage` in a lockstep: the same cores over real record batches, segments and recovery.
 
-It lies on a simulated disk of its own. A crash cuts it where the action says and opens it again, so that recovery has
-to find everything by scanning.
+It is on a simulated disk of its own. A crash truncates it where the action says and opens it again, so that recovery
+has to find everything by scanning.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class StoredLog(DiskLog):
     def __init__(self, disk: SimulatedDisk | None = None, ghosts: tuple[Record, ...] = ()) -> None:
         super().__init__(disk, _CONFIG, len(ghosts), None)
         self._ghosts = ghosts
-        """The records below the log start: the disk may have them no more."""
+        """The records below the log start, which the disk may no longer have."""
         self.log_start_checkpoint = len(ghosts)
         self._flushed_end_offset = self._log.log_end_offset
 

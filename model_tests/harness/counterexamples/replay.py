@@ -136,11 +136,11 @@ def _beside(counterexample: Counterexample, level: Level, bug: str | None, bind:
             finally:
                 if lockstep.state is not before:
                     steps.append(Step(action, lockstep.state))
-            fell = next(fallen_step(machine, before, action, lockstep.state), None)
-            fell = fell or next(fallen(machine, lockstep.state), None)
-            if fell is not None:
-                values = dict(machine.explain(fell, lockstep.state))
-                failure, words = Expected(Failure.INVARIANT, fell), f"{fell} is violated on both sides"
+            violated = next(fallen_step(machine, before, action, lockstep.state), None)
+            violated = violated or next(fallen(machine, lockstep.state), None)
+            if violated is not None:
+                values = dict(machine.explain(violated, lockstep.state))
+                failure, words = Expected(Failure.INVARIANT, violated), f"{violated} is violated on both sides"
                 break
     except Difference as difference:
         failure, words = Expected(Failure.DIFFERENCE, difference.path), str(difference)
