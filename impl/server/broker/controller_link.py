@@ -80,12 +80,8 @@ class ControllerLink:
         self._connect()
 
     def _connect(self) -> None:
-        name, address, short_ms = (
-            f"broker-{self._registration.broker_id}",
-            self.active.address,
-            self._response_timeout_ms,
-        )
-        network, tasks = self._network, self._tasks
+        network, address, tasks = self._network, self.active.address, self._tasks
+        name, short_ms = f"broker-{self._registration.broker_id}", self._response_timeout_ms
         self._requests = Channel(network, address, name, tasks, timeout_ms=short_ms)
         self._metadata = Channel(network, address, name, tasks, timeout_ms=self._metadata_timeout_ms)
         self._proposals = Channel(network, address, name, tasks, timeout_ms=short_ms, handshake=self._learn_epoch)
