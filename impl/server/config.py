@@ -1,8 +1,8 @@
 """A node's settings, under Kafka's names with Kafka's defaults.
 
-One mapping configures brokers and controller alike, as Kafka's server.properties does. Brokers' settings that topics
-may override (`min.insync.replicas`, `log.retention.hours`, …) become the cluster's defaults for topics; a topic's own
-name is taken for the same thing.
+One mapping configures brokers and controller, as Kafka's server.properties does. A broker's setting that topics may
+override (`min.insync.replicas`, `log.retention.hours`, …) becomes the cluster's default for topics; so does the same
+setting under its topic name (`retention.ms`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LEADER_SELECTOR: Final = "org.apache.kafka.common.replica.LeaderSelector"
 
 
 def _unthrottled(doc: str) -> Any:
-    """A field for a limit of replication's traffic: taken, since tools set it when they move partitions, and idle."""
+    """A field for a limit of replication traffic. Tools set it when they move partitions; it has no effect here."""
     return whole((1 << 63) - 1, least=0, doc=doc, kind=LONG, update=settings.Update.PER_BROKER)
 
 
@@ -40,29 +40,25 @@ def _unthrottled(doc: str) -> Any:
 class ServerConfig(SecuritySettings):
     """Settings of brokers and controllers; times in ms, sizes in bytes."""
 
-    socket_request_max_bytes: int = whole(100 << 20, doc="Largest request that is read, in bytes.")
+    socket_request_max_bytes: int = whole(100 << 20, doc="Bytes of the largest request that is accepted.")
     max_connections: int = whole(
         (1 << 31) - 1, least=0, doc="Connections that a broker serves at once.", update=settings.Update.CLUSTER_WIDE
     )
-    retry_backoff_ms: int = whole(100, doc="Wait before something that failed is tried again.", kind=LONG)
-    max_request_partition_size_limit: int = whole(
-        2_000, doc="Most partitions that DescribeTopicPartitions tells at once."
-    )
-    num_partitions: int = whole(1, doc="Partitions of a topic that is created without their number.")
-    default_replication_factor: int = whole(1, doc="Replicas of a topic that is created without their number.")
-    auto_create_topics_enable: bool = flag(True, "Whether asking for the metadata of an unknown topic may create it.")
+    retry_backoff_ms: int = whole(100, doc="Wait before a failed request is sent again.", kind=LONG)
+    max_request_partition_size_limit: int = whole(2_000, doc="Most partitions in one DescribeTopicPartitions response.")
+    num_partitions: int = whole(1, doc="Partitions of a topic whose creator gives no number.")
+    default_replication_factor: int = whole(1, doc="Replicas of a partition whose creator gives no number.")
+    auto_create_topics_enable: bool = flag(True, "Whether a Metadata request for an unknown topic may create it.")
 
     queued_max_requests: int = whole(
-        500, doc="Requests of all connections together that are handled or wait to be; beyond it reading stops."
+        500, doc="Requests that are handled or wait, over all connections; beyond it no more are read."
     )
-    connections_max_idle_ms: int = whole(
-        600_000, doc="A connection on which nothing comes for this long is closed.", kind=LONG
-    )
-    fetch_max_bytes: int = whole(55 << 20, least=1024, doc="Most bytes of a fetch, but for its first batch.")
+    connections_max_idle_ms: int = whole(600_000, doc="A connection that is idle for this long is closed.", kind=LONG)
+    fetch_max_bytes: int = whole(55 << 20, least=1024, doc="Most bytes of a fetch; its first batch may be larger.")
     max_incremental_fetch_session_cache_slots: int = whole(1_000, least=0, doc="Fetch sessions that a broker keeps.")
     replica_selector_class: str = settings.text(
         "",
-        "Who tells consumers which replica to read from; nobody does by default.",
+        "The class that selects the replica that a consumer should read from; by default the leader.",
         allowed=("", LEADER_SELECTOR, RACK_AWARE_SELECTOR),
     )
 
@@ -70,7 +66,7 @@ class ServerConfig(SecuritySettings):
         30_000, doc="A follower that has not caught up for this long leaves the ISR.", kind=LONG
     )
     replica_fetch_wait_max_ms: int = whole(500, least=0, doc="How long a leader may hold a follower's fetch.")
-    replica_fetch_min_bytes: int = whole(1, least=0, doc="Bytes for which a leader holds a follower's fetch.")
+    replica_fetch_min_bytes: int = whole(1, least=0, doc="Bytes that a leader awaits before it responds to a follower.")
     replica_fetch_max_bytes: int = whole(1 << 20, doc="Bytes of one partition in a follower's fetch.")
     replica_fetch_response_max_bytes: int = whole(10 << 20, doc="Bytes of all partitions in a follower's fetch.")
     replica_fetch_backoff_ms: int = whole(1_000, doc="A follower's wait after a fetch that failed.")
@@ -81,12 +77,12 @@ class ServerConfig(SecuritySettings):
     replica_high_watermark_checkpoint_interval_ms: int = whole(
         5_000, doc="How often high watermarks are written to disk.", kind=LONG
     )
-    log_dir: str = settings.text("", "The directory of the logs, where log.dirs names none.")
-    log_dirs: tuple[str, ...] = settings.names((), "The directories of the logs; relative ones in the node's own.")
-    log_cleaner_enable: bool = flag(True, "Whether logs with the policy compact are compacted.")
+    log_dir: str = settings.text("", "The log directory, where log.dirs names none.")
+    log_dirs: tuple[str, ...] = settings.names((), "The log directories; relative ones in the node's directory.")
+    log_cleaner_enable: bool = flag(True, "Whether logs with cleanup.policy=compact are compacted.")
     log_cleaner_threads: int = whole(1, doc="Logs that are compacted at once.")
     log_cleaner_backoff_ms: int = whole(
-        15_000, least=0, doc="The cleaner's wait when nothing is dirty.", kind=LONG, update=settings.Update.CLUSTER_WIDE
+        15_000, least=0, doc="The cleaner's wait while no log is dirty.", kind=LONG, update=settings.Update.CLUSTER_WIDE
     )
     log_cleaner_dedupe_buffer_size: int = whole(
         128 << 20,
@@ -101,60 +97,52 @@ class ServerConfig(SecuritySettings):
         least=1.0,
         most=1.7976931348623157e308,
     )
-    log_flush_scheduler_interval_ms: int = whole((1 << 63) - 1, doc="How often logs are looked at for a sync.")
-    log_flush_offset_checkpoint_interval_ms: int = whole(
-        60_000, doc="How often it is written down how far logs are synced."
-    )
+    log_flush_scheduler_interval_ms: int = whole((1 << 63) - 1, doc="How often logs are checked for a timed flush.")
+    log_flush_offset_checkpoint_interval_ms: int = whole(60_000, doc="How often recovery points are written to disk.")
     log_flush_start_offset_checkpoint_interval_ms: int = whole(
-        60_000, doc="How often it is written down where logs start."
+        60_000, doc="How often log start offsets are written to disk."
     )
-    log_retention_check_interval_ms: int = whole(
-        300_000, doc="How often segments that are too old or too many are looked for.", kind=LONG
-    )
+    log_retention_check_interval_ms: int = whole(300_000, doc="How often segments are deleted by retention.", kind=LONG)
 
-    producer_id_expiration_ms: int = whole(
-        86_400_000, doc="An idempotent producer that was idle for this long is forgotten."
-    )
-    producer_id_expiration_check_interval_ms: int = whole(600_000, doc="How often idle producers are looked for.")
+    producer_id_expiration_ms: int = whole(86_400_000, doc="A producer id that is idle for this long is forgotten.")
+    producer_id_expiration_check_interval_ms: int = whole(600_000, doc="How often idle producer ids are forgotten.")
 
     delete_topic_enable: bool = flag(True, "Whether topics can be deleted.")
-    auto_leader_rebalance_enable: bool = flag(True, "Whether preferred leaders are put back by time.")
+    auto_leader_rebalance_enable: bool = flag(True, "Whether preferred leaders are elected on time.")
     leader_imbalance_check_interval_seconds: int = whole(
-        300, doc="How often the controller looks for leaders to put back.", kind=LONG
+        300, doc="How often the controller checks for preferred leaders to elect.", kind=LONG
     )
     leader_imbalance_per_broker_percentage: int = whole(
-        10, least=0, doc="Share of a broker's preferred partitions that others may lead before they are put back."
+        10, least=0, doc="Percentage of a broker's preferred partitions that other brokers may lead."
     )
-    controlled_shutdown_enable: bool = flag(True, "Whether a broker hands over what it leads before it stops.")
+    controlled_shutdown_enable: bool = flag(True, "Whether a broker hands over its leadership before it stops.")
     controlled_shutdown_max_retries: int = whole(
-        3, least=0, doc="How often a broker that is to stop asks again before it leaves as the last in sync."
+        3, least=0, doc="How often a stopping broker asks again before it leaves as the last in sync."
     )
-    controlled_shutdown_retry_backoff_ms: int = whole(
-        5_000, doc="Wait before a broker that is to stop asks again.", kind=LONG
-    )
+    controlled_shutdown_retry_backoff_ms: int = whole(5_000, doc="Wait before a stopping broker asks again.", kind=LONG)
 
-    quota_window_num: int = whole(11, doc="Windows over which clients' rates are measured.")
+    quota_window_num: int = whole(11, doc="Windows over which client quotas are measured.")
     quota_window_size_seconds: int = whole(1, doc="Length of such a window, in seconds.")
-    controller_quota_window_num: int = whole(11, doc="Windows over which changes of the cluster are measured.")
+    controller_quota_window_num: int = whole(11, doc="Windows over which the quota of changes is measured.")
     controller_quota_window_size_seconds: int = whole(1, doc="Length of such a window, in seconds.")
 
-    broker_heartbeat_interval_ms: int = whole(2_000, doc="How often a broker renews its session.")
+    broker_heartbeat_interval_ms: int = whole(2_000, doc="How often a broker sends a heartbeat.")
     broker_session_timeout_ms: int = whole(9_000, doc="A broker that sends no heartbeat for this long is fenced.")
     controller_quorum_request_timeout_ms: int = whole(
         2_000, doc="How long a broker waits for the controller's response."
     )
     metadata_fetch_wait_max_ms: int = whole(
-        500, least=0, doc="How long the controller holds a broker's fetch of metadata that finds nothing new."
+        500, least=0, doc="How long the controller may hold a broker's metadata fetch."
     )
 
     topic_defaults: Mapping[str, str] = attrs.field(factory=dict)
-    """What a topic gets that does not set it itself, under the topic's names."""
+    """Defaults of topics' settings, under their topic names."""
     properties: Mapping[str, str] = attrs.field(factory=dict)
-    """What was set, as it was given, under brokers' names."""
+    """What was set, as it was given."""
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, Any]) -> ServerConfig:
-        """A configuration from Kafka's property names; values may be text.
+        """A configuration from properties under Kafka's names; values may be text.
 
         Raises ValueError naming the setting, its value and what is allowed.
         """
@@ -190,7 +178,7 @@ DYNAMIC_CONFIGS: Final[Mapping[str, Setting]] = {
 
 
 def _topic_default_settings() -> dict[str, Setting]:
-    """Brokers' settings of topics' defaults; of several units the coarsest has the default."""
+    """Brokers' settings of topics' defaults. Of several units the coarsest has the default value."""
     made = {}
     for setting in TOPIC_CONFIGS.values():
         for place, (synonym, scale) in enumerate(setting.synonyms, 1):
@@ -210,7 +198,7 @@ BROKER_CONFIGS: Final[Mapping[str, Setting]] = dict(sorted({**_topic_default_set
 
 
 def with_dynamic(config: ServerConfig, dynamic: Mapping[str, str]) -> ServerConfig:
-    """The settings of a node that was started with `config` and has had these changed since, under brokers' names."""
+    """The settings of a node that started with `config`, with these changed since, under brokers' names."""
     own = {
         name.replace(".", "_"): settings.parse(SERVER_CONFIGS[name], value)
         for name, value in dynamic.items()
@@ -220,7 +208,7 @@ def with_dynamic(config: ServerConfig, dynamic: Mapping[str, str]) -> ServerConf
 
 
 def topic_defaults(properties: Mapping[str, Any]) -> dict[str, str]:
-    """The defaults for topics that a node's settings say, under topics' names.
+    """The defaults of topics in a node's settings, under topics' names.
 
     Raises ValueError naming the setting, its value and what is allowed.
     """

@@ -1,7 +1,7 @@
-"""Fields of a configuration class that are settings: typed, with a default, a rule and a sentence each.
+"""Fields of a configuration class that are settings: each with a type, a default, a rule and a sentence about it.
 
-A field's name is the setting's with underscores for dots. The functions below make the fields; `setting_of` gets a
-field's `Setting` back.
+A field's name is the setting's name with underscores for dots. `whole`, `flag` and the others make fields;
+`setting_of` returns the `Setting` of a field.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def property_name(field: str) -> str:
 
 
 def setting_of(field: attrs.Attribute[Any]) -> Setting | None:
-    """The setting that a field is; None for a field that is none."""
+    """The setting of a field; None for a field that is no setting."""
     made = field.metadata.get("setting")
     return None if made is None else attrs.evolve(made, name=property_name(field.name))
 
@@ -66,19 +66,19 @@ def flag(default: bool, doc: str = "", *, update: Update = Update.READ_ONLY) -> 
 
 
 def text(default: str, doc: str = "", *, allowed: tuple[str, ...] = (), update: Update = Update.READ_ONLY) -> Any:
-    """A field for a word, one of `allowed` if those are given."""
+    """A field for a text, one of `allowed` if given."""
     return _field(ConfigType.STRING, default, one_of(*allowed) if allowed else anything, doc, update)
 
 
 def password(default: str = "", doc: str = "") -> Any:
-    """A field for a text that is told to nobody."""
+    """A field for a text that no response and no message shows."""
     return _field(ConfigType.PASSWORD, default, anything, doc, Update.READ_ONLY)
 
 
 def names(
     default: tuple[str, ...] = (), doc: str = "", *, rule: Rule = anything, update: Update = Update.READ_ONLY
 ) -> Any:
-    """A field for a list of words, separated by commas."""
+    """A field for a list of texts, separated by commas."""
     return _field(ConfigType.LIST, default, rule, doc, update)
 
 

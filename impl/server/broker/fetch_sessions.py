@@ -19,10 +19,10 @@ for none.
     incremental, topics by id where the session has names, or the other way round -> FETCH_SESSION_TOPIC_ID_ERROR
     incremental, after which nothing is left in the session -> the session ends
 
-There are at most `max.incremental.fetch.session.cache.slots` sessions. When all are taken, a new one evicts one that was
-not used for two minutes; else the least of those that it may evict, if that one is less than itself. A follower's
-session is more than a consumer's; of two, the one with more partitions is more. A new session may evict one that is two
-minutes old, and a follower's may evict any consumer's.
+There are at most `max.incremental.fetch.session.cache.slots` sessions. When all are taken, a new one evicts one that
+was not used for two minutes; else the least of those that it may evict, if that one is less than itself. A follower's
+session is more than a consumer's; of two, the one with more partitions is more. A new session may evict one that is
+two minutes old, and a follower's may evict any consumer's.
 """
 
 from __future__ import annotations

@@ -18,14 +18,14 @@ from tidegauge.impl.ports.network import Address
 
 
 class MetadataCache:
-    """A broker's image of the cluster, and which topics have changed in it since they were last acted on."""
+    """One broker's metadata image, and the topics that have changed in it since the broker last applied it."""
 
     def __init__(self) -> None:
         self.image = ClusterImage()
         self._changed: set[str] | None = None
         self.offset_in_force = 0
-        """Up to where the metadata log is in force here, which may be behind what is known of it."""
-        self._news = trio.Event()
+        """The broker acts on the metadata log below this offset; the image may be ahead of it."""
+        self._has_advanced = trio.Event()
 
     def replay(self, records: Iterable[MetadataRecord]) -> None:
         """Apply the records that follow the image's offset."""
@@ -37,7 +37,7 @@ class MetadataCache:
             self.image.apply(record)
 
     def _topic_of(self, record: MetadataRecord) -> str | None:
-        """The topic of which a record speaks."""
+        """The topic that a record is about; None for other records."""
         if isinstance(record, TopicRecord):
             return record.name
         if isinstance(record, RemoveTopicRecord):
@@ -50,24 +50,24 @@ class MetadataCache:
         return changed
 
     def note_in_force(self) -> None:
-        """The broker does what the image says: it hosts what is put there and has the settings that are in it."""
+        """The broker has applied the image: it hosts the replicas that the image gives it, with its settings."""
         self.offset_in_force = self.image.offset
-        self._news.set()
-        self._news = trio.Event()
+        self._has_advanced.set()
+        self._has_advanced = trio.Event()
 
     async def until_in_force(self, offset: int) -> None:
-        """Wait until what the metadata log says below `offset` is in force at this broker."""
+        """Wait until the metadata log below `offset` is in force at this broker."""
         while self.offset_in_force < offset:
-            await self._news.wait()
+            await self._has_advanced.wait()
 
     def topic_name(self, topic_id: str) -> str | None:
-        """The topic's name; None when there is no such topic, as far as this broker knows."""
+        """The topic's name; None when this broker knows no such topic."""
         return self.image.topic_names.get(topic_id)
 
     def endpoints(self, listener: str, *, fenced: bool = False) -> Iterator[tuple[int, Address, str | None]]:
-        """(broker, where it listens, its rack) for a client that came by `listener`, in order of ids.
+        """(broker id, address, rack) of every unfenced broker with this listener, in order of ids.
 
-        Of the brokers that are up; of all that are registered with `fenced`.
+        With `fenced` of every registered broker with it.
         """
         for broker_id, broker in sorted(self.image.brokers.items()):
             endpoint = broker.endpoint(listener)
@@ -75,6 +75,6 @@ class MetadataCache:
                 yield broker_id, Address(*endpoint), broker.rack
 
     def address(self, broker_id: int) -> Address | None:
-        """Where a broker listens; None when it never registered."""
+        """Where a broker listens for other brokers; None when it never registered."""
         broker = self.image.brokers.get(broker_id)
         return None if broker is None else Address(broker.host, broker.port)

@@ -1,4 +1,4 @@
-"""Fetch sessions (KIP-227): what an incremental fetch reads, what it is answered, and who has to make room."""
+"""Fetch sessions (KIP-227): what an incremental fetch reads, what its response has, and which session is evicted."""
 
 from __future__ import annotations
 
@@ -138,20 +138,20 @@ def test_without_slots_there_are_no_sessions() -> None:
 
 
 @pytest.mark.parametrize(
-    "trouble",
+    "error",
     [
         PartitionFetchResponse(diverging_epoch=EpochEndOffset(0, 0), high_watermark=5, log_start_offset=0),
         PartitionFetchResponse(ErrorCode.kafka_storage_error, high_watermark=5, log_start_offset=0),
     ],
 )
-def test_a_partition_is_answered_once_more_when_its_trouble_is_over(trouble: PartitionFetchResponse) -> None:
+def test_a_partition_is_in_the_response_once_more_when_its_error_is_over(error: PartitionFetchResponse) -> None:
     cache = sessions()
     begun = begin(cache, fetch(0))
-    calm = PartitionFetchResponse(high_watermark=5, log_start_offset=0)
+    normal = PartitionFetchResponse(high_watermark=5, log_start_offset=0)
     sent = []
-    for epoch, answer in enumerate((calm, calm, trouble, calm, calm)):
-        answered = [ReadOutcome(PartitionRead("t", 0, 0, 1_000), answer)]
-        sent.append(bool(begun.to_send(answered)))
+    for epoch, response in enumerate((normal, normal, error, normal, normal)):
+        outcomes = [ReadOutcome(PartitionRead("t", 0, 0, 1_000), response)]
+        sent.append(bool(begun.to_send(outcomes)))
         begun = begin(cache, fetch(session=1, epoch=epoch + 1))
     assert sent == [True, False, True, True, False]
 
@@ -159,33 +159,33 @@ def test_a_partition_is_answered_once_more_when_its_trouble_is_over(trouble: Par
 # --- at a broker ---------------------------------------------------------------------------------------------------
 
 
-def answered(response: FetchResponse) -> dict[int, int]:
-    """Bytes of records by partition, in the order of the answer."""
+def bytes_read(response: FetchResponse) -> dict[int, int]:
+    """Bytes of records by partition, in the order of the response."""
     return {data.index: len(data.records or b"") for topic in response.topics for data in topic.partitions}
 
 
 @simulated
-async def test_only_partitions_with_news_are_answered() -> None:
+async def test_only_partitions_with_news_are_in_the_response() -> None:
     async with Cluster(brokers=1, seed=1) as cluster, cluster.client() as client:
         await cluster.create_topic("t", partitions=3)
         channel: Channel = client._channel(cluster.broker(0).address)
         full = await channel.request(fetch(0, 1, 2), version=BY_NAME)
-        assert (full.session_id > 0, answered(full)) == (True, {0: 0, 1: 0, 2: 0})
+        assert (full.session_id > 0, bytes_read(full)) == (True, {0: 0, 1: 0, 2: 0})
         session = full.session_id
 
         async def next_fetch(epoch: int, *partitions: int) -> FetchResponse:
-            answer: FetchResponse = await channel.request(
+            response: FetchResponse = await channel.request(
                 fetch(*partitions, session=session, epoch=epoch), version=BY_NAME
             )
-            assert (answer.error_code, answer.session_id) == (ErrorCode.none, session)
-            return answer
+            assert (response.error_code, response.session_id) == (ErrorCode.none, session)
+            return response
 
-        assert answered(await next_fetch(1)) == {}
+        assert bytes_read(await next_fetch(1)) == {}
         await client.produce("t", b"x", partition=1)
         await client.produce("t", b"x", partition=0)
-        assert list(answered(await next_fetch(2))) == [0, 1]
-        assert list(answered(await next_fetch(3))) == [0, 1], "records are answered as long as they are asked for"
-        assert list(answered(await next_fetch(4, 7))) == [0, 1, 7]
-        assert list(answered(await next_fetch(5))) == [7, 0, 1], "whoever had records goes to the end; errors are news"
+        assert list(bytes_read(await next_fetch(2))) == [0, 1]
+        assert list(bytes_read(await next_fetch(3))) == [0, 1], "records are sent as long as they are asked for"
+        assert list(bytes_read(await next_fetch(4, 7))) == [0, 1, 7]
+        assert list(bytes_read(await next_fetch(5))) == [7, 0, 1], "records move a partition to the end"
         late = await channel.request(fetch(session=session, epoch=5), version=BY_NAME)
         assert (late.error_code, late.session_id, late.topics) == (ErrorCode.invalid_fetch_session_epoch, 0, [])

@@ -27,15 +27,15 @@ def at(offset: int, epoch: int = 3) -> FollowerFetch:
     return FollowerFetch(2, 7, epoch, offset, epoch)
 
 
-def asked(request: FetchRequest) -> list[tuple[int, int]]:
+def named(request: FetchRequest) -> list[tuple[int, int]]:
     return [(one.index, one.fetch_offset) for topic in request.topics for one in topic.partitions]
 
 
-def answered(session_id: int, **answers: PartitionFetchResponse) -> FetchResponse:
-    """The answers to a (partition 0) and b (partition 1)."""
+def responded(session_id: int, **responses: PartitionFetchResponse) -> FetchResponse:
+    """The responses for a (partition 0) and b (partition 1)."""
     indexes = {"a": 0, "b": 1}
-    reads = {name: PartitionRead("", indexes[name], 0, 1, topic_id=TOPIC) for name in answers}
-    message = fetch_response([ReadOutcome(reads[name], response) for name, response in answers.items()])
+    reads = {name: PartitionRead("", indexes[name], 0, 1, topic_id=TOPIC) for name in responses}
+    message = fetch_response([ReadOutcome(reads[name], response) for name, response in responses.items()])
     message.session_id = session_id
     return message
 
@@ -44,9 +44,9 @@ def begun() -> FollowerSession:
     """A session in which the replicas of both partitions have taken a high watermark of 5."""
     session = FollowerSession()
     request = session.request([(A, at(5)), (B, at(5))], **LIMITS)
-    assert (request.session_id, request.session_epoch, asked(request)) == (NO_SESSION, INITIAL_EPOCH, [(0, 5), (1, 5)])
+    assert (request.session_id, request.session_epoch, named(request)) == (NO_SESSION, INITIAL_EPOCH, [(0, 5), (1, 5)])
     told = PartitionFetchResponse(high_watermark=5, log_start_offset=0)
-    assert session.receive(answered(99, a=told, b=told)) is not None
+    assert session.receive(responded(99, a=told, b=told)) is not None
     for key in (A, B):
         session.take(key)
     return session
@@ -55,83 +55,85 @@ def begun() -> FollowerSession:
 def test_only_what_has_changed_is_named() -> None:
     session = begun()
     request = session.request([(A, at(6)), (B, at(5))], **LIMITS)
-    assert (request.session_id, request.session_epoch, asked(request)) == (99, 1, [(0, 6)])
+    assert (request.session_id, request.session_epoch, named(request)) == (99, 1, [(0, 6)])
     assert (request.replica_id, request.replica_epoch, request.forgotten) == (2, 7, [])
-    session.receive(answered(99))
+    session.receive(responded(99))
     request = session.request([(A, at(6)), (B, at(5))], **LIMITS)
-    assert (request.session_epoch, asked(request), request.replica_id) == (2, [], 2)
+    assert (request.session_epoch, named(request), request.replica_id) == (2, [], 2)
 
 
 def test_a_partition_that_is_not_wanted_any_more_is_forgotten_and_named_again_when_it_is_back() -> None:
     session = begun()
     request = session.request([(B, at(5))], **LIMITS)
     assert [(topic.topic_id, topic.partitions) for topic in request.forgotten] == [(TOPIC, [0])]
-    session.receive(answered(99))
-    assert asked(session.request([(A, at(5)), (B, at(5))], **LIMITS)) == [(0, 5)]
+    session.receive(responded(99))
+    assert named(session.request([(A, at(5)), (B, at(5))], **LIMITS)) == [(0, 5)]
 
 
-def test_silence_is_the_answer_given_last_and_nothing_to_do_for_who_has_taken_it() -> None:
+def test_silence_is_the_last_response_and_nothing_to_do_for_who_has_taken_it() -> None:
     session = begun()
     session.request([(A, at(5)), (B, at(5, epoch=4))], **LIMITS)
     told = PartitionFetchResponse(leader=-1, high_watermark=5, log_start_offset=0)
-    assert session.receive(answered(99)) == {B: told}, "B asks in another epoch, and has to hear it again"
+    assert session.receive(responded(99)) == {B: told}, "B asks in another epoch, and must take it again"
     assert (session.is_taken(A), session.is_taken(B)) == (True, False)
     session.take(B)
     session.request([(A, at(5)), (B, at(5, epoch=4))], **LIMITS)
-    assert session.receive(answered(99)) == {}
+    assert session.receive(responded(99)) == {}
     session.request([(A, at(5)), (B, at(5, epoch=4))], **LIMITS)
-    assert session.receive(answered(99), repeat=True) == {A: told, B: told}
+    assert session.receive(responded(99), repeat=True) == {A: told, B: told}
 
 
 def test_records_are_told_once_and_the_high_watermark_that_came_with_them_holds() -> None:
     session = begun()
     session.request([(A, at(5)), (B, at(5))], **LIMITS)
-    got = session.receive(answered(99, a=PartitionFetchResponse(high_watermark=6, log_start_offset=0, records=RECORDS)))
+    got = session.receive(
+        responded(99, a=PartitionFetchResponse(high_watermark=6, log_start_offset=0, records=RECORDS))
+    )
     assert got is not None
     assert got[A].records == RECORDS
     session.request([(A, at(6)), (B, at(5))], **LIMITS)
-    assert session.receive(answered(99)) == {A: PartitionFetchResponse(high_watermark=6, log_start_offset=0)}
+    assert session.receive(responded(99)) == {A: PartitionFetchResponse(high_watermark=6, log_start_offset=0)}
 
 
 def test_an_error_is_not_repeated_by_silence() -> None:
     session = begun()
     session.request([(A, at(5)), (B, at(5))], **LIMITS)
-    session.receive(answered(99, a=PartitionFetchResponse(ErrorCode.not_leader_or_follower)))
+    session.receive(responded(99, a=PartitionFetchResponse(ErrorCode.not_leader_or_follower)))
     session.take(A)
     session.request([(A, at(5)), (B, at(5))], **LIMITS)
-    assert session.receive(answered(99)) == {}
+    assert session.receive(responded(99)) == {}
     assert not session.is_taken(A)
 
 
 @pytest.mark.parametrize(
-    ("error", "named"),
+    ("error", "session_id"),
     [
         (ErrorCode.fetch_session_id_not_found, NO_SESSION),
         (ErrorCode.invalid_fetch_session_epoch, 99),
         (ErrorCode.fetch_session_topic_id_error, 99),
     ],
 )
-def test_a_refused_session_begins_with_a_full_fetch_again(error: ErrorCode, named: int) -> None:
+def test_a_refused_session_begins_with_a_full_fetch_again(error: ErrorCode, session_id: int) -> None:
     session = begun()
     session.request([(A, at(5)), (B, at(5))], **LIMITS)
     assert session.receive(FetchResponse([], error_code=error)) is None
     request = session.request([(A, at(5)), (B, at(5))], **LIMITS)
-    assert (request.session_id, request.session_epoch, len(asked(request))) == (named, INITIAL_EPOCH, 2)
+    assert (request.session_id, request.session_epoch, len(named(request))) == (session_id, INITIAL_EPOCH, 2)
 
 
 def test_a_leader_without_room_for_a_session_is_asked_for_everything_each_time() -> None:
     session = FollowerSession()
     for _ in range(3):
         request = session.request([(A, at(5))], **LIMITS)
-        assert (request.session_id, request.session_epoch, asked(request)) == (NO_SESSION, INITIAL_EPOCH, [(0, 5)])
-        session.receive(answered(NO_SESSION, a=PartitionFetchResponse(high_watermark=5, log_start_offset=0)))
+        assert (request.session_id, request.session_epoch, named(request)) == (NO_SESSION, INITIAL_EPOCH, [(0, 5)])
+        session.receive(responded(NO_SESSION, a=PartitionFetchResponse(high_watermark=5, log_start_offset=0)))
 
 
 def test_epochs_wrap_to_1() -> None:
     session = begun()
     session.epoch = (1 << 31) - 1
     session.request([(A, at(5))], **LIMITS)
-    session.receive(answered(99))
+    session.receive(responded(99))
     assert session.epoch == 1
 
 
@@ -148,7 +150,7 @@ class Recorded:
 
         def record(request: FetchRequest, **how: Any) -> Any:
             if request.replica_id >= 0:
-                self.fetches.append((request.session_epoch, len(asked(request))))
+                self.fetches.append((request.session_epoch, len(named(request))))
             return begin(request, **how)
 
         sessions.begin = record  # type: ignore[method-assign]

@@ -30,7 +30,7 @@ async def test_a_partition_with_records_is_fetched_apart_from_the_quiet_ones() -
         for index in (5, 2, 5):
             await client.produce("t", b"x", partition=index)
         await replicated(cluster, FEW + 4)
-        assert busy(cluster, 1) == busy(cluster, 2) == [2, 5], "whoever had records last is last"
+        assert busy(cluster, 1) == busy(cluster, 2) == [2, 5], "the latest to have records is last"
         hosted = cluster.broker(1).replicas.get("t", 5)
         assert hosted is not None
         await trio.sleep(3)
