@@ -1,14 +1,14 @@
-"""The follower: fetches, appends, and cuts off what its leader does not have.
+"""The follower: fetches, appends, and truncates what its leader does not have.
 
-A follower truncates nothing when it becomes one. It fetches from its log end offset with the epoch of its last record,
-and the leader answers with the end of the largest epoch that it has and that is not larger, if the logs have parted.
-The follower cuts its log there, or at the end of the largest epoch that *it* has and that is not larger than the
-answered one, whichever comes first, and fetches again: each round takes it one epoch nearer to where the logs agree
-(KIP-101, KIP-279, KIP-595). It never cuts to the high watermark.
+A follower truncates nothing when it becomes one. It fetches from its log end offset with the epoch of its last record.
+If the logs diverge, the leader responds with the largest epoch that it has and that is not larger, and where that
+epoch ends. The follower truncates its log there, or at the end of the largest epoch that *it* has and that is not
+larger than the one in the response, whichever comes first, and fetches again. Each round takes it one epoch nearer to
+where the logs agree (KIP-101, KIP-279, KIP-595). It never truncates to the high watermark.
 
-A follower that needs records below the leader's log start, or whose epochs are all older than what the leader still
-has, cannot get there by cutting: it starts over at the leader's log start. It moves its own log start to the leader's
-as it learns of it.
+Truncation does not help a follower that needs records below the leader's log start, or whose epochs are all older than
+the leader's oldest one: it starts over at the leader's log start. A follower moves its own log start to the leader's
+when a response says it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Follower(HighWatermark):
         )
 
     def receive_fetch_response(self, fetch: FollowerFetch, response: PartitionFetchResponse, now_ms: int) -> bool:
-        """Take the leader's answer to `fetch`; False when it was of no use (an error, or out of date)."""
+        """Take the leader's response to `fetch`; False when it is an error or out of date."""
         if not self.accepts_fetch_response(fetch):
             return False
         if response.error is ErrorCode.offset_out_of_range and response.log_start_offset >= 0:

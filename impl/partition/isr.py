@@ -1,7 +1,7 @@
 """In-sync replicas: who must hold a record before it counts as committed.
 
 A leader proposes, the controller decides. Between the two the leader counts the larger set of both for the high
-watermark, so that it is right whichever way the answer goes, and it proposes nothing else.
+watermark, so that it is right whatever the controller decides, and it proposes nothing else.
 
 * Expand: a follower that has reached the high watermark *and* the start of this leader epoch. Without the latter a
   follower could join on a high watermark that this leader inherited and that lags behind what was committed
@@ -63,7 +63,7 @@ class InSyncReplicas(HighWatermark):
         )
 
     def alter_partition_request(self, broker_epoch: int) -> AlterPartitionRequest | None:
-        """The open proposal, to be sent until it is answered; None when there is none."""
+        """The open proposal, to be sent until there is a response; None when there is none."""
         if not self.is_leader or self.pending_isr is None:
             return None
         return AlterPartitionRequest(
@@ -86,11 +86,11 @@ class InSyncReplicas(HighWatermark):
     ) -> None:
         """Take over what the controller committed, or give up what it refused for good.
 
-        An answer to any other proposal than the open one, or from an older controller, says nothing. A proposal that
+        A response to any other proposal than the open one, or from an older controller, says nothing. A proposal that
         was refused because it is out of date stays open until the metadata tell what has happened.
         """
-        answered = (request.leader_epoch, request.partition_epoch, request.members)
-        if answered != (self.leader_epoch, self.partition_epoch, self.pending_isr):
+        proposed = (request.leader_epoch, request.partition_epoch, request.members)
+        if proposed != (self.leader_epoch, self.partition_epoch, self.pending_isr):
             return
         if response.controller_epoch < self.controller_epoch:
             return

@@ -1,14 +1,13 @@
-"""The leader: appends, answers fetches, and says when an append is acknowledged.
+"""The leader: appends, responds to fetches, and says when an append is acknowledged.
 
-A follower's fetch is three things at once: a request for records, the news that it holds everything before the fetch
-offset, and, by the epoch of its last record, the proof that what it holds is a prefix of the leader's log (KIP-320,
-KIP-595). The leader therefore looks first whether the logs have parted, and believes the offset only when they have
-not.
+A follower's fetch says three things at once: which records it wants, that it has everything before the fetch offset,
+and, by the epoch of its last record, whether what it has is a prefix of the leader's log (KIP-320, KIP-595). The leader
+therefore checks first whether the logs diverge, and counts the fetch offset only when they do not.
 
-Records below the log start are gone (DeleteRecords, retention). A follower that needs one of them is told where the log
-starts, and of which epoch the last record before it was, and starts over there: by that epoch a log without records is
-still told from one of another history. Each fetch also tells the follower's log start, by which the leader knows the
-*low watermark*: below it no replica has a record any more.
+Records below the log start are gone (DeleteRecords, retention). To a follower that needs one of them the leader sends
+its log start and the epoch of the last record before it, and the follower starts over there. By that epoch a log
+without records still differs from one of another history. Each fetch also has the follower's log start, from which the
+leader knows the *low watermark*: no replica has a record below it any more.
 """
 
 from __future__ import annotations
@@ -84,7 +83,7 @@ class Leader(InSyncReplicas):
     def receive_fetch(
         self, fetch: FollowerFetch, max_bytes: int, now_ms: int, *, at_least_one: bool = True
     ) -> PartitionFetchResponse:
-        """Answer a follower. A held fetch (long poll) is handed in again; an empty answer is a reason to hold it.
+        """Respond to a follower. A held fetch (long poll) is handed in again; an empty response is a reason to hold it.
 
         With `at_least_one` the first batch comes however large it is (KIP-74).
         """
@@ -121,7 +120,7 @@ class Leader(InSyncReplicas):
         return ErrorCode.offset_out_of_range if below_start else ErrorCode.none
 
     def diverging_epoch(self, fetch: FollowerFetch) -> EpochEndOffset | None:
-        """Where the follower's log parts from this one, judged by its last record; None when it is a prefix.
+        """Where the follower's log parts from this one, decided by its last record; None when it is a prefix.
 
         (-1, log start offset) when everything known here is of a later epoch.
         """
@@ -153,10 +152,11 @@ class Leader(InSyncReplicas):
         return min((*told, self.log.log_start_offset))
 
     def may_update_follower(self, fetch: FollowerFetch) -> bool:
-        """Not of a new process of a replica that is proposed for the ISR.
+        """Whether a fetch counts: not from a new process of a replica that is proposed for the ISR.
 
-        The proposal may be sent again, with the broker epoch of the follower's last fetch, and it was made on what the
-        former process held: it must not vouch for the new one. The controller refuses it, and then that one counts.
+        The proposal was made on what the former process had, and it may be sent again with the broker epoch of the
+        follower's last fetch. With the new process's epoch it would claim for that one what only the former had. The
+        controller refuses the proposal (KIP-903), and then the new process's fetches count.
         """
         known = self.remote_replicas[fetch.replica_id].broker_epoch
         proposed = fetch.replica_id in self.maximal_isr and fetch.replica_id not in self.isr
@@ -221,7 +221,7 @@ class Leader(InSyncReplicas):
     def knows_high_watermark(self) -> bool:
         """False in a new epoch until its high watermark covers what the former leaders may have committed (KIP-207).
 
-        Till then an end offset, or an empty answer at the end, would let a client see the log grow shorter.
+        Till then an end offset, or an empty response at the end, would let a client see the log grow shorter.
         """
         return self.high_watermark >= self.epoch_start_offset
 

@@ -5,22 +5,22 @@ Theory of operation
 Of each producer id that has written to the partition the replica keeps the epoch and the last five batches: as many as
 a producer may have in flight. The leader asks before it appends:
 
-    a batch that is remembered    repeated          answered with the offset that it got the first time
+    a batch that is remembered    repeated          acknowledged with the offset that it got the first time
     an older epoch                refused           INVALID_PRODUCER_EPOCH
     not the next sequence         refused           OUT_OF_ORDER_SEQUENCE_NUMBER; a later epoch begins at 0
     an unknown producer           has to begin at 0 where nothing can have been forgotten (KAFKA-15591); is taken on
-                                  trust elsewhere, as Kafka does since KIP-360: it never answers UNKNOWN_PRODUCER_ID
+                                  trust elsewhere, as Kafka does since KIP-360: it never returns UNKNOWN_PRODUCER_ID
 
 A repeat of a batch older than those five is out of order too, as in Kafka since KAFKA-6683: sequences wrap at 2^31, so
-older and newer cannot be told apart by number. A follower asks nothing (KAFKA-6003): what its leader appended is right.
+older and newer cannot be told apart by number. A follower checks nothing (KAFKA-6003): its leader has done so.
 
-The memory is a function of the log. Whoever appends tells it (`take_in`), after the append and never before; after a
+The memory is a function of the log. The log tells it of each append (`take_in`), after it and never before; after a
 truncation or a restart it is made again, from a snapshot (one batch a producer), the batches in the log before the
 snapshot that it leaves out (`fill`), and all batches since. It forgets a producer that has been idle for
 `producer.id.expiration.ms`, and, at a restart, one whose records retention has deleted.
 
-The rules have the names that the specification gives them (`spec.idempotence`). There is no clock here: whoever lets
-producers expire says what time it is.
+The rules have the names that the specification gives them (`spec.idempotence`). There is no clock here: the caller of
+`expire` says what time it is.
 """
 
 from __future__ import annotations

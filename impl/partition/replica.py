@@ -3,7 +3,7 @@
 Theory of operation
 -------------------
 The core is a state machine without a clock, without sockets and without tasks. The broker's shell hands events in
-(metadata, produce, fetch, answers, the tick of the lag timer) as method calls with the time as a number, carries out
+(metadata, produce, fetch, responses, the tick of the lag timer) as method calls with the time as a number, carries out
 what comes back (results, and the effects of `take_effects`), and owns everything that waits.
 
 A replica is told what it is by the metadata log, and only by it: `apply_metadata` begins a leader epoch, as leader, as
@@ -60,7 +60,7 @@ class PartitionReplica(Leader, Follower):
         return True
 
     def resign(self) -> None:
-        """The replica is taken away from this broker: it leads and follows nobody, and whoever waits for it is told."""
+        """Stop: this broker is no replica any more. It leads and follows nobody; what waits for it gets an error."""
         self.leader = NO_LEADER
         self.pending_isr = None
         self.become_follower()

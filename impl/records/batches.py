@@ -24,7 +24,7 @@ again: `leader_prefix` makes the first 16 bytes anew and the rest is stored as i
 record; `records_payload` does.
 
 A batch that is damaged or breaks a rule is the peer's (or the disk's) fault and raises `RecordError`, which names the
-Kafka error code to answer with.
+Kafka error code for the response.
 """
 
 from __future__ import annotations
@@ -187,8 +187,8 @@ def compression_of(attributes: int) -> Compression:
 def extents(buffer: Buffer, position: int = 0) -> Iterator[BatchExtent]:
     """The batches from `position` on that are in the buffer as a whole, without looking inside.
 
-    Ends quietly at a batch that the buffer cuts short, as in fetch answers. Raises CorruptRecordError for a length that
-    cannot be.
+    Ends without an error at a batch that the buffer cuts short, as in fetch responses. Raises CorruptRecordError for a
+    length that cannot be.
     """
     end = len(buffer)
     while position + HEADER_SIZE <= end:

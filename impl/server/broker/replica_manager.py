@@ -2,7 +2,7 @@
 
 Theory of operation
 -------------------
-Handlers, coordinators and whoever else has to do with records call
+Handlers, coordinators and all other tasks that append or read call
 
     append          a batch for each of some partitions; returns when acks are met, or the wait has ended
     read            what a follower fetches or a consumer may see; returns when there is news, or the wait has ended
