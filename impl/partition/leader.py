@@ -29,6 +29,7 @@ from tidegauge.impl.partition.messages import (
     PartitionFetchResponse,
 )
 from tidegauge.impl.partition.producer_state import RepeatedBatchError
+from tidegauge.impl.records.origin import Origin
 
 ACKS_ALL: Final = -1
 TO_HIGH_WATERMARK: Final = -1
@@ -38,11 +39,12 @@ TO_HIGH_WATERMARK: Final = -1
 class Leader(InSyncReplicas):
     """What a replica does while it believes that it leads."""
 
-    def append(self, batches: Buffer, acks: int, now_ms: int) -> Appended | ErrorCode:
-        """Append a producer's batches; with acks=all ask `append_outcome` whenever effects show progress.
+    def append(self, batches: Buffer, acks: int, now_ms: int, origin: Origin = Origin.CLIENT) -> Appended | ErrorCode:
+        """Append batches; with acks=all ask `append_outcome` whenever effects show progress.
 
         A repeat of what an idempotent producer had appended before is not appended, and acknowledged as if it were.
-        Raises RecordError for batches that are not in order, or not the next ones of their producer.
+        Raises RecordError for batches that are not in order, or not the next ones of their producer. A broker's own
+        batches have no sequence, and no producer's state refuses them.
         """
         error = self.append_error(acks)
         if error is not ErrorCode.none:
@@ -50,7 +52,8 @@ class Leader(InSyncReplicas):
         log = self.log
         base_offset = log.log_end_offset
         try:
-            log.append_as_leader(batches, self.leader_epoch, now_ms, admit=log.producers.admit)
+            admit = log.producers.admit if origin is Origin.CLIENT else None
+            log.append_as_leader(batches, self.leader_epoch, now_ms, origin=origin, admit=admit)
         except RepeatedBatchError as known:
             return Appended(
                 known.base_offset, known.end_offset, self.leader_epoch, repeated=True, timestamp=known.timestamp

@@ -11,6 +11,7 @@ from typing import Protocol, TypeAlias
 from tidegauge.impl.partition.producer_state import ProducerStates
 from tidegauge.impl.records.batches import BatchHeader
 from tidegauge.impl.records.lazy import LazyRecords
+from tidegauge.impl.records.origin import Origin
 
 Admit: TypeAlias = Callable[[Sequence[BatchHeader]], None]
 """Objects to an append by raising; it sees the headers of batches that are otherwise in order."""
@@ -48,7 +49,13 @@ class ReplicaLog(Protocol):
         """What the producers of its batches have written; the log keeps it up to date, whatever happens to it."""
 
     def append_as_leader(
-        self, batches: Buffer, leader_epoch: int, now_ms: int, *, admit: Admit | None = None
+        self,
+        batches: Buffer,
+        leader_epoch: int,
+        now_ms: int,
+        *,
+        origin: Origin = Origin.CLIENT,
+        admit: Admit | None = None,
     ) -> object:
         """Give the batches their offsets and this leader epoch, and append them, unless `admit` objects."""
 

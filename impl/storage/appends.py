@@ -1,17 +1,8 @@
-"""Who appends to a log, and what an append has put where."""
+"""What an append has put where."""
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import NamedTuple
-
-
-class Origin(Enum):
-    """Who made the batches that a leader appends."""
-
-    CLIENT = "client"
-    BROKER = "broker"
-    """A coordinator or the controller: it may write control batches, of any size that fits into a segment."""
 
 
 class AppendInfo(NamedTuple):

@@ -38,8 +38,9 @@ from tidegauge.impl.records.batches import (
     checked_headers,
     leader_prefix,
 )
+from tidegauge.impl.records.origin import Origin
 from tidegauge.impl.storage import checkpoints
-from tidegauge.impl.storage.appends import AppendInfo, Origin
+from tidegauge.impl.storage.appends import AppendInfo
 from tidegauge.impl.storage.config import LOG_APPEND_TIME, NEVER, LogConfig
 from tidegauge.impl.storage.durability import Durability
 from tidegauge.impl.storage.errors import BatchListTooLargeError, OffsetOutOfRangeError

@@ -18,6 +18,7 @@ from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.partition.log import Buffer
 from tidegauge.impl.partition.messages import Appended
 from tidegauge.impl.partition.replica import PartitionReplica
+from tidegauge.impl.records.origin import Origin
 from tidegauge.linearizability.check import Verdict, check
 from tidegauge.model_tests.harness.deterministic import run_deterministically
 from tidegauge.model_tests.harness.simulation.faults import Injector
@@ -51,8 +52,10 @@ class Run:
         run = self
 
         class Counting(PartitionReplica):
-            def append(self, batches: Buffer, acks: int, now_ms: int) -> Appended | ErrorCode:
-                result = super().append(batches, acks, now_ms)
+            def append(
+                self, batches: Buffer, acks: int, now_ms: int, origin: Origin = Origin.CLIENT
+            ) -> Appended | ErrorCode:
+                result = super().append(batches, acks, now_ms, origin)
                 run.repeats += isinstance(result, Appended) and result.repeated
                 return result
 

@@ -12,8 +12,8 @@ from kafka.record.memory_records import MemoryRecords
 
 from tidegauge.impl.ports.simulated_disk import CrashOutcome, SimulatedDisk
 from tidegauge.impl.records.batches import BatchHeader, headers
+from tidegauge.impl.records.origin import Origin
 from tidegauge.impl.records.payload import ProducerIdentity, Record, build_batch
-from tidegauge.impl.storage.appends import Origin
 from tidegauge.impl.storage.cleaner import CleanedLog, Round, Slices
 from tidegauge.impl.storage.cleaner_batches import delete_horizon
 from tidegauge.impl.storage.cleaner_choice import cleanable, dirtiest

@@ -10,8 +10,8 @@ import pytest
 
 from tidegauge.impl.ports.simulated_disk import CrashOutcome, SimulatedDisk
 from tidegauge.impl.records.batches import CorruptRecordError, InvalidRecordError, checked_headers
+from tidegauge.impl.records.origin import Origin
 from tidegauge.impl.records.payload import Record, build_batch, decode_batches
-from tidegauge.impl.storage.appends import Origin
 from tidegauge.impl.storage.config import NEVER, LogConfig
 from tidegauge.impl.storage.errors import (
     BatchListTooLargeError,

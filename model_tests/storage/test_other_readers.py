@@ -18,8 +18,8 @@ from kafka.record.memory_records import MemoryRecords as KafkaPythonRecords
 
 from tidegauge.impl.ports.disk import RealDisk
 from tidegauge.impl.records.batches import Compression
+from tidegauge.impl.records.origin import Origin
 from tidegauge.impl.records.payload import ProducerIdentity, Record, RecordHeader, build_batch, decode_batches
-from tidegauge.impl.storage.appends import Origin
 from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.log import Log
 from tidegauge.model_tests.storage.compacted_batches import compacted_batch

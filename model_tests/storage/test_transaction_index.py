@@ -9,8 +9,8 @@ import pytest
 
 from tidegauge.impl.ports.simulated_disk import CrashOutcome, SimulatedDisk
 from tidegauge.impl.records.batches import BatchHeader
+from tidegauge.impl.records.origin import Origin
 from tidegauge.impl.records.payload import ProducerIdentity, Record, build_batch
-from tidegauge.impl.storage.appends import Origin
 from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.log import Log
 from tidegauge.impl.storage.segment import CLEANED_SUFFIX, AppendedBatch, Segment

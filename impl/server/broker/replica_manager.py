@@ -32,6 +32,7 @@ from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.impl.ports.clock import Clock
 from tidegauge.impl.ports.disk import Disk
 from tidegauge.impl.records.batches import Buffer, InvalidRecordError, RecordError
+from tidegauge.impl.records.origin import Origin
 from tidegauge.impl.server import trace
 from tidegauge.impl.server.broker.appends import AppendOutcome, AppendState, PartitionAppend
 from tidegauge.impl.server.broker.dynamic_config import DynamicConfig
@@ -123,25 +124,27 @@ class ReplicaManager:
         *,
         acks: int,
         timeout_ms: float,
+        origin: Origin = Origin.CLIENT,
         check: Check | None = None,
         wait: Wait = wait_here,
     ) -> list[AppendOutcome]:
         """Append at the leaders that are here; with acks=all (-1) wait for the commit, up to `timeout_ms`.
 
-        Outcomes come in the order of `appends`; what has not been committed by then is PENDING. `check` is what the
-        caller holds against the bytes of each append, once its partition is known to be here.
+        Outcomes come in the order of `appends`; what has not been committed by then is PENDING. Batches of a
+        coordinator, transaction markers among them, have `Origin.BROKER`. `check` is what the caller holds against the
+        bytes of each append, once its partition is known to be here.
         """
         pending: list[_Pending] = []
         outcomes = []
         for append in appends:
-            outcomes.append(self._append(append, acks, check, pending))
+            outcomes.append(self._append(append, acks, origin, check, pending))
         if pending and not _settle(pending):
             keys = [partition.key for partition, _, outcome in pending if outcome.state is AppendState.PENDING]
             await wait(lambda: self.effects.produces.until(keys, lambda: _settle(pending) or None, timeout_ms))
         return outcomes
 
     def _append(
-        self, append: PartitionAppend, acks: int, check: Check | None, pending: list[_Pending]
+        self, append: PartitionAppend, acks: int, origin: Origin, check: Check | None, pending: list[_Pending]
     ) -> AppendOutcome:
         partition = self.hosted.get(append.topic, append.partition)
         if partition is None:
@@ -154,7 +157,7 @@ class ReplicaManager:
             records = append.records if check is None else check(append.records)
             if records is None:
                 raise InvalidRecordError("no record batch")
-            appended = replica.append(records, acks, now_ms)
+            appended = replica.append(records, acks, now_ms, origin)
         except (RecordError, OSError) as error:
             return self._failed(partition, error, log_start, log_end)
         if not isinstance(appended, Appended):

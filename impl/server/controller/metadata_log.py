@@ -17,7 +17,7 @@ from tidegauge.impl.metadata.log import Leadership, MetadataLog
 from tidegauge.impl.metadata.records import MetadataRecord
 from tidegauge.impl.ports.clock import Clock
 from tidegauge.impl.ports.disk import Disk
-from tidegauge.impl.storage.appends import Origin
+from tidegauge.impl.records.origin import Origin
 from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.log import Log
 

@@ -8,6 +8,7 @@ from typing import Final
 from tidegauge.impl.partition.log import Admit, Buffer
 from tidegauge.impl.partition.producer_state import ProducerStates
 from tidegauge.impl.ports.simulated_disk import SimulatedDisk
+from tidegauge.impl.records.origin import Origin
 from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.log import Log
 
@@ -48,7 +49,15 @@ class DiskLog:
     def end_offset_for(self, epoch: int) -> tuple[int, int]:
         return self._log.end_offset_for(epoch)
 
-    def append_as_leader(self, batches: Buffer, leader_epoch: int, now_ms: int, *, admit: Admit | None = None) -> None:
+    def append_as_leader(
+        self,
+        batches: Buffer,
+        leader_epoch: int,
+        now_ms: int,
+        *,
+        origin: Origin = Origin.CLIENT,
+        admit: Admit | None = None,
+    ) -> None:
         self._log.append_as_leader(batches, leader_epoch, now_ms, admit=admit)
 
     def append_as_follower(self, batches: Buffer) -> None:

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from tidegauge.impl.partition.log import Admit, Buffer, ReplicaLog
 from tidegauge.impl.partition.producer_state import ProducerStates
+from tidegauge.impl.records.origin import Origin
 from tidegauge.spec.replication.state import Record
 
 _VALUE = struct.Struct(">q")
@@ -89,7 +90,15 @@ class MemoryLog:
                 return self.records[end - 1].epoch, end
         return -1, start
 
-    def append_as_leader(self, batches: Buffer, leader_epoch: int, now_ms: int, *, admit: Admit | None = None) -> None:
+    def append_as_leader(
+        self,
+        batches: Buffer,
+        leader_epoch: int,
+        now_ms: int,
+        *,
+        origin: Origin = Origin.CLIENT,
+        admit: Admit | None = None,
+    ) -> None:
         self.records += tuple(Record(leader_epoch, value) for (value,) in _VALUE.iter_unpack(batches))
 
     def append_as_follower(self, batches: Buffer) -> None:

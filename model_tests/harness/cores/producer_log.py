@@ -15,6 +15,7 @@ from tidegauge.impl.partition.producer_state import ProducerStates
 from tidegauge.impl.ports.disk import Disk
 from tidegauge.impl.ports.simulated_disk import SimulatedDisk
 from tidegauge.impl.records.batches import BatchHeader, headers
+from tidegauge.impl.records.origin import Origin
 from tidegauge.impl.records.payload import ProducerIdentity, Record, build_batch, decode_records
 from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.log import Log
@@ -85,7 +86,15 @@ class ProducerLog(DiskLog):
         """The snapshot files by their offsets."""
         return snapshot_files(self._disk, DIRECTORY)
 
-    def append_as_leader(self, batches: Buffer, leader_epoch: int, now_ms: int, *, admit: Admit | None = None) -> None:
+    def append_as_leader(
+        self,
+        batches: Buffer,
+        leader_epoch: int,
+        now_ms: int,
+        *,
+        origin: Origin = Origin.CLIENT,
+        admit: Admit | None = None,
+    ) -> None:
         before = self.log_end_offset
         self._make_segment_full(len(batches))
         try:

@@ -13,7 +13,8 @@ from kio.schema.errors import ErrorCode
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.partition.leader import ACKS_ALL
 from tidegauge.impl.records.lazy import in_memory
-from tidegauge.impl.records.payload import Record, build_batch, decode_batches
+from tidegauge.impl.records.origin import Origin
+from tidegauge.impl.records.payload import ProducerIdentity, Record, build_batch, decode_batches
 from tidegauge.impl.server.broker.appends import AppendOutcome, AppendState, PartitionAppend
 from tidegauge.impl.server.broker.record_deletions import PartitionDeletion
 from tidegauge.impl.server.broker.replica_manager import ReplicaManager
@@ -139,6 +140,19 @@ async def test_appends_to_several_partitions_have_outcomes_in_order_each_its_own
             (AppendState.COMMITTED, ErrorCode.none),
         ]
         assert [one.base_offset for one in outcomes] == [0, -1, -1, -1, -1, 0]
+
+
+@simulated
+async def test_a_control_batch_is_appended_for_a_coordinator_and_refused_from_a_client() -> None:
+    async with coordinator() as (_, replicas):
+        marker = build_batch(
+            [Record(0, 7, b"\x00\x00\x00\x01", b"\x00" * 6)], producer=ProducerIdentity(9, 2, -1), control=True
+        )
+        append = [PartitionAppend(OFFSETS, PARTITION, marker)]
+        (refused,) = await replicas.append(append, acks=ACKS_ALL, timeout_ms=TIMEOUT_MS)
+        assert (refused.state, refused.error) == (AppendState.REFUSED, ErrorCode.invalid_record)
+        (done,) = await replicas.append(append, acks=ACKS_ALL, timeout_ms=TIMEOUT_MS, origin=Origin.BROKER)
+        assert (done.state, done.base_offset, done.end_offset) == (AppendState.COMMITTED, 0, 1)
 
 
 @simulated

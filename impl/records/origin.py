@@ -1,0 +1,14 @@
+"""Who made the record batches that a leader appends, which decides the rules that they are held to."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Origin(Enum):
+    """Kafka's AppendOrigin, as far as it makes a difference here."""
+
+    CLIENT = "client"
+    """A producer: one batch, held to the rules for producers (KIP-98)."""
+    BROKER = "broker"
+    """A coordinator or the controller: intact batches, control batches among them, as large as a segment takes."""
