@@ -1,7 +1,8 @@
 """ApiVersions: what is served here, and which features are in force (KIP-35, KIP-511, KIP-584).
 
-It is the first request of nearly every client, which does not know yet what is spoken: it is answered in any version,
-an unknown one by version 0 with UNSUPPORTED_VERSION and the list, and its answers always have header version 0.
+It is the first request of nearly every client, which does not know yet what is spoken. A request of any version gets a
+response: one of an unknown version that of version 0, with UNSUPPORTED_VERSION and the list. Responses always have
+header version 0.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def names_its_software(request: Any, version: int) -> bool:
 
 
 def invalid_request() -> Any:
-    """The answer to a client that names its software in a way that it must not."""
+    """INVALID_REQUEST, for a client that names its software in a way that it must not."""
     from kio.schema.api_versions.v4.response import ApiVersionsResponse
 
     return ApiVersionsResponse(error_code=ErrorCode.invalid_request, api_keys=(), throttle_time=NO_WAIT)

@@ -29,13 +29,6 @@ _ZEROS: Final[dict[str, Any]] = {
 """What Kafka's generated classes hold where nothing was said; numbers not named here are 0."""
 
 
-def item_class(message_class: type, field: str) -> type:
-    """The class of the items of a message's array of structures."""
-    nested = nested_class(typing.get_type_hints(message_class)[field])
-    assert nested is not None, f"{message_class.__name__}.{field} is no array of structures"
-    return nested
-
-
 def default(field: dataclasses.Field[Any], hint: Any) -> Any:
     """The value of a field of which nothing was said, by Kafka's schema."""
     if field.default is not dataclasses.MISSING:

@@ -4,106 +4,146 @@
 where one version has one key, group, member or transaction at the top of the message and later ones have a list of
 them, or where a list of names became a list of structures.
 
-Each entry says how a field of the target is made, for sources that have the field named beside it.
+Requests are converted to the canonical version, and responses from it. Each function makes one field of the target. The
+classes of the messages are imported when the first such message comes.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from tidegauge.impl.wire.apis import ApiKey
-from tidegauge.impl.wire.message_classes import blank, item_class
 
-Make = Callable[..., Any]
-"""(source message, item=class of the target's items, convert=`impl.wire.versions.convert`) -> the field's value."""
+if TYPE_CHECKING:
+    from kio.schema.add_partitions_to_txn.v3.request import AddPartitionsToTxnRequest as AddPartitionsToTxnRequestV3
+    from kio.schema.add_partitions_to_txn.v5.request import AddPartitionsToTxnTransaction
+    from kio.schema.add_partitions_to_txn.v5.response import AddPartitionsToTxnResponse
+    from kio.schema.alter_partition.v2.request import PartitionData as PartitionDataV2
+    from kio.schema.alter_partition.v3.request import BrokerState
+    from kio.schema.delete_topics.v5.request import DeleteTopicsRequest as DeleteTopicsRequestV5
+    from kio.schema.delete_topics.v6.request import DeleteTopicState
+    from kio.schema.errors import ErrorCode
+    from kio.schema.find_coordinator.v3.request import FindCoordinatorRequest as FindCoordinatorRequestV3
+    from kio.schema.find_coordinator.v6.response import Coordinator, FindCoordinatorResponse
+    from kio.schema.leave_group.v2.request import LeaveGroupRequest as LeaveGroupRequestV2
+    from kio.schema.leave_group.v5.request import MemberIdentity
+    from kio.schema.leave_group.v5.response import LeaveGroupResponse
+    from kio.schema.offset_fetch.v7.request import OffsetFetchRequest as OffsetFetchRequestV7
+
+    from tidegauge.impl.wire.offset_unions import AnyOffsetFetchResponse, FetchedGroup
+
+Convert: TypeAlias = Callable[[Any, type[Any]], Any]
+"""`impl.wire.versions.convert`: (message, class of another version) -> the same message in that version."""
+
+Make: TypeAlias = Callable[[Any, type[Any], Convert], object]
+"""(source message, class of the items of the target's field if it is an array of structures, convert) -> the value."""
 
 
-def _blank(item: type, **values: Any) -> Any:
-    return dataclasses.replace(blank(item), **values)
+# --- FindCoordinator: one key before version 4 -----------------------------------------------------------------------
 
 
-def _one_key(message: Any, item: type, convert: Any) -> Any:
+def _keys(message: FindCoordinatorRequestV3, _: type[Any], __: Convert) -> tuple[str, ...]:
     return (message.key,)
 
 
-def _of_first_coordinator(name: str) -> Make:
-    def make(message: Any, item: type, convert: Any) -> Any:
-        return getattr(message.coordinators[0], name)
+def _of_coordinator(get: Callable[[Coordinator], object]) -> Make:
+    def make(message: FindCoordinatorResponse, _: type[Any], __: Convert) -> object:
+        return get(message.coordinators[0])
 
     return make
 
 
-def _one_group(message: Any, item: type, convert: Any) -> Any:
-    topics = message.topics
-    hint = item_class(item, "topics")
-    named = None if topics is None else tuple(convert(topic, hint) for topic in topics)
-    return (_blank(item, group_id=message.group_id, topics=named),)
+# --- OffsetFetch: one group before version 8 -------------------------------------------------------------------------
 
 
-def _first_groups_topics(message: Any, item: type, convert: Any) -> Any:
-    return tuple(convert(topic, item) for topic in message.groups[0].topics)
+def _groups(message: OffsetFetchRequestV7, _: type[Any], convert: Convert) -> tuple[FetchedGroup, ...]:
+    from tidegauge.impl.wire.offset_unions import FetchedGroup, FetchedTopic
+
+    topics = None if message.topics is None else tuple(convert(topic, FetchedTopic) for topic in message.topics)
+    return (FetchedGroup(group_id=message.group_id, topics=topics),)
 
 
-def _first_groups_error(message: Any, item: type, convert: Any) -> Any:
+def _topics_of_group(message: AnyOffsetFetchResponse, topic: type[Any], convert: Convert) -> tuple[Any, ...]:
+    return tuple(convert(fetched, topic) for fetched in message.groups[0].topics)
+
+
+def _error_of_group(message: AnyOffsetFetchResponse, _: type[Any], __: Convert) -> ErrorCode:
     return message.groups[0].error_code
 
 
-def _one_transaction(message: Any, item: type, convert: Any) -> Any:
-    hint = item_class(item, "topics")
+# --- AddPartitionsToTxn: one transaction before version 4 ------------------------------------------------------------
+
+
+def _transactions(
+    message: AddPartitionsToTxnRequestV3, _: type[Any], convert: Convert
+) -> tuple[AddPartitionsToTxnTransaction, ...]:
+    from kio.schema.add_partitions_to_txn.v5.request import AddPartitionsToTxnTopic, AddPartitionsToTxnTransaction
+
+    topics = tuple(convert(topic, AddPartitionsToTxnTopic) for topic in message.v3_and_below_topics)
     return (
-        _blank(
-            item,
+        AddPartitionsToTxnTransaction(
             transactional_id=message.v3_and_below_transactional_id,
             producer_id=message.v3_and_below_producer_id,
             producer_epoch=message.v3_and_below_producer_epoch,
-            topics=tuple(convert(topic, hint) for topic in message.v3_and_below_topics),
+            topics=topics,
         ),
     )
 
 
-def _first_transactions_topics(message: Any, item: type, convert: Any) -> Any:
-    return tuple(convert(topic, item) for result in message.results_by_transaction for topic in result.topic_results)
+def _topics_of_transactions(message: AddPartitionsToTxnResponse, topic: type[Any], convert: Convert) -> tuple[Any, ...]:
+    return tuple(convert(one, topic) for result in message.results_by_transaction for one in result.topic_results)
 
 
-def _topics_by_name(message: Any, item: type, convert: Any) -> Any:
-    return tuple(_blank(item, name=name) for name in message.topic_names)
+# --- lists of names, and of numbers ----------------------------------------------------------------------------------
 
 
-def _any_process_of_each(message: Any, item: type, convert: Any) -> Any:
+def _topics_by_name(message: DeleteTopicsRequestV5, _: type[Any], __: Convert) -> tuple[DeleteTopicState, ...]:
+    from kio.schema.delete_topics.v6.request import DeleteTopicState
+
+    return tuple(DeleteTopicState(name=name, topic_id=None) for name in message.topic_names)
+
+
+def _any_process_of_each(message: PartitionDataV2, _: type[Any], __: Convert) -> tuple[BrokerState, ...]:
     """Before version 3 a leader does not say which process of a broker it means: -1 is whichever is registered."""
-    return tuple(_blank(item, broker_id=broker, broker_epoch=-1) for broker in message.new_isr)
+    from kio.schema.alter_partition.v3.request import BrokerState
+
+    return tuple(BrokerState(broker_id=broker) for broker in message.new_isr)
 
 
-def _one_member(message: Any, item: type, convert: Any) -> Any:
-    return (_blank(item, member_id=message.member_id),)
+# --- LeaveGroup: one member before version 3 -------------------------------------------------------------------------
 
 
-def _members_error(message: Any, item: type, convert: Any) -> Any:
+def _members(message: LeaveGroupRequestV2, _: type[Any], __: Convert) -> tuple[MemberIdentity, ...]:
+    from kio.schema.leave_group.v5.request import MemberIdentity
+
+    return (MemberIdentity(member_id=message.member_id),)
+
+
+def _error_of_member(message: LeaveGroupResponse, _: type[Any], __: Convert) -> ErrorCode:
     """Before version 3 there are no members: the error of the one member stands for the response's."""
     return message.error_code or next((member.error_code for member in message.members), message.error_code)
 
 
 MADE: Final[dict[tuple[int, str], tuple[str, Make]]] = {
-    (ApiKey.FIND_COORDINATOR, "coordinator_keys"): ("key", _one_key),
-    (ApiKey.FIND_COORDINATOR, "error_code"): ("coordinators", _of_first_coordinator("error_code")),
-    (ApiKey.FIND_COORDINATOR, "error_message"): ("coordinators", _of_first_coordinator("error_message")),
-    (ApiKey.FIND_COORDINATOR, "node_id"): ("coordinators", _of_first_coordinator("node_id")),
-    (ApiKey.FIND_COORDINATOR, "host"): ("coordinators", _of_first_coordinator("host")),
-    (ApiKey.FIND_COORDINATOR, "port"): ("coordinators", _of_first_coordinator("port")),
-    (ApiKey.OFFSET_FETCH, "groups"): ("group_id", _one_group),
-    (ApiKey.OFFSET_FETCH, "topics"): ("groups", _first_groups_topics),
-    (ApiKey.OFFSET_FETCH, "error_code"): ("groups", _first_groups_error),
-    (ApiKey.ADD_PARTITIONS_TO_TXN, "transactions"): ("v3_and_below_transactional_id", _one_transaction),
+    (ApiKey.FIND_COORDINATOR, "coordinator_keys"): ("key", _keys),
+    (ApiKey.FIND_COORDINATOR, "error_code"): ("coordinators", _of_coordinator(lambda one: one.error_code)),
+    (ApiKey.FIND_COORDINATOR, "error_message"): ("coordinators", _of_coordinator(lambda one: one.error_message)),
+    (ApiKey.FIND_COORDINATOR, "node_id"): ("coordinators", _of_coordinator(lambda one: one.node_id)),
+    (ApiKey.FIND_COORDINATOR, "host"): ("coordinators", _of_coordinator(lambda one: one.host)),
+    (ApiKey.FIND_COORDINATOR, "port"): ("coordinators", _of_coordinator(lambda one: one.port)),
+    (ApiKey.OFFSET_FETCH, "groups"): ("group_id", _groups),
+    (ApiKey.OFFSET_FETCH, "topics"): ("groups", _topics_of_group),
+    (ApiKey.OFFSET_FETCH, "error_code"): ("groups", _error_of_group),
+    (ApiKey.ADD_PARTITIONS_TO_TXN, "transactions"): ("v3_and_below_transactional_id", _transactions),
     (ApiKey.ADD_PARTITIONS_TO_TXN, "results_by_topic_v3_and_below"): (
         "results_by_transaction",
-        _first_transactions_topics,
+        _topics_of_transactions,
     ),
     (ApiKey.DELETE_TOPICS, "topics"): ("topic_names", _topics_by_name),
     (ApiKey.ALTER_PARTITION, "new_isr_with_epochs"): ("new_isr", _any_process_of_each),
-    (ApiKey.LEAVE_GROUP, "members"): ("member_id", _one_member),
-    (ApiKey.LEAVE_GROUP, "error_code"): ("members", _members_error),
+    (ApiKey.LEAVE_GROUP, "members"): ("member_id", _members),
+    (ApiKey.LEAVE_GROUP, "error_code"): ("members", _error_of_member),
 }
 """(API, field of the target) -> the source's field that it is made from, and how; only where the target has no field
 of the source's name."""

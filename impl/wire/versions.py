@@ -1,6 +1,6 @@
 """Versions of a message: handlers see one, the canonical one, whatever the peer speaks.
 
-A request is lifted: a field that its version does not have yet takes the default that Kafka's schema gives it. An
+A request is lifted: a field that its version does not have yet takes the default that Kafka's schema gives it. A
 response is lowered: a field that the peer's version does not have yet, or no longer, is left out. Fields keep their
 names through all versions of Kafka's schemas, so that the converter of a pair of classes follows from their fields; it
 is made once and kept. Where a version differs in more than its fields, the handler looks at the request's version.
@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import typing
 from collections.abc import Callable, Collection
-from functools import cache, partial
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from tidegauge.impl.wire.message_classes import default, is_array, nested_class
@@ -71,7 +71,8 @@ def reshaped(target: type, field: str, given: Collection[str]) -> Callable[[Any]
     hints = typing.get_type_hints(target)
     if make is None or source_field not in given or source_field in hints:
         return None
-    return partial(make, item=nested_class(hints[field]), convert=convert)
+    item = nested_class(hints[field]) or object
+    return lambda message: make(message, item, convert)
 
 
 def _same(message: Any) -> Any:

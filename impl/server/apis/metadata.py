@@ -1,4 +1,4 @@
-"""Metadata: the brokers, and the topics asked for. Any broker answers from its image of the metadata log.
+"""Metadata: the brokers, and the topics asked for. Any broker responds from its image of the metadata log.
 
 A client asks for topics by name or by id, or for all. A topic that it may not describe is left out of all topics, and
 is an error where it was named. An unknown name creates a topic, where the request and `auto.create.topics.enable`

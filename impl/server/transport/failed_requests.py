@@ -1,4 +1,4 @@
-"""Requests whose handlers failed in a way that nobody foresaw: told to whoever runs the node, who has found a bug."""
+"""Requests whose handlers failed unexpectedly: logged and kept for whoever runs the node, who has found a bug."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ MOST: Final = 100
 
 @attrs.define
 class FailedRequests:
-    """What went wrong at one node; its clients have got UNKNOWN_SERVER_ERROR, and nothing else was harmed."""
+    """The failed requests of one node. Their clients have got UNKNOWN_SERVER_ERROR; nothing else was harmed."""
 
     node: str
-    """The node in words: `broker 0`."""
+    """The node's name in messages: `broker 0`."""
     tracer: Tracer
     last: list[str] = attrs.field(factory=list)
-    """The last hundred of them in words, the latest at the end."""
+    """The last hundred of them, the latest at the end: API and error."""
 
     def note(self, context: RequestContext, error: Exception) -> None:
         name = api_name(context.api_key)

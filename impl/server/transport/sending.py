@@ -1,4 +1,4 @@
-"""Sending answers: what is small together, what is large by itself, and what lies in a file from there.
+"""Sending responses: small parts together, large ones by themselves, and records that lie in a file from there.
 
 Over plain TCP the operating system sends from the file (sendfile); the bytes never come into this process. Over any
 other stream they are read a piece at a time, so that a slow reader never costs more memory than a piece.
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     import trio
 
 SMALL_PART = 32 << 10
-"""Bytes up to which copying a part of an answer is cheaper than sending it by itself."""
+"""Bytes up to which copying a part of a response is cheaper than sending it by itself."""
 PIECE = 256 << 10
 """Bytes of lazy records that are in memory at a time."""
 
 
 def joined(parts: Iterable[Part]) -> Iterator[Part]:
-    """The parts of answers as they are sent: neighbours that are small as one, large ones as they are."""
+    """The parts of responses as they are sent: neighbours that are small as one, large ones as they are."""
     small: list[Buffer] = []
     for part in parts:
         if not isinstance(part, LazyRecords) and len(part) <= SMALL_PART:
@@ -38,10 +38,10 @@ def joined(parts: Iterable[Part]) -> Iterator[Part]:
 
 
 async def send_parts(stream: trio.abc.Stream, parts: Iterable[Part], progressed: Callable[[], None]) -> None:
-    """Send answers; `progressed` is called whenever the peer has taken some of it.
+    """Send responses; `progressed` is called whenever the peer has taken some bytes.
 
     Raises what the stream raises, and OSError when lazy records cannot be read any more: then the peer has part of an
-    answer, and the connection is of no more use.
+    response, and the connection is of no more use.
     """
     for part in joined(parts):
         if not isinstance(part, LazyRecords):

@@ -2,9 +2,10 @@
 
 Theory of operation
 -------------------
-A gate sees every frame of its connection first. Until the peer has authenticated it answers what belongs to SASL, lets
-ApiVersions through, and closes the connection on anything else, so that a stranger learns nothing but what is spoken
-here. Frames of strangers are small (`sasl.server.max.receive.size`), so that they cannot make a broker hold much.
+A gate sees every frame of its connection first. Until the peer has authenticated, the gate responds to the requests of
+SASL, lets ApiVersions through, and closes the connection on anything else. A peer that has not authenticated learns
+nothing but the versions that are served. Its frames are small (`sasl.server.max.receive.size`), so that it cannot make
+a broker hold much.
 
     state          takes                                             then
     HANDSHAKE      ApiVersions (KIP-511); SaslHandshake (KIP-43)     AUTHENTICATE, or the end
@@ -12,10 +13,10 @@ here. Frames of strangers are small (`sasl.server.max.receive.size`), so that th
                    of version 0 frames that are bare tokens          or the end
     OPEN           every request, until the session has expired      HANDSHAKE again by SaslHandshake (KIP-368)
 
-A failure is answered with the same words whatever its reason, not before `connection.failed.authentication.delay.ms`
-have passed (KIP-306), and ends the connection.
+A failure ends the connection. Its response has the same message whatever the reason, and is sent when
+`connection.failed.authentication.delay.ms` have passed (KIP-306).
 
-With `connections.max.reauth.ms` a session has a lifetime, which the last answer of an exchange tells. A client
+With `connections.max.reauth.ms` a session has a lifetime, which the last response of an exchange tells. A client
 authenticates again on the same connection before that, as the same user by the same mechanism, and not more often than
 once a second; a request on an expired session ends the connection.
 """
@@ -92,7 +93,7 @@ class SaslGate:
 
     @property
     def max_frame_bytes(self) -> int:
-        """The largest frame that a stranger may send."""
+        """The largest frame that a peer may send before it has authenticated."""
         return self._server.max_frame_bytes
 
     @property
@@ -101,7 +102,7 @@ class SaslGate:
         return self.state is GateState.OPEN
 
     async def take(self, frame: Payload) -> bytes | None:
-        """Look at a frame; returns its answer's frame, or None when it is a request that may pass.
+        """Look at a frame; returns the frame of its response, or None when it is a request that may pass.
 
         Raises RefusedError when the connection has to be closed, and MalformedMessageError.
         """
@@ -129,14 +130,14 @@ class SaslGate:
         supported = message.mechanism in self._server.exchanges
         error = ErrorCode.none if supported else ErrorCode.unsupported_sasl_mechanism
         response = SaslHandshakeResponse(error_code=error, mechanisms=tuple(self._server.exchanges))
-        answer = _encoded(response, request)
+        frame = _encoded(response, request)
         if not supported:
-            raise RefusedError(f"SASL mechanism {message.mechanism!r} is not enabled here", answer)
+            raise RefusedError(f"SASL mechanism {message.mechanism!r} is not enabled here", frame)
         self._mechanism = message.mechanism
         self._exchange = self._server.exchanges[message.mechanism]()
         self._bare_tokens = request.api_version == 0
         self.state = GateState.AUTHENTICATE
-        return answer
+        return frame
 
     async def _authenticate(self, request: Request, message: SaslAuthenticateRequest) -> bytes:
         try:
@@ -148,8 +149,7 @@ class SaslGate:
                 error_message=f"Authentication failed: invalid credentials for SASL mechanism {self._mechanism}",
                 auth_bytes=b"",
             )
-            answer = _encoded(refusal, request)
-            raise RefusedError(self._failure(error), answer) from None
+            raise RefusedError(self._failure(error), _encoded(refusal, request)) from None
         lifetime_ms = self._server.max_reauth_ms if self.is_open else 0
         response = SaslAuthenticateResponse(
             error_code=ErrorCode.none,
@@ -161,21 +161,21 @@ class SaslGate:
 
     async def _take_bare_token(self, token: bytes) -> bytes:
         try:
-            answer = self._respond(token)
+            response = self._respond(token)
         except AuthenticationFailedError as error:
             await trio.sleep(self._server.failure_delay_ms / 1000)
             raise RefusedError(self._failure(error)) from None
-        return _LENGTH.pack(len(answer)) + answer
+        return _LENGTH.pack(len(response)) + response
 
     def _failure(self, error: AuthenticationFailedError) -> str:
         return f"authentication by {self._mechanism} failed: {error}"
 
     def _respond(self, token: bytes) -> bytes:
-        """The exchange's answer to a token; opens the gate when the exchange is over."""
-        answer = self._exchange.respond(token)
+        """The exchange's response to a token; opens the gate when the exchange is over."""
+        response = self._exchange.respond(token)
         if self._exchange.user is not None:
             self._begin_session(Principal("User", self._exchange.user))
-        return answer
+        return response
 
     def _begin_session(self, principal: Principal) -> None:
         if self._session_mechanism:

@@ -66,7 +66,7 @@ class SecuritySettings:
         0, least=0, doc="A session's lifetime, after which a client has to authenticate again.", kind=ConfigType.LONG
     )
     connection_failed_authentication_delay_ms: int = whole(
-        100, least=0, doc="How long the answer to a failed authentication is held back."
+        100, least=0, doc="How long the response to a failed authentication is held back."
     )
 
     authorizer_class_name: str = text("", "What decides who may do what.", allowed=("", STANDARD_AUTHORIZER))
