@@ -54,13 +54,18 @@ COMPOSITION_ROOTS = frozenset(
 """They put a server together from its parts; they import every part, and no part imports them."""
 APIS_BROKER_AND_CONTROLLER = frozenset({"impl.server.apis", "impl.server.broker", "impl.server.controller"})
 SERVER_MAY_NOT_IMPORT = {
-    "impl.server.transport": APIS_BROKER_AND_CONTROLLER | COMPOSITION_ROOTS,
-    "impl.server.broker": frozenset({"impl.server.apis", "impl.server.controller"}) | COMPOSITION_ROOTS,
-    "impl.server.apis": frozenset({"impl.server.apis", "impl.server.controller"}) | COMPOSITION_ROOTS,
+    "impl.server.transport": frozenset({"impl.controller"}) | APIS_BROKER_AND_CONTROLLER | COMPOSITION_ROOTS,
+    "impl.server.broker": frozenset({"impl.controller", "impl.server.apis", "impl.server.controller"})
+    | COMPOSITION_ROOTS,
+    "impl.server.apis": frozenset({"impl.controller", "impl.server.apis", "impl.server.controller"})
+    | COMPOSITION_ROOTS,
     "impl.server.controller": frozenset({"impl.server.apis", "impl.server.broker", "impl.server.broker_server"}),
     "impl.server": APIS_BROKER_AND_CONTROLLER | COMPOSITION_ROOTS,
 }
-"""What a package of impl/server may not import of it; the last line is for its modules outside of these packages."""
+"""What a package of impl/server may not import; the last line is for its modules outside of these packages.
+
+Brokers know the controller by its messages and by `impl.metadata` only.
+"""
 ABOVE_THE_SERVER = frozenset({"impl.client", "impl.cluster", "impl.faults"})
 
 ONE_DEFINITION_IN_SEVERAL_FILES = ("spec", "model_tests.harness.validation")
