@@ -247,7 +247,7 @@ class Broker:
         self._versions = {
             key: BROKER_APIS[key] for key in BROKER_APIS if key in {*BROKER_HANDLERS, ApiKey.API_VERSIONS}
         }
-        handlers = Handlers(BROKER_HANDLERS, self._collaborators, self.quotas.governing)
+        handlers = Handlers(BROKER_HANDLERS, self._collaborators, self.quotas.enforced)
         handlers[ApiKey.API_VERSIONS] = self._handle_api_versions
         self.listeners.attach(
             Service(

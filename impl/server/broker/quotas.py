@@ -1,21 +1,21 @@
-"""Quotas in force at a broker: who is throttled, for how long, and how he is told (KIP-13, 55, 124, 219, 599, 612).
+"""Quotas in force at a broker: which clients are throttled, and for how long (KIP-13, 55, 124, 219, 599, 612).
 
 Theory of operation
 -------------------
-The quota that counts for a request is the most specific one of its user and client id, of eight kinds:
+The quota of a request is the most specific one of its user and client id, of eight kinds:
 
     user and client id, user and default client id, user,
     default user and client id, default user and default client id, default user,
     client id, default client id
 
-A default counts for everybody singly, not for all together. What a client does is recorded where its quota is found;
-so two clients of a user share the user's quota, and do not share that of the default client id.
+A default holds for each client singly, not for all together. What a client does is recorded where its quota is found.
+Two clients of a user share the user's quota; they do not share that of the default client id.
 
-Whoever is above his quota gets his answer at once, with the time for which he is throttled in it; nothing more is read
-from his connection until that time is over (KIP-219). Requests that would change the cluster are refused beforehand
-with THROTTLING_QUOTA_EXCEEDED while their bucket is overdrawn, where their version knows that error (KIP-599).
+A client above its quota gets its response at once, with the time for which it is throttled in it. Nothing more is read
+from its connection until that time is over (KIP-219). While the bucket of changes is overdrawn, requests that would
+change the cluster are refused with THROTTLING_QUOTA_EXCEEDED, in versions that know that error (KIP-599).
 
-Brokers' own fetches are under no quota.
+Brokers' own fetches have no quota.
 """
 
 from __future__ import annotations
@@ -45,16 +45,20 @@ from tidegauge.impl.wire.primitives import millis
 from tidegauge.impl.wire.produce_messages import ProduceRequest, ProduceResponse
 
 if TYPE_CHECKING:
-    from kio.schema.create_topics.v7.request import CreatableTopic
+    from kio.schema.create_partitions.v3.request import CreatePartitionsRequest
+    from kio.schema.create_partitions.v3.response import CreatePartitionsResponse
+    from kio.schema.create_topics.v7.request import CreatableTopic, CreateTopicsRequest
+    from kio.schema.create_topics.v7.response import CreateTopicsResponse
+    from kio.schema.delete_topics.v6.response import DeleteTopicsResponse
 
     from tidegauge.impl.ports.clock import Clock
     from tidegauge.impl.server.config import ServerConfig
-    from tidegauge.impl.server.transport.context import RequestContext
+    from tidegauge.impl.server.transport.context import Handler, RequestContext
 
 DEFAULT: Final = ""
 PERCENT: Final = 100.0
 MOST_METERS: Final = 10_000
-"""Clients that are measured at a time; the one that was first seen is forgotten for a new one."""
+"""Clients that are measured at a time; a new one displaces the one that was seen first."""
 
 STRICT_FROM: Final[Mapping[int, int]] = {
     ApiKey.CREATE_TOPICS: 6,
@@ -65,7 +69,7 @@ STRICT_FROM: Final[Mapping[int, int]] = {
 
 T = TypeVar("T")
 Meter = tuple[str, str, str]
-"""(quota, user, client id); "" is a part that is not told apart."""
+"""(quota, user, client id); "" is a part that clients share."""
 
 
 @attrs.frozen
@@ -77,7 +81,7 @@ class Quota:
 
 
 class Quotas:
-    """One broker's."""
+    """The quotas of one broker."""
 
     def __init__(self, clock: Clock, config: ServerConfig, image: Callable[[], ClusterImage]) -> None:
         self._clock = clock
@@ -92,43 +96,41 @@ class Quotas:
         self._buckets: dict[Meter, TokenBucket] = {}
 
     def apply(self, limits: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
-        """From now on these are the quotas; what was measured counts on."""
+        """Bring quotas into force. What was measured before still counts."""
         self._limits = limits
 
-    def governing(
-        self, handle: Callable[[Any, RequestContext], Awaitable[Any]]
-    ) -> Callable[[Any, RequestContext], Awaitable[Any]]:
-        """The handler under the quotas."""
+    def enforced(self, handle: Handler) -> Handler:
+        """The handler, with the quotas enforced on its requests."""
 
-        def handle_governed(request: Any, context: RequestContext) -> Awaitable[Any]:
+        def handle_within_quotas(request: Any, context: RequestContext) -> Awaitable[Any]:
             if not self._limits or (isinstance(request, FetchRequest) and request.replica_id >= 0):
                 return handle(request, context)
-            return self._govern(handle, request, context)
+            return self._enforce(handle, request, context)
 
-        return handle_governed
+        return handle_within_quotas
 
-    async def _govern(
-        self, handle: Callable[[Any, RequestContext], Awaitable[Any]], request: Any, context: RequestContext
-    ) -> Any:
+    async def _enforce(self, handle: Handler, request: Any, context: RequestContext) -> Any:
         mutations = self._quota(CONTROLLER_MUTATION_RATE, context) if context.api_key in STRICT_FROM else None
         throttle_ms = 0 if mutations is None else self._mutation_throttle_ms(mutations)
         if throttle_ms and context.api_version >= STRICT_FROM[context.api_key]:
-            answer = error_response(request, ErrorCode.throttling_quota_exceeded, "the quota of changes is used up")
+            response = error_response(request, ErrorCode.throttling_quota_exceeded, "the quota of changes is used up")
         else:
             if isinstance(request, FetchRequest):
                 self._limit_fetch(request, context)
             before = {} if mutations is None else self._partition_counts()
             begun = trio.current_time() - context.waited_s
-            answer = await handle(request, context)
+            response = await handle(request, context)
             spent_s = trio.current_time() - context.waited_s - begun
             throttle_ms = max(
-                self._charge(request, answer, context, spent_s),
-                0 if mutations is None else self._charge_mutations(mutations, self._mutations(request, answer, before)),
+                self._charge(request, response, context, spent_s),
+                0
+                if mutations is None
+                else self._charge_mutations(mutations, self._mutations(request, response, before)),
             )
         if throttle_ms > 0:
             context.connection.throttle(throttle_ms / 1000)
-            answer = _told(answer, throttle_ms)
-        return answer
+            response = _with_throttle_time(response, throttle_ms)
+        return response
 
     def connection_wait_ms(self, host: str) -> int:
         """How long a new connection from an address has to wait before it is served (KIP-612)."""
@@ -142,14 +144,14 @@ class Quotas:
 
     # --- measuring -------------------------------------------------------------------------------------------------
 
-    def _charge(self, request: Any, answer: Any, context: RequestContext, spent_s: float) -> int:
-        """Record what a request took; returns for how long its sender is throttled."""
+    def _charge(self, request: Any, response: Any, context: RequestContext, spent_s: float) -> int:
+        """Record what a request took; returns for how long its client is throttled."""
         throttle_ms = 0
         if isinstance(request, ProduceRequest):
             size = sum(len(p.records or b"") for topic in request.topics for p in topic.partitions)
             throttle_ms = self._charge_one(PRODUCER_BYTE_RATE, size, context)
-        elif isinstance(answer, FetchResponse):
-            size = sum(len(p.records or b"") for topic in answer.topics for p in topic.partitions)
+        elif isinstance(response, FetchResponse):
+            size = sum(len(p.records or b"") for topic in response.topics for p in topic.partitions)
             throttle_ms = self._charge_one(CONSUMER_BYTE_RATE, size, context)
         of_time_ms = self._charge_one(REQUEST_PERCENTAGE, spent_s * PERCENT, context)
         return max(throttle_ms, min(of_time_ms, self._windows.size_ms))
@@ -176,7 +178,7 @@ class Quotas:
         return bucket.throttle_ms(quota.limit, now_ms)
 
     def _limit_fetch(self, request: FetchRequest, context: RequestContext) -> None:
-        """Nobody gets more at once than his quota lets through in all windows."""
+        """Fetch no more at once than the client's quota allows in all windows."""
         quota = self._quota(CONSUMER_BYTE_RATE, context)
         if quota is not None:
             request.max_bytes = min(request.max_bytes, max(1, int(quota.limit * self._windows.span_s)))
@@ -186,22 +188,34 @@ class Quotas:
         topics = self._image().topics.values()
         return {key: len(topic.partitions) for topic in topics for key in (topic.name, topic.topic_id)}
 
-    def _mutations(self, request: Any, answer: Any, before: Mapping[str, int]) -> int:
+    def _mutations(self, request: Any, response: Any, before: Mapping[str, int]) -> int:
         """How many partitions a request has made or deleted, of topics that had so many before.
 
-        They are counted by what was asked: an answer hides numbers and names from those who may not know them.
+        They are counted by what the request asked for: a response hides numbers and names from clients that may not
+        know them.
         """
-        if getattr(request, "validate_only", False):
-            return 0
         if request.__api_key__ == ApiKey.DELETE_TOPICS:
-            done = (item for item in answer.responses if item.error_code is ErrorCode.none)
-            return sum(before.get(str(item.topic_id), before.get(item.name, 0)) for item in done)
+            return self._deleted(response, before)
+        if request.validate_only:
+            return 0
         if request.__api_key__ == ApiKey.CREATE_TOPICS:
-            created = {topic.name: self._partitions_of(topic) for topic in request.topics}
-            return sum(created[topic.name] for topic in answer.topics if topic.error_code is ErrorCode.none)
-        asked = {topic.name: topic.count for topic in request.topics}
-        grown = (item.name for item in answer.results if item.error_code is ErrorCode.none)
-        return sum(asked[name] - before.get(name, 0) for name in grown)
+            return self._created(request, response)
+        return self._grown(request, response, before)
+
+    @staticmethod
+    def _deleted(response: DeleteTopicsResponse, before: Mapping[str, int]) -> int:
+        done = (topic for topic in response.responses if topic.error_code is ErrorCode.none)
+        return sum(before.get(str(topic.topic_id), before.get(topic.name or "", 0)) for topic in done)
+
+    def _created(self, request: CreateTopicsRequest, response: CreateTopicsResponse) -> int:
+        counts = {topic.name: self._partitions_of(topic) for topic in request.topics}
+        return sum(counts[topic.name] for topic in response.topics if topic.error_code is ErrorCode.none)
+
+    @staticmethod
+    def _grown(request: CreatePartitionsRequest, response: CreatePartitionsResponse, before: Mapping[str, int]) -> int:
+        counts = {topic.name: topic.count for topic in request.topics}
+        grown = (topic.name for topic in response.results if topic.error_code is ErrorCode.none)
+        return sum(counts[name] - before.get(name, 0) for name in grown)
 
     def _partitions_of(self, topic: CreatableTopic) -> int:
         by_number = topic.num_partitions if topic.num_partitions > 0 else self._num_partitions
@@ -220,7 +234,7 @@ class Quotas:
 
 
 def _candidates(user: str, client_id: str) -> Iterator[tuple[QuotaEntity, tuple[str, str]]]:
-    """Whose quotas may count, the most specific one first, and what each one tells apart."""
+    """The entities whose quota may be that of a request, the most specific one first; and each one's meter."""
     for named_user in (user, DEFAULT):
         yield QuotaEntity(named_user, client_id), (user, client_id)
         yield QuotaEntity(named_user, DEFAULT), (user, client_id)
@@ -237,11 +251,11 @@ def _kept(meters: dict[Meter, T], meter: Meter, make: Callable[[], T]) -> T:
     return meters[meter]
 
 
-def _told(answer: Any, throttle_ms: int) -> Any:
-    """The answer, with the time for which its receiver is throttled."""
-    if isinstance(answer, ProduceResponse | FetchResponse):
-        answer.throttle_time_ms = throttle_ms
-        return answer
-    if answer is None or not any(field.name == "throttle_time" for field in dataclasses.fields(answer)):
-        return answer
-    return dataclasses.replace(answer, throttle_time=millis(throttle_ms))
+def _with_throttle_time(response: Any, throttle_ms: int) -> Any:
+    """The response, with the time for which its client is throttled."""
+    if isinstance(response, ProduceResponse | FetchResponse):
+        response.throttle_time_ms = throttle_ms
+        return response
+    if response is None or not any(field.name == "throttle_time" for field in dataclasses.fields(response)):
+        return response
+    return dataclasses.replace(response, throttle_time=millis(throttle_ms))

@@ -1,8 +1,8 @@
 """Rates and token buckets: how quotas are measured (KIP-13, KIP-599).
 
-Time is handed in, in ms. A rate is looked at over the last few windows, as Kafka does: what was recorded in them by
-the time since the oldest of them began, and never by less than all windows but one, so that a burst after a silence
-counts as what it is. A bucket fills at its rate up to what it may hold and may be overdrawn once.
+Times are parameters, in ms. A rate is computed over the last few windows, as in Kafka: what was recorded in them,
+divided by the time since the oldest of them began. The divisor is at least all windows but one, so that a burst after a silence
+is not taken for a high rate. A bucket fills at its rate up to its capacity, and may be overdrawn once.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import attrs
 
 @attrs.frozen
 class Windows:
-    """How many windows are looked at, and how long one is."""
+    """How many windows a rate is computed over, and how long one is."""
 
     count: int
     size_ms: int
@@ -25,7 +25,7 @@ class Windows:
 
 @attrs.define
 class Rate:
-    """What was recorded lately."""
+    """The rate of what was recorded lately."""
 
     windows: Windows
     _samples: list[tuple[int, float]] = attrs.field(factory=list)

@@ -1,4 +1,4 @@
-"""Quotas: what is measured, who is throttled, for how long, and what happens to his connection meanwhile."""
+"""Quotas: what is measured, who is throttled, for how long, and what happens to the connection meanwhile."""
 
 from __future__ import annotations
 
@@ -186,9 +186,9 @@ async def test_time_that_a_request_takes_counts_and_time_that_it_waits_does_not(
 
         throttled: list[float] = []
         context = _context(peer, throttled)
-        await handlers.governing(waiting)(None, context)
+        await handlers.enforced(waiting)(None, context)
         assert throttled == []
-        await handlers.governing(slow)(None, context)
+        await handlers.enforced(slow)(None, context)
         assert throttled == [0.395], "10.5 % of a second in 10.105, where 1 % is allowed"
 
 
