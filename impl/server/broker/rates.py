@@ -1,8 +1,8 @@
 """Rates and token buckets: how quotas are measured (KIP-13, KIP-599).
 
 Times are parameters, in ms. A rate is computed over the last few windows, as in Kafka: what was recorded in them,
-divided by the time since the oldest of them began. The divisor is at least all windows but one, so that a burst after a silence
-is not taken for a high rate. A bucket fills at its rate up to its capacity, and may be overdrawn once.
+divided by the time since the oldest of them began. The divisor is at least all windows but one, so that a burst after
+a silence is not taken for a high rate. A bucket fills at its rate up to its capacity, and may be overdrawn once.
 """
 
 from __future__ import annotations
