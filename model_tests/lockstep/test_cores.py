@@ -171,7 +171,7 @@ class NothingIsCommitted(Replication):
         return {"NothingCommitted": lambda state: not state.history.committed}
 
 
-def test_an_invariant_that_falls_ends_the_lockstep_though_both_sides_agree() -> None:
+def test_a_violated_invariant_ends_the_lockstep_though_both_sides_agree() -> None:
     machine = NothingIsCommitted(bounds=Bounds())
     with pytest.raises(InvariantViolated) as caught:
         one_record_replicated(CheckedLockstep(machine, ReplicationCores(machine)))
@@ -183,14 +183,14 @@ def test_acknowledgements_are_compared_too() -> None:
     one_record_replicated(pair)
     assert pair.state.history.acknowledged == (0,)
     assert isinstance(pair.binding, ReplicationCores)
-    pair.binding.answered.clear()
+    pair.binding.completed.clear()
     with pytest.raises(Difference, match=r"history\.acknowledged"):
         pair.perform(protocol.Append(0, Acks.LEADER))
 
 
 def test_a_late_refusal_does_not_void_a_later_proposal() -> None:
-    """The answer to a leader's first proposal arrives when the controller has already written its second one."""
-    pair = CoresLockstep(Replication(max_records=1, bounds=Bounds(shrinks=0, lapses=2)))
+    """The response to a leader's first proposal arrives when the controller has already written its second one."""
+    pair = CoresLockstep(Replication(max_records=1, bounds=Bounds(ShrinkIsr=0, ExpireSession=2)))
 
     def fetch_of_broker_1_is_proposed() -> None:
         pair.perform(protocol.SendFetch(1))

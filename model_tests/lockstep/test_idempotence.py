@@ -109,7 +109,7 @@ class NothingIsAcknowledged(Idempotence):
         return {"NothingAcknowledged": lambda state: not state.acknowledged}
 
 
-def test_an_invariant_that_falls_ends_the_lockstep_though_both_sides_agree() -> None:
+def test_a_violated_invariant_ends_the_lockstep_though_both_sides_agree() -> None:
     machine = NothingIsAcknowledged(brokers=1)
     pair = CheckedLockstep(machine, IdempotentCores(machine))
     pair.perform(Send(0))

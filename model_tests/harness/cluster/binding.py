@@ -4,23 +4,23 @@ Theory of operation
 -------------------
 The cluster runs on the simulated host inside a guest run, without timers and with its replication frames held, so
 that between two actions nothing moves. Each action of the specification is made to happen the way it would in life:
-a frame is released, a broker's own action is triggered, a session lapses, a disk keeps so many bytes. Then everything
+a frame is released, a broker's own action is called, a session expires, a disk keeps so many bytes. Then everything
 runs until it rests, and the state is read back from the brokers' cores, logs and checkpoints and from the held frames.
 
 It serves every machine that extends `Replication`: replica lists that change, log starts and clean stops are read like
 everything else, and are at rest where a machine knows none of them.
 
 Four things cannot be read from the cluster and are remembered here: what a broker that is down has on its disk (its
-next `Log.open` is compared all the same), which answers a paused broker will never get, what producers were told, and
+next `Log.open` is compared all the same), which responses a paused broker will never get, what producers were told, and
 what the records below a log start were: those the specification lends, but for the epoch of the last one.
 
 Five things that the specification allows a cluster never does, so it is not asked to (`can_perform`):
 
-* answers of a controller that is gone don't outlive its connections;
+* responses of a controller that is gone do not outlive its connections;
 * a truncation also syncs what it leaves, and a flush writes log starts, so that a crash can't lose those;
 * without timers a broker that has pulled metadata acts on it at once;
-* a second answer to one fetch is not taken for the answer to the next, though that may be equal;
-* no fetch is sent to a stopped broker's new process while an answer of the former one is on its way, for it would go by
+* a second response to one fetch is not taken for the response to the next, though that may be equal;
+* no fetch is sent to a stopped broker's new process while a response of the old one is on its way: it would go by
   the connection that is ending.
 """
 
@@ -103,10 +103,10 @@ class ClusterBinding:
         self.memory = [Remembered() for _ in range(machine.brokers)]
         self.leaders: dict[int, int] = {0: self._initial.leader}
         """Leader epoch -> the broker that followers of that epoch fetch from."""
-        self.answered: dict[int, tuple[int, bool]] = {}
+        self.completed: dict[int, tuple[int, bool]] = {}
         """Value -> (leader epoch in which it was appended, whether it was acknowledged)."""
         self.surprises: list[str] = []
-        """Answers to operators that no action of the specification explains."""
+        """Responses to operators that the specification does not allow."""
         self._hosted = GuestCluster(SEED, partial(self._make, roles), self._prepare)
         self.guest, self.cluster, self._nursery = self._hosted.run, self._hosted.cluster, self._hosted.nursery
         self.frames = FramesInFlight(self.cluster.network, self.epochs)
@@ -163,14 +163,14 @@ class ClusterBinding:
         controller = abstraction.controller(
             self.cluster.controller.controller, self.registration, self.machine.brokers, self.epochs
         )
-        answered = ((value, epoch, done) for value, (epoch, done) in self.answered.items())
+        completed = ((value, epoch, done) for value, (epoch, done) in self.completed.items())
         return spec.State(
             replicas=tuple(self._replica(number, state.replicas[number]) for number in range(self.machine.brokers)),
             controller=self._with_what_changes(controller),
             network=abstraction.network(
                 self.frames.fetches, self.frames.fetch_responses, self.frames.alters, self.frames.alter_responses
             ),
-            history=attrs.evolve(state.history, acknowledged=abstraction.acknowledged(answered, state.history)),
+            history=attrs.evolve(state.history, acknowledged=abstraction.acknowledged(completed, state.history)),
             spent=state.spent,
         )
 
@@ -189,7 +189,7 @@ class ClusterBinding:
         return registration
 
     def hosted(self, number: int) -> Partition | None:
-        """A running broker's partition; None while it has not heard of it."""
+        """A running broker's partition; None until it has applied the metadata."""
         return self.broker(number).replicas.get(TOPIC, PARTITION) if self.memory[number].running else None
 
     def broker(self, number: int) -> Broker:
@@ -251,7 +251,7 @@ class ClusterBinding:
         return abstraction.with_known_setting(seen, replica) if self.settings else seen
 
     def _absent(self, number: int, beside: spec.Replica) -> spec.Replica:
-        """A broker without a replica: what it was told, and the answers that it never had a replica to wait for."""
+        """A broker without a replica: the metadata that it has applied."""
         broker = self.broker(number)
         image = broker.metadata.image
         told = image.partition(TOPIC, PARTITION)
@@ -282,7 +282,7 @@ class ClusterBinding:
     def note_cut(self, follower: int, leader: int, *, but: Collection[spec.FetchRequest] = ()) -> None:
         """The connection on which a broker fetches from `leader` breaks; one that stands still doesn't know.
 
-        `but` are fetches whose answers arrive all the same.
+        `but` are fetches whose responses arrive all the same.
         """
         memory, hosted = self.memory[follower], self.hosted(follower)
         if hosted is not None and memory.paused:
@@ -298,14 +298,14 @@ class ClusterBinding:
         """Run a client's task for as long as it takes."""
         self._nursery.start_soon(task, *args)
 
-    async def release_and_lose_the_answer(self, frame: Frame) -> None:
-        """Deliver a fetch, and drop what comes back."""
+    async def release_and_drop_the_response(self, frame: Frame) -> None:
+        """Deliver a fetch, and drop the response."""
         network = self.cluster.network
         before = list(network.in_flight)
         network.release(frame)
         await wait_all_tasks_blocked()
-        for answer in [f for f in network.in_flight if f not in before and not f.is_request]:
-            network.drop(answer)
+        for response in [f for f in network.in_flight if f not in before and not f.is_request]:
+            network.drop(response)
 
     def produce(self, broker: int, value: int, acks: int) -> None:
         """A producer sends one record to this broker, leader or not, and notes what it is told."""
@@ -324,9 +324,9 @@ class ClusterBinding:
                     await channel.send(request)
                 else:
                     produced(await channel.request(request))
-                    self.answered[value] = leader_epoch, acks == spec.Acks.ALL
+                    self.completed[value] = leader_epoch, acks == spec.Acks.ALL
             except (KafkaError, NoResponseError, UnreachableError):
-                self.answered[value] = leader_epoch, False
+                self.completed[value] = leader_epoch, False
             await channel.aclose()
             nursery.cancel_scope.cancel()
 

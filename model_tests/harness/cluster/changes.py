@@ -1,7 +1,7 @@
-"""What else may happen to a cluster in lockstep: its replicas move, brokers leave, records go, settings change.
+"""The actions of the extensions of replication, on a cluster: reassignment, shutdown, retention, settings.
 
-As in `cluster_steps`, one action of a machine that extends `Replication` is one function. What operators ask goes over
-the wire, to the controller or to the broker that the action names, and what they are answered is looked at.
+As in `cluster.steps`, each action is one function. What operators ask goes over
+the wire, to the controller or to the broker that the action names, and the response is checked.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ from tidegauge.spec.replication.extensions.shutdown import (
 from tidegauge.spec.replication.state import State
 
 DELETION_ENDS: Final = (ErrorCode.none, ErrorCode.not_leader_or_follower)
-"""How a DeleteRecords that was taken may be answered."""
+"""The errors that a response to a DeleteRecords may have."""
 
 
 async def ask_at(cluster: Cluster, address: Address, request: Any) -> Any:
-    """An operator's request and its answer; None when none comes."""
-    answer = None
+    """The response to an operator's request; None when none comes."""
+    response = None
     async with trio.open_nursery() as nursery:
         channel = Channel(cluster.host.network("operator"), address, "operator", nursery)
         with suppress(NoResponseError):
-            answer = await channel.request(request)
+            response = await channel.request(request)
         await channel.aclose()
         nursery.cancel_scope.cancel()
-    return answer
+    return response
 
 
 async def reassign(binding: ClusterBinding, target: tuple[int, ...] | None) -> None:
@@ -93,12 +93,14 @@ async def give_up_waiting(binding: ClusterBinding, action: GiveUpWaiting, before
 
 
 async def ask_to_stop(broker: Broker, *, want_fence: bool) -> None:
-    answer = await broker.controller.heartbeat(broker.metadata.image.offset, want_fence=want_fence, want_shut_down=True)
-    assert answer.should_shut_down, "it leads nothing that another could lead"
+    response = await broker.controller.heartbeat(
+        broker.metadata.image.offset, want_fence=want_fence, want_shut_down=True
+    )
+    assert response.should_shut_down, "it leads nothing that another could lead"
 
 
 async def stop(binding: ClusterBinding, action: Stop, before: State) -> None:
-    """It asks once more, as a broker does that has not heard the answer, and ends."""
+    """It asks once more, as a broker does that has not heard the response, and ends."""
     await end(binding, action.broker, before)
 
 
@@ -109,11 +111,11 @@ async def stop_unasked(binding: ClusterBinding, action: StopUnasked, before: Sta
 
 
 async def end(binding: ClusterBinding, number: int, before: State) -> None:
-    """The process stops cleanly. What it has answered still arrives; all else to it and from it counts as lost."""
+    """The process stops cleanly. Its responses still arrive; all else to it and from it counts as lost."""
     network, stopped = binding.cluster.network, binding.memory[number]
-    answered = frozenset(m.request for m in before.network.fetch_responses)
+    awaited = frozenset(m.request for m in before.network.fetch_responses)
     for follower in range(binding.machine.brokers):
-        binding.note_cut(follower, number, but=answered)
+        binding.note_cut(follower, number, but=awaited)
     node = f"{BROKER}{number}"
     for frame in list(network.in_flight):
         if frame.destination == node or (frame.is_request and frame.source == node):
@@ -133,18 +135,18 @@ async def delete_records(binding: ClusterBinding, action: DeleteRecords, before:
 
 
 async def _delete_records(binding: ClusterBinding, action: DeleteRecords) -> None:
-    """The answer comes when every live replica has deleted, or when this one does not lead any more."""
+    """The response comes when every live replica has deleted, or when this one no longer leads."""
     part = DeleteRecordsPartition(partition_index=i32(PARTITION), offset=i64(action.offset))
     topic = DeleteRecordsTopic(name=TopicName(TOPIC), partitions=(part,))
     request = DeleteRecordsRequest(topics=(topic,), timeout=millis(FOR_EVER_MS))
-    answer = await ask_at(binding.cluster, binding.broker(action.broker).address, request)
-    if answer is None:
+    response = await ask_at(binding.cluster, binding.broker(action.broker).address, request)
+    if response is None:
         return
-    (outcome,) = answer.topics[0].partitions
+    (outcome,) = response.topics[0].partitions
     if outcome.error_code not in DELETION_ENDS:
-        binding.surprises.append(f"{action} was answered {outcome.error_code.name}")
+        binding.surprises.append(f"the response to {action} is {outcome.error_code.name}")
     elif outcome.error_code is ErrorCode.none and outcome.low_watermark < action.offset:
-        binding.surprises.append(f"{action} was answered with the low watermark {outcome.low_watermark}")
+        binding.surprises.append(f"the response to {action} has the low watermark {outcome.low_watermark}")
 
 
 async def retain(binding: ClusterBinding, action: Retain, before: State) -> None:
@@ -164,8 +166,8 @@ async def change_settings(binding: ClusterBinding, action: ChangeSettings, befor
     )
     resource = AlterConfigsResource(resource_type=i8(ConfigResourceType.TOPIC), resource_name=TOPIC, configs=changes)
     request = IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
-    answer = await ask_at(binding.cluster, binding.cluster.controller.address, request)
-    topic_requests.check(answer, "the settings were refused")
+    response = await ask_at(binding.cluster, binding.cluster.controller.address, request)
+    topic_requests.check(response, "the settings were refused")
 
 
 CHANGES: Final[Mapping[type[Action], Callable[[ClusterBinding, Any, State], Awaitable[None]]]] = {

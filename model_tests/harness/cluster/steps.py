@@ -1,7 +1,7 @@
-"""One action of the specification = one function here, which makes a trio cluster do what the action says.
+"""One function for each action of the specification, which makes a cluster perform the action.
 
 The counterpart of `model_tests.harness.cores.steps`. Each is called only when the specification allows the action, and
-decides nothing. What a function sets off (answers, proposals, acknowledgements) happens before the call ends.
+decides nothing. What a function sets off (responses, proposals, acknowledgements) happens before the call ends.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ async def receive_fetch(binding: ClusterBinding, action: protocol.ReceiveFetch, 
 
 
 async def hold_fetch(binding: ClusterBinding, action: protocol.HoldFetch, before: State) -> None:
-    """A held fetch is the same fetch handled twice: here a copy is handled, and its empty answer is lost."""
+    """A held fetch is the same fetch handled twice: here a copy is handled, and its empty response is dropped."""
     network = binding.cluster.network
     copy = network.duplicate(binding.frames.fetches[action.request])
-    await binding.release_and_lose_the_answer(copy)
+    await binding.release_and_drop_the_response(copy)
 
 
 async def receive_fetch_response(binding: ClusterBinding, action: protocol.ReceiveFetchResponse, before: State) -> None:
@@ -159,7 +159,7 @@ async def disconnect(binding: ClusterBinding, action: faults.Disconnect, before:
 
 async def disconnect_controller(binding: ClusterBinding, action: faults.DisconnectController, before: State) -> None:
     frames = [frame for request, frame in binding.frames.alters.items() if request.leader == action.broker]
-    frames += [frame for answer, frame in binding.frames.alter_responses.items() if answer.leader == action.broker]
+    frames += [frame for response, frame in binding.frames.alter_responses.items() if response.leader == action.broker]
     binding.frames.cut(frames)
 
 

@@ -45,7 +45,7 @@ class Epochs:
 
 
 def error(code: ErrorCode) -> spec.Error:
-    """Raises ValueError for an error that the specification never answers with."""
+    """Raises ValueError for an error that no response of the specification has."""
     return spec.Error(code.value)
 
 
@@ -66,24 +66,24 @@ def fetch_request(fetch: messages.FollowerFetch, leader: int, epochs: Epochs) ->
 
 
 def fetch_response(
-    request: spec.FetchRequest, answer: messages.PartitionFetchResponse, records: spec.Log, history: spec.Log = ()
+    request: spec.FetchRequest, response: messages.PartitionFetchResponse, records: spec.Log, history: spec.Log = ()
 ) -> spec.FetchResponse:
     """`history` is all that the leader's log has had, of which the specification hands some on where logs start."""
-    if answer.error is ErrorCode.offset_out_of_range:
-        start = answer.log_start_offset
+    if response.error is ErrorCode.offset_out_of_range:
+        start = response.log_start_offset
         parts = parts_of(LeaderLogStart(start, history[:start]))
-        return spec.FetchResponse(request, error(answer.error), parts=parts)
-    if answer.error is not ErrorCode.none:
-        return spec.FetchResponse(request, error(answer.error))
-    diverging = answer.diverging_epoch
-    below = 0 if diverging is None else answer.log_start_offset
+        return spec.FetchResponse(request, error(response.error), parts=parts)
+    if response.error is not ErrorCode.none:
+        return spec.FetchResponse(request, error(response.error))
+    diverging = response.diverging_epoch
+    below = 0 if diverging is None else response.log_start_offset
     return spec.FetchResponse(
         request,
         records=records,
-        high_watermark=answer.high_watermark,
+        high_watermark=response.high_watermark,
         diverging_epoch=spec.NONE if diverging is None else diverging.epoch,
         diverging_end_offset=spec.NONE if diverging is None else diverging.end_offset,
-        parts=parts_of(LeaderLogStart(answer.log_start_offset, history[:below])),
+        parts=parts_of(LeaderLogStart(response.log_start_offset, history[:below])),
     )
 
 
@@ -169,13 +169,13 @@ def with_lists(controller: spec.Controller, registration: PartitionRegistration)
     return with_part(controller, assignment)
 
 
-def acknowledged(answered: Iterable[tuple[int, int, bool]], history: spec.History) -> tuple[int, ...]:
-    """The values that were answered without an error, of (value, leader epoch, whether it was).
+def acknowledged(completed: Iterable[tuple[int, int, bool]], history: spec.History) -> tuple[int, ...]:
+    """The acknowledged values, of (value, leader epoch, whether it was acknowledged).
 
-    The specification keeps no account of leaders that an unclean election has overtaken, so neither is taken here.
+    The specification ignores leaders that an unclean election has superseded, and so does this.
     """
     superseded, noted = history.superseded_epoch, history.acknowledged
-    return tuple(sorted(value for value, epoch, done in answered if done and (epoch >= superseded or value in noted)))
+    return tuple(sorted(value for value, epoch, done in completed if done and (epoch >= superseded or value in noted)))
 
 
 def network(

@@ -2,11 +2,11 @@
 
 Every broker is a `PartitionReplica` over a log in memory; the controller is a `Controller` over a metadata log in
 memory. The harness is their shell: it holds each message until the action that delivers it, decides when a session
-lapses and what a crash leaves on the disk, and notes which appends were acknowledged. `steps` has the actions;
-`Cores.abstraction` shows all of it as a state of the specification.
+expires and what a crash leaves on the disk, and notes which appends were acknowledged. `steps` has the actions;
+`Cores.abstraction` returns all of it as a state of the specification.
 
-The specification's `spent` and most of its `history` are the prover's own and have no counterpart here. What has one is
-`history.acknowledged`: `acknowledged` collects it from what the cores tell producers.
+The specification's `spent` and most of its `history` only serve its invariants, and have no counterpart here. What has
+one is `history.acknowledged`, which `acknowledged` collects from the cores' responses to producers.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Broker:
 
 
 class Cores:
-    """Brokers, controller and the messages between them, made to stand where the machine's initial state stands."""
+    """Brokers, controller and the messages between them, in the machine's initial state."""
 
     def __init__(self, machine: Replication, roles: Roles = Roles()) -> None:
         self.machine = machine
@@ -106,10 +106,10 @@ class Cores:
         self._controller_key: tuple[int, Controller] | None = None
         self._controller_seen: spec.Controller | None = None
         self.next_value = 0
-        self.unanswered: dict[int, tuple[int, messages.Appended]] = {}
+        self.waiting: dict[int, tuple[int, messages.Appended]] = {}
         """Value -> (broker, where it is), for appends with acks=all."""
-        self.answered: dict[int, tuple[int, ErrorCode]] = {}
-        """Value -> (leader epoch, outcome) of those that were answered."""
+        self.completed: dict[int, tuple[int, ErrorCode]] = {}
+        """Value -> (leader epoch, outcome) of the appends that were completed."""
         for number, broker in enumerate(self.brokers):
             broker.broker_epoch = self.controller.image.brokers[number].broker_epoch
             self.epochs.register(number, broker.broker_epoch)
@@ -132,7 +132,7 @@ class Cores:
     # --- the world as the specification sees it --------------------------------------------------------------------
 
     def abstraction(self, state: spec.State) -> spec.State:
-        """All of it as a state of the specification; `state` lends what only the prover has."""
+        """All of it as a state of the specification; what only its invariants need is copied from `state`."""
         history = state.history
         acknowledged = self.acknowledged(history)
         if acknowledged != history.acknowledged:
@@ -146,9 +146,9 @@ class Cores:
         )
 
     def acknowledged(self, history: spec.History) -> tuple[int, ...]:
-        """The values that were answered without an error."""
-        answered = ((value, epoch, outcome is ErrorCode.none) for value, (epoch, outcome) in self.answered.items())
-        return abstraction.acknowledged(answered, history)
+        """The values that were acknowledged."""
+        completed = ((value, epoch, outcome is ErrorCode.none) for value, (epoch, outcome) in self.completed.items())
+        return abstraction.acknowledged(completed, history)
 
     def _abstract_controller(self, expected: spec.Controller) -> spec.Controller:
         """The controller, looked at again only if its log or its epoch has moved."""
@@ -248,11 +248,11 @@ class Cores:
         for effect in replica.take_effects():
             if isinstance(effect, messages.SendAlterPartition):
                 self.send_alter_partition(number)
-        for value, (broker, appended) in list(self.unanswered.items()):
+        for value, (broker, appended) in list(self.waiting.items()):
             outcome = replica.append_outcome(appended) if broker == number else None
             if outcome is not None:
-                del self.unanswered[value]
-                self.answered[value] = (appended.leader_epoch, outcome)
+                del self.waiting[value]
+                self.completed[value] = (appended.leader_epoch, outcome)
 
     def send_alter_partition(self, number: int) -> None:
         request = self.replica(number).alter_partition_request(self.brokers[number].broker_epoch)

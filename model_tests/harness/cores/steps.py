@@ -1,7 +1,7 @@
-"""One action of the specification = one function here, which does to the cores what the action says.
+"""One function for each action of the specification, which performs the action on the cores.
 
-Each is called only when the specification allows the action, and decides nothing: whatever is right or wrong about the
-outcome is the cores' doing, and shows in the comparison of states.
+Each is called only when the action is enabled in the specification, and decides nothing: the outcome is that of the
+cores, and the comparison of states shows whether it is right.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def append(cores: Cores, action: protocol.Append) -> None:
     batch = cores.brokers[action.broker].log.produced([value])
     appended = cores.replica(action.broker).append(batch, int(action.acks), cores.now_ms)
     if not isinstance(appended, ErrorCode) and action.acks is spec.Acks.ALL:
-        cores.unanswered[value] = (action.broker, appended)
+        cores.waiting[value] = (action.broker, appended)
     cores.carry_out_effects(action.broker)
 
 
@@ -45,29 +45,29 @@ def receive_fetch(cores: Cores, action: protocol.ReceiveFetch) -> None:
     fetch = cores.fetches[action.request] if action.duplicate else cores.fetches.pop(action.request)
     leader = action.request.leader
     log = cores.brokers[leader].log
-    answer = cores.replica(leader).receive_fetch(fetch, log.bytes_of(action.records), cores.now_ms)
+    served = cores.replica(leader).receive_fetch(fetch, log.bytes_of(action.records), cores.now_ms)
     if action.request in cores.brokers[action.request.follower].outstanding:
-        records = log.decode(in_memory(answer.records))
-        response = abstraction.fetch_response(action.request, answer, records, log.records)
-        cores.fetch_responses[response] = answer
+        records = log.decode(in_memory(served.records))
+        response = abstraction.fetch_response(action.request, served, records, log.records)
+        cores.fetch_responses[response] = served
     cores.carry_out_effects(leader)
 
 
 def hold_fetch(cores: Cores, action: protocol.HoldFetch) -> None:
     leader = action.request.leader
     one_record = cores.brokers[leader].log.bytes_of(1)
-    answer = cores.replica(leader).receive_fetch(cores.fetches[action.request], one_record, cores.now_ms)
-    assert not answer.has_news, f"a fetch is held though there is something to answer: {answer}"
+    response = cores.replica(leader).receive_fetch(cores.fetches[action.request], one_record, cores.now_ms)
+    assert not response.has_news, f"a fetch is held though there is something to return: {response}"
     cores.carry_out_effects(leader)
 
 
 def receive_fetch_response(cores: Cores, action: protocol.ReceiveFetchResponse) -> None:
-    answer = cores.fetch_responses.pop(action.response)
+    response = cores.fetch_responses.pop(action.response)
     follower = action.response.request.follower
     replica = cores.replica(follower)
     fetch = cores.brokers[follower].outstanding.pop(action.response.request, None)
     if fetch is not None:
-        accepted = replica.receive_fetch_response(fetch, answer, cores.now_ms)
+        accepted = replica.receive_fetch_response(fetch, response, cores.now_ms)
         log, below = cores.brokers[follower].log, LeaderLogStart.of(action.response).below
         if accepted and below and log.log_start_offset == log.log_end_offset == len(below):
             log.remember(below)
@@ -170,9 +170,9 @@ def crash(cores: Cores, action: faults.Crash) -> None:
         cut_connection(cores, follower, dead)
         cut_connection(cores, dead, follower)
     disconnect_controller(cores, faults.DisconnectController(dead))
-    for value, (leader, _) in list(cores.unanswered.items()):
+    for value, (leader, _) in list(cores.waiting.items()):
         if leader == dead:
-            del cores.unanswered[value]
+            del cores.waiting[value]
 
 
 def restart(cores: Cores, action: faults.Restart) -> None:

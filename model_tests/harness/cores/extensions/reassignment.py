@@ -73,22 +73,22 @@ class ReassignmentCores(ReplicationCores):
         self.carry_out_effects(number)
 
     def delete_replica(self, number: int) -> None:
-        """The log is gone, its checkpoint too, and nobody waits for the answers to its fetches."""
+        """The log and its checkpoint are gone, and so are the fetches that waited for a response."""
         broker = self.brokers[number]
         broker.replica, broker.log, broker.checkpoint = None, self.roles.log(), 0
         broker.outstanding = {}
         broker.seen = None
-        for value, (leader, _) in list(self.unanswered.items()):
+        for value, (leader, _) in list(self.waiting.items()):
             if leader == number:
-                del self.unanswered[value]
+                del self.waiting[value]
 
     def send_refusal(self, request: spec.FetchRequest) -> None:
-        """A broker without a replica answers a fetch: it is no leader."""
+        """The response of a broker without a replica to a fetch: it is no leader."""
         unheard = self.told(request.leader) is None
         error = ErrorCode.unknown_leader_epoch if unheard else ErrorCode.not_leader_or_follower
-        answer = PartitionFetchResponse(error)
+        refusal = PartitionFetchResponse(error)
         if request in self.brokers[request.follower].outstanding:
-            self.fetch_responses[abstraction.fetch_response(request, answer, ())] = answer
+            self.fetch_responses[abstraction.fetch_response(request, refusal, ())] = refusal
 
     # --- as the specification sees it ----------------------------------------------------------------------------
 

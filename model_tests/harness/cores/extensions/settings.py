@@ -1,4 +1,4 @@
-"""The cores beside the machine of settings that change: leaders go by what they last heard."""
+"""The cores beside the machine of settings that change: a leader uses those of the metadata that it last applied."""
 
 from __future__ import annotations
 

@@ -58,27 +58,27 @@ def give_up_waiting(cores: ShutdownCores, action: GiveUpWaiting) -> None:
 
 def heartbeat(cores: ShutdownCores, number: int, *, want_fence: bool) -> None:
     broker = cores.brokers[number]
-    answer = cores.commit(
+    response = cores.commit(
         cores.controller.members.heartbeat(
             number, broker.broker_epoch, broker.image.offset, cores.now_ms, want_fence=want_fence, want_shut_down=True
         )
     )
-    assert answer.should_shut_down
+    assert response.should_shut_down
 
 
 def stop(cores: ShutdownCores, action: Stop | StopUnasked) -> None:
-    """Flush, check-point, leave the note, end; what it has answered still arrives."""
-    answers = {r: answer for r, answer in cores.fetch_responses.items() if r.request.leader == action.broker}
+    """Flush, checkpoint, note the clean stop, end. Its responses on their way still arrive."""
+    sent = {r: response for r, response in cores.fetch_responses.items() if r.request.leader == action.broker}
     waiting = [dict(broker.outstanding) for broker in cores.brokers]
     broker, replica = cores.brokers[action.broker], cores.replica(action.broker)
     kept, checkpoint, note = replica.log_end_offset, replica.high_watermark, broker.broker_epoch
     broker.log.flush()
     steps.crash(cores, faults.Crash(action.broker, kept))
-    cores.fetch_responses |= answers
+    cores.fetch_responses |= sent
     for number, follower in enumerate(cores.brokers):
         if number != action.broker:
-            answered = {r.request for r in answers}
-            follower.outstanding |= {r: fetch for r, fetch in waiting[number].items() if r in answered}
+            awaited = {r.request for r in sent}
+            follower.outstanding |= {r: fetch for r, fetch in waiting[number].items() if r in awaited}
     cores.brokers[action.broker].checkpoint = checkpoint
     cores.notes[action.broker] = note
 
