@@ -30,7 +30,7 @@ def test_it_fails_with_its_bug_and_passes_without(path: Path, level: Level) -> N
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_on_the_specification_the_expected_invariant_falls_in_the_last_step(path: Path) -> None:
+def test_on_the_specification_the_expected_invariant_is_violated_in_the_last_step(path: Path) -> None:
     counterexample = load(path)
     (done,) = replay_file(path, "spec")
     assert done.failure == counterexample.expected

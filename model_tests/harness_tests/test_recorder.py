@@ -1,4 +1,4 @@
-"""Unclean elections are found in a trace, with what they lost and until when older leaders could still answer."""
+"""Unclean elections are found in a trace, with what they lost and until when older leaders could still respond."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def elected(isr: tuple[int, ...] = (1,)) -> tuple[int, events.Decision]:
 
 
 def applied(node: int, leader: int, epoch: int, end: int) -> tuple[int, events.Decision]:
-    """A broker with a log of this end hears who leads."""
+    """A broker with a log of this end applies the metadata of this leader."""
     state = events.ReplicaState(leader, epoch, epoch, end, 0, 0, (0, 1), None)
     return node, events.ApplyMetadata("t", 0, state, controller_epoch=0, replicas=(0, 1), elr=())
 
@@ -81,7 +81,7 @@ def test_a_log_that_parts_from_the_committed_one_keeps_less_than_its_end() -> No
     assert [election.offset for election in unclean_elections(trace, {("t", 0, 1): 4})] == [4]
 
 
-def test_an_old_leader_that_never_hears_of_it_may_answer_for_ever() -> None:
+def test_an_old_leader_without_the_new_metadata_may_respond_for_ever() -> None:
     trace = trace_of(
         created((0,)),
         applied(0, 0, 0, 0),
@@ -121,7 +121,7 @@ def test_an_election_that_nobody_followed_lost_nothing() -> None:
 
 
 def test_outcomes_are_told_apart() -> None:
-    """Answered, certainly not done, nobody knows: with an error, and when the caller was cancelled."""
+    """Done, certainly not done, nobody knows: with an error, and when the caller was cancelled."""
 
     async def observe() -> Recorder:
         recorder = Recorder(3)

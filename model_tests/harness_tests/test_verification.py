@@ -42,7 +42,7 @@ def history(number: int, *, lost: bool = False) -> Operations:
 
 
 @pytest.fixture
-def judged(tmp_path: Path) -> Path:
+def checked_twice(tmp_path: Path) -> Path:
     """Tables as the Spark job writes them, of a valid history and a violated one."""
     verdicts = check(concatenate([history(1), history(2, lost=True)]))
     for name, table in (("verdicts", verdicts.table()), ("anomalies", verdicts.anomaly_table())):
@@ -90,9 +90,9 @@ def explored(*unreached: str) -> parts.ModelExplored:
 
 def test_exploring_fails_by_a_violation_or_by_a_goal_that_was_not_reached() -> None:
     assert explore_stage([explored()]).verdict is Verdict.HOLDS
-    fell = attrs.evolve(explored(), violation="WeakIsr falls")
-    assert "isr: WeakIsr falls" in explore_stage([explored(), fell]).result
-    assert explore_stage([fell]).verdict is Verdict.VIOLATED
+    violated = attrs.evolve(explored(), violation="WeakIsr is violated")
+    assert "isr: WeakIsr is violated" in explore_stage([explored(), violated]).result
+    assert explore_stage([violated]).verdict is Verdict.VIOLATED
     assert explore_stage([explored("a record is committed")]).verdict is Verdict.VIOLATED
 
 
@@ -142,24 +142,24 @@ def test_a_campaign_is_the_same_for_any_number_of_workers(tmp_path: Path) -> Non
     assert one.stage.verdict is Verdict.HOLDS
 
 
-# --- judged twice -------------------------------------------------------------------------------------------------
+# --- checked twice -------------------------------------------------------------------------------------------------
 
 
-def test_two_judges_that_say_the_same_agree(judged: Path) -> None:
-    twice = compared(check(concatenate([history(1), history(2, lost=True)])), judged)
+def test_two_results_that_are_the_same_agree(checked_twice: Path) -> None:
+    twice = compared(check(concatenate([history(1), history(2, lost=True)])), checked_twice)
     assert twice.agree
     assert [str(twice.spark_verdict(n)) for n in (1, 2, 3)] == [str(twice.here.of(1)), str(twice.here.of(2)), "None"]
 
 
-def test_every_row_on_which_they_differ_is_told(judged: Path) -> None:
-    twice = compared(check(concatenate([history(1), history(2)])), judged)
+def test_every_row_on_which_they_differ_is_told(checked_twice: Path) -> None:
+    twice = compared(check(concatenate([history(1), history(2)])), checked_twice)
     assert not twice.agree
     assert any(row.startswith("verdict only here: [2,") for row in twice.differing)
     assert any(row.startswith("anomaly only in Spark: [2,") for row in twice.differing)
 
 
-def test_a_history_that_spark_left_out_is_a_difference(judged: Path) -> None:
-    twice = compared(check(concatenate([history(n) for n in (1, 3)])), judged)
+def test_a_history_that_spark_left_out_is_a_difference(checked_twice: Path) -> None:
+    twice = compared(check(concatenate([history(n) for n in (1, 3)])), checked_twice)
     assert any(row.startswith("verdict only here: [3,") for row in twice.differing)
 
 

@@ -23,8 +23,8 @@ from tidegauge.model_tests.lockstep.test_moving import (
 )
 from tidegauge.model_tests.lockstep.test_retention import (
     DeletesWhatIsNotCommitted,
-    FallsBelowItsLogStart,
     NeverMovesItsLogStart,
+    StaysBelowItsLogStart,
 )
 from tidegauge.model_tests.lockstep.test_settings import KeepsTheEligible, RaisesNoEpoch
 from tidegauge.spec.kernel.machine import Action
@@ -110,7 +110,7 @@ def first_failure(machine: str, roles: Roles) -> Any:
         ("controlled-shutdown", Roles(controller=TrustsEveryProcess)),
         ("retention", Roles(replica=DeletesWhatIsNotCommitted)),
         ("retention", Roles(replica=NeverMovesItsLogStart)),
-        ("retention", Roles(replica=FallsBelowItsLogStart)),
+        ("retention", Roles(replica=StaysBelowItsLogStart)),
         ("settings", Roles(controller=RaisesNoEpoch)),
         ("settings", Roles(controller=KeepsTheEligible)),
     ],
@@ -121,7 +121,7 @@ def first_failure(machine: str, roles: Roles) -> Any:
         "trusts every process",
         "deletes too much",
         "deletes nothing",
-        "falls below its log start",
+        "stays below its log start",
         "raises no epoch",
         "keeps the eligible",
     ],

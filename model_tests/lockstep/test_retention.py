@@ -59,7 +59,7 @@ class NeverMovesItsLogStart(PartitionReplica):
         pass
 
 
-class FallsBelowItsLogStart(PartitionReplica):
+class StaysBelowItsLogStart(PartitionReplica):
     def follow_high_watermark(self, leader_high_watermark: int) -> None:
         self._set_high_watermark(min(leader_high_watermark, self.log_end_offset))
 
@@ -70,7 +70,7 @@ class CutsWhereNothingIsInCommon(PartitionReplica):
 
 
 @pytest.mark.parametrize(
-    "replica", [DeletesWhatIsNotCommitted, NeverMovesItsLogStart, FallsBelowItsLogStart, CutsWhereNothingIsInCommon]
+    "replica", [DeletesWhatIsNotCommitted, NeverMovesItsLogStart, StaysBelowItsLogStart, CutsWhereNothingIsInCommon]
 )
 def test_wrong_cores_differ(replica: type[PartitionReplica]) -> None:
     found = HARNESSED.first_failure(SEED, WALKS, roles=Roles(replica=replica))

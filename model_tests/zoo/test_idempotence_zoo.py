@@ -62,7 +62,7 @@ def test_the_counterexample_harms_nothing_without_the_bug(bug: CoreBug[Roles]) -
 
 
 @every_bug
-def test_the_twin_and_the_buggy_cores_agree_until_an_invariant_falls(bug: CoreBug[Roles]) -> None:
+def test_the_twin_and_the_buggy_cores_agree_until_an_invariant_is_violated(bug: CoreBug[Roles]) -> None:
     for number in range(20):
         failure = HARNESSED.walk(SEED, number, wrong=bug.twin.buggy, roles=bug.roles).failure
         assert failure is None or failure.expected.kind is Failure.INVARIANT, failure.words

@@ -38,7 +38,7 @@ def test_the_walk_that_shows_the_difference_shows_none_without_the_bug(bug: Core
 
 
 @every_bug
-def test_the_invariant_falls_when_specification_and_cores_are_wrong_alike(bug: CoreBug[Roles]) -> None:
+def test_the_invariant_is_violated_when_specification_and_cores_are_wrong_alike(bug: CoreBug[Roles]) -> None:
     saved = load(FOLDER / f"{bug.name}.json")
     failure = failure_of(CoresLockstep(saved.buggy_machine(), bug.roles), saved.actions)
     assert failure is not None, f"{bug.name} went unnoticed"
@@ -63,7 +63,7 @@ def test_the_counterexample_shows_the_difference_when_only_the_cores_are_wrong(b
 
 
 @every_bug
-def test_the_twin_and_the_buggy_cores_agree_until_the_invariant_falls(bug: CoreBug[Roles]) -> None:
+def test_the_twin_and_the_buggy_cores_agree_until_the_invariant_is_violated(bug: CoreBug[Roles]) -> None:
     for number in range(20):
         failure = HARNESSED.walk(SEED, number, wrong=bug.twin.buggy, roles=bug.roles).failure
         assert failure is None or failure.expected.kind is Failure.INVARIANT, str(failure)

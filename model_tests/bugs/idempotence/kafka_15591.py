@@ -1,4 +1,4 @@
-"""KAFKA-15591: whoever is unknown may begin at any sequence, though nothing can have been forgotten (KIP-360)."""
+"""KAFKA-15591: an unknown producer may begin at any sequence, though nothing can have been forgotten (KIP-360)."""
 
 from __future__ import annotations
 

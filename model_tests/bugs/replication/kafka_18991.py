@@ -1,4 +1,4 @@
-"""KAFKA-18991: a follower acts on the answer to a fetch of an earlier leader epoch; only the offset is compared."""
+"""KAFKA-18991: a follower acts on the response to a fetch of an earlier leader epoch; only the offset is compared."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from tidegauge.model_tests.harness.cores.replication import Roles
 
 
 class FetchWithoutEpoch(PartitionReplica):
-    """A follower truncates once, when it hears of an epoch, then fetches without naming it; whoever leads answers."""
+    """A follower truncates once, when it applies an epoch, then fetches without it; any leader responds."""
 
     def fetch_error(self, fetch: FollowerFetch) -> ErrorCode:
         return ErrorCode.none if self.is_leader else ErrorCode.not_leader_or_follower

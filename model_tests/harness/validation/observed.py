@@ -6,13 +6,13 @@ trace validation must be able to follow; each is an action of its own, so that a
 needed.
 
 * `ArriveLate`: a message that its sender had given up arrives after all, or a second copy of one does.
-* `AnswerLate`: an answer arrives though its sender has ended: a process that gives up, for its disk has failed, takes
+* `RespondLate`: a response arrives though its sender has ended: a process that gives up, for its disk has failed, takes
   nothing back that it has sent, and the specification knows no end between a crash and a clean stop.
-* `AbandonFetch`: a follower stops waiting for one answer.
-* `ReceiveMetadata`: as `PullMetadata`, at the moment at which the answer has come: by then it may have been overtaken,
+* `AbandonFetch`: a follower stops waiting for one response.
+* `ReceiveMetadata`: as `PullMetadata`, at the moment at which the response arrives: by then it may have been overtaken,
   and it may replace one that said nothing new. What it says is what the metadata log said up to the offset that the
-  broker names, and that never falls while its process lives.
-* `RegisterAgain`: a broker whose registration succeeded never heard so, and registers once more.
+  broker names, and that never decreases while its process lives.
+* `RegisterAgain`: a broker registers once more, since it never received the response to its registration.
 * `StartUnsaid`: a directory that failed has written a log start that its broker never told.
 
 All invariants of `spec.replication.composed` are checked on the way, so none of the six weakens what is concluded.
@@ -61,8 +61,8 @@ class ArriveLate(ReplicationAction):
 
 
 @attrs.frozen
-class AnswerLate(ReplicationAction):
-    """An answer is on its way still, and the process that asked waits for it still."""
+class RespondLate(ReplicationAction):
+    """A response is still on its way, and the process that sent the request still waits for it."""
 
     response: FetchResponse
 
@@ -83,14 +83,14 @@ class AnswerLate(ReplicationAction):
 
 @attrs.frozen
 class AbandonFetch(ReplicationAction):
-    """A follower waits no longer for the answer to `request`, which may or may not be on its way still."""
+    """A follower no longer waits for the response to `request`, which may still be on its way."""
 
     request: FetchRequest
 
     def guard(self, machine: Replication, state: State) -> str:
         if self.request in state.replicas[self.request.follower].outstanding:
             return ""
-        return f"broker {self.request.follower} doesn't wait for an answer to {self.request}"
+        return f"broker {self.request.follower} does not wait for a response to {self.request}"
 
     def effect(self, machine: Replication, state: State) -> State:
         replica = state.replicas[self.request.follower]
@@ -150,7 +150,7 @@ class Observed(ReplicationExtension):
 
     action_types: ClassVar[tuple[type[Action], ...]] = (
         ArriveLate,
-        AnswerLate,
+        RespondLate,
         AbandonFetch,
         ReceiveMetadata,
         RegisterAgain,

@@ -1,4 +1,4 @@
-"""Trace validation: what a cluster says that it decided must be a behaviour of the specification.
+"""Trace validation: the decisions that a cluster recorded must be a behaviour of the specification.
 
 Theory of operation
 -------------------
@@ -8,7 +8,7 @@ among those on their way, ...), the actions are taken one after the other, and a
 
 * the action was enabled: else the guard that failed is shown;
 * what the event says of its outcome and of the node's state afterwards is what the specification says;
-* no invariant has fallen.
+* no invariant is violated.
 
 The first event for which that is not so ends the validation: what came before is the longest matching prefix, and the
 state there, the event and the reason are shown. Messages need no matching by hand: a message that was sent is in the
@@ -124,20 +124,20 @@ class Wrong(Exception):  # noqa: N818 - a finding
 
 
 def validate(trace: Sequence[TraceEvent], topic: str, partition: int, settings: Settings = Settings()) -> Validated:
-    """Hold the events of one partition against the specification."""
+    """Validate the events of one partition against the specification."""
     concerning = [(place, event) for place, event in enumerate(trace) if concerns(event, topic, partition)]
-    follower = Follower(topic, partition, settings)
+    validator = Validator(topic, partition, settings)
     for count, (place, event) in enumerate(concerning):
-        before = follower.state
+        before = validator.state
         try:
-            follower.follow(event)
+            validator.follow(event)
         except (Wrong, NotEnabled, Untranslatable) as wrong:
             reason = f"the guard fails: {wrong.guard}" if isinstance(wrong, NotEnabled) else str(wrong)
-            state = before or follower.state
-            assert state is not None, "until the partition exists nothing is held against it"
-            mismatch = Mismatch(place, event, reason, state, follower.taken)
-            return Validated(topic, partition, count, len(concerning), follower.actions, mismatch, follower.kept)
-    return Validated(topic, partition, len(concerning), len(concerning), follower.actions, None, follower.kept)
+            state = before or validator.state
+            assert state is not None, "until the partition exists nothing is validated"
+            mismatch = Mismatch(place, event, reason, state, validator.taken)
+            return Validated(topic, partition, count, len(concerning), validator.actions, mismatch, validator.kept)
+    return Validated(topic, partition, len(concerning), len(concerning), validator.actions, None, validator.kept)
 
 
 def concerns(event: TraceEvent, topic: str, partition: int) -> bool:
@@ -198,7 +198,7 @@ class World:
         self.registrations[broker] += 1
 
 
-class Follower:
+class Validator:
     """The specification's state, moved along the trace."""
 
     def __init__(self, topic: str, partition: int, settings: Settings) -> None:
@@ -212,11 +212,11 @@ class Follower:
         self.taken: tuple[ReplicationAction, ...] = ()
         self.sent: dict[FetchRequest | AlterPartitionRequest, None] = {}
         """Every request that was ever sent, to know a late one."""
-        self.answers: dict[FetchResponse, None] = {}
-        """Answers to fetches that were sent and that nobody has received, nor given up."""
+        self.responses: dict[FetchResponse, None] = {}
+        """Responses to fetches that were sent, and that the follower has neither received nor given up."""
         self.refused: dict[FetchRequest, ErrorCode] = {}
-        """Fetches that came to a broker without the replica, and what was answered."""
-        self.heard: dict[int, int] = {}
+        """Fetches that came to a broker without the replica, with the error that it responded."""
+        self.metadata_offsets: dict[int, int] = {}
         """Broker -> how far its process has read the metadata log."""
         self.failed_directories: set[int] = set()
         """Brokers of whose directories one has failed, in the life of their processes."""
@@ -232,7 +232,7 @@ class Follower:
             self.failed_directories.add(event.node)
         elif isinstance(event.decision, events.Crash | events.Stop):
             self.failed_directories.discard(event.node)
-            self.heard.pop(event.node, None)
+            self.metadata_offsets.pop(event.node, None)
 
     def _follow(self, event: TraceEvent) -> None:
         if self.state is None:
@@ -309,9 +309,9 @@ class Follower:
             taken.append(action)
             self.taken = tuple(taken)
             after = observed.step(self.machine, state, action)
-            fell = next(fallen_step(self.machine, state, action, after), None)
-            if fell := fell or next(fallen(self.machine, after), None):
-                raise Wrong(f"{fell} falls: {plain_values(self.machine.explain(fell, after))}")
+            violated = next(fallen_step(self.machine, state, action, after), None)
+            if violated := violated or next(fallen(self.machine, after), None):
+                raise Wrong(f"{violated} is violated: {plain_values(self.machine.explain(violated, after))}")
             state = after
         self._compare(event, state)
         if self.state.history.unsettled and not state.history.unsettled:
@@ -320,20 +320,20 @@ class Follower:
         self.state = state
         self.actions.update(action.name for action in taken)
         self.sent.update(dict.fromkeys((*state.network.fetches, *state.network.alters)))
-        self._note_answers(state, taken)
+        self._note_responses(state, taken)
         if isinstance(event.decision, events.ControllerFailover):
             self._written.append((event.decision.metadata_offset, state.controller))
         for changed in self._changes(event.decision):
             self._written.append((changed.metadata_offset, state.controller))
 
-    def _note_answers(self, state: State, taken: Sequence[ReplicationAction]) -> None:
-        """What was answered, until it is received or nobody waits for it."""
-        self.answers.update(dict.fromkeys(state.network.fetch_responses))
+    def _note_responses(self, state: State, taken: Sequence[ReplicationAction]) -> None:
+        """Keep each response until it is received, or its follower no longer waits for it."""
+        self.responses.update(dict.fromkeys(state.network.fetch_responses))
         for action in taken:
             if isinstance(action, ReceiveFetchResponse):
-                self.answers.pop(action.response, None)
+                self.responses.pop(action.response, None)
             elif isinstance(action, observed.AbandonFetch):
-                self.answers = {one: None for one in self.answers if one.request != action.request}
+                self.responses = {one: None for one in self.responses if one.request != action.request}
 
     def _compare(self, event: TraceEvent, state: State) -> None:
         """The node's own account of itself against the specification's."""
