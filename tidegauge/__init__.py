@@ -1,12 +1,12 @@
-"""tidegauge: Kafka's replicated log as an executable specification, a cluster to embed, and a judge of histories.
+"""tidegauge: Kafka's replicated log as an executable specification, a cluster to embed, and a checker of histories.
 
     from tidegauge import running_cluster    # a cluster for any Kafka client, in a thread (impl.cluster)
     from tidegauge import Cluster            # a simulated or real cluster inside a trio program (impl.cluster)
-    from tidegauge import Security           # its listeners, certificates, users and rights (impl.security)
-    from tidegauge import explore            # exhaustive search of a specification (spec.explorer)
-    from tidegauge import History, check     # record what clients saw, and judge it (linearizability)
+    from tidegauge import Security           # its listeners, certificates, users and rights (impl.cluster)
+    from tidegauge import explore            # exhaustive search of a specification (spec.kernel)
+    from tidegauge import History, check     # record what clients saw, and check it (linearizability)
 
-Names are loaded when they are first used, so that importing this package costs next to nothing, and whoever embeds a
+Names are loaded when they are first used, so that importing this package costs next to nothing, and embedding a
 cluster needs neither Spark nor Hypothesis.
 """
 

@@ -16,7 +16,7 @@ from tidegauge.screen import error_stream, write_json
 
 TRACEBACK = "TIDEGAUGE_TRACEBACK"
 
-HELP = """Kafka's replicated log as an executable specification, a cluster to embed, and a judge of histories.
+HELP = """Kafka's replicated log as an executable specification, a cluster to embed, and a checker of histories.
 
 Exit status 0: what was asked about holds. 1: it is violated. 2: the command could not run, and one line on standard
 error says what is wrong with which input, and the way out."""
@@ -57,7 +57,7 @@ def run(words: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return refuse(words, "interrupted", Status.INTERRUPTED)
     except BrokenPipeError:
-        drop_output()  # whoever read it has gone
+        drop_output()  # its reader has gone
         return Status.COULD_NOT_RUN
     except (Unusable, CycloptsError, ValueError, OSError) as error:
         if os.environ.get(TRACEBACK):

@@ -1,16 +1,16 @@
-"""A trio loop in a thread of its own, and a way to call into it from other threads.
+"""A trio loop in its own thread, with calls into it from other threads.
 
 Theory of operation
 -------------------
 `start` runs an async context manager (a cluster) in a new thread's trio loop and returns what it yields. `call` runs a
-function there and waits for its result; async functions are awaited, and cancelled when the caller is interrupted or
-loses patience. `stop` leaves the context manager and waits for the thread to end.
+function there and waits for its result. An async function is awaited, and cancelled when the caller is interrupted or
+its time is over. `stop` leaves the context manager and waits for the thread to end.
 
-When the loop ends by itself, because something in it failed, whoever waits for a call gets `LoopEndedError` with the
-failure as its cause, and so does everybody who calls or stops it later. The thread is a daemon: a program that forgets
-to stop it can end, and stops it on its way out. A forked child has the object, but not the thread: calls say so.
+If the loop ends because something in it failed, every call that waits raises `LoopEndedError` with the failure as its
+cause, and so do later calls and `stop`. The thread is a daemon: a program that forgets to stop it can end. A forked
+child has the object but not the thread, and calls raise an error that says so.
 
-On a clock of `trio.testing.MockClock` time stands still, except while a call waits.
+With a `trio.testing.MockClock` time stands still except while a call waits.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class LoopEndedError(RuntimeError):
 
 
 class BackgroundLoop(Generic[T]):
-    """One run of one context manager."""
+    """One run of one context manager in a thread of its own."""
 
     def __init__(
         self, what: str, context: Callable[[], AbstractAsyncContextManager[T]], clock: MockClock | None = None
@@ -58,7 +58,7 @@ class BackgroundLoop(Generic[T]):
         self._failure: BaseException | None = None
 
     def start(self) -> T:
-        """Begin, and return what the context manager yields. Raises what it raises."""
+        """Start the thread, and return what the context manager yields. Raises what it raises."""
         if self._thread is not None:
             raise LoopEndedError(f"{self._what} runs once: make a new one")
         ready: Future[T] = Future()
@@ -95,7 +95,7 @@ class BackgroundLoop(Generic[T]):
             self._calls.discard(future)
 
     def stop(self) -> None:
-        """End it and wait; again is fine. Raises LoopEndedError when it had ended by itself."""
+        """End it and wait; calling it again does nothing. Raises LoopEndedError when it had ended by itself."""
         if self._thread is None or not self.is_mine:
             return
         self._end()
@@ -110,7 +110,7 @@ class BackgroundLoop(Generic[T]):
 
     @property
     def is_mine(self) -> bool:
-        """Whether this process runs it, and is not a fork of the one that does."""
+        """Whether this process runs it; False in a fork."""
         return os.getpid() == self._process
 
     # --- the caller's side ---------------------------------------------------------------------------------------
@@ -131,7 +131,7 @@ class BackgroundLoop(Generic[T]):
         return LoopEndedError(f"{self._what} is not running: use it as `with … as cluster:`, and inside that block")
 
     def _end(self) -> None:
-        assert self._thread is not None, "only what was started ends"
+        assert self._thread is not None, "only a loop that was started ends"
         with suppress(AttributeError, trio.RunFinishedError):  # it may have failed before it had a token
             self._token.run_sync_soon(self._stop_now)
         self._thread.join(STOP_TIMEOUT)
@@ -194,14 +194,14 @@ class BackgroundLoop(Generic[T]):
                 scope.deadline = trio.current_time() + timeout_s
                 future.set_result(await result)
             if scope.cancelled_caught:
-                future.set_exception(TimeoutError(f"not done within {timeout_s:g} s, the patience of this handle"))
+                future.set_exception(TimeoutError(f"not done within {timeout_s:g} s, the patience_s of this handle"))
         except Exception as error:
             future.set_exception(error)
         finally:
             self._let_time_pass(-1)
 
     def _let_time_pass(self, change: int) -> None:
-        """With a mock clock: time passes, at once, while anybody waits for something."""
+        """With a mock clock: let time pass, at once, while any call waits."""
         self._waiting_calls += change
         if self._clock is not None:
             self._clock.autojump_threshold = 0.0 if self._waiting_calls else float("inf")

@@ -1,4 +1,4 @@
-"""A cluster in words: for the report of a test that failed."""
+"""A description of a cluster, for the report of a test that failed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tidegauge.impl.cluster.cluster import Cluster
 
 
 def describe(cluster: Cluster, decisions: int = 0) -> Iterator[str]:
-    """Lines: how it was made, how its brokers are, what was done to it, and the latest decisions of its nodes.
+    """Lines: how it was made, which brokers are up, the faults injected, and the latest decisions of its nodes.
 
     Every time is in seconds since it began to start; a decision's is by the clock of its node, which a fault may have
     set. Reads only, and may be called from any thread.
@@ -17,7 +17,7 @@ def describe(cluster: Cluster, decisions: int = 0) -> Iterator[str]:
     for broker_id in range(cluster.size):
         yield f"broker {broker_id}: {'up' if cluster.is_alive(broker_id) else 'down'}"
     faults = cluster.fault_log.entries
-    yield f"what was done to it ({len(faults)}):" if faults else "nothing was done to it on purpose"
+    yield f"faults injected ({len(faults)}):" if faults else "no faults injected"
     yield from (f"  {fault}" for fault in faults)
     applied = [injection for injection in cluster.request_faults.injections if injection.hits or injection.remaining]
     for injection in applied:

@@ -1,7 +1,7 @@
-"""One node of a cluster as a process of its own: a broker or the controller, on the real host.
+"""One node of a cluster as a process: a broker or the controller, on the real host.
 
-That is what makes a crash real: the process can be killed at any moment, and started again in the same directory. The
-layout is that of a cluster in one process (`impl.cluster.hosts.TcpHost`), node by node.
+Such a process can be killed at any moment and started again in the same directory. The directory is laid out as that
+node's directory in a cluster in one process (`impl.cluster.hosts.TcpHost`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class NodeEndedError(Exception):
 
 @attrs.frozen
 class NodeOptions:
-    """What a node's process is told."""
+    """The options of a node's process."""
 
     directory: Path
     listen: Address
@@ -66,8 +66,8 @@ class NodeOptions:
         )
 
 
-BETWEEN_WORDS: Final = 5.0
-"""Seconds after which a broker says again what it waits for."""
+REPORT_INTERVAL: Final = 5.0
+"""Seconds between two reports of what a broker waits for."""
 
 Ready = Callable[[Address], None]
 Waiting = Callable[[str], None]
@@ -90,7 +90,7 @@ async def run_broker(
 ) -> None:
     """Run a broker until `until` returns, when it leaves in good order; it is ready once it is part of the cluster.
 
-    on_waiting: hears every few seconds what it waits for until then.
+    on_waiting: is called every few seconds with what it waits for until then.
 
     Raises ValueError for a directory that is not its own, OSError, NodeEndedError when it stops by itself, and
     TimeoutError when the controller cannot be reached.
@@ -101,7 +101,7 @@ async def run_broker(
     async def join() -> None:
         ends = trio.current_time() + JOIN_TIMEOUT
         while (left := ends - trio.current_time()) > 0:
-            with trio.move_on_after(min(BETWEEN_WORDS, left)):
+            with trio.move_on_after(min(REPORT_INTERVAL, left)):
                 await server.unfenced.wait()
                 on_ready(server.advertised)
                 return
@@ -139,7 +139,7 @@ async def _watch(task: NodeTask) -> None:
     """Raise when the node ends by itself."""
     await task.wait_until_ended()
     reason = getattr(task.server, "halted", None)
-    raise NodeEndedError(f"the node has stopped by itself: {reason or 'nobody knows why'}")
+    raise NodeEndedError(f"the node has stopped by itself: {reason or 'for an unknown reason'}")
 
 
 def refuse_other_files(directory: Path) -> None:

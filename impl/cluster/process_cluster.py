@@ -1,4 +1,4 @@
-"""A cluster of processes, for crashes that are real: `ProcessCluster`.
+"""A cluster of processes, whose brokers can be killed: `ProcessCluster`.
 
     with ProcessCluster(brokers=3) as cluster:
         cluster.create_topic("orders")
@@ -6,9 +6,9 @@
         cluster.kill(cluster.leader("orders"))      # SIGKILL
         cluster.restart(0)
 
-Each node is a `tidegauge controller` or `tidegauge broker`, on a port that it keeps, with files in a directory of its
-own. All of them end when this process does, however it ends: each watches its standard input. What a node writes is in
-a file beside its directory.
+Each node is a process of `tidegauge controller` or `tidegauge broker`. It keeps its port and has its own directory; its
+output is in a file beside that directory. Each watches its standard input, so all of them end when this process
+does, in whatever way.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ PATIENCE_S: Final = 60.0
 
 
 class ProcessEndedError(RuntimeError):
-    """A node's process has ended, and was not told to."""
+    """A node's process has ended by itself."""
 
 
 @attrs.define
@@ -56,14 +56,16 @@ class NodeProcess:
         return self.process.poll() is None
 
     def ready(self) -> dict[str, Any]:
-        """What it says when it is ready. Raises ProcessEndedError with what it said instead."""
+        """What it prints when it is ready. Raises ProcessEndedError with what it printed instead."""
         assert self.process.stdout is not None, "it was started with a pipe"
         line = self.process.stdout.readline()
-        told: dict[str, Any] = json.loads(line) if line else {}
-        if "pid" not in told:
+        printed: dict[str, Any] = json.loads(line) if line else {}
+        if "pid" not in printed:
             self.end(signal.SIGKILL)
-            raise ProcessEndedError(f"{told.get('error') or 'it ended before it was ready'} (all it said: {self.log})")
-        return told
+            raise ProcessEndedError(
+                f"{printed.get('error') or 'it ended before it was ready'} (its output: {self.log})"
+            )
+        return printed
 
     def end(self, how: signal.Signals) -> None:
         """Send it a signal that ends it, and wait until it has ended."""
@@ -164,8 +166,8 @@ class ProcessCluster:
         self._nodes[name] = NodeProcess(process, log)
 
     def _await_ready(self, name: str) -> None:
-        told = self._nodes[name].ready()
-        self._addresses[name] = address_of(told.get("controller") or told["bootstrap_servers"], what=name)
+        printed = self._nodes[name].ready()
+        self._addresses[name] = address_of(printed.get("controller") or printed["bootstrap_servers"], what=name)
 
     # --- looking ---------------------------------------------------------------------------------------------------
 
@@ -183,11 +185,11 @@ class ProcessCluster:
         return self._node(broker_id).process.pid
 
     def leader(self, topic: str, partition: int = 0) -> int:
-        """The broker that leads a partition, by any broker's word; -1 for none. Raises ValueError."""
+        """The broker that leads a partition, according to any broker; -1 for none. Raises ValueError."""
         return trio.run(self._leader, topic, partition)
 
     def isr(self, topic: str, partition: int = 0) -> tuple[int, ...]:
-        """The in-sync replicas of a partition, by any broker's word, sorted. Raises ValueError."""
+        """The in-sync replicas of a partition, according to any broker, sorted. Raises ValueError."""
         return trio.run(self._isr, topic, partition)
 
     # --- using -----------------------------------------------------------------------------------------------------

@@ -5,9 +5,9 @@
         …
         cluster.crash(cluster.leader("orders"))
 
-The cluster is `impl.cluster.Cluster`, in the trio loop of a thread of its own; the handle has its methods, each of
-which waits until it is done. They may be called from any thread, and from asyncio, whose loop stands still meanwhile:
-for the few that take long there is `asyncio.to_thread(cluster.wait_for_isr, …)`.
+A `Cluster` runs in the trio loop of its own thread. The handle has the methods of `Cluster`; each returns when it is
+done. Any thread may call them, and asyncio too, whose loop stands still meanwhile: call those that take long by
+`asyncio.to_thread(cluster.wait_for_isr, …)`.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ I = TypeVar("I", bound=Injection)  # noqa: E741 - an injection
 PATIENCE_S = 30.0
 
 IMPATIENT = {"broker.session.timeout.ms": 2_000, "broker.heartbeat.interval.ms": 200}
-"""Settings that are other than Kafka's unless they are given: a crashed leader is replaced in 2 s, not in 9."""
+"""Settings that differ from Kafka's unless they are given: a crashed leader is replaced in 2 s, not in 9."""
 
 
 def waiting(method: Callable[Concatenate[Cluster, P], Awaitable[R]]) -> Callable[Concatenate[RunningCluster, P], R]:
-    """A method that runs an async method of the cluster, and waits for it."""
+    """Make a method that runs an async method of the cluster and waits for it."""
 
     @functools.wraps(method)
     def call(self: RunningCluster, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -48,7 +48,7 @@ def waiting(method: Callable[Concatenate[Cluster, P], Awaitable[R]]) -> Callable
 
 
 def calling(method: Callable[Concatenate[Cluster, P], R]) -> Callable[Concatenate[RunningCluster, P], R]:
-    """A method that calls a method of the cluster in the cluster's thread."""
+    """Make a method that calls a method of the cluster in the cluster's thread."""
 
     @functools.wraps(method)
     def call(self: RunningCluster, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -60,7 +60,7 @@ def calling(method: Callable[Concatenate[Cluster, P], R]) -> Callable[Concatenat
 def injecting(
     method: Callable[Concatenate[Cluster, P], I],
 ) -> Callable[Concatenate[RunningCluster, P], RunningInjection[I]]:
-    """A method that injects something, and returns a handle of it for this side."""
+    """Make a method that injects a fault and returns a handle of the injection for this thread."""
 
     @functools.wraps(method)
     def call(self: RunningCluster, *args: P.args, **kwargs: P.kwargs) -> RunningInjection[I]:
@@ -70,7 +70,7 @@ def injecting(
 
 
 class RunningInjection(Generic[I]):
-    """An injection into a running cluster. Used as `with`, it ends with the block."""
+    """An injection into a running cluster. As `with` it ends with the block."""
 
     def __init__(self, cluster: RunningCluster, injection: I) -> None:
         self._cluster = cluster
@@ -78,29 +78,29 @@ class RunningInjection(Generic[I]):
 
     @property
     def hits(self) -> int:
-        """How many requests it has struck."""
+        """How many requests it has applied to."""
         return self._injection.hits
 
     @property
     def waiting(self) -> int:
-        """How many requests a hold keeps now; 0 for anything else."""
+        """How many requests a hold holds now; 0 for another injection."""
         return self._injection.waiting if isinstance(self._injection, Hold) else 0
 
     def wait_for(self, count: int = 1) -> None:
-        """Return when a hold keeps so many requests. Raises TimeoutError."""
+        """Return when a hold holds so many requests. Raises TimeoutError."""
         self._cluster.call(self._hold().wait_for, count)
 
     def release(self, count: int | None = None) -> None:
-        """Let the `count` requests go that a hold has kept longest; without a number all, and keep none any more."""
+        """Release the `count` requests that a hold has held longest; without a number release all and end it."""
         self._cluster.call(self._hold().release, count)
 
     def cancel(self) -> None:
-        """Strike nothing any more; what is held goes on."""
+        """Apply to no further request; what is held is released."""
         self._cluster.call(self._injection.cancel)
 
     def _hold(self) -> Hold:
         if not isinstance(self._injection, Hold):
-            raise TypeError("this injection keeps nothing back: only hold_requests and hold_acks do")
+            raise TypeError("this injection holds nothing: only hold_requests and hold_acks do")
         return self._injection
 
     def __enter__(self) -> RunningInjection[I]:
@@ -114,7 +114,7 @@ class RunningInjection(Generic[I]):
 
 
 class RunningCluster:
-    """A cluster in a thread of its own. Use it as `with`, or as `async with` in asyncio."""
+    """A cluster in its own thread. Use it as `with`, or as `async with` in asyncio."""
 
     def __init__(
         self,
@@ -190,7 +190,7 @@ class RunningCluster:
     def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Run `function(cluster, …)`, async or not, in the cluster's thread, with the `Cluster` itself.
 
-        That is the way to all that the handle does not have: `cluster.run(lambda c: c.replica(0, "t").high_watermark)`.
+        For everything that the handle does not have: `cluster.run(lambda c: c.replica(0, "t").high_watermark)`.
         """
         return self.call(function, self._cluster, *args, **kwargs)
 
@@ -214,7 +214,7 @@ class RunningCluster:
 
     @property
     def faults(self) -> Sequence[str]:
-        """What was done to the cluster so far: time and call."""
+        """The faults that were injected so far: time and call."""
         return tuple(str(entry) for entry in self._cluster.fault_log.entries)
 
     @property
@@ -223,7 +223,7 @@ class RunningCluster:
         return self._loop.is_running
 
     def describe(self, decisions: int = 0) -> str:
-        """For a person: what it is, what was done to it, and the latest decisions of its nodes."""
+        """A description: how it was made, the faults injected, and the latest decisions of its nodes."""
         return "\n".join(describe(self._cluster, decisions))
 
     bootstrap_servers_of = calling(Cluster.bootstrap_servers_of)
@@ -300,7 +300,7 @@ def running_cluster(
     trace: bool = True,
     **options: Any,
 ) -> RunningCluster:
-    """A cluster for any Kafka client, from here on in a thread of its own: see `RunningCluster`."""
+    """A cluster for any Kafka client, in its own thread: see `RunningCluster`."""
     return RunningCluster(brokers, config, host=host, seed=seed, patience_s=patience_s, trace=trace, **options)
 
 

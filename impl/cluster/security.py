@@ -1,4 +1,4 @@
-"""How an embedded cluster is secured: one value in place of a dozen settings.
+"""The security of an embedded cluster: one value in place of a dozen settings.
 
     Security("SASL_SSL", certificate=chain_pem, key=key_pem, users={"alice": "alice-secret"},
              acls=allow("User:alice", "READ", "WRITE", topic="orders"))
@@ -38,7 +38,7 @@ class Security:
     """Passwords by user name, for PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512 alike."""
     mechanisms: tuple[str, ...]
     acls: tuple[Acl, ...] | None
-    """The ACLs from the start; None is a cluster in which everybody may do everything."""
+    """The ACLs from the start; None: no authorization, everything is allowed."""
     super_users: tuple[str, ...]
     allow_everyone_if_no_acl_found: bool
     _tls: Mapping[str, str] = attrs.field(repr=False)
@@ -61,7 +61,7 @@ class Security:
         users: passwords by user name.
         mechanisms: the SASL mechanisms that clients may use.
         certificate, key: the brokers' certificate chain and private key, PEM; for SSL and SASL_SSL.
-        trusted: the certificates of whoever signs clients' certificates, PEM.
+        trusted: the certificates that sign clients' certificates, PEM.
         client_certificates: whether clients of SSL show one; "required" if `trusted` is given.
         acls: turns authorization on, with these ACLs (`allow`, `deny`) from the start; () denies everything to all
             but super users until some are created.
@@ -94,7 +94,7 @@ class Security:
         )
 
     def properties(self) -> dict[str, str]:
-        """The settings that this stands for, under Kafka's names."""
+        """The same as settings under Kafka's names."""
         first, *others = self.protocols
         authorization = {
             "authorizer.class.name": STANDARD_AUTHORIZER,
@@ -144,7 +144,7 @@ def deny(
     prefixed: bool = False,
     host: str = WILDCARD,
 ) -> tuple[Acl, ...]:
-    """ACLs that deny what `allow` would allow; a denial counts more than whatever allows."""
+    """ACLs that deny what `allow` would allow; a denial takes precedence."""
     return _acls(
         Permission.DENY, principal, operations, _resource(topic, group, transactional_id, cluster), prefixed, host
     )

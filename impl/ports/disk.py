@@ -13,7 +13,7 @@ caller may rely on is what POSIX promises and no more:
 
 A failed operation raises `OSError`, as the operating system would. After a failed `sync` nothing is known about the
 bytes written since the last good one, and a later successful `sync` does not bring them back (the page cache forgets
-that they were dirty): the only right answer is to stop using the file and to recover it by reading it again.
+that they were dirty): so stop using the file, and recover it by reading it again.
 
 A sync takes long and nothing else does, so that is what may be done elsewhere: `File.begin_sync` gives what has to be
 done as a `PendingSync`, which any thread may run, and `Disk.in_background` and `Disk.all_at_once` are the threads.
@@ -157,7 +157,7 @@ _sync_data = getattr(os, "fdatasync", os.fsync)
 
 
 class DescriptorHolder(Protocol):
-    """Whoever has the descriptors of files."""
+    """The owner of files' descriptors."""
 
     def descriptor_of(self, file: "RealFile") -> int: ...
 
@@ -263,7 +263,7 @@ class RealFile:
             os.close(descriptor)
 
     def failed_late(self, error: OSError) -> None:
-        """A sync in the background has failed: whoever syncs next is told, and whoever has yet to sync as well."""
+        """Remember that a sync in the background has failed: every later sync of the file raises its error."""
         self._error = error
 
     def raise_late_error(self) -> None:

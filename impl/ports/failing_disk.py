@@ -77,7 +77,7 @@ class FailingDisk:
         self._failures: list[Failure] = []
         self._quotas: list[Quota] = []
         self._delays: dict[str, float] = {}
-        self._striking = threading.Lock()  # syncs come from several threads
+        self._counting = threading.Lock()  # syncs come from several threads
         self.watch: Callable[[Operation, str], None] | None = None
         """Called before every operation, with its path."""
         self.armed = False
@@ -144,7 +144,7 @@ class FailingDisk:
             for under, seconds in list(self._delays.items()):
                 if is_under(path, under):
                     self._wait(seconds)
-        with self._striking:
+        with self._counting:
             for failure in self._failures:
                 if failure.concerns(operation, path):
                     if failure.times is not None:

@@ -56,7 +56,7 @@ class Network(Protocol):
     """One node's way to the others."""
 
     async def connect(self, address: Address) -> trio.abc.Stream:
-        """Open a stream to `address`. Raises OSError when nobody answers there."""
+        """Open a stream to `address`. Raises OSError when nothing listens there."""
 
     async def listen(self, address: Address) -> Listener:
         """Take connections at `address`; port 0 picks a free one. Raises OSError when it is taken."""
@@ -80,7 +80,7 @@ async def abort(stream: trio.abc.Stream) -> None:
 
 
 def peer_host(stream: trio.abc.Stream) -> str:
-    """The address of whoever opened the connection; "" where the network has none."""
+    """The address of the peer that opened the connection; "" where the network has none."""
     inner = getattr(stream, "transport_stream", stream)  # a TLS stream's own
     if not isinstance(inner, trio.SocketStream):
         return ""

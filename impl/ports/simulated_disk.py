@@ -326,24 +326,24 @@ class SimulatedDisk:
         self._locks = set()
         self.online = False
 
-    def _crash_directory(self, directory: _DirectoryNode, fate: CrashOutcome) -> None:
-        directory.crash(self._prefix(len(directory.journal), fate))
+    def _crash_directory(self, directory: _DirectoryNode, outcome: CrashOutcome) -> None:
+        directory.crash(self._prefix(len(directory.journal), outcome))
         for _, node in sorted(directory.entries.items()):
             if isinstance(node, _DirectoryNode):
-                self._crash_directory(node, fate)
+                self._crash_directory(node, outcome)
 
-    def _crash_file(self, node: _FileNode, path: str, chosen: int | None, fate: CrashOutcome) -> None:
+    def _crash_file(self, node: _FileNode, path: str, chosen: int | None, outcome: CrashOutcome) -> None:
         unsynced = len(node.content) - node.synced
         if chosen is not None:
             assert 0 <= chosen <= unsynced, f"cannot keep {chosen} bytes of the {unsynced} unsynced ones of {path}"
             node.crash(chosen, uncut=False)
             return
-        uncut = bool(node.uncut) and self._prefix(1, fate) == 0
-        node.crash(self._prefix(unsynced, fate), uncut=uncut)
+        uncut = bool(node.uncut) and self._prefix(1, outcome) == 0
+        node.crash(self._prefix(unsynced, outcome), uncut=uncut)
 
-    def _prefix(self, length: int, fate: CrashOutcome) -> int:
-        if fate is not CrashOutcome.SEEDED or length == 0:
-            return length if fate is CrashOutcome.KEPT else 0
+    def _prefix(self, length: int, outcome: CrashOutcome) -> int:
+        if outcome is not CrashOutcome.SEEDED or length == 0:
+            return length if outcome is CrashOutcome.KEPT else 0
         # All and nothing are as likely as everything between them together.
         return self._rng.choice((0, length, self._rng.randint(0, length), self._rng.randint(0, length)))
 

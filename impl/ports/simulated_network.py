@@ -1,15 +1,15 @@
-"""The simulated network: all nodes in one process, every fault at hand, everything from one seed.
+"""The simulated network: all nodes in one process, every fault, everything from one seed.
 
 Theory of operation
 -------------------
 Nodes are names; each gets its own `Network` (`SimulatedNetwork.host`). Frames travel over *links*, ordered pairs of
-nodes. What befalls the nth frame of a link is a function of (seed, link, n) and of the link's `LinkFaults`, never of
+nodes. What happens to the nth frame of a link is a function of (seed, link, n) and of the link's `LinkFaults`, never of
 what other links do: adding a client does not change the faults between brokers, and a run is its seed.
 
 A frame that was sent
 
 1. waits in `in_flight` when a hold matches it, until `release`, `drop` or `duplicate` (the harness decides);
-2. is lost by chance (the connection stays, the answer never comes), or waits while its link is blocked: TCP sends it
+2. is lost by chance (the connection stays, the response never comes), or waits while its link is blocked: TCP sends it
    again until the partition heals or the connection is given up;
 3. else arrives after the link's delay, at once if there is none, and perhaps once more. Frames of one connection keep
    their order unless one is picked for reordering, when later ones overtake it.

@@ -2,7 +2,7 @@
 
 Theory of operation
 -------------------
-A stream end cuts what its node sends into whole Kafka frames (4-byte length, then as many bytes), for faults strike
+A stream end cuts what its node sends into whole Kafka frames (4-byte length, then as many bytes), for faults apply to
 frames, not bytes. Each complete frame goes to the network, which decides when, whether and how often it arrives; the
 other end collects what arrived. What isn't a frame (a length that is negative or beyond `LARGEST_FRAME`, or a torn
 frame before the connection closes) passes as it is, so that a server gets to see malformed input.
@@ -46,7 +46,7 @@ class Frame:
     """The end at which it arrives."""
     is_request: bool
     api_key: int
-    """The API of the request, or of the request that this answers; -1 when the bytes tell none."""
+    """The API of the request, or of the request that this responds to; -1 when the bytes tell none."""
     api_version: int
     correlation_id: int
     data: bytes
@@ -267,7 +267,7 @@ class SimulatedStream(trio.abc.Stream):
     def abort(self) -> None:
         """Reset the connection: nothing that is on its way arrives, and the peer loses what it has not read yet.
 
-        Behind a partition the peer hears of that when it heals, and keeps what it has.
+        Behind a partition the peer learns of that when it heals, and keeps what it has.
         """
         if self.closed:
             return

@@ -29,7 +29,7 @@ class Durability:
         """How often the leader epochs have changed."""
         self.is_new = False
         """Whether a crash may lose the name of the directory itself."""
-        self.before_recovery_point_falls: Callable[[int], None] | None = None
+        self.before_lowering: Callable[[int], None] | None = None
         self._disk = disk
         self._directory = directory
         self._segments = segments
@@ -168,6 +168,6 @@ class Durability:
     def lower_recovery_point(self, offset: int) -> None:
         """Move the recovery point down before records below it are removed."""
         if offset < self.recovery_point:
-            if self.before_recovery_point_falls is not None:
-                self.before_recovery_point_falls(offset)
+            if self.before_lowering is not None:
+                self.before_lowering(offset)
             self.recovery_point = offset

@@ -1,4 +1,4 @@
-"""How a log refuses: what its caller asked for cannot be, or its disk has failed."""
+"""The errors of a log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bringing a log to stable storage while it goes on growing.
+"""Bringing a log to stable storage while it grows.
 
 Theory of operation
 -------------------
@@ -6,12 +6,12 @@ A flush has three parts. What is to be synced is collected at one moment, in the
 beyond the recovery point, the indexes of those that are closed, the producers' snapshots, the leader epochs, and the
 names in the log's directory. Then all of it is synced (`PendingFlush.work`, in any thread). Only after that the
 recovery point moves up to where the log ended when the flush began, in the log's thread again; what was appended in
-between waits for the next one. Whoever needs the log on stable storage before going on does the three in a row; a timer
-lets other tasks run during the second.
+between waits for the next one. A caller that needs the log on stable storage does the three in a row; a timer lets
+other tasks run during the second.
 
-Whoever flushes at once, cuts the log or starts it anew first does the work of the flushes that are still waiting for
-their turn, or waits for the one that is at work: both write the leader epoch checkpoint, and what a flush has collected
-nobody else will sync. After that these flushes are void: they do not move the recovery point, for the log is another.
+A flush at once, a truncation and a new start first do the work of the flushes that still wait for their turn, or wait
+for the one that is at work: both write the leader epoch checkpoint, and no other flush syncs what a flush has
+collected. After that these flushes are void: they do not move the recovery point, for the log is another.
 
 After a sync that failed nobody knows what is on the disk: the flush raises, and the log refuses every later change.
 """
@@ -45,12 +45,12 @@ class PendingFlush:
     flushes: Flushes
     """Those of the same log."""
     is_void: bool = False
-    """Whether the recovery point is no longer this flush's to move."""
+    """Whether it moves the recovery point no more."""
     error: OSError | None = None
     _is_done: bool = False
 
     def work(self) -> None:
-        """Do what takes long, unless it is done. Whether it failed is for `LogState.finish_flush` to say."""
+        """Do what takes long, unless it is done. `Durability.finish_flush` raises what made it fail."""
         with self.flushes.lock:
             if not self._is_done:
                 self._is_done = True
@@ -100,7 +100,7 @@ class Flushes:
     """The version of the leader epochs that was written last: an older one that comes late is not written over it."""
 
     def finish(self, flush: PendingFlush) -> OSError | None:
-        """It is over, and so is the work of those that began before it; what the disk said if it failed."""
+        """End a flush after the work of those that began before it; returns the disk's error, if any."""
         if flush in self.pending:
             for earlier in self.pending[: self.pending.index(flush)]:
                 earlier.work()
@@ -109,7 +109,7 @@ class Flushes:
         return flush.error
 
     def do_all(self) -> OSError | None:
-        """Do their work, here and now, and make them void; what the disk said if it failed."""
+        """Do their work now and make them void; returns the disk's error, if any."""
         error = None
         for flush in self.pending:
             flush.work()
@@ -119,7 +119,7 @@ class Flushes:
         return error
 
     def drop_all(self) -> None:
-        """The log is let go of as it is."""
+        """Give all of them up: the log is closed as it is."""
         for flush in self.pending:
             flush.drop()
         self.pending.clear()

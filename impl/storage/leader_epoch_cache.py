@@ -75,7 +75,7 @@ class LeaderEpochCache:
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEndOffset:
         """Where `epoch` ended in this log, for OffsetForLeaderEpoch.
 
-        The latest epoch ends at the log's end. An epoch that wrote nothing here is answered with the next smaller
+        The latest epoch ends at the log's end. For an epoch that wrote nothing here it is that of the next smaller
         one; one that is smaller than all, with itself and the start of the first; one that is larger than all, with
         `UNDEFINED`.
         """

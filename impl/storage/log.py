@@ -98,14 +98,14 @@ class Log:
         recovery_point: int = 0,
         log_start_offset: int = 0,
         clean_shutdown: bool = False,
-        before_recovery_point_falls: Callable[[int], None] | None = None,
+        before_lowering: Callable[[int], None] | None = None,
         producers: ProducerStates | None = None,
     ) -> Log:
         """Open the log in a directory, which is created if it is missing. All its records are then on stable storage.
 
         recovery_point, log_start_offset: the checkpointed ones.
         clean_shutdown: `close` was the last thing that happened to the log, so nothing is scanned.
-        before_recovery_point_falls: is called with the new recovery point before records below the old are removed.
+        before_lowering: is called with the new recovery point before records below the old are removed.
         producers: takes what the log's producers have written.
         """
         is_created = create_directory(disk, directory)
@@ -132,7 +132,7 @@ class Log:
         log = cls(disk, directory, config, Segments(disk, directory, segments), epochs)
         log.recovery = recovery
         durability = log._durability
-        durability.before_recovery_point_falls = before_recovery_point_falls
+        durability.before_lowering = before_lowering
         log._log_start_offset = min(max(log_start_offset, segments[0].base_offset), log.log_end_offset)
         durability.log_start_offset = log._log_start_offset
         if entries is None:

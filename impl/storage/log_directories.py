@@ -1,4 +1,4 @@
-"""All log directories of one broker (`log.dirs`): where a partition's log is, and what becomes of one that fails.
+"""All log directories of one broker (`log.dirs`): where a partition's log is, and the failure of one of them.
 
 Theory of operation
 -------------------
@@ -8,8 +8,8 @@ stays where that is.
 
 A directory whose disk raises an `OSError`, whatever the operation, is *offline* from then on, until the broker starts
 again: nobody knows what of it is on stable storage, so nothing is read or written there any more (KIP-112). The
-others go on. Operations on all directories therefore raise nothing: they take those that fail offline, and whoever
-wants to know is told by `on_failure`, once for each. The caller of an operation on one log sees its OSError, and says
+others go on. Operations on all directories therefore raise nothing: they take those that fail offline, and
+call `on_failure` once for each. The caller of an operation on one log sees its OSError, and says
 so with `fail`.
 
 The lock keeps a second process out. It goes with the process that holds it, so that a crash leaves nothing to clear.

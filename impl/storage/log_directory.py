@@ -138,7 +138,7 @@ class LogDirectory:
             recovery_point=self._recovery_points.get(key, 0),
             log_start_offset=self._log_start_offsets.get(key, 0),
             clean_shutdown=self.was_clean or was_closed,
-            before_recovery_point_falls=lambda offset: self._lower_recovery_point(key, offset),
+            before_lowering=lambda offset: self._lower_recovery_point(key, offset),
         )
         self.logs[key] = log
         return log

@@ -1,7 +1,7 @@
 """Reading a log without copying it: a stretch of a file instead of its bytes.
 
-What is small is read at once. For what is large the log hands out where it lies: whoever only sends it on never holds
-it in memory, and a slow reader costs a broker nothing but a connection. Segments that are deleted keep their files open
+Few bytes are read at once. For many bytes the log returns the place where they are: a server that only sends them on
+never holds them in memory, and a slow reader costs a broker nothing but a connection. Segments that are deleted keep their files open
 until `file.delete.delay.ms` has passed, so that what has been handed out can be sent in peace; after that, and where a
 log is cut, reading fails.
 """

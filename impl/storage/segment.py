@@ -6,7 +6,7 @@ segments or of when to sync: that is `Log`.
 
 Offsets grow from batch to batch, with gaps where compaction has taken records or whole batches, or where a follower
 copied what its leader had compacted. An offset in a gap stands for the first batch beyond it. A segment ends where its
-last batch does; a cut that falls into a gap leaves batches without records there, so that the end is where it was cut.
+last batch does; a truncation to a gap leaves batches without records there, so that the end is where it was cut.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ entry is 34 bytes::
 A look-up from an offset reads on until an entry's last stable offset shows that no later one can matter.
 
 Like the other indexes this one is derived: markers are control batches in the log, and a producer has one transaction
-at a time, so whoever reads the headers and markers of a log from its start (`OpenTransactions`) finds all entries
+at a time, so reading the headers and markers of a log from its start (`OpenTransactions`) finds all entries
 again. Recovery does so for the segments that it scans.
 """
 

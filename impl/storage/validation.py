@@ -13,7 +13,7 @@ What is looked at beyond the header depends on what could be wrong:
   largest timestamp put right.
 
 Kafka looks into the records in every case. The difference is a batch with the right checksum, count and framing whose
-records do not parse: it is refused there, and here found by whoever reads it.
+records do not parse: Kafka refuses it; here its reader finds out.
 
 A batch is written anew in three cases only: the topic's `compression.type` asks for another codec, its time is that of
 the append (`message.timestamp.type=LogAppendTime`: a bit, the largest timestamp and the checksum change, the records

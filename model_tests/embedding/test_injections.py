@@ -251,5 +251,5 @@ def test_apis_and_errors_have_their_names_in_any_spelling(cluster: RunningCluste
 
 
 def test_only_a_hold_releases(cluster: RunningCluster) -> None:
-    with cluster.fail_produces("NOT_ENOUGH_REPLICAS") as failure, pytest.raises(TypeError, match="keeps nothing back"):
+    with cluster.fail_produces("NOT_ENOUGH_REPLICAS") as failure, pytest.raises(TypeError, match="holds nothing"):
         failure.release()

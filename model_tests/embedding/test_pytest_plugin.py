@@ -155,7 +155,7 @@ def test_a_failing_test_says_what_was_done_to_its_cluster(suite: pytest.Pytester
             "*- kafka_cluster -*",
             "brokers=2 seed=11 config={*'num.partitions': 4}",
             "broker 1: down",
-            "what was done to it (2):",
+            "faults injected (2):",
             "*s  crash(1)",
             "*NOT_LEADER_OR_FOLLOWER*",
             "the last * decisions (time, node, decision):",

@@ -163,7 +163,7 @@ def test_trio_may_enter_it_too() -> None:
 def test_a_call_that_takes_too_long_is_given_up_and_the_cluster_lives_on() -> None:
     with running_cluster(patience_s=0.1) as cluster:
         cluster.create_topic("t")
-        with pytest.raises(TimeoutError, match=r"not done within 0.1 s, the patience of this handle"):
+        with pytest.raises(TimeoutError, match=r"not done within 0.1 s, the patience_s of this handle"):
             cluster.wait_for_isr("t", {0, 1})
         assert cluster.isr("t") == (0,)
 

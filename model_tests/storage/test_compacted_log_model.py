@@ -57,7 +57,7 @@ class CompactedLogAgainstList(RuleBasedStateMachine):
             self.now_ms,
             recovery_point=self.checkpointed,
             clean_shutdown=clean,
-            before_recovery_point_falls=self.lower_checkpoint,
+            before_lowering=self.lower_checkpoint,
         )
 
     def lower_checkpoint(self, offset: int) -> None:

@@ -60,7 +60,7 @@ class LogAgainstList(RuleBasedStateMachine):
             recovery_point=self.checkpointed,
             log_start_offset=self.first,
             clean_shutdown=clean,
-            before_recovery_point_falls=self.lower_checkpoint,
+            before_lowering=self.lower_checkpoint,
         )
 
     def lower_checkpoint(self, offset: int) -> None:

@@ -137,7 +137,7 @@ def test_a_bad_line_costs_its_own_history_and_no_other(capsys: pytest.CaptureFix
     assert [(line["number"], line["history"]) for line in found["files"][0]["malformed"]] == [(5, 2), (10, None)]
 
 
-def test_a_line_that_cannot_be_judged_is_named_by_its_number(
+def test_a_line_that_cannot_be_checked_is_named_by_its_number(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """Events stand in the order in which they came, operations in that of their histories."""
@@ -151,7 +151,7 @@ def test_a_line_that_cannot_be_judged_is_named_by_its_number(
     status, out, err = run(capsys, "check", path)
     assert status == 2
     assert f"{path}, line 2 (history 1): a produce without values" in out
-    assert err == f"tidegauge: {path}: 1 malformed row, whose histories are not judged: look at what wrote them\n"
+    assert err == f"tidegauge: {path}: 1 malformed row, whose histories are not checked: look at what wrote them\n"
 
 
 def test_a_valid_history_whose_end_nobody_knows_says_so(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -169,16 +169,16 @@ def test_a_valid_history_whose_end_nobody_knows_says_so(capsys: pytest.CaptureFi
         status, out, _ = run(capsys, "check", tmp_path / "h.parquet")
         assert status == 0
         where = "1 partition (topic-1 of" if settled else "2 partitions (the first: topic-0 of"
-        assert f"not judged: whether the log lost records at its end, in {where} history 1)" in out
+        assert f"not checked: whether the log lost records at its end, in {where} history 1)" in out
         _, found = document(capsys, "check", tmp_path / "h.parquet")
         (file,) = found["files"]
         named = [end["partition"] for end in file["open_ends"]["first"]]
         assert named == ([1] if settled else [0, 1])
         assert file["open_ends"]["partitions"] == len(named)
-        assert "not judged" not in run(capsys, "check", tmp_path / "h.parquet", "--level", "strict")[1]
+        assert "not checked" not in run(capsys, "check", tmp_path / "h.parquet", "--level", "strict")[1]
 
 
-def test_rows_that_cannot_be_judged_are_told_and_fail_the_run(
+def test_rows_that_cannot_be_checked_are_told_and_fail_the_run(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     operations = concatenate([history(1), history(2)])
@@ -315,7 +315,7 @@ def test_closed_standard_error_changes_nothing(lossy: Path) -> None:
     assert (refused.returncode, refused.stdout) == (2, "")
 
 
-def test_a_file_name_that_is_no_unicode_is_judged_like_any_other(
+def test_a_file_name_that_is_no_unicode_is_checked_like_any_other(
     capsys: pytest.CaptureFixture[str], sound: Path, tmp_path: Path
 ) -> None:
     odd = tmp_path / os.fsdecode(b"[red]\xff.jsonl")

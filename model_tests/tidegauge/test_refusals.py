@@ -89,7 +89,7 @@ def test_a_file_without_operations_is_told_and_fails_the_run(
     (files.write if name.endswith("parquet") else jsonl.write)(empty, History(1).operations())
     status, _, err = run(capsys, "check", empty, sound)
     assert status == 2
-    assert err == f"tidegauge: {empty}: no operations, so nothing is judged: look at what wrote the file\n"
+    assert err == f"tidegauge: {empty}: no operations, so nothing is checked: look at what wrote the file\n"
     status, found = document(capsys, "check", empty, sound)
     assert (status, found["histories"]) == (2, 1)
     assert [each["reason"] for each in found["files"]] == ["no operations", None]

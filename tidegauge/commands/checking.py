@@ -1,4 +1,4 @@
-"""`tidegauge check`: judge recorded histories with the log checker, in this process."""
+"""`tidegauge check`: check recorded histories with the log checker, in this process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tidegauge.exits import Status, Unusable
 from tidegauge.linearizability import files, jsonl
 from tidegauge.linearizability.arrow import HistoryError
 from tidegauge.linearizability.check import Verdict, Verdicts
-from tidegauge.linearizability.check import check as judge
+from tidegauge.linearizability.check import check as check_operations
 from tidegauge.linearizability.history import Operations
 from tidegauge.linearizability.log import Level
 from tidegauge.linearizability.malformed import MalformedRow
@@ -34,7 +34,7 @@ Malformed = MalformedRow | jsonl.MalformedLine
 
 
 @attrs.frozen(eq=False)
-class Judged:
+class CheckedFile:
     """One file: the verdicts on its histories, and the rows or lines for which some have none."""
 
     path: Path
@@ -45,7 +45,7 @@ class Judged:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there was nothing to judge."""
+        """Whether there was nothing to check."""
         return not len(self.verdicts.histories) and not self.malformed
 
     def count(self, verdict: Verdict) -> int:
@@ -59,16 +59,16 @@ def check(
     limit: Annotated[int, Parameter(negative="")] = 20,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> Status:
-    """Judge histories: is what the clients saw a behaviour of a log? Millions: python -m tidegauge.spark_check.
+    """Check histories: is what the clients saw a behaviour of a log? Millions: python -m tidegauge.spark_check.
 
-    A file with rows that can't be judged, or with none at all, ends it with 2: what was seen is not known to hold.
+    A file with rows that can't be checked, or with none at all, ends it with 2: what was seen is not known to hold.
 
     Parameters
     ----------
     histories
         Parquet or JSON lines files (docs/history.md says what is in them), or folders of such files.
     level
-        What a short answer to a read proves: as Kafka promises, or strictly.
+        What a short read proves: as Kafka promises, or strictly.
     out
         Write verdicts.parquet and anomalies.parquet to this folder.
     limit
@@ -83,23 +83,23 @@ def check(
     if out is not None:
         check_folder("--out", out)
     screen.header({"histories": " ".join(map(shown, histories)), "level": level})
-    judged: list[Judged] = []
-    with screen.progress("judging") as advance:
+    checked: list[CheckedFile] = []
+    with screen.progress("checking") as advance:
         for number, path in enumerate(paths):
             advance(str(path), number, len(paths))
             operations, malformed = read_sound(path)
             ends = open_ends(operations) if level == "kafka" else (0, ())
-            judged.append(Judged(path, judge(operations, Level(level)), malformed, ends))
-    show(screen, judged, limit)
-    for one in judged:
+            checked.append(CheckedFile(path, check_operations(operations, Level(level)), malformed, ends))
+    show(screen, checked, limit)
+    for one in checked:
         if one.is_empty:
-            screen.warn(f"{shown(one.path)}: no operations, so nothing is judged: look at what wrote the file")
+            screen.warn(f"{shown(one.path)}: no operations, so nothing is checked: look at what wrote the file")
         elif one.malformed:
             screen.warn(f"{shown(one.path)}: {left_out(one.malformed)}: look at what wrote them")
     if out is not None:
-        write_tables(judged, out)
+        write_tables(checked, out)
         screen.say(f"verdicts.parquet and anomalies.parquet written to {out}")
-    return screen.finish(status_of(judged), document(judged))
+    return screen.finish(status_of(checked), document(checked))
 
 
 def history_files(paths: Sequence[Path]) -> list[Path]:
@@ -126,7 +126,7 @@ def is_data(path: Path, folder: Path) -> bool:
 
 
 def read_sound(path: Path) -> tuple[Operations, Sequence[Malformed]]:
-    """The histories of a file that can be judged, and what keeps the others from it. Raises HistoryError."""
+    """The histories of a file that can be checked, and what keeps the others from it. Raises HistoryError."""
     if path.suffix in JSON_LINES:
         return jsonl.read_sound(path)
     try:
@@ -137,16 +137,16 @@ def read_sound(path: Path) -> tuple[Operations, Sequence[Malformed]]:
         raise Unusable(f"{error}, or call it {' or '.join(JSON_LINES)} if it has JSON lines") from error
 
 
-def status_of(judged: Sequence[Judged]) -> Status:
-    """What can't be judged outweighs what is violated: a run that left rows aside has not said its last word."""
-    if any(one.malformed or one.is_empty for one in judged):
+def status_of(checked: Sequence[CheckedFile]) -> Status:
+    """What can't be checked outweighs what is violated: a run that left rows aside has not said its last word."""
+    if any(one.malformed or one.is_empty for one in checked):
         return Status.COULD_NOT_RUN
-    if any(one.count(Verdict.VIOLATED) for one in judged):
+    if any(one.count(Verdict.VIOLATED) for one in checked):
         return Status.VIOLATED
-    return Status.COULD_NOT_RUN if any(one.count(Verdict.UNKNOWN) for one in judged) else Status.HOLDS
+    return Status.COULD_NOT_RUN if any(one.count(Verdict.UNKNOWN) for one in checked) else Status.HOLDS
 
 
-def show(screen: Screen, judged: Sequence[Judged], limit: int) -> None:
+def show(screen: Screen, checked: Sequence[CheckedFile], limit: int) -> None:
     rows = [
         (
             shown(one.path),
@@ -155,12 +155,12 @@ def show(screen: Screen, judged: Sequence[Judged], limit: int) -> None:
             *(one.count(verdict) for verdict in Verdict),
             len(one.malformed),
         )
-        for one in judged
+        for one in checked
     ]
     verdicts = (verdict.name.lower() for verdict in Verdict)
     screen.table(("file", "histories", "operations", *verdicts, "malformed rows"), rows)
-    anomalies = [str(anomaly) for one in judged for anomaly in one.verdicts.anomalies]
-    malformed = [told(row, one.path) for one in judged for row in one.malformed]
+    anomalies = [str(anomaly) for one in checked for anomaly in one.verdicts.anomalies]
+    malformed = [told(row, one.path) for one in checked for row in one.malformed]
     for what, lines in (("anomalies", anomalies), ("malformed rows", malformed)):
         if lines:
             screen.say(f"\n{len(lines):,} {what}:")
@@ -168,11 +168,11 @@ def show(screen: Screen, judged: Sequence[Judged], limit: int) -> None:
                 screen.say(f"  {line}")
             if len(lines) > limit:
                 screen.say(f"  … and {len(lines) - limit:,} more (--limit, --out DIR or --json for all)")
-    if count := sum(one.open_ends[0] for one in judged):
-        first = next(end for one in judged for end in one.open_ends[1])
+    if count := sum(one.open_ends[0] for one in checked):
+        first = next(end for one in checked for end in one.open_ends[1])
         where = f"1 partition ({first})" if count == 1 else f"{count:,} partitions (the first: {first})"
         screen.say(
-            f"\nnot judged: whether the log lost records at its end, in {where}, "
+            f"\nnot checked: whether the log lost records at its end, in {where}, "
             "for nobody declared it settled and read it since (docs/history.md, Levels)"
         )
 
@@ -181,7 +181,7 @@ def left_out(malformed: Sequence[Malformed]) -> str:
     """What malformed rows mean for the verdicts."""
     whole = "1 malformed row" if len(malformed) == 1 else f"{len(malformed):,} malformed rows"
     if all(row.history is not None for row in malformed):
-        return f"{whole}, whose histories are not judged"
+        return f"{whole}, whose histories are not checked"
     return f"{whole}, some of no history: any history of the file may lack them"
 
 
@@ -190,14 +190,14 @@ def told(row: Malformed, path: Path) -> str:
     return str(row) if isinstance(row, MalformedRow) else f"{shown(path)}, {row}"
 
 
-def write_tables(judged: Sequence[Judged], out: Path) -> None:
+def write_tables(checked: Sequence[CheckedFile], out: Path) -> None:
     """Both tables, each whole or not at all, with the file in which a history is as the first column."""
     unfinished: dict[Path, Path] = {}
     try:
         out.mkdir(parents=True, exist_ok=True)
         for name, tables in (
-            ("verdicts", [(one.path, one.verdicts.table()) for one in judged]),
-            ("anomalies", [(one.path, one.verdicts.anomaly_table()) for one in judged]),
+            ("verdicts", [(one.path, one.verdicts.table()) for one in checked]),
+            ("anomalies", [(one.path, one.verdicts.anomaly_table()) for one in checked]),
         ):
             sourced = [
                 table.add_column(0, "file", pa.array([shown(path)] * len(table), pa.string())) for path, table in tables
@@ -226,12 +226,12 @@ def shown(path: Path) -> str:
     return str(path).encode(errors="surrogateescape").decode(errors="backslashreplace")
 
 
-def document(judged: Sequence[Judged]) -> dict[str, Any]:
-    found = Counter(anomaly.name.value for one in judged for anomaly in one.verdicts.anomalies)
+def document(checked: Sequence[CheckedFile]) -> dict[str, Any]:
+    found = Counter(anomaly.name.value for one in checked for anomaly in one.verdicts.anomalies)
     return {
-        "histories": sum(len(one.verdicts.histories) for one in judged),
-        "operations": sum(int(one.verdicts.operations.sum()) for one in judged),
-        "verdicts": {verdict.name.lower(): sum(one.count(verdict) for one in judged) for verdict in Verdict},
+        "histories": sum(len(one.verdicts.histories) for one in checked),
+        "operations": sum(int(one.verdicts.operations.sum()) for one in checked),
+        "verdicts": {verdict.name.lower(): sum(one.count(verdict) for one in checked) for verdict in Verdict},
         "anomalies_by_name": dict(sorted(found.items())),
         "files": [
             {
@@ -245,6 +245,6 @@ def document(judged: Sequence[Judged]) -> dict[str, Any]:
                     "first": [attrs.asdict(end) for end in one.open_ends[1]],
                 },
             }
-            for one in judged
+            for one in checked
         ],
     }

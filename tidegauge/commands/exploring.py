@@ -59,7 +59,7 @@ def explore(
     max_seconds
         Stop after so many CPU seconds.
     stop
-        When a violation ends the search: at the first, once each invariant has fallen, or never.
+        When a violation ends the search: at the first, once each invariant is violated, or never.
     trace
         Write the first counterexample to this file, as JSON lines.
     json
@@ -113,8 +113,8 @@ def show(screen: Screen, invariants: Any, found: Exploration[Any]) -> None:
         screen.say(f"reached: {', '.join(f'{goal} ({len(trace)})' for goal, trace in found.reached.items())}")
     if found.unreached:
         screen.say(f"not reached: {', '.join(found.unreached)}")
-    fallen = {violation.invariant for violation in found.violations}
-    screen.say(f"hold: {', '.join(name for name in invariants if name not in fallen)}")
+    violated = {violation.invariant for violation in found.violations}
+    screen.say(f"hold: {', '.join(name for name in invariants if name not in violated)}")
     for violation in found.violations:
         show_violation(screen, violation)
 

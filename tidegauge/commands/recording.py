@@ -1,4 +1,4 @@
-"""`tidegauge record`: what real clients see at any Kafka-compatible cluster, written down to be judged."""
+"""`tidegauge record`: what real clients see at any Kafka-compatible cluster, written down to be checked."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def record(
 ) -> Status:
     """Run a workload with a real client against any Kafka-compatible cluster, and write what it saw as a history.
 
-    Break what you like meanwhile: kill brokers, cut networks. tidegauge check and spark_check judge the history.
+    Break what you like meanwhile: kill brokers, cut networks. tidegauge check and spark_check check the history.
     Ctrl-C ends the workload early and keeps what was seen.
 
     Parameters
@@ -169,8 +169,8 @@ def report(screen: Screen, recorded: Recorded, out: Path, topic: str) -> Status:
     ]
     screen.table(("operation", *(outcome.name.lower() for outcome in Outcome)), rows)
     for partition in recorded.unsettled:
-        screen.warn(f"{topic}-{partition} could not be read to its end: what it lost at the end is not judged")
-    screen.say(f"\nwritten to {out}; judge it:  tidegauge check {out}")
+        screen.warn(f"{topic}-{partition} could not be read to its end: what it lost at the end is not checked")
+    screen.say(f"\nwritten to {out}; check it:  tidegauge check {out}")
     outcomes = [outcome.name.lower() for outcome in Outcome]
     document = {
         "operations": {str(kind): dict(zip(outcomes, counts, strict=True)) for kind, *counts in rows},

@@ -74,7 +74,7 @@ def serve(
     seed
         Where ids and injected faults come from.
     until_eof
-        End when standard input does, so that nothing is left when whoever started this dies.
+        End when standard input does, so that nothing is left when the process that started this dies.
     json
         Print one JSON document when ready, and nothing else.
     """

@@ -35,7 +35,7 @@ def simulate(
     out: Path | None = None,
     json: Flag = False,
 ) -> Status:
-    """Run simulated clusters with clients under faults; judge what the clients saw and what the brokers decided.
+    """Run simulated clusters with clients under faults; check what the clients saw and what the brokers decided.
 
     Parameters
     ----------
