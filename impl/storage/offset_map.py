@@ -3,9 +3,9 @@
 Theory of operation
 -------------------
 A slot takes 24 bytes however long the key is: the key's MD5 digest (16 bytes) and its offset (8). Two keys with one
-digest would be taken for one; with 128 bits that does not happen by accident, and only a client that may write to the
-topic could bring it about. Slots are probed in an order that the digest itself gives, window after window of four bytes,
-then one after the other. The map is never filled beyond its load factor, for near the end every probe is long.
+digest count as one; with 128 bits that does not happen by accident, and only a client that may write to the topic could
+bring it about. Slots are probed in an order that the digest itself gives, window after window of four bytes, then one
+after the other. The map is never filled beyond its load factor, for near the end every probe is long.
 
 The offset is kept plus one, so that zero bytes are a free slot and a fresh map costs nothing but address space.
 """

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import os
 import re
+import socket
 import subprocess
 import sys
 import tempfile
@@ -199,8 +200,8 @@ def test_the_failure_of_the_cluster_is_a_note_on_the_failure_of_the_block() -> N
 
 
 def test_a_cluster_that_cannot_start_says_so_and_leaves_nothing(tmp_path: Path) -> None:
-    with running_cluster() as cluster:
-        port = int(cluster.bootstrap_servers.rpartition(":")[2])
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
         with nothing_left(), pytest.raises(OSError, match=f"{port}: something else listens there; choose another port"):
             running_cluster(port=port).start()
 
