@@ -1,9 +1,9 @@
 """Reading a log without copying it: a stretch of a file instead of its bytes.
 
 Few bytes are read at once. For many bytes the log returns the place where they are: a server that only sends them on
-never holds them in memory, and a slow reader costs a broker nothing but a connection. Segments that are deleted keep their files open
-until `file.delete.delay.ms` has passed, so that what has been handed out can be sent in peace; after that, and where a
-log is cut, reading fails.
+never holds them in memory, and a slow reader costs a broker nothing but a connection. Deleted segments keep their files
+open until `file.delete.delay.ms` has passed, so that what was returned can still be sent. After that, and where a log
+was truncated, reading fails.
 """
 
 from __future__ import annotations
