@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from tidegauge.impl.server.transport.context import RequestContext
 
 
-async def handle_sasl_handshake(__: SaslHandshakeRequest, ___: RequestContext) -> SaslHandshakeResponse:
+async def handle_sasl_handshake(_: SaslHandshakeRequest, __: RequestContext) -> SaslHandshakeResponse:
     """There is nothing to begin here: ILLEGAL_SASL_STATE."""
     return SaslHandshakeResponse(error_code=ErrorCode.illegal_sasl_state, mechanisms=())
 
 
-async def handle_sasl_authenticate(__: SaslAuthenticateRequest, ___: RequestContext) -> SaslAuthenticateResponse:
+async def handle_sasl_authenticate(_: SaslAuthenticateRequest, __: RequestContext) -> SaslAuthenticateResponse:
     """There is nothing to go on with here: ILLEGAL_SASL_STATE."""
     return SaslAuthenticateResponse(
         error_code=ErrorCode.illegal_sasl_state,
