@@ -12,7 +12,7 @@ the list is the outermost. A machine without extensions pays nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from types import FunctionType
 from typing import Any, ClassVar, Self
@@ -36,10 +36,11 @@ class Extension:
     @classmethod
     def of(cls, machine: Machine[Any]) -> Self:
         """The machine's extension of this class. Raises TypeError if it has none."""
-        for extension in extensions_of(machine):
-            if isinstance(extension, cls):
-                return extension
-        raise TypeError(f"{machine.name} has no extension {cls.__name__}")
+        try:
+            found: Self = machine.__dict__["extension_by_class"][cls]
+        except KeyError:
+            raise TypeError(f"{machine.name} has no extension {cls.__name__}") from None
+        return found
 
 
 def extensions_of(machine: Machine[Any]) -> tuple[Extension, ...]:
@@ -61,11 +62,14 @@ def check_extensions(extensions: Sequence[Extension]) -> None:
         earlier.append(extension)
 
 
-def wrap_rules(machine: Machine[Any], extensions: Iterable[Extension], interface: type[Extension]) -> None:
+def wrap_rules(machine: Machine[Any], extensions: Sequence[Extension], interface: type[Extension]) -> None:
     """Put the wrapped rules in the machine's place of its own.
 
     `interface` declares every rule that may be wrapped. Raises TypeError for a rule that it does not declare.
     """
+    machine.__dict__["extension_by_class"] = {
+        kind: extension for extension in extensions for kind in type(extension).__mro__
+    }
     for extension in extensions:
         for name in wrapped_by(type(extension), interface):
             machine.__dict__[name] = partial(getattr(extension, name), machine, getattr(machine, name))

@@ -8,7 +8,7 @@ that it always had, and equal states stay equal.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Protocol, Self, TypeAlias, TypeVar
+from typing import Any, Protocol, Self, TypeAlias, TypeVar
 
 import attrs
 
@@ -17,23 +17,19 @@ import attrs
 class Part:
     """A part of a state, owned by an extension. Parts are ordered by class name, then by their fields."""
 
-    _defaults: ClassVar[dict[type[Part], Part]] = {}
-
     @classmethod
     def of(cls, owner: Extended) -> Self:
         """The owner's part of this class."""
+        part: Any
         for part in owner.parts:
-            if type(part) is cls:
+            if part.__class__ is cls:
                 return part
-        return cls.default()
+        return _DEFAULTS.get(cls) or cls.default()
 
     @classmethod
     def default(cls) -> Self:
         """The part of an owner that has none of this class."""
-        found = Part._defaults.get(cls)
-        if found is None:
-            found = Part._defaults[cls] = cls()
-        assert isinstance(found, cls)
+        found: Self = _DEFAULTS.get(cls) or _DEFAULTS.setdefault(cls, cls())
         return found
 
     def __lt__(self, other: object) -> bool:
@@ -42,6 +38,8 @@ class Part:
     def __gt__(self, other: object) -> bool:
         return _order(self) > _order(other) if isinstance(other, Part) else NotImplemented
 
+
+_DEFAULTS: dict[type[Part], Any] = {}
 
 Parts: TypeAlias = tuple[Part, ...]
 
@@ -68,6 +66,8 @@ def _name(part: Part) -> str:
 def updated(parts: Parts, part: Part) -> Parts:
     """`parts` with this one in place of the other of its class."""
     kind = type(part)
+    if not parts:
+        return () if part == kind.default() else (part,)
     others = [other for other in parts if type(other) is not kind]
     if part == kind.default():
         return tuple(others)
@@ -81,8 +81,8 @@ def parts_of(*parts: Part) -> Parts:
 
 def with_part(owner: E, part: Part) -> E:
     """`owner` with this part in place of the other of its class."""
-    parts = updated(owner.parts, part)
-    if parts == owner.parts:
+    if part == type(part).of(owner):
         return owner
+    parts = updated(owner.parts, part)
     changed: E = attrs.evolve(owner, parts=parts)  # type: ignore[misc]
     return changed

@@ -33,6 +33,11 @@ class ReplicationAction(Action):
     """An action of the replication machine: one guard, one effect."""
 
     @classmethod
+    def is_possible(cls, machine: Machine) -> bool:
+        """Whether the machine's constants let it happen at all; what they rule out is not tried in any state."""
+        return not cls.bounded_as or cls.bounded_as in machine.bounds
+
+    @classmethod
     def candidates(cls, machine: Machine, state: State) -> Iterable[ReplicationAction]:
         """Those worth asking the guard about, in an order that depends on the state alone."""
         raise NotImplementedError(cls.__name__)
@@ -147,7 +152,7 @@ class SendFetch(BrokerAction):
 
 
 def on_network(state: State, **changes: Any) -> State:
-    return attrs.evolve(state, network=attrs.evolve(state.network, **changes))
+    return state.with_network(attrs.evolve(state.network, **changes))
 
 
 @attrs.frozen
@@ -159,6 +164,10 @@ class ReceiveFetch(ReplicationAction):
     request: FetchRequest
     records: int = 1
     duplicate: bool = False
+
+    @classmethod
+    def is_possible(cls, machine: Machine) -> bool:
+        return True
 
     @classmethod
     def candidates(cls, machine: Machine, state: State) -> Iterable[ReceiveFetch]:
@@ -183,7 +192,7 @@ class ReceiveFetch(ReplicationAction):
             network = attrs.evolve(network, fetches=received(network.fetches, self.request))
         if self.request in state.replicas[self.request.follower].outstanding:
             network = attrs.evolve(network, fetch_responses=sent(network.fetch_responses, response))
-        return attrs.evolve(state, network=network)
+        return state.with_network(network)
 
 
 @attrs.frozen
@@ -191,6 +200,10 @@ class HoldFetch(ReplicationAction):
     """A long poll: the leader has recorded a fetch that finds nothing new, and will respond to it later."""
 
     request: FetchRequest
+
+    @classmethod
+    def is_possible(cls, machine: Machine) -> bool:
+        return machine.long_polls
 
     @classmethod
     def candidates(cls, machine: Machine, state: State) -> Iterable[HoldFetch]:

@@ -128,7 +128,7 @@ class ReceiveAlterPartition(ReplicationAction):
             alters=received(state.network.alters, request),
             alter_responses=sent(state.network.alter_responses, response),
         )
-        return attrs.evolve(state, network=network)
+        return state.with_network(network)
 
 
 def committed(state: State, controller: Controller, *, unclean: bool = False) -> State:
@@ -189,6 +189,10 @@ class ReceiveAlterPartitionResponse(ReplicationAction):
 @attrs.frozen
 class PullMetadata(BrokerAction):
     """A broker fetches the metadata, to act on them later: by then they may be out of date."""
+
+    @classmethod
+    def is_possible(cls, machine: Machine) -> bool:
+        return machine.delayed_metadata
 
     def guard(self, machine: Machine, state: State) -> str:
         if not machine.delayed_metadata:

@@ -108,6 +108,10 @@ class ControllerFailover(ReplicationAction):
 class Flush(BrokerAction):
     """A broker forces its log to the disk; it matters where a crash may follow."""
 
+    @classmethod
+    def is_possible(cls, machine: Machine) -> bool:
+        return Crash.is_possible(machine)
+
     def guard(self, machine: Machine, state: State) -> str:
         replica = state.replicas[self.broker]
         if not machine.may_perturb(state, Crash.bounded_as):
@@ -124,6 +128,10 @@ class Flush(BrokerAction):
 @attrs.frozen
 class CheckpointHighWatermark(BrokerAction):
     """A broker writes its high watermark down; it matters where a crash may follow."""
+
+    @classmethod
+    def is_possible(cls, machine: Machine) -> bool:
+        return Crash.is_possible(machine)
 
     def guard(self, machine: Machine, state: State) -> str:
         replica = state.replicas[self.broker]

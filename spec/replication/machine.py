@@ -165,7 +165,7 @@ class Replication(Machine[State]):
         yield state
 
     def actions(self, state: State) -> Iterable[ReplicationAction]:
-        for kind in self.action_types:
+        for kind in self._possible:
             for action in kind.candidates(self, state):
                 if not action.guard(self, state):
                     yield action
@@ -204,6 +204,11 @@ class Replication(Machine[State]):
             **_merged(extension.explain(state) for extension in self.extensions),
             **replication_properties.explain(invariant, state),
         }
+
+    @cached_property
+    def _possible(self) -> tuple[type[ReplicationAction], ...]:
+        """The classes of action that the constants let happen."""
+        return tuple(kind for kind in self.action_types if kind.is_possible(self))
 
     def may_perturb(self, state: State, name: str) -> bool:
         """Whether the bounds allow the perturbation once more."""

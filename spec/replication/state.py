@@ -274,10 +274,15 @@ class State:
     spent: Spent = ()
 
     def with_replica(self, broker: int, replica: Replica) -> State:
-        return attrs.evolve(self, replicas=(*self.replicas[:broker], replica, *self.replicas[broker + 1 :]))
+        replicas = (*self.replicas[:broker], replica, *self.replicas[broker + 1 :])
+        return State(replicas, self.controller, self.network, self.history, self.spent)
 
     def spend(self, perturbation: str) -> State:
-        return attrs.evolve(self, spent=spend(self.spent, perturbation))
+        spent = spend(self.spent, perturbation)
+        return State(self.replicas, self.controller, self.network, self.history, spent)
+
+    def with_network(self, network: Network) -> State:
+        return State(self.replicas, self.controller, network, self.history, self.spent)
 
 
 def named_brokers(value: Any) -> Iterator[int]:

@@ -105,9 +105,9 @@ class ReplicaOffline(BrokerAction):
     """A broker reports to the controller that the directory of its replica has failed."""
 
     def guard(self, machine: Replication, state: State) -> str:
+        replica = state.replicas[self.broker]
         if self.broker in offline(state.controller):
             return f"the replica of broker {self.broker} is offline"
-        replica = state.replicas[self.broker]
         if is_registered(state, self.broker) and not has_failed(replica):
             return f"the log directory of broker {self.broker} works"
         return "" if has_failed(replica) else f"broker {self.broker} has reported nothing of its log directory"

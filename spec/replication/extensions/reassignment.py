@@ -206,7 +206,8 @@ class Reassignment(ReplicationExtension):
         parts: Parts,
         metadata: PartitionMetadata,
     ) -> Parts:
-        return updated(inner(parts, metadata), ReplicaList.of(metadata))
+        found, known = inner(parts, metadata), ReplicaList.of(metadata)
+        return found if known in found else updated(found, known)
 
     def metadata_applied(
         self,

@@ -89,15 +89,20 @@ def log_start_of(replica: Replica) -> int:
 
 def started_at(replica: Replica, offset: int) -> Replica:
     """The replica with a log start written down, and what is below it flushed."""
-    start = attrs.evolve(LogStart.of(replica), checkpoint=offset)
-    return attrs.evolve(replica, flushed=max(replica.flushed, offset), parts=updated(replica.parts, start))
+    start = LogStart.of(replica)
+    if start.checkpoint == offset and replica.flushed >= offset:
+        return replica
+    parts = updated(replica.parts, LogStart(start.offset, offset))
+    return attrs.evolve(replica, flushed=max(replica.flushed, offset), parts=parts)
 
 
 def durable(replica: Replica) -> Replica:
     """The replica with its log start written down, and everything below it flushed before."""
-    start = log_start_of(replica)
-    flushed = replica.flushed if replica.flushed >= start else replica.log_end_offset
-    return attrs.evolve(replica, flushed=flushed, parts=updated(replica.parts, LogStart(start, start)))
+    start = LogStart.of(replica)
+    if start.checkpoint == start.offset and replica.flushed >= start.offset:
+        return replica
+    flushed = replica.flushed if replica.flushed >= start.offset else replica.log_end_offset
+    return attrs.evolve(replica, flushed=flushed, parts=updated(replica.parts, LogStart(start.offset, start.offset)))
 
 
 # --- actions ---------------------------------------------------------------------------------------------------------
@@ -159,6 +164,10 @@ class WriteLogStart(ReplicationAction):
 
     broker: BrokerId
     offset: int
+
+    @classmethod
+    def is_possible(cls, machine: Replication) -> bool:
+        return Crash.is_possible(machine)
 
     @classmethod
     def candidates(cls, machine: Replication, state: State) -> Iterable[WriteLogStart]:
@@ -248,7 +257,8 @@ class Retention(ReplicationExtension):
     def restarted(self, machine: Replication, inner: Callable[[Replica], Replica], replica: Replica) -> Replica:
         """What is below the log start was committed."""
         started = inner(replica)
-        return attrs.evolve(started, high_watermark=max(log_start_of(started), started.high_watermark))
+        start = log_start_of(started)
+        return attrs.evolve(started, high_watermark=start) if start > started.high_watermark else started
 
     # --- rules of the leader -----------------------------------------------------------------------------------------
 
@@ -292,7 +302,7 @@ class Retention(ReplicationExtension):
     def remote_replica(
         self, machine: Replication, inner: Callable[[FetchRequest], RemoteReplica], request: FetchRequest
     ) -> RemoteReplica:
-        return with_part(inner(request), FollowerLogStart.of(request))
+        return with_part(inner(request), FollowerLogStart.of(request)) if request.parts else inner(request)
 
     def refusal(
         self,
@@ -325,14 +335,16 @@ class Retention(ReplicationExtension):
         request: FetchRequest,
         records: Log,
     ) -> FetchResponse:
-        return with_part(inner(leader, request, records), LeaderLogStart(log_start_of(leader)))
+        response, start = inner(leader, request, records), log_start_of(leader)
+        return with_part(response, LeaderLogStart(start)) if start else response
 
     # --- rules of the follower ---------------------------------------------------------------------------------------
 
     def fetch_request(
         self, machine: Replication, inner: Callable[[Replica, int], FetchRequest], follower: Replica, broker: int
     ) -> FetchRequest:
-        return with_part(inner(follower, broker), FollowerLogStart(log_start_of(follower)))
+        request, start = inner(follower, broker), log_start_of(follower)
+        return with_part(request, FollowerLogStart(start)) if start else request
 
     def after_response(
         self,

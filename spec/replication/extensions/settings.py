@@ -143,4 +143,5 @@ class Settings(ReplicationExtension):
         parts: Parts,
         metadata: PartitionMetadata,
     ) -> Parts:
-        return updated(inner(parts, metadata), KnownSettings.of(metadata))
+        found, known = inner(parts, metadata), KnownSettings.of(metadata)
+        return found if known in found else updated(found, known)

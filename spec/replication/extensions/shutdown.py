@@ -86,9 +86,11 @@ class GrantShutdown(BrokerAction):
     """A broker that asked may stop: it is fenced, last where nobody else is in sync."""
 
     def guard(self, machine: Replication, state: State) -> str:
+        if reason := not_leaving(state, self.broker):
+            return reason
         if ControlledShutdown.of(machine).must_wait(state.controller, self.broker):
             return f"broker {self.broker} is the last of the ISR, and others may join it"
-        return not_leaving(state, self.broker)
+        return ""
 
     def effect(self, machine: Replication, state: State) -> State:
         return _granted(machine, state, self.broker)
@@ -110,7 +112,7 @@ def not_leaving(state: State, broker: int) -> str:
     replica, session = state.replicas[broker], state.controller.sessions[broker]
     if replica.broker_epoch != session.broker_epoch:
         return f"broker {broker} is not the process that has asked"
-    if not is_shutting_down(session) or session.fenced:
+    if session.fenced or not is_shutting_down(session):
         return f"broker {broker} has not asked to stop, or has been told that it may"
     return not_acting(state, broker)
 
