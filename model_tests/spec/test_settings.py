@@ -72,3 +72,16 @@ def test_a_proposal_that_a_change_has_overtaken_is_refused() -> None:
     walk.fetch(1).do(ChangeSettings(2, elects_uncleanly=False)).decide()
     (refusal,) = walk.state.network.alter_responses
     assert refusal.error is Error.INVALID_UPDATE_VERSION
+
+
+def test_without_the_raised_epoch_a_leader_commits_without_a_replica_that_is_eligible() -> None:
+    bug = next(bug for bug in settings.BUGS if bug.name == "raises_no_epoch")
+    last = explore(bug.machine()).violations[0].trace.last
+    assert any(len(last.replicas[broker].log) < len(last.history.committed) for broker in last.controller.elr)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("bug", settings.BUGS, ids=lambda bug: bug.name)
+def test_the_model_in_which_a_wrong_rule_shows_holds_with_the_right_one(bug: Bug[Replication]) -> None:
+    found = explore(bug.correct_machine())
+    assert (found.violations, found.cut) == ((), None)
