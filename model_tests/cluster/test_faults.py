@@ -104,9 +104,9 @@ async def test_a_paused_leader_is_a_zombie_that_is_fenced_when_it_wakes() -> Non
             assert await cluster.wait_for_leader("t", other_than=0) == 1
             assert [e for e in cluster.trace[before:] if e.node == 0 and e.name != "Pause"] == []
             assert cluster.replica(0, "t").is_leader, "it knows nothing of that"
-            with pytest.raises(KafkaError) as unanswered:
+            with pytest.raises(KafkaError) as failed:
                 await client.produce("t", b"lost")
-            assert unanswered.value.maybe_done
+            assert failed.value.maybe_done
             assert await client.produce("t", b"b", timeout_ms=5_000) == 1
             cluster.resume(0)
             await cluster.wait_for_isr("t", {0, 1, 2})

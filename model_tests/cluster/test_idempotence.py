@@ -139,7 +139,7 @@ def test_under_faults_nothing_is_doubled_reordered_or_skipped(seed: int) -> None
 
 
 @simulated
-async def test_a_lost_answer_does_not_double_a_batch() -> None:
+async def test_a_lost_response_does_not_double_a_batch() -> None:
     async with Cluster(brokers=1, seed=3) as cluster:
         await cluster.create_topic(TOPIC)
         async with cluster.client("producer", config=CLIENT) as client:

@@ -15,7 +15,7 @@ IMPATIENT = ClientConfig(request_timeout_ms=500, default_api_timeout_ms=800)
 
 
 @simulated
-async def test_an_error_is_answered_as_often_as_it_was_ordered() -> None:
+async def test_an_error_is_returned_as_often_as_it_was_injected() -> None:
     async with Cluster(brokers=2, seed=1) as cluster:
         await cluster.create_topic("t")
         failing = cluster.fail_requests("Fetch", "NOT_LEADER_OR_FOLLOWER", 2, topic="t")
@@ -27,7 +27,7 @@ async def test_an_error_is_answered_as_often_as_it_was_ordered() -> None:
 
 
 @simulated
-async def test_a_produce_is_carried_out_and_answered_with_an_error() -> None:
+async def test_a_produce_is_carried_out_and_its_response_is_an_error() -> None:
     async with Cluster(brokers=1, seed=1) as cluster:
         await cluster.create_topic("t")
         cluster.fail_produces(ErrorCode.request_timed_out, carried_out=True)
@@ -38,7 +38,7 @@ async def test_a_produce_is_carried_out_and_answered_with_an_error() -> None:
 
 
 @simulated
-async def test_answers_are_slow_in_virtual_time() -> None:
+async def test_responses_are_slow_in_virtual_time() -> None:
     async with Cluster(brokers=1, seed=1) as cluster:
         await cluster.create_topic("t")
         async with cluster.client() as client:

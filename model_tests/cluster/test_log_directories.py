@@ -210,7 +210,7 @@ async def test_a_broker_stops_when_its_last_directory_fails() -> None:
             for name in ("one", "two"):
                 fail_directory(cluster, 0, name)
             for partition in range(2):
-                with suppress(KafkaError):  # the broker is gone before it has answered
+                with suppress(KafkaError):  # the broker is gone before it has responded
                     await client.produce("t", b"a", partition=partition, timeout_ms=20_000)
             await until(lambda: not cluster.is_alive(0))
             assert "every log directory has failed" in (cluster.broker(0).halted or "")
@@ -282,8 +282,8 @@ def move(topic: str, partition: int, path: str) -> AlterReplicaLogDirsRequest:
     return AlterReplicaLogDirsRequest(dirs=(alter_request.AlterReplicaLogDir(path=path, topics=(named,)),))
 
 
-def error_of(answer: Any) -> ErrorCode:
-    code: ErrorCode = answer.results[0].partitions[0].error_code
+def error_of(response: Any) -> ErrorCode:
+    code: ErrorCode = response.results[0].partitions[0].error_code
     return code
 
 

@@ -1,6 +1,6 @@
 """Clusters that change while they are written to: partitions move and grow, topics go, brokers leave in good order.
 
-Under load every record is produced with acks=all by a client whose history is judged, and read back at the end.
+Under load every record is produced with acks=all by a client whose history is checked, and read back at the end.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ QUICK = {
 
 @asynccontextmanager
 async def written_to(cluster: Cluster, topic: str) -> AsyncIterator[list[int]]:
-    """While a producer writes: the values that were acknowledged. At the end all of them are there, and are judged."""
+    """The values acknowledged while a producer writes. At the end all of them are there, and the history is checked."""
     recorder, acknowledged = Recorder(1), list[int]()
 
     async def produce() -> None:
         async with cluster.client("producer", observer=recorder) as client:
             for value in range(1_000_000):
-                with suppress(KafkaError):  # a broker may have died, and with it the answer
+                with suppress(KafkaError):  # a broker may have died, and with it the response
                     await client.produce(topic, b"%d" % value)
                     acknowledged.append(value)
                 await trio.sleep(0.005)
@@ -172,7 +172,7 @@ async def test_the_high_watermark_of_a_deleted_topic_does_not_count_for_the_next
 
 
 @simulated
-async def test_whoever_waits_for_a_topic_that_is_deleted_is_told() -> None:
+async def test_a_request_that_waits_for_a_topic_fails_when_it_is_deleted() -> None:
     async with Cluster(2, 7, {**QUICK, "replica.lag.time.max.ms": 60_000}) as cluster:
         await cluster.create_topic("t", assignments=[[0, 1]])
         async with cluster.client() as client:
@@ -215,7 +215,7 @@ async def test_a_broker_that_is_shut_down_hands_over_and_nobody_waits() -> None:
             assert cluster.isr("t") == (1, 2)
             await trio.sleep(0.3)
             assert len(acknowledged) > before
-            assert trio.current_time() - began < 1.5, "a session would have had to lapse"
+            assert trio.current_time() - began < 1.5, "a session would have had to expire"
             await cluster.restart(0)
             await cluster.wait_for_isr("t", [0, 1, 2])
 

@@ -1,6 +1,6 @@
 """Partitions that move at random while brokers crash, leave and are cut off: nothing acknowledged is lost.
 
-Each run is a function of its seed. Producers and a consumer are at work all the time, and their history is judged; at
+Each run is a function of its seed. Producers and a consumer are at work all the time, and their history is checked; at
 the end everything is healed, the move that is under way completes, and the replicas are one.
 """
 
@@ -27,7 +27,7 @@ CLIENT = ClientConfig(request_timeout_ms=600, default_api_timeout_ms=1_500, retr
 
 
 class Run:
-    """One cluster, its clients, and what befalls it."""
+    """One cluster, its clients, its operators and its faults."""
 
     def __init__(self, seed: int) -> None:
         self.rng = Random(f"moves/{seed}")
@@ -56,9 +56,9 @@ class Run:
                 await trio.sleep(0.03)
 
     async def act(self) -> None:
-        """One thing that an operator or the weather does."""
+        """One action of an operator, or one fault."""
         cluster, broker = self.cluster, self.rng.randrange(BROKERS)
-        action = self.rng.choice(("move", "move", "move", "cancel", "crash", "shutdown", "isolate", "lapse", "elect"))
+        action = self.rng.choice(("move", "move", "move", "cancel", "crash", "shutdown", "isolate", "expire", "elect"))
         self.done.append(action)
         with suppress(KafkaError):
             match action:
@@ -79,7 +79,7 @@ class Run:
                     cluster.isolate(broker)
                     await trio.sleep(self.rng.choice((0.3, 2.5)))
                     cluster.heal()
-                case "lapse":
+                case "expire":
                     await cluster.expire_session(broker)
                 case "elect":
                     await cluster.elect("t")

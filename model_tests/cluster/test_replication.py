@@ -57,7 +57,7 @@ async def test_acks_all_waits_for_every_in_sync_replica() -> None:
 
 
 @simulated
-async def test_acks_zero_is_not_answered_and_appended_all_the_same() -> None:
+async def test_acks_zero_has_no_response_and_is_appended_all_the_same() -> None:
     async with Cluster(brokers=1, seed=1) as cluster:
         await cluster.create_topic("t")
         async with cluster.client() as client:
@@ -286,7 +286,7 @@ async def test_an_unclean_election_loses_what_only_the_dead_had() -> None:
 
 
 @simulated
-async def test_a_lapsed_broker_returns_by_its_next_heartbeat() -> None:
+async def test_a_fenced_broker_is_unfenced_by_its_next_heartbeat() -> None:
     async with Cluster(brokers=3, seed=2) as cluster:
         await cluster.create_topic("t", assignments=[[0, 1, 2]])
         epoch = cluster.broker(0).registration.broker_epoch
@@ -300,7 +300,7 @@ async def test_a_lapsed_broker_returns_by_its_next_heartbeat() -> None:
 
 
 @simulated
-async def test_a_session_lapses_when_heartbeats_stay_away() -> None:
+async def test_a_session_expires_without_heartbeats() -> None:
     async with Cluster(brokers=2, seed=2, config={"broker.session.timeout.ms": 3_000}) as cluster:
         await cluster.create_topic("t", assignments=[[0, 1]])
         begun = trio.current_time()

@@ -75,7 +75,7 @@ def test_a_lost_acknowledgement_doubles_the_record_unless_the_producer_is_idempo
         assert produce(client, topic, b"b") == (1 if idempotent else 2)
 
 
-def test_a_connection_is_closed_instead_of_a_answer(cluster: RunningCluster, topic: str) -> None:
+def test_a_connection_is_closed_instead_of_a_response(cluster: RunningCluster, topic: str) -> None:
     with producer(cluster.bootstrap_servers) as client:
         dropped = cluster.drop_connections("Produce", 2)
         assert produce(client, topic, b"a") == 0

@@ -32,6 +32,6 @@ def test_sound_lines_are_kept_and_the_others_told_with_number_and_history(mixed:
     assert len(malformed[1].text) == SHOWN
 
 
-def test_whoever_reads_only_sound_files_hears_of_the_first_such_line(mixed: Path) -> None:
+def test_reading_only_sound_files_raises_for_the_first_such_line(mixed: Path) -> None:
     with pytest.raises(HistoryError, match=r"mixed\.jsonl, line 2: kind is 'dance'"):
         read(mixed)

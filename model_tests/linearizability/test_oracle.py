@@ -45,7 +45,7 @@ def searched(rows: list[Operation], level: Level) -> SearchVerdict:
 
 
 def compare(seed: int, count: int, level: Level) -> Counter[SearchVerdict]:
-    """Judge `count` histories both ways, in one table; returns how often each response came."""
+    """Check `count` histories both ways, in one table; returns how often each result came."""
     made = histories(seed, count)
     operations = Operations.of(row for rows in made for row in rows)
     verdicts = check(operations, level)

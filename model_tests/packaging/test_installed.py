@@ -131,7 +131,7 @@ def test_the_installation_leaves_other_names_alone(project: Project) -> None:
     project.run(project.python, "-c", "import tidegauge; " + "; ".join(check.format(name) for name in OWN_MODULES))
 
 
-@pytest.mark.parametrize("title", ["Embed a cluster", "Judge histories"])
+@pytest.mark.parametrize("title", ["Embed a cluster", "Check histories"])
 def test_readme_examples_run_in_the_project(project: Project, title: str) -> None:
     section = (ROOT / "README.md").read_text(encoding="utf-8").partition(f"\n## {title}\n")[2].partition("\n## ")[0]
     examples = [block for block in blocks("README.md", section) if block.language == "python"]

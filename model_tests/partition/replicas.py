@@ -67,11 +67,11 @@ class Partition:
         return fetch
 
     def fetch(self, follower: int) -> PartitionFetchResponse:
-        """One fetch, to whom the follower believes to lead, and its answer applied."""
+        """One fetch, to whom the follower believes to lead, and its response applied."""
         fetch = self.request(follower)
-        answer = self.replicas[self.replicas[follower].leader].receive_fetch(fetch, EVERYTHING, self.now_ms)
-        self.replicas[follower].receive_fetch_response(fetch, answer, self.now_ms)
-        return answer
+        response = self.replicas[self.replicas[follower].leader].receive_fetch(fetch, EVERYTHING, self.now_ms)
+        self.replicas[follower].receive_fetch_response(fetch, response, self.now_ms)
+        return response
 
     def values(self, broker: int) -> list[int]:
         return [record.value for record in self.logs[broker].records]

@@ -96,9 +96,9 @@ def test_kip_279_a_follower_ends_with_the_leaders_log(
 
 def test_a_fetch_that_diverges_teaches_the_leader_nothing() -> None:
     partition = logs_of([(0, 1), (2, 3)], [(0, 1), (1, 9)], leader_epoch=2)
-    answer = partition[0].receive_fetch(partition.request(1), EVERYTHING, partition.now_ms)
-    assert answer.diverging_epoch == EpochEndOffset(0, 1)
-    assert answer.records == b""
+    response = partition[0].receive_fetch(partition.request(1), EVERYTHING, partition.now_ms)
+    assert response.diverging_epoch == EpochEndOffset(0, 1)
+    assert response.records == b""
     assert partition[0].remote_replicas[1].log_end_offset == -1
 
 
@@ -118,37 +118,37 @@ def test_truncation_takes_the_high_watermark_along() -> None:
     assert partition[1].high_watermark == partition[1].log_end_offset == 1
 
 
-def test_kafka_18991_an_answer_of_an_earlier_epoch_is_not_applied() -> None:
+def test_kafka_18991_a_response_of_an_earlier_epoch_is_not_applied() -> None:
     partition = Partition()
     partition.append(0, 1)
     fetch = partition.request(1)
-    answer = partition[0].receive_fetch(fetch, EVERYTHING, partition.now_ms)
+    response = partition[0].receive_fetch(fetch, EVERYTHING, partition.now_ms)
     partition.elect(2, (1, 2), 1, 2)
-    assert not partition[1].receive_fetch_response(fetch, answer, partition.now_ms)
+    assert not partition[1].receive_fetch_response(fetch, response, partition.now_ms)
     assert partition.values(1) == []
 
 
-def test_an_answer_to_an_earlier_offset_is_not_applied() -> None:
+def test_a_response_to_an_earlier_offset_is_not_applied() -> None:
     partition = Partition()
     partition.append(0, 1)
     fetch = partition.request(1)
-    answer = partition[0].receive_fetch(fetch, EVERYTHING, partition.now_ms)
-    assert partition[1].receive_fetch_response(fetch, answer, partition.now_ms)
-    assert not partition[1].receive_fetch_response(fetch, answer, partition.now_ms)
+    response = partition[0].receive_fetch(fetch, EVERYTHING, partition.now_ms)
+    assert partition[1].receive_fetch_response(fetch, response, partition.now_ms)
+    assert not partition[1].receive_fetch_response(fetch, response, partition.now_ms)
     assert partition.values(1) == [1]
 
 
-def test_an_answer_with_an_error_is_not_applied() -> None:
+def test_a_response_with_an_error_is_not_applied() -> None:
     partition = Partition()
     partition.elect(1, (1, 2), 1, 2)
     fetch = partition.request(2)
-    answer = partition[0].receive_fetch(fetch, EVERYTHING, partition.now_ms)
-    assert answer.error is ErrorCode.unknown_leader_epoch
-    assert answer.has_news
-    assert not partition[2].receive_fetch_response(fetch, answer, partition.now_ms)
+    response = partition[0].receive_fetch(fetch, EVERYTHING, partition.now_ms)
+    assert response.error is ErrorCode.unknown_leader_epoch
+    assert response.has_news
+    assert not partition[2].receive_fetch_response(fetch, response, partition.now_ms)
 
 
-def test_an_empty_answer_is_a_reason_to_hold_the_fetch() -> None:
+def test_an_empty_response_is_a_reason_to_hold_the_fetch() -> None:
     partition = Partition()
     assert not partition[0].receive_fetch(partition.request(1), EVERYTHING, partition.now_ms).has_news
     partition.append(0, 1)

@@ -41,9 +41,9 @@ def test_a_follower_vouches_for_its_own_log_only() -> None:
     partition.tell(registration(partition_epoch=1, isr=(0,)))
     assert partition[0].high_watermark == 2
     fetch = partition.request(1)
-    answer = partition[0].receive_fetch(fetch, 1, partition.now_ms)
-    partition[1].receive_fetch_response(fetch, answer, partition.now_ms)
-    assert answer.high_watermark == 2
+    response = partition[0].receive_fetch(fetch, 1, partition.now_ms)
+    partition[1].receive_fetch_response(fetch, response, partition.now_ms)
+    assert response.high_watermark == 2
     assert partition[1].high_watermark == partition[1].log_end_offset == 1
 
 

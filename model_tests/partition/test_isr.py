@@ -1,4 +1,4 @@
-"""Joining and leaving the ISR, and what the leader makes of the controller's answer (KIP-497, KIP-903)."""
+"""Joining and leaving the ISR, and what the leader makes of the controller's response (KIP-497, KIP-903)."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def proposal(partition: Partition) -> AlterPartitionRequest:
     return request
 
 
-def answer(
+def response(
     partition: Partition,
     request: AlterPartitionRequest,
     error: ErrorCode = ErrorCode.none,
     controller_epoch: int = 0,
 ) -> PartitionRegistration:
-    """The controller's answer reaches the leader; the registration that it wrote, or the old one."""
+    """The controller's response reaches the leader; the registration that it wrote, or the old one."""
     written = partition.registration
     if error is ErrorCode.none:
         written = attrs.evolve(written, isr=request.members, partition_epoch=written.partition_epoch + 1)
@@ -107,7 +107,7 @@ def test_kip_903_a_proposal_that_is_sent_again_does_not_vouch_for_a_new_process(
     assert restarted.fetch_offset == 1
     assert partition[0].receive_fetch(restarted, EVERYTHING, partition.now_ms).records
     assert proposal(partition) == request
-    answer(partition, request, ErrorCode.ineligible_replica)
+    response(partition, request, ErrorCode.ineligible_replica)
     assert partition[0].receive_fetch(restarted, EVERYTHING, partition.now_ms).records
     assert partition[0].pending_isr is None, "it has not caught up"
     partition[0].receive_fetch(attrs.evolve(restarted, fetch_offset=3), EVERYTHING, partition.now_ms)
@@ -160,13 +160,13 @@ def test_only_a_leader_shrinks_its_isr() -> None:
     assert partition[1].alter_partition_request(101) is None
 
 
-# --- the controller's answer ---------------------------------------------------------------------------------------
+# --- the controller's response ---------------------------------------------------------------------------------------
 
 
 def test_what_the_controller_wrote_becomes_the_isr() -> None:
     partition = with_isr(0)
     partition.fetch(1)
-    written = answer(partition, proposal(partition))
+    written = response(partition, proposal(partition))
     assert partition[0].isr == {0, 1}
     assert partition[0].pending_isr is None
     assert partition[0].partition_epoch == written.partition_epoch
@@ -177,14 +177,14 @@ def test_a_shrink_that_is_confirmed_lets_the_high_watermark_move() -> None:
     partition = with_isr(0, 1, records=1)
     partition[0].shrink_isr(partition.now_ms + LAG + 1)
     assert partition[0].high_watermark == 0
-    answer(partition, proposal(partition))
+    response(partition, proposal(partition))
     assert partition[0].high_watermark == 1
 
 
 def test_an_ineligible_replica_makes_the_leader_give_the_proposal_up() -> None:
     partition = with_isr(0)
     partition.fetch(1)
-    answer(partition, proposal(partition), ErrorCode.ineligible_replica)
+    response(partition, proposal(partition), ErrorCode.ineligible_replica)
     assert partition[0].pending_isr is None
     assert partition[0].isr == {0}
     partition.fetch(1)
@@ -197,19 +197,19 @@ def test_an_ineligible_replica_makes_the_leader_give_the_proposal_up() -> None:
 def test_a_refusal_as_out_of_date_leaves_the_proposal_open_until_the_metadata_tell(error: ErrorCode) -> None:
     partition = with_isr(0)
     partition.fetch(1)
-    answer(partition, proposal(partition), error)
+    response(partition, proposal(partition), error)
     assert partition[0].maximal_isr == {0, 1}
     partition.tell(registration(partition_epoch=2, isr=(0,)))
     assert partition[0].maximal_isr == {0}
 
 
-def test_an_older_controllers_answer_is_ignored() -> None:
+def test_an_older_controllers_response_is_ignored() -> None:
     partition = with_isr(0)
     partition.tell(partition.registration, controller_epoch=3)
     partition.fetch(1)
-    answer(partition, proposal(partition), controller_epoch=2)
+    response(partition, proposal(partition), controller_epoch=2)
     assert partition[0].isr == {0}
-    answer(partition, proposal(partition), controller_epoch=3)
+    response(partition, proposal(partition), controller_epoch=3)
     assert partition[0].isr == {0, 1}
 
 
@@ -220,26 +220,26 @@ def test_a_late_refusal_does_not_void_a_later_proposal() -> None:
     partition.tell(registration(partition_epoch=2, isr=(0,)))
     partition.fetch(1)
     assert partition[0].pending_isr == frozenset({0, 1})
-    answer(partition, refused, ErrorCode.ineligible_replica)
+    response(partition, refused, ErrorCode.ineligible_replica)
     assert partition[0].maximal_isr == {0, 1}
 
 
-def test_an_answer_to_an_earlier_epochs_proposal_is_ignored() -> None:
+def test_a_response_to_an_earlier_epochs_proposal_is_ignored() -> None:
     partition = with_isr(0)
     partition.fetch(1)
     earlier = proposal(partition)
     partition.elect(0, (0,))
-    answer(partition, earlier)
+    response(partition, earlier)
     assert partition[0].isr == {0}
 
 
-def test_metadata_that_arrive_before_the_answer_close_the_proposal() -> None:
+def test_metadata_that_arrive_before_the_response_close_the_proposal() -> None:
     partition = with_isr(0)
     partition.fetch(1)
     request = proposal(partition)
     partition.tell(registration(partition_epoch=2, isr=(0, 1)))
     assert partition[0].pending_isr is None
     assert partition[0].alter_partition_request(100) is None
-    answer(partition, request)
+    response(partition, request)
     assert partition[0].isr == {0, 1}
     assert partition[0].partition_epoch == 2

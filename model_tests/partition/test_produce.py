@@ -65,7 +65,7 @@ def test_a_leader_that_lost_its_epoch_cannot_tell_what_became_of_a_record() -> N
     assert partition[0].append_outcome(waiting) is ErrorCode.not_leader_or_follower
 
 
-def test_a_deposed_leader_that_has_not_heard_of_it_still_appends() -> None:
+def test_a_deposed_leader_that_does_not_know_it_still_appends() -> None:
     partition = Partition()
     partition.elect(1, (1, 2), 1, 2)
     assert isinstance(partition.append(0, 9, acks=1), Appended)

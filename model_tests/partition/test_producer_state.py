@@ -1,4 +1,4 @@
-"""What a leader answers an idempotent producer, batch by batch (KIP-98, KIP-185, KIP-360)."""
+"""What a leader responses an idempotent producer, batch by batch (KIP-98, KIP-185, KIP-360)."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_new_producer_begins_at_0_where_nothing_can_have_been_forgotten() -> N
 
 
 def test_an_unknown_producer_goes_on_where_records_were_deleted_or_producers_have_expired() -> None:
-    """KIP-360; Kafka 4 never answers UNKNOWN_PRODUCER_ID."""
+    """KIP-360; Kafka 4 never responses UNKNOWN_PRODUCER_ID."""
     deleted = ProducerStates()
     deleted.log_start_offset = 5
     deleted.admit([batch(3)])
@@ -130,7 +130,7 @@ def test_a_producer_with_an_open_transaction_does_not_expire() -> None:
 
 
 def test_control_records_tell_of_a_producer_without_a_sequence() -> None:
-    """A transaction's marker: whoever is known by it alone begins at 0."""
+    """A transaction's marker: a producer that is known by it only begins at 0."""
     records = [Record(0, 5, b"\0\0\0\1", b"\0\0\0\0\0\0")]
     (marker,) = checked_headers(build_batch(records, producer=ProducerIdentity(7, 3, -1), control=True))
     states = ProducerStates()

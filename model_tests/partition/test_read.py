@@ -28,17 +28,17 @@ def committed(count: int, more: int = 0) -> Partition:
 
 
 def test_a_consumer_sees_committed_records_only() -> None:
-    answer = committed(2, more=3)[0].read(0, EVERYTHING)
-    assert [record.value for record in MemoryLog.decode(in_memory(answer.records))] == [0, 1]
-    assert answer.high_watermark == 2
-    assert answer.log_start_offset == 0
+    response = committed(2, more=3)[0].read(0, EVERYTHING)
+    assert [record.value for record in MemoryLog.decode(in_memory(response.records))] == [0, 1]
+    assert response.high_watermark == 2
+    assert response.log_start_offset == 0
 
 
 @pytest.mark.parametrize("offset", [2, 3, 5])
 def test_between_high_watermark_and_log_end_there_is_nothing_yet(offset: int) -> None:
-    answer = committed(2, more=3)[0].read(offset, EVERYTHING)
-    assert answer.error is ErrorCode.none
-    assert answer.records == b""
+    response = committed(2, more=3)[0].read(offset, EVERYTHING)
+    assert response.error is ErrorCode.none
+    assert response.records == b""
 
 
 @pytest.mark.parametrize("offset", [-1, 6])
@@ -56,7 +56,7 @@ QUESTIONS: dict[str, Asked] = {
 
 
 @pytest.mark.parametrize("ask", QUESTIONS.values(), ids=QUESTIONS)
-def test_only_the_leader_answers_clients_and_only_in_its_epoch(ask: Asked) -> None:
+def test_only_the_leader_responses_clients_and_only_in_its_epoch(ask: Asked) -> None:
     partition = committed(1)
     partition.elect(0, (0, 1, 2))
     assert ask(partition[1], None) is ErrorCode.not_leader_or_follower

@@ -17,7 +17,7 @@ from tidegauge.impl.wire.frames import FrameReader
 
 
 class Asker:
-    """A raw connection to a broker; requests are answered one by one."""
+    """A raw connection to a broker; responses come one by one."""
 
     def __init__(self, stream: trio.abc.Stream, client_id: str | None = "asker") -> None:
         self.stream = stream
@@ -26,15 +26,15 @@ class Asker:
         self._count = 0
 
     async def ask(self, request: Any, version: int | None = None) -> Any:
-        """The answer, as the version of the request has it."""
+        """The response, as the version of the request has it."""
         self._count += 1
         spoken = request.__version__ if version is None else version
         await self.stream.send_all(encode_request(request, self._count, self.client_id, version=version))
         frame = await self._reader.read_frame()
         assert frame is not None, "the broker closed the connection"
-        answer = decode_response(frame, request.__api_key__, spoken)
-        assert answer.correlation_id == self._count
-        return answer.message
+        response = decode_response(frame, request.__api_key__, spoken)
+        assert response.correlation_id == self._count
+        return response.message
 
 
 async def asker(cluster: Cluster, broker: int = 0, client_id: str | None = "asker") -> Asker:

@@ -72,7 +72,7 @@ def test_options_are_drawn_from_the_seed_with_some_faults_left_out() -> None:
     assert all(options.described()["seed"] == str(options.seed) for options in drawn)
 
 
-def test_a_calm_run_has_no_unknown_outcome_and_no_fault() -> None:
+def test_a_run_without_faults_has_no_unknown_outcome() -> None:
     run = simulate(Options(seed=5, duration=2.0))
     assert run.holds, run.failures
     assert not run.faults

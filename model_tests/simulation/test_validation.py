@@ -33,7 +33,7 @@ CONTROLLER = 3000
 
 def state(**changes: Any) -> events.ReplicaState:
     """What a replica knows at first, but for the changes."""
-    calm = events.ReplicaState(
+    normal = events.ReplicaState(
         leader=0,
         leader_epoch=0,
         partition_epoch=0,
@@ -43,7 +43,7 @@ def state(**changes: Any) -> events.ReplicaState:
         isr=(0, 1),
         pending_isr=None,
     )
-    return attrs.evolve(calm, **changes)
+    return attrs.evolve(normal, **changes)
 
 
 def event(node: int, decision: events.Decision) -> TraceEvent:
@@ -159,7 +159,7 @@ def test_the_first_event_that_is_not_allowed_is_shown_with_the_reason(
 
 
 @pytest.mark.parametrize("error", [ErrorCode.unknown_topic_id, ErrorCode.none])
-def test_what_a_leader_answered_just_before_it_stopped_may_arrive_after_it_if_it_says_nothing(error: ErrorCode) -> None:
+def test_what_a_leader_sent_just_before_it_stopped_may_arrive_after_it_if_it_says_nothing(error: ErrorCode) -> None:
     stopped = event(0, events.Stop({("t", 0): 2}, {}))
     outcome, held = response(0, -1, error), state(log_end_offset=2)
     late = event(1, events.ReceiveFetchResponse("t", 0, held, 0, SECOND, outcome, accepted=False))
@@ -168,12 +168,12 @@ def test_what_a_leader_answered_just_before_it_stopped_may_arrive_after_it_if_it
 
 
 @pytest.mark.parametrize(("times", "place"), [(1, None), (2, 19)])
-def test_an_answer_arrives_once_though_its_sender_has_ended(times: int, place: int | None) -> None:
+def test_a_response_arrives_once_though_its_sender_has_ended(times: int, place: int | None) -> None:
     held = state(log_end_offset=2, high_watermark=2)
-    answered = event(0, events.ReceiveFetch("t", 0, held, SECOND, response(0, 2)))
+    sent = event(0, events.ReceiveFetch("t", 0, held, SECOND, response(0, 2)))
     ended = event(0, events.Crash({("t", 0): 2}, {}))
     received = event(1, events.ReceiveFetchResponse("t", 0, held, 0, SECOND, response(0, 2), accepted=True))
-    done = of((*GOOD, answered, ended, *[received] * times))
+    done = of((*GOOD, sent, ended, *[received] * times))
     assert (None if done.mismatch is None else done.mismatch.position) == place, str(done)
 
 

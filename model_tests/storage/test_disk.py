@@ -147,8 +147,8 @@ def crashed(disk: SimulatedDisk, tails: CrashOutcome = CrashOutcome.SEEDED) -> S
     return disk
 
 
-@pytest.mark.parametrize(("fate", "size"), [(CrashOutcome.LOST, 4), (CrashOutcome.KEPT, 10)])
-def test_a_crash_takes_unsynced_bytes_only(fate: CrashOutcome, size: int) -> None:
+@pytest.mark.parametrize(("outcome", "size"), [(CrashOutcome.LOST, 4), (CrashOutcome.KEPT, 10)])
+def test_a_crash_takes_unsynced_bytes_only(outcome: CrashOutcome, size: int) -> None:
     disk = SimulatedDisk(random.Random(0))
     file = disk.open("file", create=True)
     file.append(b"0123")
@@ -156,7 +156,7 @@ def test_a_crash_takes_unsynced_bytes_only(fate: CrashOutcome, size: int) -> Non
     disk.sync_directory("")
     file.append(b"456789")
     assert disk.unsynced("file") == 6
-    assert crashed(disk, tails=fate).files() == {"file": b"0123456789"[:size]}
+    assert crashed(disk, tails=outcome).files() == {"file": b"0123456789"[:size]}
     assert disk.used == size
 
 

@@ -133,7 +133,7 @@ def test_a_flush_of_a_log_that_has_been_replaced_says_nothing_of_its_successor()
     assert Log.open(disk, "logs/tide-1", ROLLING, 0, recovery_point=8).log_end_offset == 8
 
 
-def test_whoever_flushes_at_once_does_what_was_to_be_done_later() -> None:
+def test_an_immediate_flush_does_what_was_to_be_done_later() -> None:
     disk, log = new_log()
     append(log, 8)
     log.begin_flush()

@@ -25,7 +25,7 @@ def cache_of(epochs: list[int]) -> LeaderEpochCache:
 
 
 @pytest.mark.parametrize(
-    ("asked", "answer"),
+    ("asked", "response"),
     [
         (-1, UNDEFINED),
         (0, (0, 0)),
@@ -38,9 +38,9 @@ def cache_of(epochs: list[int]) -> LeaderEpochCache:
         (7, UNDEFINED),
     ],
 )
-def test_end_offset_of_an_epoch_kip_279(asked: int, answer: tuple[int, int]) -> None:
+def test_end_offset_of_an_epoch_kip_279(asked: int, response: tuple[int, int]) -> None:
     cache = LeaderEpochCache(EpochEntry(*entry) for entry in CACHE)
-    assert cache.end_offset_for(asked, END) == EpochEndOffset(*answer)
+    assert cache.end_offset_for(asked, END) == EpochEndOffset(*response)
 
 
 def test_an_empty_cache_knows_no_epoch() -> None:
@@ -74,7 +74,7 @@ def test_every_record_is_of_the_epoch_that_the_cache_says(epochs: list[int]) -> 
 
 
 @given(EPOCHS, st.integers(0, 7))
-def test_the_answer_ends_the_largest_epoch_not_above_the_one_asked_for(epochs: list[int], asked: int) -> None:
+def test_the_response_ends_the_largest_epoch_not_above_the_one_asked_for(epochs: list[int], asked: int) -> None:
     epoch, end_offset = cache_of(epochs).end_offset_for(asked, len(epochs))
     if not epochs or asked > epochs[-1]:
         assert (epoch, end_offset) == UNDEFINED

@@ -196,8 +196,8 @@ def test_the_end_of_an_epoch_is_that_of_the_largest_not_above_it() -> None:
     log = opened(new_disk())
     for epoch in (1, 1, 4):
         log.append_as_leader(batch(), epoch, 0)
-    answers = [log.end_offset_for(epoch) for epoch in (0, 1, 3, 4, 9)]
-    assert answers == [EpochEndOffset(*pair) for pair in ((-1, 0), (1, 2), (1, 2), (4, 3), (4, 3))]
+    responses = [log.end_offset_for(epoch) for epoch in (0, 1, 3, 4, 9)]
+    assert responses == [EpochEndOffset(*pair) for pair in ((-1, 0), (1, 2), (1, 2), (4, 3), (4, 3))]
 
 
 def test_a_batch_is_cut_as_a_whole() -> None:

@@ -67,8 +67,8 @@ def test_a_log_start_is_durable_once_it_is_written_and_not_before() -> None:
     assert opened(disk)[1].log_start_offset == 3
 
 
-@pytest.mark.parametrize("fate", list(CrashOutcome))
-def test_no_crash_brings_deleted_records_back_or_takes_others(fate: CrashOutcome) -> None:
+@pytest.mark.parametrize("outcome", list(CrashOutcome))
+def test_no_crash_brings_deleted_records_back_or_takes_others(outcome: CrashOutcome) -> None:
     for seed in range(60):
         rng = random.Random(seed)
         disk = SimulatedDisk(rng)
@@ -89,7 +89,7 @@ def test_no_crash_brings_deleted_records_back_or_takes_others(fate: CrashOutcome
             elif step == 4:
                 directory.checkpoint()
         start, end = log.log_start_offset, log.log_end_offset
-        disk.crash(tails=fate, names=fate)
+        disk.crash(tails=outcome, names=outcome)
         disk.power_on()
         _, log = opened(disk)
         assert written <= log.log_start_offset <= start

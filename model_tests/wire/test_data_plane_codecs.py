@@ -393,5 +393,5 @@ def test_records_are_not_copied() -> None:
     (topic,) = decode_request(frame).message.topics if len(frame) == 4 else decode_request(frame[4:]).message.topics
     view = topic.partitions[0].records
     assert isinstance(view, memoryview)
-    answer = fetch.FetchResponse([fetch.TopicFetched("t", "", [fetch.PartitionFetched(0, records=records)])])
-    assert any(part is records for part in encode_response_parts(answer, 12, 1))
+    response = fetch.FetchResponse([fetch.TopicFetched("t", "", [fetch.PartitionFetched(0, records=records)])])
+    assert any(part is records for part in encode_response_parts(response, 12, 1))

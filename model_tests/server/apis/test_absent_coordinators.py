@@ -1,4 +1,4 @@
-"""What is not there: groups, transactions, share and streams groups are answered as in Kafka where there are none."""
+"""Requests about groups, transactions, share and streams groups fail as in a Kafka that has none."""
 
 from __future__ import annotations
 
@@ -98,8 +98,8 @@ async def test_a_group_has_no_offsets_and_that_is_no_error() -> None:
             (unknown_id, ErrorCode.unknown_topic_id),
         ]
         everything = fetch_9.OffsetFetchRequestGroup(group_id=GroupId("g"), topics=None)
-        answer = await peer.ask(fetch_9.OffsetFetchRequest(groups=(everything,)))
-        assert (answer.groups[0].error_code, answer.groups[0].topics) == (ErrorCode.none, ())
+        response = await peer.ask(fetch_9.OffsetFetchRequest(groups=(everything,)))
+        assert (response.groups[0].error_code, response.groups[0].topics) == (ErrorCode.none, ())
 
 
 def commit(topic: str) -> commit_9.OffsetCommitRequest:
@@ -116,8 +116,8 @@ def commit(topic: str) -> commit_9.OffsetCommitRequest:
 @simulated
 async def test_offsets_are_not_taken_where_nothing_keeps_them() -> None:
     async with asking() as (_, peer):
-        answer = await peer.ask(commit("t"))
-        assert (answer.topics[0].name, answer.topics[0].partitions[0].error_code) == (
+        response = await peer.ask(commit("t"))
+        assert (response.topics[0].name, response.topics[0].partitions[0].error_code) == (
             "t",
             ErrorCode.unsupported_version,
         )
@@ -189,8 +189,8 @@ EXPECTED = {
 @simulated
 async def test_what_there_is_not_is_said_by_its_error_everywhere(key: ApiKey, error: ErrorCode) -> None:
     async with asking() as (_, peer):
-        answer: Any = await peer.ask(sample(request_class(key, canonical_version(key))))
-        assert set(errors(answer)) - {ErrorCode.none} == {error}
+        response: Any = await peer.ask(sample(request_class(key, canonical_version(key))))
+        assert set(errors(response)) - {ErrorCode.none} == {error}
 
 
 @pytest.mark.parametrize(
@@ -213,6 +213,6 @@ async def test_who_may_not_ask_is_told_nothing(key: ApiKey) -> None:
         ]
         forbid(cluster, *everything)
         peer = await asker(cluster)
-        answer = await peer.ask(sample(request_class(key, canonical_version(key)), {"int8": 0}))
-        assert set(errors(answer)) - {ErrorCode.none} <= denials
-        assert set(errors(answer)) & denials
+        response = await peer.ask(sample(request_class(key, canonical_version(key)), {"int8": 0}))
+        assert set(errors(response)) - {ErrorCode.none} <= denials
+        assert set(errors(response)) & denials

@@ -32,12 +32,12 @@ TOPIC, BROKER, GROUP = 2, 4, 32
 
 
 async def described(peer: Asker, kind: int, name: str, *keys: str, synonyms: bool = True) -> Any:
-    """The answer for one resource."""
+    """The response for one resource."""
     resource = DescribeConfigsResource(resource_type=i8(kind), resource_name=name, configuration_keys=keys or None)
-    answer = await peer.ask(
+    response = await peer.ask(
         DescribeConfigsRequest(resources=(resource,), include_synonyms=synonyms, include_documentation=synonyms)
     )
-    return answer.results[0]
+    return response.results[0]
 
 
 async def entry(peer: Asker, kind: int, name: str, key: str) -> Any:
@@ -53,7 +53,7 @@ async def alter(
     *changes: tuple[str, AlterOperation, str | None],
     validate_only: bool = False,
 ) -> Any:
-    """The answer for one resource."""
+    """The response for one resource."""
     resource = incremental.AlterConfigsResource(
         resource_type=i8(kind),
         resource_name=name,
@@ -225,8 +225,8 @@ async def test_resources_are_altered_one_by_one_and_refused_one_by_one() -> None
             resources=(resource("t", "1"), resource("u", "2"), resource("v", "3"), resource("v", "4")),
             validate_only=False,
         )
-        answers = {(r.resource_name, r.error_code) for r in (await peer.ask(request)).responses}
-        assert answers == {
+        responses = {(r.resource_name, r.error_code) for r in (await peer.ask(request)).responses}
+        assert responses == {
             ("t", ErrorCode.topic_authorization_failed),
             ("u", ErrorCode.none),
             ("v", ErrorCode.invalid_request),
@@ -236,7 +236,7 @@ async def test_resources_are_altered_one_by_one_and_refused_one_by_one() -> None
 
 
 @simulated
-async def test_altered_resources_are_answered_in_the_order_in_which_they_were_named() -> None:
+async def test_the_response_has_altered_resources_in_the_order_of_the_request() -> None:
     async with asking(brokers=2) as (_, peer):
         setting = (incremental.AlterableConfig(name="flush.ms", config_operation=i8(0), value="7"),)
         resources = [(TOPIC, "t", setting), (BROKER, "1", ()), (99, "x", ()), (TOPIC, "a b", ()), (BROKER, "0", ())]
@@ -247,16 +247,16 @@ async def test_altered_resources_are_answered_in_the_order_in_which_they_were_na
             ),
             validate_only=False,
         )
-        answer = await peer.ask(request)
-        assert [(one.resource_type, one.resource_name) for one in answer.responses] == [one[:2] for one in resources]
-        assert [one.error_code for one in answer.responses] == [
+        response = await peer.ask(request)
+        assert [(one.resource_type, one.resource_name) for one in response.responses] == [one[:2] for one in resources]
+        assert [one.error_code for one in response.responses] == [
             ErrorCode.none,
             ErrorCode.invalid_request,
             ErrorCode.invalid_request,
             ErrorCode.invalid_topic_exception,
             ErrorCode.none,
         ]
-        assert "this is broker 0" in answer.responses[1].error_message
+        assert "this is broker 0" in response.responses[1].error_message
 
 
 @simulated
@@ -264,8 +264,8 @@ async def test_a_setting_that_a_new_map_names_twice_is_refused() -> None:
     async with asking() as (cluster, peer):
         twice = tuple(replacing.AlterableConfig(name="flush.ms", value=value) for value in ("1", "2"))
         resource = replacing.AlterConfigsResource(resource_type=i8(TOPIC), resource_name="t", configs=twice)
-        answer = await peer.ask(replacing.AlterConfigsRequest(resources=(resource,), validate_only=False))
-        assert answer.responses[0].error_code is ErrorCode.invalid_request
+        response = await peer.ask(replacing.AlterConfigsRequest(resources=(resource,), validate_only=False))
+        assert response.responses[0].error_code is ErrorCode.invalid_request
         assert cluster.controller.controller.image.topics["t"].configs == {}
 
 
@@ -341,14 +341,14 @@ def quota_filter(*components: tuple[str, int, str | None], strict: bool = False)
 async def test_quotas_are_altered_and_described() -> None:
     async with asking() as (cluster, peer):
         for user, rate in (("alice", 5.0), ("bob", 6.0), (None, 7.0)):
-            answer = await peer.ask(quota_change("producer_byte_rate", rate, user=user))
-            assert answer.entries[0].error_code is ErrorCode.none
+            response = await peer.ask(quota_change("producer_byte_rate", rate, user=user))
+            assert response.entries[0].error_code is ErrorCode.none
         await cluster.settle_metadata()
 
         async def users(*components: tuple[str, int, str | None], strict: bool = False) -> dict[str | None, float]:
-            answer = await peer.ask(quota_filter(*components, strict=strict))
-            assert answer.error_code is ErrorCode.none
-            return {entry.entity[0].entity_name: entry.values[0].value for entry in answer.entries}
+            response = await peer.ask(quota_filter(*components, strict=strict))
+            assert response.error_code is ErrorCode.none
+            return {entry.entity[0].entity_name: entry.values[0].value for entry in response.entries}
 
         assert await users() == {"alice": 5.0, "bob": 6.0, None: 7.0}
         assert await users(strict=True) == {}
@@ -380,26 +380,26 @@ async def test_filters_of_quotas_that_are_none_are_refused(
     components: tuple[tuple[str, int, str | None], ...], words: str
 ) -> None:
     async with asking() as (_, peer):
-        answer = await peer.ask(quota_filter(*components))
-        assert answer.error_code is ErrorCode.invalid_request
-        assert words in answer.error_message
+        response = await peer.ask(quota_filter(*components))
+        assert response.error_code is ErrorCode.invalid_request
+        assert words in response.error_message
 
 
 @simulated
 async def test_types_of_entities_that_are_not_known_yet_are_told_from_wrong_filters() -> None:
     async with asking() as (_, peer):
-        answer = await peer.ask(quota_filter(("group", 2, None)))
-        assert answer.error_code is ErrorCode.unsupported_version
-        assert "'group' is no type of entity" in answer.error_message
-        assert answer.entries is None, "an answer that there is none, and not that there are no quotas"
+        response = await peer.ask(quota_filter(("group", 2, None)))
+        assert response.error_code is ErrorCode.unsupported_version
+        assert "'group' is no type of entity" in response.error_message
+        assert response.entries is None, "a response that there is none, and not that there are no quotas"
 
 
 @simulated
 async def test_of_two_entries_about_one_entity_the_first_counts() -> None:
     async with asking() as (cluster, peer):
         entries = [quota_change("producer_byte_rate", rate).entries[0] for rate in (5.0, 6.0)]
-        answer = await peer.ask(quotas.AlterClientQuotasRequest(entries=tuple(entries), validate_only=False))
-        assert [one.error_code for one in answer.entries] == [ErrorCode.none, ErrorCode.invalid_request]
+        response = await peer.ask(quotas.AlterClientQuotasRequest(entries=tuple(entries), validate_only=False))
+        assert [one.error_code for one in response.entries] == [ErrorCode.none, ErrorCode.invalid_request]
         (set_,) = cluster.controller.controller.image.client_quotas.values()
         assert set_ == {"producer_byte_rate": 5.0}
 
@@ -415,9 +415,9 @@ def quorum_of(topic: str) -> quorum.DescribeQuorumRequest:
 async def test_the_quorum_is_one_controller_observed_by_the_brokers() -> None:
     async with asking(brokers=2) as (cluster, peer):
         await trio.sleep(2)
-        answer = await peer.ask(quorum_of("__cluster_metadata"))
-        assert answer.error_code is ErrorCode.none
-        partition = answer.topics[0].partitions[0]
+        response = await peer.ask(quorum_of("__cluster_metadata"))
+        assert response.error_code is ErrorCode.none
+        partition = response.topics[0].partitions[0]
         end = cluster.controller.log.end_offset
         assert (partition.leader_id, partition.leader_epoch, partition.high_watermark) == (
             cluster.controller.id,
@@ -427,8 +427,8 @@ async def test_the_quorum_is_one_controller_observed_by_the_brokers() -> None:
         assert [voter.replica_id for voter in partition.current_voters] == [cluster.controller.id]
         assert [(o.replica_id, o.log_end_offset) for o in partition.observers] == [(0, end), (1, end)]
         assert all(o.last_caught_up_timestamp == o.last_fetch_timestamp > 0 for o in partition.observers)
-        assert [node.node_id for node in answer.nodes] == [cluster.controller.id]
-        assert (answer.error_message, partition.error_message) == ("", ""), "no null"
+        assert [node.node_id for node in response.nodes] == [cluster.controller.id]
+        assert (response.error_message, partition.error_message) == ("", ""), "no null"
         absent = await peer.ask(quorum_of("t"))
         other = absent.topics[0].partitions[0]
         assert (other.error_code, other.leader_id) == (ErrorCode.unknown_topic_or_partition, 0)
@@ -441,13 +441,13 @@ async def test_the_quorum_is_one_controller_observed_by_the_brokers() -> None:
 async def test_the_partition_that_has_a_quorum_is_asked_for_alone() -> None:
     async with asking() as (_, peer):
         both = (*quorum_of("__cluster_metadata").topics, *quorum_of("t").topics)
-        answer = await peer.ask(quorum.DescribeQuorumRequest(topics=both))
-        errors = [topic.partitions[0].error_code for topic in answer.topics]
+        response = await peer.ask(quorum.DescribeQuorumRequest(topics=both))
+        errors = [topic.partitions[0].error_code for topic in response.topics]
         assert errors == [ErrorCode.unknown_topic_or_partition] * 2
 
 
 @simulated
-async def test_a_broker_that_hears_nothing_falls_behind_in_the_quorum() -> None:
+async def test_a_broker_that_receives_nothing_lags_in_the_quorum() -> None:
     async with asking(brokers=2) as (cluster, peer):
         await trio.sleep(2)
         cluster.isolate(1)
@@ -474,33 +474,33 @@ def feature(name: str, level: int) -> UpdateFeaturesRequest:
 @simulated
 async def test_features_stay_as_they_are(name: str, level: int, error: ErrorCode) -> None:
     async with asking() as (_, peer):
-        answer = await peer.ask(feature(name, level))
-        assert answer.error_code is error
-        assert bool(answer.error_message) == (error is not ErrorCode.none)
+        response = await peer.ask(feature(name, level))
+        assert response.error_code is error
+        assert bool(response.error_message) == (error is not ErrorCode.none)
 
 
 @simulated
 async def test_an_upgrade_of_a_type_that_is_none_is_refused() -> None:
     async with asking() as (_, peer):
         update = FeatureUpdateKey(feature="metadata.version", max_version_level=i16(30), upgrade_type=i8(0))
-        answer = await peer.ask(UpdateFeaturesRequest(timeout=millis(1_000), feature_updates=(update,)))
-        assert answer.error_code is ErrorCode.invalid_update_version
-        assert "upgrade type 0" in answer.error_message
+        response = await peer.ask(UpdateFeaturesRequest(timeout=millis(1_000), feature_updates=(update,)))
+        assert response.error_code is ErrorCode.invalid_update_version
+        assert "upgrade type 0" in response.error_message
 
 
 @simulated
 async def test_an_update_of_no_feature_changes_nothing() -> None:
     async with asking() as (_, peer):
-        answer = await peer.ask(UpdateFeaturesRequest(timeout=millis(1_000), feature_updates=()))
-        assert answer.error_code is ErrorCode.none
+        response = await peer.ask(UpdateFeaturesRequest(timeout=millis(1_000), feature_updates=()))
+        assert response.error_code is ErrorCode.none
 
 
 @simulated
 async def test_older_versions_are_told_of_each_feature_that_was_updated() -> None:
     async with asking() as (_, peer):
         for version in (0, 1):
-            answer = await peer.ask(convert(feature("metadata.version", 30), request_class(57, version)))
-            assert [(one.feature, one.error_code) for one in answer.results] == [("metadata.version", ErrorCode.none)]
-            assert answer.results[0].error_message == "NONE"
+            response = await peer.ask(convert(feature("metadata.version", 30), request_class(57, version)))
+            assert [(one.feature, one.error_code) for one in response.results] == [("metadata.version", ErrorCode.none)]
+            assert response.results[0].error_message == "NONE"
             refused = await peer.ask(convert(feature("metadata.version", 29), request_class(57, version)))
             assert (refused.error_code, refused.results) == (ErrorCode.invalid_update_version, ())

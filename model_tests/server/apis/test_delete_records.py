@@ -30,8 +30,8 @@ async def delete(
         topics=(schema.DeleteRecordsTopic(name=TopicName(topic), partitions=partitions),),
         timeout=timedelta(milliseconds=timeout_ms),
     )
-    answer = await asker.channels[broker].request(request)
-    return [(part.error_code, part.low_watermark) for part in answer.topics[0].partitions]
+    response = await asker.channels[broker].request(request)
+    return [(part.error_code, part.low_watermark) for part in response.topics[0].partitions]
 
 
 def hosted(asker: Asker, broker: int) -> Partition:
@@ -46,7 +46,7 @@ async def produce_six(asker: Asker) -> None:
 
 
 @simulated
-async def test_records_are_deleted_at_every_replica_before_it_is_answered() -> None:
+async def test_records_are_deleted_at_every_replica_before_the_response() -> None:
     async with asking(3) as asker:
         await produce_six(asker)
         assert await delete(asker, 4) == [(ErrorCode.none, 4)]

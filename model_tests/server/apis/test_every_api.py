@@ -1,4 +1,4 @@
-"""Every version of every API that a broker advertises works: sent to a broker over TCP, each has its answer."""
+"""Every version of every API that a broker advertises works: sent to a broker over TCP, each has its response."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NEVER = {
     ErrorCode.network_exception,
     ErrorCode.corrupt_message,
 }
-"""What no request of a healthy cluster is answered."""
+"""Errors that no response of a healthy cluster has."""
 
 
 async def connected(cluster: Cluster) -> Asker:
@@ -36,7 +36,7 @@ async def connected(cluster: Cluster) -> Asker:
 
 
 @pytest.mark.parametrize("key", [key for key in BROKER_APIS if key in BROKER_HANDLERS], ids=lambda key: key.name)
-def test_every_version_is_answered(key: ApiKey) -> None:
+def test_every_version_has_a_response(key: ApiKey) -> None:
     async def ask_all() -> None:
         async with Cluster(brokers=1, host="tcp") as cluster:
             await cluster.create_topic("t")
@@ -47,8 +47,8 @@ def test_every_version_is_answered(key: ApiKey) -> None:
             for version in range(lowest, served.highest + 1):
                 peer = await connected(cluster)
                 with trio.fail_after(5):
-                    answer = await peer.ask(sample(request_class(key, version), values))
-                    assert not NEVER & set(errors(answer)), f"version {version}: {answer}"
+                    response = await peer.ask(sample(request_class(key, version), values))
+                    assert not NEVER & set(errors(response)), f"version {version}: {response}"
                     again = await peer.ask(ApiVersionsRequest(client_software_name="a", client_software_version="1"))
                     assert again.error_code is ErrorCode.none, "the connection lives on"
                 await peer.stream.aclose()
@@ -66,8 +66,8 @@ def test_a_handler_that_fails_harms_nothing_but_its_request(caplog: pytest.LogCa
             handlers: Any = next(iter(broker.listeners))._service.handlers
             handlers[ApiKey.CREATE_TOPICS] = fail
             peer = await connected(cluster)
-            answer = await peer.ask(sample(request_class(ApiKey.CREATE_TOPICS, 7)))
-            assert [(topic.name, topic.error_code) for topic in answer.topics] == [
+            response = await peer.ask(sample(request_class(ApiKey.CREATE_TOPICS, 7)))
+            assert [(topic.name, topic.error_code) for topic in response.topics] == [
                 ("s", ErrorCode.unknown_server_error),
                 ("s2", ErrorCode.unknown_server_error),
             ]
@@ -78,8 +78,8 @@ def test_a_handler_that_fails_harms_nothing_but_its_request(caplog: pytest.LogCa
     assert "broker 0 failed at CREATE_TOPICS of version 7" in caplog.text
 
 
-def test_an_answer_that_cannot_be_written_costs_its_connection_and_nothing_else() -> None:
-    async def answer_without_a_name(request: Any, context: Any) -> Any:
+def test_a_response_that_cannot_be_written_costs_its_connection_and_nothing_else() -> None:
+    async def respond_without_a_name(request: Any, context: Any) -> Any:
         nobody: Any = None
         return ListGroupsResponse(throttle_time=NO_WAIT, error_code=ErrorCode.none, groups=(nobody,))
 
@@ -87,7 +87,7 @@ def test_an_answer_that_cannot_be_written_costs_its_connection_and_nothing_else(
         async with Cluster(brokers=1, host="tcp") as cluster:
             broker = cluster.broker(0)
             handlers: Any = next(iter(broker.listeners))._service.handlers
-            handlers[ApiKey.LIST_GROUPS] = answer_without_a_name
+            handlers[ApiKey.LIST_GROUPS] = respond_without_a_name
             peer, other = await connected(cluster), await connected(cluster)
             with pytest.raises(AssertionError, match="the broker closed the connection"):
                 await peer.ask(sample(request_class(ApiKey.LIST_GROUPS, 5)))

@@ -53,8 +53,8 @@ def by_id(topic_id: UUID) -> MetadataRequest:
     )
 
 
-def found(answer: Any) -> list[tuple[ErrorCode, str | None]]:
-    return [(topic.error_code, topic.name) for topic in answer.topics]
+def found(response: Any) -> list[tuple[ErrorCode, str | None]]:
+    return [(topic.error_code, topic.name) for topic in response.topics]
 
 
 @simulated
@@ -74,8 +74,8 @@ async def test_version_0_leaves_replicas_out_that_are_down() -> None:
         await cluster.expire_session(0)
         await cluster.settle_metadata()
         peer = await asker(cluster, 1)
-        answer = await peer.ask(MetadataRequestV0(topics=(TopicV0(name=TopicName("t")),)))
-        partition = answer.topics[0].partitions[0]
+        response = await peer.ask(MetadataRequestV0(topics=(TopicV0(name=TopicName("t")),)))
+        partition = response.topics[0].partitions[0]
         assert (partition.error_code, partition.leader_id) == (ErrorCode.replica_not_available, 1)
         assert (partition.replica_nodes, partition.isr_nodes) == ((1,), (1,))
 
@@ -84,17 +84,17 @@ async def test_version_0_leaves_replicas_out_that_are_down() -> None:
 async def test_a_name_that_is_unknown_makes_a_topic_where_the_request_allows_it() -> None:
     async with asking(config={"num.partitions": 3}) as (cluster, peer):
         assert found(await peer.ask(named("new"))) == [(ErrorCode.unknown_topic_or_partition, "new")]
-        answer = await peer.ask(named("new", "a/b", create=True))
-        assert found(answer) == [(ErrorCode.none, "new"), (ErrorCode.invalid_topic_exception, "a/b")]
-        assert [partition.leader_id for partition in answer.topics[0].partitions] == [0, 0, 0]
+        response = await peer.ask(named("new", "a/b", create=True))
+        assert found(response) == [(ErrorCode.none, "new"), (ErrorCode.invalid_topic_exception, "a/b")]
+        assert [partition.leader_id for partition in response.topics[0].partitions] == [0, 0, 0]
         assert set(cluster.controller.controller.image.topics) == {"t", "new"}
 
 
 @simulated
 async def test_versions_before_4_always_allow_it() -> None:
     async with asking() as (_, peer):
-        answer = await peer.ask(MetadataRequestV0(topics=(TopicV0(name=TopicName("old")),)))
-        assert found(answer) == [(ErrorCode.none, "old")]
+        response = await peer.ask(MetadataRequestV0(topics=(TopicV0(name=TopicName("old")),)))
+        assert found(response) == [(ErrorCode.none, "old")]
 
 
 @simulated
@@ -118,9 +118,9 @@ async def test_topics_are_asked_for_by_id() -> None:
         topic_id = topic_uuid(cluster.controller.controller.image.topics["t"].topic_id)
         assert found(await peer.ask(by_id(topic_id))) == [(ErrorCode.none, "t")]
         unknown = UUID("11111111-1111-4111-8111-111111111111")
-        answer = await peer.ask(by_id(unknown))
-        assert found(answer) == [(ErrorCode.unknown_topic_id, None)]
-        assert answer.topics[0].topic_id == unknown
+        response = await peer.ask(by_id(unknown))
+        assert found(response) == [(ErrorCode.unknown_topic_id, None)]
+        assert response.topics[0].topic_id == unknown
 
 
 @simulated
@@ -142,8 +142,8 @@ async def test_versions_that_have_ids_and_no_use_for_them_are_refused_as_a_whole
     async with asking() as (cluster, peer):
         known = topic_uuid(cluster.controller.controller.image.topics["t"].topic_id)
         for version in (10, 11):
-            answer = await peer.ask(convert(by_id(known), request_class(3, version)))
-            assert [(one.error_code, one.topic_id) for one in answer.topics] == [(ErrorCode.invalid_request, known)]
+            response = await peer.ask(convert(by_id(known), request_class(3, version)))
+            assert [(one.error_code, one.topic_id) for one in response.topics] == [(ErrorCode.invalid_request, known)]
 
 
 @simulated
@@ -201,12 +201,12 @@ async def test_authorized_operations_are_told_to_who_asks_for_them() -> None:
             include_cluster_authorized_operations=True,
             include_topic_authorized_operations=True,
         )
-        answer = await peer.ask(asked)
-        topic_operations = answer.topics[0].topic_authorized_operations
+        response = await peer.ask(asked)
+        topic_operations = response.topics[0].topic_authorized_operations
         assert topic_operations & (1 << Operation.READ)
         assert not topic_operations & (1 << Operation.WRITE)
-        assert answer.cluster_authorized_operations & (1 << Operation.ALTER)
-        assert not answer.cluster_authorized_operations & (1 << Operation.CREATE)
+        assert response.cluster_authorized_operations & (1 << Operation.ALTER)
+        assert not response.cluster_authorized_operations & (1 << Operation.CREATE)
         assert (await peer.ask(named("t"))).topics[0].topic_authorized_operations == UNASKED
         (absent,) = (await peer.ask(named("u", operations=True))).topics
         assert absent.topic_authorized_operations & (1 << Operation.WRITE), "of a topic that is not there, too"
@@ -247,9 +247,9 @@ async def test_internal_topics_are_told_as_such() -> None:
 @simulated
 async def test_clients_name_their_software_properly(name: str, version: str, error: ErrorCode) -> None:
     async with asking() as (_, peer):
-        answer = await peer.ask(ApiVersionsRequest(client_software_name=name, client_software_version=version))
-        assert answer.error_code is error
-        assert bool(answer.api_keys) == (error is ErrorCode.none)
+        response = await peer.ask(ApiVersionsRequest(client_software_name=name, client_software_version=version))
+        assert response.error_code is error
+        assert bool(response.api_keys) == (error is ErrorCode.none)
 
 
 @simulated
@@ -314,8 +314,8 @@ def partitions(*names: str, limit: int = 100, cursor: Cursor | None = None) -> D
     )
 
 
-def pages(answer: Any) -> list[tuple[str, list[int]]]:
-    return [(topic.name, [partition.partition_index for partition in topic.partitions]) for topic in answer.topics]
+def pages(response: Any) -> list[tuple[str, list[int]]]:
+    return [(topic.name, [partition.partition_index for partition in topic.partitions]) for topic in response.topics]
 
 
 @simulated
@@ -326,10 +326,10 @@ async def test_partitions_are_described_page_by_page() -> None:
         seen: list[tuple[str, list[int]]] = []
         cursor = None
         for _ in range(3):
-            answer = await peer.ask(partitions(limit=2, cursor=cursor))
-            seen += pages(answer)
-            cursor = answer.next_cursor and Cursor(
-                topic_name=answer.next_cursor.topic_name, partition_index=answer.next_cursor.partition_index
+            response = await peer.ask(partitions(limit=2, cursor=cursor))
+            seen += pages(response)
+            cursor = response.next_cursor and Cursor(
+                topic_name=response.next_cursor.topic_name, partition_index=response.next_cursor.partition_index
             )
         assert seen == [("a", [0, 1]), ("b", [0, 1]), ("b", [2]), ("c", [0])]
         assert cursor is None
@@ -400,11 +400,11 @@ async def test_partitions_of_topics_that_may_not_be_described_are_hidden() -> No
 @simulated
 async def test_resources_with_configurations_are_listed() -> None:
     async with asking(brokers=2) as (cluster, peer):
-        answer = await peer.ask(ListConfigResourcesRequest(resource_types=()))
-        listed = [(resource.resource_type, resource.resource_name) for resource in answer.config_resources]
+        response = await peer.ask(ListConfigResourcesRequest(resource_types=()))
+        listed = [(resource.resource_type, resource.resource_name) for resource in response.config_resources]
         assert listed == [(2, "t"), (4, "0"), (4, "1"), (8, "0"), (8, "1")]
-        answer = await peer.ask(ListConfigResourcesRequest(resource_types=(i8(2),)))
-        assert [resource.resource_name for resource in answer.config_resources] == ["t"]
+        response = await peer.ask(ListConfigResourcesRequest(resource_types=(i8(2),)))
+        assert [resource.resource_name for resource in response.config_resources] == ["t"]
         assert (await peer.ask(ListConfigResourcesRequestV0())).config_resources == ()
         unknown = await peer.ask(ListConfigResourcesRequest(resource_types=(i8(99),)))
         assert unknown.error_code is ErrorCode.unsupported_version

@@ -41,8 +41,8 @@ async def three_records(brokers: int = 1) -> AsyncIterator[tuple[Cluster, Channe
         batch = build_batch([Record(nth, timestamp, None, b"v") for nth, timestamp in enumerate(TIMESTAMPS)])
         channel = client._channel(cluster.broker(0).address)
         topic = ProduceTopic("t", "", [ProducePartition(0, batch)])
-        answer = await channel.request(ProduceRequest(-1, 1_000, [topic]), version=12)
-        assert requests.produced(answer) == 0
+        response = await channel.request(ProduceRequest(-1, 1_000, [topic]), version=12)
+        assert requests.produced(response) == 0
         yield cluster, channel
 
 
@@ -87,9 +87,9 @@ async def test_special_timestamps_are_known_from_their_version_on(
 ) -> None:
     async with three_records() as (_, channel):
         for version in LIST_OFFSETS:
-            answer = await listed(channel, asking(version, timestamp))
+            response = await listed(channel, asking(version, timestamp))
             known = (ErrorCode.none, *expected)
-            assert answer == (known if version >= since else (ErrorCode.unsupported_version, -1, -1))
+            assert response == (known if version >= since else (ErrorCode.unsupported_version, -1, -1))
         assert (await listed(channel, asking(11, -7)))[0] is ErrorCode.unsupported_version
 
 
@@ -134,8 +134,8 @@ async def test_ends_of_epochs_are_told_in_every_version(version: int) -> None:
         asked = tuple(OffsetForLeaderPartition(partition=i32(0), leader_epoch=i32(epoch)) for epoch in (0, 1, 2, -1))
         topic = OffsetForLeaderTopic(topic=TopicName("t"), partitions=asked)
         request = OffsetForLeaderEpochRequest(topics=(topic,))
-        answer = await channel.request(convert(request, request_class(ApiKey.OFFSET_FOR_LEADER_EPOCH, version)))
-        ends = [(data.leader_epoch, data.end_offset) for data in answer.topics[0].partitions]
+        response = await channel.request(convert(request, request_class(ApiKey.OFFSET_FOR_LEADER_EPOCH, version)))
+        ends = [(data.leader_epoch, data.end_offset) for data in response.topics[0].partitions]
         assert ends == [(0, 3), (1, 4), (-1, -1), (-1, -1)], "an epoch that the log has not reached has no end"
 
 
@@ -151,6 +151,6 @@ async def test_an_epoch_before_the_log_ends_where_the_log_begins() -> None:
         channel = client._channel(cluster.broker(1).address)
         asked = OffsetForLeaderPartition(partition=i32(0), leader_epoch=i32(0))
         topic = OffsetForLeaderTopic(topic=TopicName("t"), partitions=(asked,))
-        answer = await channel.request(OffsetForLeaderEpochRequest(topics=(topic,)))
-        data = answer.topics[0].partitions[0]
+        response = await channel.request(OffsetForLeaderEpochRequest(topics=(topic,)))
+        data = response.topics[0].partitions[0]
         assert (data.leader_epoch, data.end_offset) == (0, 3)

@@ -75,8 +75,8 @@ class Asker:
     ) -> PartitionProduced:
         name, topic_id = self.named(topic, version)
         request = ProduceRequest(acks, 1_000, [ProduceTopic(name, topic_id, [ProducePartition(0, records)])], **more)
-        answer: ProduceResponse = await self.channels[broker].request(request, version=version)
-        return answer.topics[0].partitions[0]
+        response: ProduceResponse = await self.channels[broker].request(request, version=version)
+        return response.topics[0].partitions[0]
 
     async def fetch(
         self, offset: int, *, topic: str = "t", version: int = 18, broker: int = 0, **more: Any
@@ -90,8 +90,8 @@ class Asker:
             more.pop("last_epoch", -1),
         )
         request = FetchRequest([FetchTopic(name, topic_id, [asked])], more.pop("max_wait_ms", 0), 1, **more)
-        answer: FetchResponse = await self.channels[broker].request(request, version=version)
-        return answer.topics[0].partitions[0]
+        response: FetchResponse = await self.channels[broker].request(request, version=version)
+        return response.topics[0].partitions[0]
 
 
 @asynccontextmanager
@@ -186,7 +186,7 @@ async def test_a_producer_is_told_the_time_that_the_broker_stamped() -> None:
 
 @pytest.mark.parametrize(("kind", "stamps"), [("LogAppendTime", True), ("CreateTime", False)])
 def test_a_repeat_is_told_the_largest_time_of_the_batch_that_is_there(kind: str, stamps: bool) -> None:
-    """As Apache Kafka answers it, whatever kind of time the topic has."""
+    """As Apache Kafka responses it, whatever kind of time the topic has."""
 
     @simulated
     async def run() -> None:
@@ -214,14 +214,14 @@ def test_of_a_partition_that_is_named_twice_the_last_records_count(apart: bool) 
             ]
             parts = [[one] for one in data] if apart else [data]
             request = ProduceRequest(-1, 1_000, [ProduceTopic(name, topic_id, part) for part in parts])
-            answer: ProduceResponse = await asker.channels[0].request(request, version=13)
-            assert all(topic.partitions for topic in answer.topics)
-            answers = [(one.index, one.error_code, one.base_offset) for t in answer.topics for one in t.partitions]
-            assert answers == [(1, ErrorCode.unknown_topic_or_partition, -1), (0, ErrorCode.none, 0)]
+            response: ProduceResponse = await asker.channels[0].request(request, version=13)
+            assert all(topic.partitions for topic in response.topics)
+            responses = [(one.index, one.error_code, one.base_offset) for t in response.topics for one in t.partitions]
+            assert responses == [(1, ErrorCode.unknown_topic_or_partition, -1), (0, ErrorCode.none, 0)]
             assert values(await asker.fetch(0)) == [b"last"]
             nothing = ProduceTopic(name, topic_id, [ProducePartition(0, GOOD), ProducePartition(0, None)])
-            answer = await asker.channels[0].request(ProduceRequest(-1, 1_000, [nothing]), version=13)
-            assert [one.error_code for one in answer.topics[0].partitions] == [ErrorCode.invalid_record]
+            response = await asker.channels[0].request(ProduceRequest(-1, 1_000, [nothing]), version=13)
+            assert [one.error_code for one in response.topics[0].partitions] == [ErrorCode.invalid_record]
             assert values(await asker.fetch(0)) == [b"last"]
 
     run()
@@ -234,10 +234,10 @@ async def test_what_is_committed_stays_so_while_other_partitions_of_the_request_
         await asker.cluster.crash(1)
         topics = [ProduceTopic(*asker.named(name, 13), [ProducePartition(0, GOOD)]) for name in ("u", "t")]
         request = ProduceRequest(-1, 1_000, topics)
-        answers: list[ProduceResponse] = []
+        responses: list[ProduceResponse] = []
 
         async def ask() -> None:
-            answers.append(await asker.channels[0].request(request, version=13))
+            responses.append(await asker.channels[0].request(request, version=13))
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(ask)
@@ -247,7 +247,7 @@ async def test_what_is_committed_stays_so_while_other_partitions_of_the_request_
             assert committed is not None
             committed.replica.resign()
             partitions.effects.produces.wake(("t", 0))
-        assert [one.error_code for topic in answers[0].topics for one in topic.partitions] == [
+        assert [one.error_code for topic in responses[0].topics for one in topic.partitions] == [
             ErrorCode.none,
             ErrorCode.request_timed_out,
         ]
@@ -264,23 +264,23 @@ async def test_a_producer_is_told_which_records_were_refused_and_why() -> None:
 
 
 @simulated
-async def test_whoever_asks_the_wrong_broker_is_told_the_right_one() -> None:
+async def test_the_response_of_the_wrong_broker_names_the_right_one() -> None:
     async with asking(brokers=2) as asker:
         for version in (9, 10, 13):
             name, topic_id = asker.named("t", version)
             request = ProduceRequest(1, 1_000, [ProduceTopic(name, topic_id, [ProducePartition(0, GOOD)])])
-            answer = await asker.channels[1].request(request, version=version)
-            data = answer.topics[0].partitions[0]
+            response = await asker.channels[1].request(request, version=version)
+            data = response.topics[0].partitions[0]
             address = asker.cluster.broker(0).address
-            told = [(node.node_id, node.host, node.port) for node in answer.node_endpoints]
+            told = [(node.node_id, node.host, node.port) for node in response.node_endpoints]
             assert data.error_code is ErrorCode.not_leader_or_follower
             assert (data.leader_id, data.leader_epoch) == ((0, 0) if version >= 10 else (-1, -1))
             assert told == ([(0, address.host, address.port)] if version >= 10 else [])
-        answer = await asker.channels[0].request(
+        response = await asker.channels[0].request(
             FetchRequest([FetchTopic("", asker.named("t", 18)[1], [FetchPartition(0, 0, 9, 5)])], 0, 1)
         )
-        assert answer.topics[0].partitions[0].error_code is ErrorCode.unknown_leader_epoch
-        assert answer.node_endpoints == [], "only for a leader that moved"
+        assert response.topics[0].partitions[0].error_code is ErrorCode.unknown_leader_epoch
+        assert response.node_endpoints == [], "only for a leader that moved"
 
 
 @simulated
@@ -392,8 +392,8 @@ async def test_the_first_batch_comes_whole_and_no_other_goes_beyond_the_limits()
                 FetchTopic("", asker.named(name, 18)[1], [FetchPartition(0, 0, partition_max_bytes)])
                 for name in ("t", "a", "b")
             ]
-            answer = await asker.channels[0].request(FetchRequest(topics, 0, 1, max_bytes))
-            return [len(topic.partitions[0].records) for topic in answer.topics]
+            response = await asker.channels[0].request(FetchRequest(topics, 0, 1, max_bytes))
+            return [len(topic.partitions[0].records) for topic in response.topics]
 
         assert await sizes(1, 1) == [0, size, 0]
         assert await sizes(size + 1, 1 << 20) == [0, size, 0]
@@ -403,7 +403,7 @@ async def test_the_first_batch_comes_whole_and_no_other_goes_beyond_the_limits()
 
 
 @simulated
-async def test_no_answer_is_larger_than_the_broker_lets_it_be() -> None:
+async def test_no_response_is_larger_than_the_broker_lets_it_be() -> None:
     async with asking(config={"fetch.max.bytes": 1_200}) as asker:
         for _ in range(4):
             await asker.produce(batch(bytes(500)))
@@ -436,17 +436,17 @@ async def test_a_fetch_waits_for_as_many_bytes_as_it_asks_for() -> None:
                         await client.produce("t", b"x")
 
             nursery.start_soon(produce_twice)
-            answer = await asker.channels[0].request(request, version=BY_NAME)
+            response = await asker.channels[0].request(request, version=BY_NAME)
         assert trio.current_time() - begun == pytest.approx(2, abs=0.5)
-        assert len(answer.topics[0].partitions[0].records) == 2 * size
+        assert len(response.topics[0].partitions[0].records) == 2 * size
 
 
 @simulated
 async def test_a_partition_may_be_named_twice_in_one_fetch() -> None:
     async with asking() as asker:
         twice = [FetchPartition(0, 0, 1_000), FetchPartition(0, 0, 1_000)]
-        answer = await asker.channels[0].request(FetchRequest([FetchTopic("t", "", twice)], 500, 1), version=BY_NAME)
-        assert [data.error_code for data in answer.topics[0].partitions] == [ErrorCode.none] * 2
+        response = await asker.channels[0].request(FetchRequest([FetchTopic("t", "", twice)], 500, 1), version=BY_NAME)
+        assert [data.error_code for data in response.topics[0].partitions] == [ErrorCode.none] * 2
 
 
 RACKS = {"config": {"replica.selector.class": RACK_AWARE_SELECTOR}, "racks": ["a", "b", "b"]}

@@ -1,4 +1,4 @@
-"""InitProducerId, AllocateProducerIds, DescribeProducers, and what Produce answers to idempotent producers."""
+"""InitProducerId, AllocateProducerIds, DescribeProducers, and what Produce responses to idempotent producers."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def test_an_idempotent_producer_gets_a_new_id_in_epoch_0(version: int) -> None:
     @simulated
     async def run() -> None:
         async with asking(topic=None) as (_, ask):
-            answers = [await ask.ask(init(version=version)) for _ in range(3)]
-            assert [(a.error_code, a.producer_id, a.producer_epoch) for a in answers] == [
+            responses = [await ask.ask(init(version=version)) for _ in range(3)]
+            assert [(a.error_code, a.producer_id, a.producer_epoch) for a in responses] == [
                 (ErrorCode.none, number, 0) for number in range(3)
             ]
 
@@ -75,8 +75,12 @@ async def test_what_id_it_had_before_does_not_matter_without_a_transactional_id(
 @simulated
 async def test_no_broker_here_coordinates_transactions() -> None:
     async with asking(topic=None) as (cluster, ask):
-        answer = await ask.ask(init("tx"))
-        assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (ErrorCode.not_coordinator, -1, -1)
+        response = await ask.ask(init("tx"))
+        assert (response.error_code, response.producer_id, response.producer_epoch) == (
+            ErrorCode.not_coordinator,
+            -1,
+            -1,
+        )
         assert (await ask.ask(init(""))).error_code is ErrorCode.invalid_request
         forbid(cluster, (Operation.WRITE, ResourceType.TRANSACTIONAL_ID, "tx"))
         refused = await (await asker(cluster)).ask(init("tx"))
@@ -115,9 +119,9 @@ async def test_no_id_is_given_twice_by_brokers_and_controllers_that_come_back() 
         await cluster.crash(0)
         await cluster.restart(0)
         await cluster.broker(0).unfenced.wait()
-        answer = await (await asker(cluster)).ask(init())
-        assert answer.error_code is ErrorCode.none
-        assert answer.producer_id == 2 * BLOCK_SIZE
+        response = await (await asker(cluster)).ask(init())
+        assert response.error_code is ErrorCode.none
+        assert response.producer_id == 2 * BLOCK_SIZE
         assert seen == [0, BLOCK_SIZE]
 
 
@@ -208,19 +212,19 @@ async def test_a_batch_with_acks_0_is_checked_too() -> None:
 async def test_a_repeat_with_acks_all_waits_for_the_high_watermark_as_the_first_did() -> None:
     async with asking(brokers=2) as (cluster, ask):
         await cluster.crash(1)
-        answers: list[Any] = []
+        responses: list[Any] = []
 
         async def one(on: Asker) -> None:
-            answers.append(await produce(on, batch(0)))
+            responses.append(await produce(on, batch(0)))
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(one, ask)
             await trio.sleep(0.01)
             nursery.start_soon(one, await asker(cluster))
             await trio.sleep(0.5)
-            assert answers == []
+            assert responses == []
             await cluster.restart(1)
-        assert answers == [(ErrorCode.none, 0, None)] * 2
+        assert responses == [(ErrorCode.none, 0, None)] * 2
 
 
 @simulated

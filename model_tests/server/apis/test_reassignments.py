@@ -33,17 +33,17 @@ def move(target: list[int] | None, topic: str = "a", *, may_change_factor: bool 
     )
 
 
-def outcome(answer: Any) -> ErrorCode:
-    ((partition,),) = (topic.partitions for topic in answer.responses)
+def outcome(response: Any) -> ErrorCode:
+    ((partition,),) = (topic.partitions for topic in response.responses)
     assert (partition.error_code is E.none) == (partition.error_message is None)
     code: ErrorCode = partition.error_code
     return code
 
 
-def ongoing(answer: Any) -> list[tuple[str, int, tuple[int, ...], tuple[int, ...], tuple[int, ...]]]:
+def ongoing(response: Any) -> list[tuple[str, int, tuple[int, ...], tuple[int, ...], tuple[int, ...]]]:
     return [
         (topic.name, one.partition_index, one.replicas, one.adding_replicas, one.removing_replicas)
-        for topic in answer.topics
+        for topic in response.topics
         for one in topic.partitions
     ]
 
@@ -129,10 +129,10 @@ def elect(kind: int, *partitions: tuple[str, int]) -> electing.ElectLeadersReque
     return electing.ElectLeadersRequest(election_type=i8(kind), topic_partitions=named or None)
 
 
-def elected(answer: Any) -> dict[tuple[str, int], ErrorCode]:
+def elected(response: Any) -> dict[tuple[str, int], ErrorCode]:
     return {
         (topic.topic, one.partition_id): one.error_code
-        for topic in answer.replica_election_results
+        for topic in response.replica_election_results
         for one in topic.partition_result
     }
 
@@ -162,23 +162,23 @@ async def test_an_election_of_all_tells_only_of_those_that_needed_one() -> None:
         await cluster.shutdown(2)
         await cluster.restart(2)
         await cluster.wait_for_isr("a", [0, 2])
-        answer = await peer.ask(convert(elect(0), ElectLeadersV0))
-        assert elected(answer) == {("a", 0): E.none}
-        assert [topic.topic for topic in answer.replica_election_results] == ["t", "a"], "every topic is named"
+        response = await peer.ask(convert(elect(0), ElectLeadersV0))
+        assert elected(response) == {("a", 0): E.none}
+        assert [topic.topic for topic in response.replica_election_results] == ["t", "a"], "every topic is named"
         assert cluster.leader("a") == 2
 
 
 @simulated
-async def test_a_broker_that_is_gone_for_good_is_struck_off() -> None:
+async def test_a_broker_that_is_gone_for_good_is_unregistered() -> None:
     async with asking(3) as (cluster, peer):
         await cluster.create_topic("a", assignments=[[0, 2]])
         await cluster.crash(2)
-        answer = await peer.ask(UnregisterBrokerRequest(broker_id=BrokerId(2)))
-        assert answer.error_code is E.none
+        response = await peer.ask(UnregisterBrokerRequest(broker_id=BrokerId(2)))
+        assert response.error_code is E.none
         assert 2 not in cluster.controller.controller.image.brokers
         assert cluster.isr("a") == (0,)
-        answer = await peer.ask(UnregisterBrokerRequest(broker_id=BrokerId(2)))
-        assert answer.error_code is E.broker_id_not_registered
+        response = await peer.ask(UnregisterBrokerRequest(broker_id=BrokerId(2)))
+        assert response.error_code is E.broker_id_not_registered
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_these_need_rights_on_the_cluster(request_: Any) -> None:
                 (Operation.ALTER, ResourceType.CLUSTER, "*"),
                 (Operation.DESCRIBE, ResourceType.CLUSTER, "*"),
             )
-            answer = await (await asker(cluster)).ask(request_)
-            assert answer.error_code is E.cluster_authorization_failed
+            response = await (await asker(cluster)).ask(request_)
+            assert response.error_code is E.cluster_authorization_failed
 
     ask()

@@ -1,4 +1,4 @@
-"""What a broker and the controller answer, error by error."""
+"""What a broker and the controller response, error by error."""
 
 from __future__ import annotations
 
@@ -68,19 +68,19 @@ DAMAGED = GOOD[:-1] + bytes([GOOD[-1] ^ 1])
 @simulated
 async def test_produce_says_what_is_wrong(broker_id: int, request_: ProduceRequest, error: ErrorCode) -> None:
     async with asking(broker_id, brokers=3) as (cluster, channel):
-        answer = await channel.request(request_, version=BY_NAME)
-        data = answer.topics[0].partitions[0]
+        response = await channel.request(request_, version=BY_NAME)
+        data = response.topics[0].partitions[0]
         assert data.error_code is error
         assert data.base_offset == (0 if error is ErrorCode.none else -1)
         assert cluster.replica(0, "t").log_end_offset == (1 if error is ErrorCode.none else 0)
 
 
 @simulated
-async def test_an_append_whose_fate_is_open_shows_its_base_offset() -> None:
+async def test_an_append_with_an_unknown_outcome_has_its_base_offset() -> None:
     async with asking(0) as (cluster, channel):
         cluster.pause(1)
-        answer = await channel.request(produce("t", 0, GOOD, -1), version=BY_NAME)
-        data = answer.topics[0].partitions[0]
+        response = await channel.request(produce("t", 0, GOOD, -1), version=BY_NAME)
+        data = response.topics[0].partitions[0]
         assert (data.error_code, data.base_offset) == (ErrorCode.request_timed_out, 0)
 
 
@@ -88,17 +88,17 @@ async def test_an_append_whose_fate_is_open_shows_its_base_offset() -> None:
 async def test_an_append_whose_leader_loses_its_epoch_shows_its_base_offset() -> None:
     async with asking(0) as (cluster, channel), trio.open_nursery() as nursery:
         cluster.drop(source=1, destination=0)
-        answers: list[Any] = []
+        responses: list[Any] = []
 
         async def ask() -> None:
             request = produce("t", 0, GOOD, -1)
-            answers.append(await channel.request(request, version=BY_NAME))
+            responses.append(await channel.request(request, version=BY_NAME))
 
         nursery.start_soon(ask)
         await trio.sleep(0.1)
         await cluster.expire_session(0)
         await trio.sleep(0.3)
-        data = answers[0].topics[0].partitions[0]
+        data = responses[0].topics[0].partitions[0]
         assert (data.error_code, data.base_offset) == (ErrorCode.not_leader_or_follower, 0)
 
 
@@ -118,12 +118,12 @@ async def test_fetch_says_what_is_wrong(broker_id: int, offset: int, leader_epoc
         async with cluster.client() as client:
             await client.produce("t", b"x")
         topic_id = cluster.controller.controller.image.topics["t"].topic_id
-        answer = await channel.request(
+        response = await channel.request(
             consumer_request(
                 topic_id, 0, offset, leader_epoch=leader_epoch, max_wait_ms=0, min_bytes=1, max_bytes=1_000
             )
         )
-        data = answer.topics[0].partitions[0]
+        data = response.topics[0].partitions[0]
         assert data.error_code is error
         assert bool(data.records) == (error is ErrorCode.none and offset == 0)
 
@@ -140,8 +140,8 @@ async def test_fetch_from_an_unknown_topic_id() -> None:
             min_bytes=1,
             max_bytes=1_000,
         )
-        answer = await channel.request(request)
-        assert answer.topics[0].partitions[0].error_code is ErrorCode.unknown_topic_id
+        response = await channel.request(request)
+        assert response.topics[0].partitions[0].error_code is ErrorCode.unknown_topic_id
 
 
 @simulated
@@ -154,8 +154,8 @@ async def test_a_leader_epoch_ends_where_the_next_one_begins() -> None:
             await client.produce("t", b"c")
         asked = OffsetForLeaderPartition(partition=i32(0), leader_epoch=i32(0))
         topic = OffsetForLeaderTopic(topic=TopicName("t"), partitions=(asked,))
-        answer = await channel.request(OffsetForLeaderEpochRequest(topics=(topic,)))
-        end = answer.topics[0].partitions[0]
+        response = await channel.request(OffsetForLeaderEpochRequest(topics=(topic,)))
+        end = response.topics[0].partitions[0]
         assert (end.error_code, end.leader_epoch, end.end_offset) == (ErrorCode.none, 0, 2)
 
 
@@ -174,8 +174,8 @@ async def test_metadata_by_name_by_id_and_of_everything() -> None:
                 )
             )
 
-        answer = await ask(by_name)
-        assert [(topic.error_code, topic.name) for topic in answer.topics] == [
+        response = await ask(by_name)
+        assert [(topic.error_code, topic.name) for topic in response.topics] == [
             (ErrorCode.none, "t"),
             (ErrorCode.unknown_topic_or_partition, "u"),
         ]
@@ -183,11 +183,11 @@ async def test_metadata_by_name_by_id_and_of_everything() -> None:
             (ErrorCode.none, "t"),
             (ErrorCode.unknown_topic_id, None),
         ]
-        assert [broker.node_id for broker in answer.brokers] == [0, 1]
+        assert [broker.node_id for broker in response.brokers] == [0, 1]
         await cluster.expire_session(0)
         await cluster.settle_metadata()
-        answer = await channel.request(MetadataRequest(topics=None, include_topic_authorized_operations=False))
-        partition = answer.topics[0].partitions[0]
+        response = await channel.request(MetadataRequest(topics=None, include_topic_authorized_operations=False))
+        partition = response.topics[0].partitions[0]
         assert (partition.leader_id, partition.isr_nodes, partition.offline_replicas) == (1, (1,), (0,))
 
 
@@ -219,9 +219,9 @@ async def test_partitions_of_an_assignment_are_numbered_without_gaps() -> None:
         topic = CreatableTopic(
             name=TopicName("u"), num_partitions=i32(-1), replication_factor=i16(-1), assignments=(gap,), configs=()
         )
-        answer = await channel.request(CreateTopicsRequest(topics=(topic,)))
-        assert answer.topics[0].error_code is ErrorCode.invalid_replica_assignment
-        assert "number them from 0" in answer.topics[0].error_message
+        response = await channel.request(CreateTopicsRequest(topics=(topic,)))
+        assert response.topics[0].error_code is ErrorCode.invalid_replica_assignment
+        assert "number them from 0" in response.topics[0].error_message
 
 
 @simulated

@@ -52,8 +52,8 @@ def create(*topics: creating.CreatableTopic, validate_only: bool = False) -> cre
 @simulated
 async def test_a_created_topic_is_described_with_its_settings_and_where_they_come_from() -> None:
     async with asking(3, {"log.retention.ms": 5_000}) as (cluster, peer):
-        answer = await peer.ask(create(new("a", 4, 2, configs={"cleanup.policy": "compact"})))
-        (topic,) = answer.topics
+        response = await peer.ask(create(new("a", 4, 2, configs={"cleanup.policy": "compact"})))
+        (topic,) = response.topics
         assert (topic.error_code, topic.num_partitions, topic.replication_factor) == (E.none, 4, 2)
         assert str(topic.topic_id) == cluster.controller.controller.image.topics["a"].topic_id
         told = {config.name: (config.value, config.config_source) for config in topic.configs}
@@ -63,22 +63,22 @@ async def test_a_created_topic_is_described_with_its_settings_and_where_they_com
 
 
 @simulated
-async def test_what_is_only_validated_is_answered_alike_and_not_there() -> None:
+async def test_what_is_only_validated_has_the_same_response_and_is_not_created() -> None:
     async with asking(2) as (cluster, peer):
-        answer = await peer.ask(create(new("a", 3, 2), new("t"), validate_only=True))
-        assert [(one.error_code, one.num_partitions) for one in answer.topics] == [
+        response = await peer.ask(create(new("a", 3, 2), new("t"), validate_only=True))
+        assert [(one.error_code, one.num_partitions) for one in response.topics] == [
             (E.none, 3),
             (E.topic_already_exists, -1),
         ]
         assert "a" not in cluster.controller.controller.image.topics
-        assert answer.topics[0].topic_id is not None, "Kafka tells an id, though there will be no such topic"
+        assert response.topics[0].topic_id is not None, "Kafka tells an id, though there will be no such topic"
 
 
 @simulated
 async def test_more_than_10_000_partitions_at_once_are_refused_before_any_is_made() -> None:
     async with asking(1) as (cluster, peer):
-        answer = await peer.ask(create(new("a", 5_000), new("b", 5_000), new("c", -1)))
-        assert {one.error_code for one in answer.topics} == {E.policy_violation}
+        response = await peer.ask(create(new("a", 5_000), new("b", 5_000), new("c", -1)))
+        assert {one.error_code for one in response.topics} == {E.policy_violation}
         (refused,) = (await peer.ask(create(new("a", (1 << 31) - 1)))).topics
         assert refused.error_code is E.policy_violation
         (refused,) = (await peer.ask(grow(("t", (1 << 31) - 1, None)))).results
@@ -92,10 +92,10 @@ async def test_more_than_10_000_partitions_at_once_are_refused_before_any_is_mad
 async def test_a_setting_without_a_value_is_refused_where_a_topic_is_made() -> None:
     async with asking(1) as (cluster, peer):
         unset = creating.CreatableTopicConfig(name="retention.ms", value=None)
-        answer = await peer.ask(
+        response = await peer.ask(
             create(*(dataclasses.replace(new(name), configs=(unset,)) for name in ("a", "t", "a b")))
         )
-        errors = [one.error_code for one in answer.topics]
+        errors = [one.error_code for one in response.topics]
         assert errors == [E.invalid_config, E.topic_already_exists, E.invalid_topic_exception]
         assert "a" not in cluster.controller.controller.image.topics
 
@@ -148,13 +148,13 @@ def test_what_cannot_be_created_is_refused_and_said_why(topic: creating.Creatabl
 @simulated
 async def test_a_topic_that_is_named_twice_is_refused_and_the_others_are_created() -> None:
     async with asking(1, topic=None) as (cluster, peer):
-        answer = await peer.ask(create(new("a"), new("b"), new("a")))
-        assert [(one.name, one.error_code) for one in answer.topics] == [("a", E.invalid_request), ("b", E.none)]
+        response = await peer.ask(create(new("a"), new("b"), new("a")))
+        assert [(one.name, one.error_code) for one in response.topics] == [("a", E.invalid_request), ("b", E.none)]
         assert list(cluster.controller.controller.image.topics) == ["b"]
 
 
 @simulated
-async def test_whoever_may_not_create_is_refused_and_settings_are_for_those_that_may_read_them() -> None:
+async def test_a_client_that_may_not_create_is_refused_and_settings_are_for_those_that_may_read_them() -> None:
     async with asking(1) as (cluster, _):
         forbid(
             cluster,
@@ -201,8 +201,8 @@ async def test_topics_are_deleted_by_name_and_by_id_in_every_version() -> None:
 @simulated
 async def test_what_cannot_be_deleted_is_refused() -> None:
     async with asking(1) as (_, peer):
-        answer = await peer.ask(delete("absent", UUID(int=5), "t", "t"))
-        assert [one.error_code for one in answer.responses] == [
+        response = await peer.ask(delete("absent", UUID(int=5), "t", "t"))
+        assert [one.error_code for one in response.responses] == [
             E.unknown_topic_or_partition,
             E.unknown_topic_id,
             E.invalid_request,
@@ -216,8 +216,8 @@ async def test_one_malformed_entry_keeps_no_other_topic_from_being_deleted() -> 
         both = deleting.DeleteTopicState(name=TopicName("t"), topic_id=UUID(int=5))
         neither = deleting.DeleteTopicState(name=None, topic_id=None)
         request = deleting.DeleteTopicsRequest(topics=(both, neither, *delete("a").topics), timeout=millis(1))
-        answer = await peer.ask(request)
-        assert [one.error_code for one in answer.responses] == [E.invalid_request, E.invalid_request, E.none]
+        response = await peer.ask(request)
+        assert [one.error_code for one in response.responses] == [E.invalid_request, E.invalid_request, E.none]
         assert list(cluster.controller.controller.image.topics) == ["t"]
 
 
@@ -225,13 +225,13 @@ async def test_one_malformed_entry_keeps_no_other_topic_from_being_deleted() -> 
 async def test_a_topic_that_is_named_by_name_and_by_id_is_deleted_in_neither_way() -> None:
     async with asking(1) as (cluster, peer):
         known = UUID(cluster.controller.controller.image.topics["t"].topic_id)
-        answer = await peer.ask(delete("t", known))
-        assert [(one.name, one.error_code) for one in answer.responses] == [("t", E.invalid_request)]
+        response = await peer.ask(delete("t", known))
+        assert [(one.name, one.error_code) for one in response.responses] == [("t", E.invalid_request)]
         assert "t" in cluster.controller.controller.image.topics
 
 
 @simulated
-async def test_whoever_may_delete_on_the_cluster_may_delete_every_topic() -> None:
+async def test_a_client_that_may_delete_on_the_cluster_may_delete_every_topic() -> None:
     async with asking(1) as (cluster, _):
         forbid(cluster, (Operation.DELETE, ResourceType.TOPIC, "*"))
         (deleted,) = (await (await asker(cluster)).ask(delete("t"))).responses
@@ -239,11 +239,11 @@ async def test_whoever_may_delete_on_the_cluster_may_delete_every_topic() -> Non
 
 
 @simulated
-async def test_whoever_may_describe_learns_that_what_he_may_not_delete_is_not_there() -> None:
+async def test_what_a_client_may_describe_and_not_delete_is_not_there() -> None:
     async with asking(1) as (cluster, _):
         forbid(cluster, (Operation.DELETE, ResourceType.CLUSTER, "*"), (Operation.DELETE, ResourceType.TOPIC, "*"))
-        answer = await (await asker(cluster)).ask(delete("t", "absent"))
-        errors = [one.error_code for one in answer.responses]
+        response = await (await asker(cluster)).ask(delete("t", "absent"))
+        errors = [one.error_code for one in response.responses]
         assert errors == [E.topic_authorization_failed, E.unknown_topic_or_partition]
 
 
@@ -258,7 +258,7 @@ async def test_deletion_may_be_disabled() -> None:
 
 
 @simulated
-async def test_whoever_may_not_delete_learns_nothing() -> None:
+async def test_a_client_that_may_not_delete_learns_nothing() -> None:
     async with asking(1) as (cluster, _):
         forbid(
             cluster,
@@ -268,8 +268,8 @@ async def test_whoever_may_not_delete_learns_nothing() -> None:
         )
         peer = await asker(cluster)
         wanted = UUID(cluster.controller.controller.image.topics["t"].topic_id)
-        answer = await peer.ask(delete("t", wanted))
-        assert [(one.name, one.error_code) for one in answer.responses] == [
+        response = await peer.ask(delete("t", wanted))
+        assert [(one.name, one.error_code) for one in response.responses] == [
             ("t", E.topic_authorization_failed),
             (None, E.topic_authorization_failed),
         ]
@@ -345,15 +345,15 @@ async def test_growth_needs_the_right_and_each_topic_once() -> None:
         await cluster.create_topic("a")
         forbid(cluster, (Operation.ALTER, ResourceType.TOPIC, "t"))
         peer = await asker(cluster)
-        answer = await peer.ask(grow(("t", 2, None), ("a", 2, None), ("a", 3, None)))
-        assert [(one.name, one.error_code) for one in answer.results] == [
+        response = await peer.ask(grow(("t", 2, None), ("a", 2, None), ("a", 3, None)))
+        assert [(one.name, one.error_code) for one in response.results] == [
             ("t", E.topic_authorization_failed),
             ("a", E.invalid_request),
         ]
 
 
 @simulated
-async def test_without_a_controller_everything_that_was_named_is_answered() -> None:
+async def test_without_a_controller_everything_that_was_named_has_an_error() -> None:
     async with asking(1) as (cluster, peer):
         cluster.isolate("controller")
         (created,) = (await peer.ask(create(new("a")))).topics

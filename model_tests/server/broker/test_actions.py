@@ -66,7 +66,7 @@ async def test_a_fetch_is_two_messages(cluster: Cluster) -> None:
     assert (response.source, response.is_request, response.api_key) == ("broker-0", False, ApiKey.FETCH)
     assert message_of(response).topics[0].partitions[0].high_watermark == 0
     assert follower.log_end_offset == 1
-    assert cluster.replica(0, "t").high_watermark == 0, "the leader has not heard of that"
+    assert cluster.replica(0, "t").high_watermark == 0, "the leader does not know that yet"
     cluster.broker(1).actions.send_fetch("t", 0)
     await wait_all_tasks_blocked()
     await deliver(cluster)
@@ -75,7 +75,7 @@ async def test_a_fetch_is_two_messages(cluster: Cluster) -> None:
 
 
 @driven
-async def test_a_doubled_fetch_is_handled_twice_and_its_second_answer_dropped(cluster: Cluster) -> None:
+async def test_a_doubled_fetch_is_handled_twice_and_its_second_response_dropped(cluster: Cluster) -> None:
     cluster.broker(1).actions.send_fetch("t", 0)
     await wait_all_tasks_blocked()
     cluster.network.duplicate(cluster.network.in_flight[0])
@@ -85,7 +85,7 @@ async def test_a_doubled_fetch_is_handled_twice_and_its_second_answer_dropped(cl
 
 
 @driven
-async def test_a_broken_connection_ends_the_wait_for_an_answer(cluster: Cluster) -> None:
+async def test_a_broken_connection_ends_the_wait_for_a_response(cluster: Cluster) -> None:
     cluster.broker(1).actions.send_fetch("t", 0)
     await wait_all_tasks_blocked()
     cluster.reset_connections(1, 0)
@@ -142,7 +142,7 @@ async def test_a_proposal_that_reaches_a_new_controller_too_late_is_lost(cluster
 
 
 @driven
-async def test_an_answer_of_the_old_controller_still_arrives_and_is_known_as_old(cluster: Cluster) -> None:
+async def test_a_response_of_the_old_controller_still_arrives_and_is_known_as_old(cluster: Cluster) -> None:
     async with cluster.client() as client:
         await client.produce("t", b"a", acks=1)
     cluster.broker(0).actions.shrink_isr("t", 0, lagging={1})
@@ -165,7 +165,7 @@ async def test_metadata_reach_a_broker_when_it_pulls(cluster: Cluster) -> None:
     assert cluster.replica(1, "t").leader == 0
     await cluster.broker(1).actions.apply_metadata()
     assert cluster.replica(1, "t").is_leader
-    assert cluster.replica(0, "t").is_leader, "the old leader has not heard of it"
+    assert cluster.replica(0, "t").is_leader, "the old leader does not know it yet"
 
 
 @driven

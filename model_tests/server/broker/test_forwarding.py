@@ -59,15 +59,15 @@ async def test_no_request_waits_for_the_metadata_fetch_that_the_controller_holds
 async def test_a_controller_that_is_away_keeps_nobody_waiting_who_does_not_need_it() -> None:
     async with asking(config={"queued.max.requests": 1}) as (cluster, peer), trio.open_nursery() as nursery:
         cluster.isolate("controller")
-        answers: list[Any] = []
+        responses: list[Any] = []
 
         async def create() -> None:
-            answers.append(await peer.ask(creating("new")))
+            responses.append(await peer.ask(creating("new")))
 
         nursery.start_soon(create)
         await trio.testing.wait_all_tasks_blocked()
         other = await asker(cluster)
         begun = trio.current_time()
         assert (await other.ask(naming("t"))).topics[0].error_code is ErrorCode.none
-        assert (trio.current_time(), answers) == (begun, [])
+        assert (trio.current_time(), responses) == (begun, [])
         nursery.cancel_scope.cancel()

@@ -45,7 +45,7 @@ async def test_a_flush_in_the_background_that_fails_takes_the_directory_offline(
         await cluster.create_topic("t", config={"segment.bytes": 1_000_000})
         await client.produce("t", bytes(600_000))
         cluster.host.disk(broker_name(0)).fail(operations=SYNCS)
-        with suppress(KafkaError):  # the broker is gone before it can answer
+        with suppress(KafkaError):  # the broker is gone before it can response
             await client.produce("t", bytes(600_000))
         await trio.sleep(0.1)
         assert "every log directory has failed" in (cluster.broker(0).halted or "")
@@ -55,20 +55,20 @@ SLOW = {"log.flush.interval.ms": 50, "log.flush.scheduler.interval.ms": 100}
 
 
 @pytest.mark.parametrize("config", [SLOW, {"replica.high.watermark.checkpoint.interval.ms": 50}], ids=["flush", "hw"])
-def test_requests_are_answered_while_a_disk_syncs(tmp_path: Path, config: dict[str, int]) -> None:
-    """The sync goes on for as long as it takes to be answered meanwhile."""
+def test_requests_are_handled_while_a_disk_syncs(tmp_path: Path, config: dict[str, int]) -> None:
+    """The sync lasts until a response has come."""
 
     async def produce_meanwhile() -> None:
         async with Cluster(1, 1, host="tcp", directory=tmp_path, config=config) as cluster, cluster.client() as client:
             await cluster.create_topic("t")
             disk = cluster.host.disk(broker_name(0))
-            syncing, answered, loop = trio.Event(), threading.Event(), trio.lowlevel.current_trio_token()
+            syncing, responded, loop = trio.Event(), threading.Event(), trio.lowlevel.current_trio_token()
 
             def watch(operation: object, _: str) -> None:
                 if operation in SYNCS:
                     assert threading.current_thread() is not main_thread, "the loop waits for the disk"
                     trio.from_thread.run_sync(syncing.set, trio_token=loop)
-                    assert answered.wait(20)
+                    assert responded.wait(20)
 
             main_thread = threading.current_thread()
             disk.watched_by(watch)
@@ -78,7 +78,7 @@ def test_requests_are_answered_while_a_disk_syncs(tmp_path: Path, config: dict[s
                     await syncing.wait()
                     assert await client.produce("t", b"meanwhile") == 1
             finally:
-                answered.set()
+                responded.set()
                 disk.watched_by(None)
 
     trio.run(produce_meanwhile)

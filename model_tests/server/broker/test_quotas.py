@@ -41,7 +41,7 @@ def test_a_rate_is_measured_over_all_windows_but_one_at_least() -> None:
     assert rate.throttle_ms(1_000, 0) == 10_000
 
 
-def test_a_rate_falls_while_nothing_is_recorded_and_forgets_in_the_end() -> None:
+def test_a_rate_decreases_while_nothing_is_recorded_down_to_nothing() -> None:
     rate = Rate(WINDOWS)
     rate.record(20_000, 0)
     assert rate.throttle_ms(1_000, 5_000) == 10_000, "no more than ten windows have passed"
@@ -116,10 +116,10 @@ def bytes_of(request: ProduceRequest) -> int:
 
 
 async def timed(peer: Asker, request: Any, version: int | None = None) -> tuple[Any, float]:
-    """The answer, and how many seconds it took."""
+    """The response, and how many seconds it took."""
     begun = trio.current_time()
-    answer = await peer.ask(request, version)
-    return answer, trio.current_time() - begun
+    response = await peer.ask(request, version)
+    return response, trio.current_time() - begun
 
 
 ALL_CLIENTS = ("client-id", None)
@@ -133,12 +133,12 @@ async def test_a_producer_above_its_quota_is_told_and_its_connection_muted_for_t
         limit = bytes_of(request) // 20
         expected = round((bytes_of(request) / 10 - limit) / limit * 10_000)
         peer, other = await asker(cluster), await asker(cluster, client_id="other")
-        answer, took = await timed(peer, request, PRODUCE)
-        assert (answer.throttle_time_ms, took < 0.1) == (expected, True), "the answer comes at once"
-        assert answer.topics[0].partitions[0].error_code is ErrorCode.none
+        response, took = await timed(peer, request, PRODUCE)
+        assert (response.throttle_time_ms, took < 0.1) == (expected, True), "the response comes at once"
+        assert response.topics[0].partitions[0].error_code is ErrorCode.none
         _, took = await timed(peer, ListGroupsRequest())
         assert took == pytest.approx(expected / 1000, abs=0.1), "and nothing more before the time is over"
-        answer, took = await timed(other, ListGroupsRequest())
+        response, took = await timed(other, ListGroupsRequest())
         assert took < 0.1, "a default counts for each client by itself"
 
 
@@ -150,12 +150,12 @@ async def test_a_consumer_gets_no_more_at_once_than_its_quota_lets_through() -> 
         await give(cluster, {"consumer_byte_rate": 1_000.0}, ("client-id", "asker"))
         peer = await asker(cluster)
         topic = FetchTopic("t", "", [FetchPartition(0, 0, 1 << 20)])
-        answer, _ = await timed(peer, FetchRequest([topic], 0, 0), FETCH)
-        size = len(answer.topics[0].partitions[0].records)
+        response, _ = await timed(peer, FetchRequest([topic], 0, 0), FETCH)
+        size = len(response.topics[0].partitions[0].records)
         assert 10_000 < size <= 11_000
-        assert answer.throttle_time_ms == round((size / 10 - 1_000) / 1_000 * 10_000)
+        assert response.throttle_time_ms == round((size / 10 - 1_000) / 1_000 * 10_000)
         _, took = await timed(peer, ListGroupsRequest())
-        assert took == pytest.approx(answer.throttle_time_ms / 1000, abs=0.1)
+        assert took == pytest.approx(response.throttle_time_ms / 1000, abs=0.1)
 
 
 @simulated
@@ -306,8 +306,8 @@ async def test_a_quota_that_is_taken_away_throttles_nobody() -> None:
             await turn.commit(turn.controller.client_quotas.alter((ALL_CLIENTS,), changes))
         await cluster.settle_metadata()
         await trio.sleep(0.01)
-        answer, _ = await timed(peer, produce(1_000), PRODUCE)
-        assert answer.throttle_time_ms == 0
+        response, _ = await timed(peer, produce(1_000), PRODUCE)
+        assert response.throttle_time_ms == 0
 
 
 @simulated
@@ -315,6 +315,6 @@ async def test_windows_are_as_they_are_configured() -> None:
     async with asking(config={"quota.window.num": 3, "quota.window.size.seconds": 2}) as (cluster, peer):
         request = produce(20_000)
         await give(cluster, {"producer_byte_rate": float(bytes_of(request) // 8)}, ALL_CLIENTS)
-        answer, _ = await timed(peer, request, PRODUCE)
+        response, _ = await timed(peer, request, PRODUCE)
         limit = bytes_of(request) // 8
-        assert answer.throttle_time_ms == round((bytes_of(request) / 4 - limit) / limit * 4_000)
+        assert response.throttle_time_ms == round((bytes_of(request) / 4 - limit) / limit * 4_000)

@@ -111,18 +111,18 @@ def topic_named(name: str) -> CreatableTopic:
 def test_the_response_names_what_the_request_names() -> None:
     topics = tuple(map(topic_named, ("a", "b")))
     request = CreateTopicsRequest(topics=topics, timeout=millis(1), validate_only=False)
-    answer = received_for(request, 7)
-    assert [(topic.name, topic.error_message, topic.num_partitions) for topic in answer.topics] == [
+    response = received_for(request, 7)
+    assert [(topic.name, topic.error_message, topic.num_partitions) for topic in response.topics] == [
         ("a", "why", -1),
         ("b", "why", -1),
     ]
-    assert answer.topics[0].configs == (), "never null, or the Java client fails"
+    assert response.topics[0].configs == (), "never null, or the Java client fails"
 
 
 def test_an_error_that_is_not_explained_has_its_name_for_a_message() -> None:
     request = CreateTopicsRequest(topics=(topic_named("a"),), timeout=millis(1), validate_only=False)
-    answer = error_response(request, ErrorCode.cluster_authorization_failed)
-    assert answer.topics[0].error_message == "Cluster authorization failed."
+    response = error_response(request, ErrorCode.cluster_authorization_failed)
+    assert response.topics[0].error_message == "Cluster authorization failed."
 
 
 def test_plain_values_and_lists_within_lists_are_named() -> None:
@@ -135,8 +135,8 @@ def test_plain_values_and_lists_within_lists_are_named() -> None:
             dirs.AlterReplicaLogDir(path="/y", topics=(topic("b", 1),)),
         )
     )
-    answer = error_response(request, ERROR)
-    assert [(r.topic_name, [p.partition_index for p in r.partitions]) for r in answer.results] == [
+    response = error_response(request, ERROR)
+    assert [(r.topic_name, [p.partition_index for p in r.partitions]) for r in response.results] == [
         ("a", [0, 2]),
         ("b", [1]),
     ]
@@ -144,8 +144,8 @@ def test_plain_values_and_lists_within_lists_are_named() -> None:
 
 def test_a_request_for_everything_names_nothing() -> None:
     request = MetadataRequest(topics=None, include_topic_authorized_operations=False)
-    answer = error_response(request, ERROR)
-    assert (answer.topics, answer.error_code) == ((), ERROR)
+    response = error_response(request, ERROR)
+    assert (response.topics, response.error_code) == ((), ERROR)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What a server bears: requests that wait for their turn, peers that fall silent, answers that nobody reads."""
+"""What a server bears: requests that wait for their turn, peers that fall silent, responses that nobody reads."""
 
 from __future__ import annotations
 
@@ -114,13 +114,13 @@ async def test_a_turn_is_given_up_by_a_request_that_breaks_its_connection() -> N
 
 
 @simulated
-async def test_a_peer_that_reads_nothing_of_a_large_answer_keeps_nobody_waiting() -> None:
-    async def answer(_: Any, context: RequestContext) -> Any:
+async def test_a_peer_that_reads_nothing_of_a_large_response_keeps_nobody_waiting() -> None:
+    async def response(_: Any, context: RequestContext) -> Any:
         large = "x" * (2 * MOST_UNSENT) if context.correlation_id == 0 else ""
         return dataclasses.replace(NOTHING, cluster_id=large) if large else NOTHING
 
     versions = {ApiKey.METADATA: BROKER_APIS[ApiKey.METADATA]}
-    service = Service({ApiKey.METADATA: answer}, versions, SimulatedClock(), 1_000, turns=trio.Semaphore(1))
+    service = Service({ApiKey.METADATA: response}, versions, SimulatedClock(), 1_000, turns=trio.Semaphore(1))
     async with trio.open_nursery() as nursery:
         slow, theirs = trio.testing.lockstep_stream_pair()
         nursery.start_soon(Connection(theirs, service).serve)
@@ -206,7 +206,7 @@ async def test_a_silent_peer_is_hung_up_on(sent: bytes) -> None:
 
 
 @simulated
-async def test_whoever_waits_for_the_broker_is_not_idle() -> None:
+async def test_a_connection_that_waits_for_the_broker_is_not_idle() -> None:
     async with Cluster(brokers=1, seed=1, config=IDLE) as cluster:
         await cluster.create_topic("t")
         topic_id = cluster.controller.controller.image.topics["t"].topic_id
@@ -217,7 +217,7 @@ async def test_whoever_waits_for_the_broker_is_not_idle() -> None:
 
 
 @simulated
-async def test_a_peer_that_does_not_read_its_answers_is_hung_up_on() -> None:
+async def test_a_peer_that_does_not_read_its_responses_is_hung_up_on() -> None:
     async with Cluster(brokers=1, seed=1, config={**IDLE, "message.max.bytes": 30 << 20}) as cluster:
         await cluster.create_topic("t")
         topic_id = cluster.controller.controller.image.topics["t"].topic_id

@@ -1,4 +1,4 @@
-"""A server's connections: answers in order, and whoever breaks the rules loses his own connection only."""
+"""A server's connections: responses in order, and a client that breaks the rules loses only its own connection."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Peer:
         self.stream = stream
         self._reader = FrameReader(stream, 1 << 20)
 
-    async def answer(self, api: ApiKey, version: int | None = None) -> tuple[int, Any]:
+    async def response(self, api: ApiKey, version: int | None = None) -> tuple[int, Any]:
         frame = await self._reader.read_frame()
         assert frame is not None, "the broker closed the connection"
         decoded = decode_response(frame, api, SPOKEN[api] if version is None else version)
@@ -69,11 +69,11 @@ async def broker_with_peers(config: dict[str, int] | None = None) -> AsyncIterat
 
 
 @simulated
-async def test_requests_that_come_together_are_answered_in_order() -> None:
+async def test_responses_to_requests_that_come_together_are_in_order() -> None:
     async with broker_with_peers() as (_, connect):
         peer = await connect()
         await peer.stream.send_all(b"".join(encode_request(metadata("t"), nth, "me") for nth in range(50)))
-        assert [(await peer.answer(ApiKey.METADATA))[0] for _ in range(50)] == list(range(50))
+        assert [(await peer.next_response(ApiKey.METADATA))[0] for _ in range(50)] == list(range(50))
 
 
 @simulated
@@ -87,8 +87,8 @@ async def test_a_request_waits_for_the_one_before_it() -> None:
         peer = await connect()
         begun = trio.current_time()
         await peer.stream.send_all(encode_request(held, 1, "me") + encode_request(metadata("t"), 2, "me"))
-        assert (await peer.answer(ApiKey.FETCH))[0] == 1
-        assert (await peer.answer(ApiKey.METADATA))[0] == 2
+        assert (await peer.next_response(ApiKey.FETCH))[0] == 1
+        assert (await peer.next_response(ApiKey.METADATA))[0] == 2
         assert trio.current_time() - begun == pytest.approx(2)
 
 
@@ -113,13 +113,13 @@ async def test_malformed_input_ends_its_connection_and_harms_nobody_else(data: b
         await trio.testing.wait_all_tasks_blocked()
         assert reason in cluster.broker(0).closed_connections[-1]
         await neighbour.stream.send_all(encode_request(metadata("t"), 5, "me"))
-        correlation_id, answer = await neighbour.answer(ApiKey.METADATA)
+        correlation_id, response = await neighbour.next_response(ApiKey.METADATA)
         assert correlation_id == 5
-        assert answer.topics[0].error_code is ErrorCode.unknown_topic_or_partition
+        assert response.topics[0].error_code is ErrorCode.unknown_topic_or_partition
 
 
 @simulated
-async def test_requests_before_a_malformed_one_are_answered() -> None:
+async def test_requests_before_a_malformed_one_have_their_responses() -> None:
     async with broker_with_peers(SMALL) as (cluster, connect):
         await cluster.create_topic("t")
         async with cluster.client() as client:
@@ -128,18 +128,18 @@ async def test_requests_before_a_malformed_one_are_answered() -> None:
         produce = requests.produce(route, requests.batch([b"b"], 0), 1, 1_000)
         peer = await connect()
         await peer.stream.send_all(encode_request(produce, 1, "me") + LENGTH.pack(-5))
-        _, answer = await peer.answer(ApiKey.PRODUCE)
-        assert answer.topics[0].partitions[0].base_offset == 1
+        _, response = await peer.next_response(ApiKey.PRODUCE)
+        assert response.topics[0].partitions[0].base_offset == 1
         assert await peer.is_hung_up_on()
         assert cluster.replica(0, "t").log_end_offset == 2
 
 
 @simulated
-async def test_answers_are_sent_before_a_connection_is_closed_for_what_came_behind() -> None:
+async def test_responses_are_sent_before_a_connection_is_closed_for_what_came_behind() -> None:
     ours, theirs = trio.testing.memory_stream_pair()
 
     async def handle(request: Any, _: RequestContext) -> Any:
-        return requests_answer(request)
+        return metadata_response(request)
 
     versions = {ApiKey.METADATA: BROKER_APIS[ApiKey.METADATA]}
     server = Connection(theirs, Service({ApiKey.METADATA: handle}, versions, SimulatedClock(), 1_000))
@@ -152,7 +152,7 @@ async def test_answers_are_sent_before_a_connection_is_closed_for_what_came_behi
         assert decode_response(frame, ApiKey.METADATA, SPOKEN[ApiKey.METADATA]).correlation_id == correlation_id
 
 
-def requests_answer(request: MetadataRequest) -> MetadataResponse:
+def metadata_response(request: MetadataRequest) -> MetadataResponse:
     return MetadataResponse(throttle_time=NO_WAIT, brokers=(), topics=(), error_code=ErrorCode.none)
 
 
@@ -174,21 +174,23 @@ async def test_api_versions_say_what_is_spoken() -> None:
         peer = await connect()
         request = ApiVersionsRequest(client_software_name="me", client_software_version="1")
         await peer.stream.send_all(encode_request(request, 1, "me"))
-        _, answer = await peer.answer(ApiKey.API_VERSIONS)
-        served = {key.api_key: (key.min_version, key.max_version) for key in answer.api_keys}
+        _, response = await peer.next_response(ApiKey.API_VERSIONS)
+        served = {key.api_key: (key.min_version, key.max_version) for key in response.api_keys}
         assert served == {int(key): BROKER_APIS[key] for key in (*BROKER_HANDLERS, ApiKey.API_VERSIONS)}
 
 
 @simulated
-async def test_an_unknown_version_of_api_versions_is_answered_in_version_0() -> None:
+async def test_the_response_to_an_unknown_version_of_api_versions_has_version_0() -> None:
     async with broker_with_peers() as (_, connect):
         peer = await connect()
         frame = bytearray(encode_request(ApiVersionsRequestV0(), 9, "me"))
         frame[6:8] = (99).to_bytes(2, "big")
         await peer.stream.send_all(bytes(frame))
-        correlation_id, answer = await peer.answer(ApiKey.API_VERSIONS, version=0)
-        assert (correlation_id, answer.error_code) == (9, ErrorCode.unsupported_version)
-        assert {key.api_key for key in answer.api_keys} == {int(key) for key in (*BROKER_HANDLERS, ApiKey.API_VERSIONS)}
+        correlation_id, response = await peer.next_response(ApiKey.API_VERSIONS, version=0)
+        assert (correlation_id, response.error_code) == (9, ErrorCode.unsupported_version)
+        assert {key.api_key for key in response.api_keys} == {
+            int(key) for key in (*BROKER_HANDLERS, ApiKey.API_VERSIONS)
+        }
 
 
 @simulated
