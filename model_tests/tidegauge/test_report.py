@@ -186,7 +186,7 @@ def test_untrusted_text_is_escaped_wherever_it_turns_up() -> None:
 
 
 def test_a_failed_stage_fails_the_report() -> None:
-    good, bad = report(), report(stages=(Stage("judge", "", "", Verdict.VIOLATED),))
+    good, bad = report(), report(stages=(Stage("check", "", "", Verdict.VIOLATED),))
     assert good.holds
     assert not bad.holds
     assert not Page(render(report(campaign=()))).of_class("pill", "violated")

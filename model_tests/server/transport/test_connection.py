@@ -44,7 +44,7 @@ class Peer:
         self.stream = stream
         self._reader = FrameReader(stream, 1 << 20)
 
-    async def response(self, api: ApiKey, version: int | None = None) -> tuple[int, Any]:
+    async def next_response(self, api: ApiKey, version: int | None = None) -> tuple[int, Any]:
         frame = await self._reader.read_frame()
         assert frame is not None, "the broker closed the connection"
         decoded = decode_response(frame, api, SPOKEN[api] if version is None else version)
