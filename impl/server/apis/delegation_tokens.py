@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 async def handle_create_delegation_token(
     request: CreateDelegationTokenRequest, context: RequestContext
 ) -> CreateDelegationTokenResponse:
-    """Errors, the first that applies: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED to whoever has not authenticated,
+    """Errors, the first that applies: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED to an unauthenticated client,
     DELEGATION_TOKEN_AUTHORIZATION_FAILED for another owner without CREATE_TOKENS on that user, INVALID_PRINCIPAL_TYPE
     for a renewer that is no user, DELEGATION_TOKEN_AUTH_DISABLED.
     """
@@ -52,21 +52,21 @@ def _creation_error(request: CreateDelegationTokenRequest, context: RequestConte
 async def handle_renew_delegation_token(
     request: RenewDelegationTokenRequest, context: RequestContext
 ) -> RenewDelegationTokenResponse:
-    """DELEGATION_TOKEN_AUTH_DISABLED, or DELEGATION_TOKEN_REQUEST_NOT_ALLOWED to whoever has not authenticated."""
+    """DELEGATION_TOKEN_AUTH_DISABLED, or DELEGATION_TOKEN_REQUEST_NOT_ALLOWED to an unauthenticated client."""
     return renew_delegation_token_error(request, _error(context))
 
 
 async def handle_expire_delegation_token(
     request: ExpireDelegationTokenRequest, context: RequestContext
 ) -> ExpireDelegationTokenResponse:
-    """DELEGATION_TOKEN_AUTH_DISABLED, or DELEGATION_TOKEN_REQUEST_NOT_ALLOWED to whoever has not authenticated."""
+    """DELEGATION_TOKEN_AUTH_DISABLED, or DELEGATION_TOKEN_REQUEST_NOT_ALLOWED to an unauthenticated client."""
     return expire_delegation_token_error(request, _error(context))
 
 
 async def handle_describe_delegation_token(
     request: DescribeDelegationTokenRequest, context: RequestContext
 ) -> DescribeDelegationTokenResponse:
-    """DELEGATION_TOKEN_AUTH_DISABLED, or DELEGATION_TOKEN_REQUEST_NOT_ALLOWED to whoever has not authenticated."""
+    """DELEGATION_TOKEN_AUTH_DISABLED, or DELEGATION_TOKEN_REQUEST_NOT_ALLOWED to an unauthenticated client."""
     return describe_delegation_token_error(request, _error(context))
 
 

@@ -25,7 +25,7 @@ class Principal:
 
 
 ANONYMOUS: Final = Principal("User", "ANONYMOUS")
-"""Whoever has not authenticated."""
+"""The principal of unauthenticated clients."""
 
 
 class Authorizer(Protocol):
