@@ -142,7 +142,7 @@ class Connection:
     # --- states ----------------------------------------------------------------------------------------------------
 
     def _enter(self, state: ConnectionState) -> None:
-        """Go to another state; whoever leaves HANDLING gives up the turn."""
+        """Go to another state; leaving HANDLING gives up the turn."""
         before = self.state
         assert state in NEXT[before], f"a connection does not go from {before.name} to {state.name}"
         self.state = state

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class PeerConnection(Protocol):
-    """What a request's context, and whoever has it, knows of the connection."""
+    """What a request's context has of the connection."""
 
     listener: str
     """The listener by which the peer came."""

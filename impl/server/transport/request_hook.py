@@ -1,4 +1,4 @@
-"""The hook between connections and handlers, for whoever injects faults into requests (`impl.faults`)."""
+"""The hook between connections and handlers, through which faults are injected into requests (`impl.faults`)."""
 
 from __future__ import annotations
 

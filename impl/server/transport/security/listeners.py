@@ -7,7 +7,7 @@ addresses on the listener by which it came, so that it never has to know of the 
 
 Brokers and the controller talk in plaintext among themselves. When no listener for clients is in plaintext, or when
 there is an authorizer, which could not tell brokers from clients there, brokers get a listener of their own, INTERNAL,
-on a free port where nobody else comes (`Node.internal_host`); whoever connects to it is trusted.
+on a free port (`Node.internal_host`); every connection to it is trusted.
 `inter.broker.listener.name` names one of the others in its place; peers are nobody special there, and an authorizer has
 to let them do what brokers do (as super user `User:ANONYMOUS`, with Kafka's own brokers as with these).
 """
