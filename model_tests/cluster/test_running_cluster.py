@@ -25,7 +25,7 @@ from tidegauge import RunningCluster, deny, running_cluster
 from tidegauge.impl.cluster.background_loop import BackgroundLoop, LoopEndedError
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.cluster.hosts import UnsupportedFaultError
-from tidegauge.model_tests.embedding.real_clients import produce, producer, read
+from tidegauge.model_tests.cluster.real_clients import produce, producer, read
 
 QUICK = {"broker.session.timeout.ms": 400, "broker.heartbeat.interval.ms": 100, "replica.lag.time.max.ms": 400}
 

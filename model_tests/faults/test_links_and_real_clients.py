@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import KafkaException
 
 from tidegauge import RunningCluster, running_cluster
-from tidegauge.model_tests.embedding.real_clients import WAIT_S, produce, producer, read
+from tidegauge.model_tests.cluster.real_clients import WAIT_S, produce, producer, read
 
 QUICK = {
     "broker.session.timeout.ms": 400,

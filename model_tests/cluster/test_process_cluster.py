@@ -13,7 +13,7 @@ import pytest
 
 from tidegauge import ProcessCluster
 from tidegauge.impl.cluster.process_cluster import ProcessEndedError
-from tidegauge.model_tests.embedding.real_clients import WAIT_S, produce, producer, read
+from tidegauge.model_tests.cluster.real_clients import WAIT_S, produce, producer, read
 
 QUICK = {
     "broker.session.timeout.ms": 1_000,

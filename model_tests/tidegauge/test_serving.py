@@ -21,7 +21,7 @@ from tidegauge import __main__ as command_line
 from tidegauge.commands import serving
 from tidegauge.commands.serving import warn_of_halts
 from tidegauge.impl.cluster.cluster import Cluster
-from tidegauge.model_tests.embedding.real_clients import produce, producer, read
+from tidegauge.model_tests.cluster.real_clients import produce, producer, read
 from tidegauge.screen import Screen
 
 

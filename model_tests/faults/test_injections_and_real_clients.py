@@ -15,7 +15,7 @@ from kio.schema.errors import ErrorCode
 
 from tidegauge import RunningCluster, running_cluster
 from tidegauge.impl.wire.apis import ApiKey
-from tidegauge.model_tests.embedding.real_clients import WAIT_S, produce, producer, read
+from tidegauge.model_tests.cluster.real_clients import WAIT_S, produce, producer, read
 
 
 @pytest.fixture(scope="module")
