@@ -27,8 +27,8 @@ from tidegauge.impl.server.cluster_view import (
     offline_replicas,
     without_listener,
 )
+from tidegauge.impl.server.error_responses.cluster import describe_cluster_error, describe_topic_partitions_error
 from tidegauge.impl.server.error_responses.configs import list_config_resources_error
-from tidegauge.impl.server.error_responses.metadata import describe_cluster_error, describe_topic_partitions_error
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 from tidegauge.impl.wire.primitives import NO_WAIT, BrokerId, TopicName, i8, i32, topic_uuid
 from tidegauge.impl.wire.unions import UNASKED

@@ -29,7 +29,6 @@ from tidegauge.impl.server.cluster_view import (
     without_listener,
 )
 from tidegauge.impl.server.error_responses.metadata import metadata_error
-from tidegauge.impl.server.error_responses.topics import create_topics_error
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
 from tidegauge.impl.wire.primitives import NO_WAIT, BrokerId, TopicName, i16, i32, millis, topic_uuid
 from tidegauge.impl.wire.unions import UNASKED, AnyMetadataRequest, AnyMetadataResponse
@@ -227,6 +226,8 @@ async def _create(
     names: Sequence[TopicName], timeout_ms: int, context: RequestContext, forwarder: Forwarder, loader: MetadataLoader
 ) -> None:
     """Have the controller create topics, and learn of them; what fails stays unknown."""
+    from tidegauge.impl.server.error_responses.topics import create_topics_error
+
     topics = tuple(
         CreatableTopic(
             name=name,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tidegauge.impl.server.error_responses.elections import elect_leaders_error
 from tidegauge.impl.server.error_responses.reassignments import (
     alter_partition_reassignments_error,
-    elect_leaders_error,
     list_partition_reassignments_error,
 )
 from tidegauge.impl.server.transport.authorization import Operation

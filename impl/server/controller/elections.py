@@ -10,7 +10,7 @@ from kio.schema.elect_leaders.v2.response import ElectLeadersResponse
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.server import trace
-from tidegauge.impl.server.error_responses.reassignments import elect_leaders_error
+from tidegauge.impl.server.error_responses.elections import elect_leaders_error
 from tidegauge.impl.wire.primitives import NO_WAIT, TopicName, i32
 
 if TYPE_CHECKING:

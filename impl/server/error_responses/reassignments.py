@@ -1,4 +1,4 @@
-"""Error responses: leaders and replicas that change."""
+"""Error responses: replicas that move."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from kio.schema.alter_partition_reassignments.v1.response import (
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
-from kio.schema.elect_leaders.v2.response import ElectLeadersResponse, PartitionResult, ReplicaElectionResult
 from kio.schema.errors import ErrorCode
 from kio.schema.list_partition_reassignments.v0.response import ListPartitionReassignmentsResponse
 
@@ -18,26 +17,7 @@ from tidegauge.impl.wire.primitives import NO_WAIT
 
 if TYPE_CHECKING:
     from kio.schema.alter_partition_reassignments.v1.request import AlterPartitionReassignmentsRequest
-    from kio.schema.elect_leaders.v2.request import ElectLeadersRequest
     from kio.schema.list_partition_reassignments.v0.request import ListPartitionReassignmentsRequest
-
-
-def elect_leaders_error(request: ElectLeadersRequest, error: ErrorCode, message: str = "") -> ElectLeadersResponse:
-    """The error, for the request and for every partition of it."""
-    return ElectLeadersResponse(
-        throttle_time=NO_WAIT,
-        error_code=error,
-        replica_election_results=tuple(
-            ReplicaElectionResult(
-                topic=topic.topic,
-                partition_result=tuple(
-                    PartitionResult(partition_id=index, error_code=error, error_message=explained(error, message))
-                    for index in topic.partitions
-                ),
-            )
-            for topic in request.topic_partitions or ()
-        ),
-    )
 
 
 def alter_partition_reassignments_error(
