@@ -35,7 +35,7 @@ def test_a_favourite_among_the_brokers_is_found_out() -> None:
         def actions(self, state: Table) -> Iterator[Action]:
             return (action for action in super().actions(state) if action != Fill(1))
 
-    with pytest.raises(AsymmetryError, match="treats brokers unlike"):
+    with pytest.raises(AsymmetryError, match="treats processes unlike"):
         check_symmetry(FirstOnly((3, 3)))
 
 
@@ -60,7 +60,7 @@ def test_only_a_limit_on_depth_compares() -> None:
 
 
 def test_symmetry_must_be_declared() -> None:
-    with pytest.raises(ValueError, match="Ceremony declares no interchangeable brokers"):
+    with pytest.raises(ValueError, match="Ceremony declares no interchangeable processes"):
         explore(Ceremony(), symmetry=True)
     with pytest.raises(NotImplementedError, match="Ceremony declares no symmetry"):
         Ceremony().permute(next(iter(Ceremony().initial())), (1, 0))

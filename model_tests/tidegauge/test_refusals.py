@@ -67,7 +67,7 @@ def test_it_is_told_in_one_line_before_anything_is_done(
 def test_brokers_with_too_many_renamings_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     status, _, err = run(capsys, *SMALL, "replicas=9", "--symmetry")
     assert status == 2
-    assert "9 interchangeable brokers, too many to rename: explore at most 8, or without symmetry" in err
+    assert "9 interchangeable processes, too many to rename: explore at most 8, or without symmetry" in err
 
 
 def test_a_search_with_as_many_brokers_as_a_machine_may_have_begins(capsys: pytest.CaptureFixture[str]) -> None:

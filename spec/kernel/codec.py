@@ -274,7 +274,7 @@ def fits(value: Any, hint: Any) -> bool:
 
 
 def trace_lines(machine: Machine[S], trace: Trace[S], violation: Violation[S] | None = None) -> Iterator[str]:
-    """`trace` as JSON lines, without line ends; with `violation`, the header says what fell."""
+    """`trace` as JSON lines, without line ends; with `violation`, the header says what is violated."""
     header: dict[str, Any] = {"machine": machine.name, "constants": constants(machine)}
     if violation is not None:
         header["violates"] = violation.invariant

@@ -63,7 +63,7 @@ class Exploration(Generic[S]):
     """States in which nothing can happen."""
     coverage: tuple[ActionCoverage, ...]
     violations: tuple[Violation[S], ...]
-    """The first violation of each invariant that fell, in the order in which they were met."""
+    """The first violation of each violated invariant, in the order in which they were met."""
     reached: Mapping[str, Trace[S]]
     """A shortest trace to each goal that was reached."""
     unreached: tuple[str, ...]
@@ -95,8 +95,8 @@ class Exploration(Generic[S]):
         return never_enabled(self.coverage)
 
     def violation(self, invariant: str) -> Violation[S] | None:
-        """The first violation of `invariant`, if it fell."""
-        return next((fell for fell in self.violations if fell.invariant == invariant), None)
+        """The first violation of `invariant`, if it is violated."""
+        return next((violation for violation in self.violations if violation.invariant == invariant), None)
 
 
 def explore(
@@ -123,7 +123,7 @@ def explore(
 
 
 class AsymmetryError(Exception):
-    """A machine that declares its brokers interchangeable, and treats them unlike."""
+    """A machine that declares its processes interchangeable, and treats them unlike."""
 
 
 def check_symmetry(machine: Machine[S], *, limits: Limits = UNLIMITED) -> int:
@@ -138,7 +138,7 @@ def check_symmetry(machine: Machine[S], *, limits: Limits = UNLIMITED) -> int:
     if reduced.orbits != whole.distinct:
         raise AsymmetryError(
             f"{machine.name} has {whole.distinct} states, but its {reduced.distinct} orbits hold {reduced.orbits}: "
-            "it treats brokers unlike, so explore it without symmetry"
+            "it treats processes unlike, so explore it without symmetry"
         )
     return whole.distinct
 
@@ -172,8 +172,8 @@ class _Search(Generic[S]):
         self.terminal = self.orbit_sum = 0
         self.counts = Counts(machine)
         self.goals: dict[str, int] = {}
-        self.fell: dict[str, Violation[S]] = {}
-        self.fell_count: dict[str, int] = {}
+        self.found: dict[str, Violation[S]] = {}
+        self.violation_counts: dict[str, int] = {}
         self.invariants = list(machine.invariants.items())
         self.step_invariants = list(machine.step_invariants.items())
         self.pending = dict(machine.sometimes)
@@ -197,7 +197,9 @@ class _Search(Generic[S]):
             levels=self.levels(),
             terminal=self.terminal,
             coverage=self.counts.summary(),
-            violations=tuple(attrs.evolve(fell, count=self.fell_count[name]) for name, fell in self.fell.items()),
+            violations=tuple(
+                attrs.evolve(violation, count=self.violation_counts[name]) for name, violation in self.found.items()
+            ),
             reached=reached,
             unreached=unreached(self.machine, reached),
             orbits=self.orbit_sum if self.orbits else None,
@@ -268,7 +270,7 @@ class _Search(Generic[S]):
         self.parents.append(parent)
         for name, holds in self.invariants:
             if not holds(state):
-                self.violated(name, self.trace(len(self.states) - 1) if name not in self.fell else None)
+                self.violated(name, self.trace(len(self.states) - 1) if name not in self.found else None)
         if self.pending:
             self.check_goals(state)
 
@@ -281,15 +283,15 @@ class _Search(Generic[S]):
         before = self.states[index]
         for name, holds in self.step_invariants:
             if not holds(before, action, after):
-                self.violated(name, self.trace(index, Step(action, after)) if name not in self.fell else None)
+                self.violated(name, self.trace(index, Step(action, after)) if name not in self.found else None)
 
     def violated(self, name: str, trace: Trace[S] | None) -> None:
         """Count the violation; `trace` is given for the first of its name."""
         if trace is not None:
-            self.fell[name] = Violation(name, self.machine.explain(name, trace.last), trace)
-        self.fell_count[name] = self.fell_count.get(name, 0) + 1
+            self.found[name] = Violation(name, self.machine.explain(name, trace.last), trace)
+        self.violation_counts[name] = self.violation_counts.get(name, 0) + 1
         every = len(self.invariants) + len(self.step_invariants)
-        if self.stop is Stop.FIRST or (self.stop is Stop.EACH and len(self.fell) == every):
+        if self.stop is Stop.FIRST or (self.stop is Stop.EACH and len(self.found) == every):
             raise _Finished(Cut.VIOLATION)
 
     def trace(self, index: int, *more: Step[S]) -> Trace[S]:

@@ -9,7 +9,7 @@ draws no random number and touches nothing outside its arguments. The same machi
 * random simulation,
 * trace validation, which asks whether a cluster's log of decisions is a behaviour of the machine.
 
-A machine's constants (brokers, records, how many crashes) are its fields: small ones explore, large ones simulate.
+A machine's constants (processes, records, how many crashes) are its fields: small ones explore, large ones simulate.
 A bug is a subclass that overrides one rule.
 """
 
@@ -133,9 +133,9 @@ class Machine(ABC, Generic[S]):
 
     @property
     def interchangeable(self) -> int:
-        """How many brokers `permute` may rename among themselves; 0 if the machine declares no symmetry."""
+        """How many processes `permute` may rename among themselves; 0 if the machine declares no symmetry."""
         return 0
 
     def permute(self, state: S, permutation: tuple[int, ...]) -> S:
-        """`state` with broker i renamed to permutation[i]; machines that are symmetric in their brokers define it."""
+        """`state` with process i renamed to permutation[i]; symmetric machines define it."""
         raise NotImplementedError(f"{self.name} declares no symmetry")

@@ -22,7 +22,7 @@ class Stop(Enum):
     FIRST = "first"
     """At the first violation."""
     EACH = "each"
-    """Once every invariant has fallen: the shortest counterexample of each."""
+    """Once every invariant is violated: the shortest counterexample of each."""
     NEVER = "never"
     """Not at all: the whole state space is visited, and violations are counted."""
 

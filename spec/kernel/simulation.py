@@ -17,7 +17,7 @@ import attrs
 
 from tidegauge.spec.kernel.coverage import ActionCoverage, Counts, never_enabled, unreached
 from tidegauge.spec.kernel.machine import Action, Machine
-from tidegauge.spec.kernel.traces import Step, Trace, Violation, fallen, fallen_step
+from tidegauge.spec.kernel.traces import Step, Trace, Violation, violated_by_step, violated_in
 
 S = TypeVar("S")
 
@@ -31,7 +31,7 @@ class Walk(Generic[S]):
     number: int
     trace: Trace[S]
     violation: Violation[S] | None
-    """What ended the walk, if an invariant fell."""
+    """What ended the walk, if an invariant is violated."""
 
 
 @attrs.frozen
@@ -45,7 +45,7 @@ class Simulation(Generic[S]):
     distinct: int
     coverage: tuple[ActionCoverage, ...]
     violations: Mapping[str, Walk[S]]
-    """The first walk that violated each invariant that fell."""
+    """The first walk that violated each invariant that is violated."""
     reached: Mapping[str, Trace[S]]
     """The trace of the first walk that reached each goal, up to there."""
     unreached: tuple[str, ...]
@@ -60,23 +60,25 @@ class Simulation(Generic[S]):
 
 
 def walk(machine: Machine[S], seed: int, number: int = 0, *, length: int = 100, swarm: bool = True) -> Walk[S]:
-    """Walk `number` of `seed`: at most `length` steps, fewer if nothing more can happen or an invariant falls."""
+    """Walk `number` of `seed`: at most `length` steps, fewer if nothing more can happen or an invariant is violated."""
     rng = Random(f"{seed}/{number}")  # a string is hashed the same way in every process
     weights = {kind: rng.choice(_WEIGHTS) if swarm else 1 for kind in machine.action_types}
     initial = rng.choice(list(machine.initial()))
     steps: list[Step[S]] = []
     state = initial
-    fell = next(fallen(machine, state), None)
-    while fell is None and len(steps) < length:
+    violated = next(violated_in(machine, state), None)
+    while violated is None and len(steps) < length:
         action = _draw(rng, weights, machine.actions(state))
         if action is None:
             break
         after = machine.step(state, action)
         steps.append(Step(action, after))
-        fell = next(fallen_step(machine, state, action, after), None) or next(fallen(machine, after), None)
+        violated = next(violated_by_step(machine, state, action, after), None) or next(
+            violated_in(machine, after), None
+        )
         state = after
     trace = Trace(initial, tuple(steps))
-    violation = None if fell is None else Violation(fell, machine.explain(fell, state), trace)
+    violation = None if violated is None else Violation(violated, machine.explain(violated, state), trace)
     return Walk(number, trace, violation)
 
 

@@ -1,6 +1,6 @@
-"""Symmetry over brokers: states that differ only in the brokers' names are explored once.
+"""Symmetry: states that differ only in the names of interchangeable processes (brokers, clients) are explored once.
 
-A machine that treats its brokers alike defines `permute`. The images of a state under all renamings are its *orbit*;
+A machine that treats its processes alike defines `permute`. The images of a state under all renamings are its *orbit*;
 the search keeps one state per orbit. It keeps the very state that it reached, not some other member of the orbit, so
 that a trace is a real behaviour and replays as it stands.
 
@@ -9,7 +9,7 @@ state: the number under which that field's value was first met. Values are thus 
 their own.
 
 Whether the reduction is sound is checked by counting: the sizes of the orbits must sum to the number of states of the
-unreduced search. A machine that treats brokers unlike, by an order among them or a favourite, fails it.
+unreduced search. A machine that treats processes unlike, by an order among them or a favourite, fails it.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ class Orbits(Generic[S]):
 
     def __init__(self, machine: Machine[S]) -> None:
         if machine.interchangeable < 2:
-            raise ValueError(f"{machine.name} declares no interchangeable brokers: explore it without symmetry")
+            raise ValueError(f"{machine.name} declares no interchangeable processes: explore it without symmetry")
         if machine.interchangeable > MOST_INTERCHANGEABLE:
             raise ValueError(
-                f"{machine.name} has {machine.interchangeable} interchangeable brokers, too many to rename: "
+                f"{machine.name} has {machine.interchangeable} interchangeable processes, too many to rename: "
                 f"explore at most {MOST_INTERCHANGEABLE}, or without symmetry"
             )
         self._permute = machine.permute

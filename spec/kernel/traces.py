@@ -58,14 +58,14 @@ class Trace(Generic[S]):
 
 @attrs.frozen
 class Violation(Generic[S]):
-    """An invariant that fell: in the last state of the trace, or in its last step."""
+    """An invariant that is violated: in the last state of the trace, or in its last step."""
 
     invariant: str
     values: Mapping[str, Any]
     """What made it false, as the machine explains it."""
     trace: Trace[S]
     count: int = 1
-    """States (or steps) in which it fell during the search."""
+    """States (or steps) in which it is violated during the search."""
 
 
 @attrs.frozen
@@ -78,12 +78,12 @@ class Replayed(Generic[S]):
     violation: Violation[S] | None
 
 
-def fallen(machine: Machine[S], state: S) -> Iterator[str]:
+def violated_in(machine: Machine[S], state: S) -> Iterator[str]:
     """Invariants that are false in `state`."""
     return (name for name, holds in machine.invariants.items() if not holds(state))
 
 
-def fallen_step(machine: Machine[S], before: S, action: Action, after: S) -> Iterator[str]:
+def violated_by_step(machine: Machine[S], before: S, action: Action, after: S) -> Iterator[str]:
     """Step invariants that the step breaks."""
     return (name for name, holds in machine.step_invariants.items() if not holds(before, action, after))
 
@@ -98,10 +98,10 @@ def replay(
     start = next(iter(machine.initial())) if initial is None else initial
     steps: list[Step[S]] = []
     skipped: list[Action] = []
-    fell = _pick(fallen(machine, start), invariant)
+    violated = _pick(violated_in(machine, start), invariant)
     state = start
     for action in actions:
-        if fell is not None:
+        if violated is not None:
             break
         try:
             after = machine.step(state, action)
@@ -109,10 +109,12 @@ def replay(
             skipped.append(action)
             continue
         steps.append(Step(action, after))
-        fell = _pick(fallen_step(machine, state, action, after), invariant) or _pick(fallen(machine, after), invariant)
+        violated = _pick(violated_by_step(machine, state, action, after), invariant) or _pick(
+            violated_in(machine, after), invariant
+        )
         state = after
     trace = Trace(start, tuple(steps))
-    violation = None if fell is None else Violation(fell, machine.explain(fell, state), trace)
+    violation = None if violated is None else Violation(violated, machine.explain(violated, state), trace)
     return Replayed(trace, tuple(skipped), violation)
 
 
@@ -123,7 +125,7 @@ def _pick(names: Iterator[str], wanted: str | None) -> str | None:
 def minimise(machine: Machine[S], violation: Violation[S]) -> Violation[S]:
     """The violation by a trace from which no single action can be dropped (delta debugging: Zeller & Hildebrandt 2002).
 
-    Blocks of actions are dropped, large ones first, as long as the same invariant still falls.
+    Blocks of actions are dropped, large ones first, as long as the same invariant is still violated.
     Raises ValueError if the trace does not violate the invariant on this machine to begin with.
     """
     name, initial = violation.invariant, violation.trace.initial

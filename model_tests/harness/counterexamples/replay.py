@@ -19,7 +19,7 @@ from tidegauge.model_tests.harness.counterexamples.files import Counterexample, 
 from tidegauge.model_tests.harness.lockstep.lockstep import Binding, Difference, Lockstep
 from tidegauge.model_tests.harness.registry import HARNESS, Side
 from tidegauge.spec.kernel.machine import Action, Machine
-from tidegauge.spec.kernel.traces import Step, Trace, fallen, fallen_step
+from tidegauge.spec.kernel.traces import Step, Trace, violated_by_step, violated_in
 from tidegauge.spec.kernel.traces import replay as replay_on_machine
 
 
@@ -136,8 +136,8 @@ def _beside(counterexample: Counterexample, level: Level, bug: str | None, bind:
             finally:
                 if lockstep.state is not before:
                     steps.append(Step(action, lockstep.state))
-            violated = next(fallen_step(machine, before, action, lockstep.state), None)
-            violated = violated or next(fallen(machine, lockstep.state), None)
+            violated = next(violated_by_step(machine, before, action, lockstep.state), None)
+            violated = violated or next(violated_in(machine, lockstep.state), None)
             if violated is not None:
                 values = dict(machine.explain(violated, lockstep.state))
                 failure, words = Expected(Failure.INVARIANT, violated), f"{violated} is violated on both sides"

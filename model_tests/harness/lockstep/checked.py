@@ -15,7 +15,7 @@ from tidegauge.model_tests.harness.counterexamples.files import Expected, Failur
 from tidegauge.model_tests.harness.lockstep.lockstep import Difference, Lockstep, M
 from tidegauge.spec.kernel.changes import plain
 from tidegauge.spec.kernel.machine import Action, Machine
-from tidegauge.spec.kernel.traces import fallen, fallen_step
+from tidegauge.spec.kernel.traces import violated_by_step, violated_in
 
 
 class InvariantViolated(AssertionError):  # noqa: N818 (as the literature says it)
@@ -35,8 +35,8 @@ class CheckedLockstep(Lockstep[M]):
         before = self.state
         if not super().perform(action):
             return False
-        violated = next(fallen_step(self.machine, before, action, self.state), None)
-        violated = violated or next(fallen(self.machine, self.state), None)
+        violated = next(violated_by_step(self.machine, before, action, self.state), None)
+        violated = violated or next(violated_in(self.machine, self.state), None)
         if violated is not None:
             raise InvariantViolated(self.machine, violated, action, self.state)
         return True

@@ -34,7 +34,7 @@ from tidegauge.model_tests.harness.validation.observed_events import Untranslata
 from tidegauge.spec.kernel.changes import plain
 from tidegauge.spec.kernel.machine import NotEnabled
 from tidegauge.spec.kernel.parts import parts_of
-from tidegauge.spec.kernel.traces import fallen, fallen_step
+from tidegauge.spec.kernel.traces import violated_by_step, violated_in
 from tidegauge.spec.replication.actions import ReceiveFetchResponse, ReplicationAction
 from tidegauge.spec.replication.extensions.directories import offline
 from tidegauge.spec.replication.extensions.reassignment import Assignment, assigned
@@ -309,8 +309,8 @@ class Validator:
             taken.append(action)
             self.taken = tuple(taken)
             after = observed.step(self.machine, state, action)
-            violated = next(fallen_step(self.machine, state, action, after), None)
-            if violated := violated or next(fallen(self.machine, after), None):
+            violated = next(violated_by_step(self.machine, state, action, after), None)
+            if violated := violated or next(violated_in(self.machine, after), None):
                 raise Wrong(f"{violated} is violated: {plain_values(self.machine.explain(violated, after))}")
             state = after
         self._compare(event, state)
