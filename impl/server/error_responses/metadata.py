@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kio.schema.errors import ErrorCode
 from kio.schema.metadata.v13.response import MetadataResponseTopic
 
 from tidegauge.impl.wire.primitives import NO_WAIT, TopicName
 from tidegauge.impl.wire.unions import AnyMetadataRequest, AnyMetadataResponse
-
-if TYPE_CHECKING:
-    pass
 
 
 def metadata_error(request: AnyMetadataRequest, error: ErrorCode, _: str = "") -> AnyMetadataResponse:
