@@ -44,7 +44,7 @@ BUGS: Final = (
     ),
     Bug(
         name="keeps_the_eligible",
-        title="eligible leaders kept when min.insync.replicas falls",
+        title="eligible leaders kept when min.insync.replicas is lowered",
         reference="KIP-966",
         mechanism="A leader commits without a replica that is still eligible, and that is then elected.",
         violates=("LeaderCandidateCompleteness",),

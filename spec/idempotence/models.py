@@ -14,7 +14,7 @@ _ALL = (
         Idempotence(
             brokers=1, max_in_flight=3, batches_retained=3, bounds=Bounds(LoseConnection=1, DuplicateProduce=1)
         ),
-        "three batches in flight, lost answers, requests that overtake each other and arrive twice",
+        "three batches in flight, lost responses, requests that overtake each other and arrive twice",
     ),
     Model(
         "idempotence-leader-change",

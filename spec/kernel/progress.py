@@ -1,6 +1,6 @@
 """How far a search may go, and how far it has come.
 
-A search knows no clock of its own: whoever starts one passes a function that returns seconds (`time.process_time` for
+A search knows no clock of its own: its caller passes a function that returns seconds (`time.process_time` for
 CPU seconds), and without it a search has neither a rate nor a limit on time.
 """
 

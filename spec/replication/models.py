@@ -43,7 +43,7 @@ _ALL: tuple[Model[Replication], ...] = (
     Model(
         "lapse",
         Replication(brokers=2, max_records=1, bounds=Bounds(ShrinkIsr=1, ExpireSession=1)),
-        "a session that lapses while the ISR changes",
+        "a session that expires while the ISR changes",
     ),
     Model(
         "crash",
@@ -174,7 +174,7 @@ _ALL: tuple[Model[Replication], ...] = (
             min_insync_replicas=2,
             bounds=Bounds(ExpireSession=1, ChangeSettings=1),
         ),
-        "min.insync.replicas that falls or rises while replicas are eligible",
+        "min.insync.replicas that is lowered or raised while replicas are eligible",
     ),
     Model(
         "settings-unclean",

@@ -64,7 +64,7 @@ def strong_isr(state: State) -> bool:
 
 
 def leader_candidate_completeness(state: State) -> bool:
-    """Whoever may be elected cleanly has every committed record."""
+    """Every replica that may be elected cleanly has every committed record."""
     candidates = (*state.controller.isr, *state.controller.elr)
     return state.history.unsettled or all(
         is_prefix(state.history.committed, state.replicas[b].log) for b in candidates if is_member(state, b)

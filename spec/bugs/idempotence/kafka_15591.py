@@ -12,7 +12,7 @@ from tidegauge.spec.kernel.bounds import Bounds
 
 @attrs.frozen
 class AcceptsAnyUnknown(Idempotence):
-    """The rule of KIP-360, from Kafka 2.5 on: whoever is unknown may begin at any sequence."""
+    """The rule of KIP-360, from Kafka 2.5 on: an unknown producer may begin at any sequence."""
 
     def accepts_unknown(self, replica: Replica) -> bool:
         return True

@@ -22,7 +22,7 @@ BUG = Bug(
     title="several requests in flight, one batch remembered",
     reference="KAFKA-5494",
     mechanism=(
-        "Two batches are appended and their answers lost; the repeat of the first is no longer known to the leader, "
+        "Two batches are appended and their responses lost; the repeat of the first is no longer known to the leader, "
         "which refuses it as out of order though it is in the log."
     ),
     violates=("ProducerStateMatchesLog", "HeadOfLineAccepted"),

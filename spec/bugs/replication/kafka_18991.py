@@ -1,4 +1,4 @@
-"""KAFKA-18991: a follower acts on an answer to a fetch of an earlier epoch."""
+"""KAFKA-18991: a follower acts on a response to a fetch of an earlier epoch."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class AcceptsStaleResponse(Replication):
 
 BUG = Bug(
     name="kafka_18991",
-    title="stale diverging answer truncates",
+    title="stale diverging response truncates",
     reference="KAFKA-18991",
-    mechanism="An answer that was right in an earlier epoch arrives in a later one, when the log has moved on.",
+    mechanism="A response that was right in an earlier epoch arrives in a later one, when the log has moved on.",
     violates=(
         "LogMatching",
         "LeaderCandidateCompleteness",

@@ -12,13 +12,13 @@ from tidegauge.spec.replication.state import Acks, Error, FetchRequest, Replica
 
 @attrs.frozen
 class FetchWithoutEpoch(Replication):
-    """The rule before KIP-320: a follower truncates once on hearing of an epoch, then fetches without naming it."""
+    """The rule before KIP-320: a follower truncates once when it learns of an epoch, then fetches without naming it."""
 
     def fetch_error(self, leader: Replica, broker: int, request: FetchRequest) -> Error:
         return Error.OK if leader.leader == broker else Error.NOT_LEADER_OR_FOLLOWER
 
     def diverging_epoch(self, leader: Replica, request: FetchRequest) -> tuple[int, int] | None:
-        """A follower that has not heard of this epoch has not truncated for it."""
+        """A follower that does not know of this epoch has not truncated for it."""
         return super().diverging_epoch(leader, request) if request.leader_epoch == leader.leader_epoch else None
 
 

@@ -15,7 +15,7 @@ from tidegauge.spec.replication.state import Controller, State
 
 @attrs.frozen
 class LastReplicaStays(Replication):
-    """The rule before KIP-966: the last member stays in the ISR, whatever befalls it; there are no eligible leaders."""
+    """The rule before KIP-966: the last member always stays in the ISR; there are no eligible leaders."""
 
     def without(self, controller: Controller, broker: int, *, clean: bool) -> Controller:
         if controller.isr == (broker,):

@@ -22,7 +22,7 @@ BUG = Bug(
     name="minimal_isr",
     title="joiner not counted until confirmed",
     reference="KIP-497",
-    mechanism="The controller has written the joiner into the ISR; the leader has not heard, and commits without it.",
+    mechanism="The controller has written the joiner into the ISR; the leader does not know, and commits without it.",
     violates=("LeaderCandidateCompleteness", "StrongIsr"),
     buggy=HighWatermarkOverMinimalIsr,
     model=Replication(brokers=2, max_records=1, bounds=Bounds(ShrinkIsr=1)),

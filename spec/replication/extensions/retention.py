@@ -450,7 +450,7 @@ INVARIANTS: Mapping[str, Invariant[State]] = {
 
 
 def log_start_monotone(before: State, action: Action, after: State) -> bool:
-    """No log start falls, but in a crash, down to what was written, and where an unclean election took records."""
+    """No log start goes back, but in a crash, down to what was written, and where an unclean election took records."""
     if after.history.superseded_epoch != NONE:
         return True
     return all(

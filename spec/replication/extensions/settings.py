@@ -7,10 +7,10 @@ that the controller keeps replicas that leave a small ISR *eligible* to lead (EL
 record. Both places have to mean the same number. They do not when it changes: the controller decides by the settings
 from the moment at which they are written, a leader by those of the metadata that it has applied.
 
-* The number falls. From now on the leader may commit without replicas that are eligible: the controller looks at them
-  anew in the same decision, before any leader can have applied it.
-* The number rises. A leader that has not applied it commits by the old one. Were it to shrink its ISR meanwhile, the
-  controller would keep as eligible a replica that the leader commits without. So the change raises the partition
+* The number is lowered. From now on the leader may commit without replicas that are eligible: the controller looks
+  at them anew in the same decision, before any leader can have applied it.
+* The number is raised. A leader that has not applied it commits by the old one. Were it to shrink its ISR meanwhile,
+  the controller would keep as eligible a replica that the leader commits without. So the change raises the partition
   epoch, as any change of the partition does: a proposal of a leader that has not applied it is refused.
 
 A partition that waits for a leader gets one as soon as its topic prefers an unclean one to none.

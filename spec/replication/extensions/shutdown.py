@@ -11,8 +11,8 @@ could.
 When it leads nothing any more, or waits for nobody, its stop is *granted*: the controller fences it, so that it counts
 no longer, and the broker flushes its logs, notes the broker epoch in which it stopped, and ends. A process that starts
 from such a note has lost nothing. It registers with that epoch, and if the controller knows no later one it stays
-eligible to lead where it was (KIP-966); any other process may have lost its log's tail. The note is read once: whoever
-crashes later starts without it.
+eligible to lead where it was (KIP-966); any other process may have lost its log's tail. The note is read once: a
+process that crashes later starts without it.
 
 The extension adds to a broker's session that it is shutting down, and to a replica the note on its disk.
 """
