@@ -115,7 +115,7 @@ async def echo_figures(kind: HostKind, repetitions: int) -> Figures:
 
 
 async def echo(stream: trio.abc.Stream) -> None:
-    """Answer each frame with a small one."""
+    """Respond to each frame with a small one."""
     reader = FrameReader(stream, 1 << 24)
     response = LENGTH.pack(60) + bytes(60)
     while await reader.read_frame() is not None:

@@ -18,7 +18,7 @@ from tidegauge.model_tests.spec.published import (
     ONE_EPOCH_CHANGE,
     SMALL_SPACES,
     TWO_EPOCH_CHANGES,
-    Falls,
+    Shortest,
     Space,
 )
 from tidegauge.spec.kernel.explorer import explore
@@ -68,7 +68,7 @@ def counterexamples(quick: bool) -> bool:
     return all(agreed)
 
 
-def find_counterexamples(case: Falls) -> bool:
+def find_counterexamples(case: Shortest) -> bool:
     found = explore(case.machine(), stop=Stop.EACH, clock=time.process_time)
     weak, strong = (found.violation(name) for name in ("WeakIsr", "StrongIsr"))
     lengths = (len(weak.trace) if weak else None, len(strong.trace) if strong else None)

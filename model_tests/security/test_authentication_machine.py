@@ -114,7 +114,7 @@ class Driven:
             await trio.sleep(1)
             return
         try:
-            outcome = Outcome.PASSED if await self.gate.take(frame(action)) is None else Outcome.ANSWERED
+            outcome = Outcome.PASSED if await self.gate.take(frame(action)) is None else Outcome.HANDLED
         except RefusedError:
             outcome = Outcome.CLOSED
         assert outcome is self.state.outcome, action

@@ -28,7 +28,7 @@ def test_a_seed_is_valid_converges_and_behaves_as_specified(seed: int) -> None:
 @pytest.mark.parametrize(
     ("seed", "_what"),
     [
-        (1111, "answers of a process that gave up for its disk arrive"),
+        (1111, "responses of a process that gave up for its disk arrive"),
         (1191, "a broker dies again before it has registered, with no log of the partition"),
         (3154, "a broker is paused before it has registered, with no log of the partition"),
         (1249, "a broker is paused while it opens a connection to a leader"),

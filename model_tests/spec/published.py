@@ -55,7 +55,7 @@ LARGE_SPACES = (
 
 
 @attrs.frozen
-class Falls:
+class Shortest:
     """The shortest counterexamples to WeakIsr and StrongIsr."""
 
     variant: type[Kip320]
@@ -88,8 +88,8 @@ _LENGTHS = (
     (variants.FencedKip101, None, None, 14, 14),
 )
 
-ONE_EPOCH_CHANGE = tuple(Falls(variant, (2, 2, 1), weak, strong) for variant, weak, strong, _, _ in _LENGTHS)
+ONE_EPOCH_CHANGE = tuple(Shortest(variant, (2, 2, 1), weak, strong) for variant, weak, strong, _, _ in _LENGTHS)
 TWO_EPOCH_CHANGES = (
-    *(Falls(variant, (2, 2, 2), weak, strong) for variant, _, _, weak, strong in _LENGTHS),
-    Falls(variants.FencedKip101, (2, 3, 2), 13, 13),
+    *(Shortest(variant, (2, 2, 2), weak, strong) for variant, _, _, weak, strong in _LENGTHS),
+    Shortest(variants.FencedKip101, (2, 3, 2), 13, 13),
 )

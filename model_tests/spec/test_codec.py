@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegauge.model_tests.spec.toys import Award, Badges, Calm, Ceremony, DieHard, Fill, Mood, Table
+from tidegauge.model_tests.spec.toys import Award, Badges, Ceremony, DieHard, Fill, Mood, Relax, Table
 from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.kernel.codec import Codec, TraceFormatError, constants, encode, fits, read_trace, trace_lines
 from tidegauge.spec.kernel.explorer import explore
@@ -47,9 +47,9 @@ def test_a_trace_reads_back_as_it_was_written(seed: int) -> None:
         assert not any("\n" in line for line in lines)
 
 
-def test_the_header_names_the_machine_its_constants_and_what_fell() -> None:
-    (fell,) = explore(DieHard()).violations
-    header = json.loads(next(trace_lines(DieHard(), fell.trace, fell)))
+def test_the_header_names_the_machine_its_constants_and_the_violation() -> None:
+    (violation,) = explore(DieHard()).violations
+    header = json.loads(next(trace_lines(DieHard(), violation.trace, violation)))
     assert header == {
         "machine": "DieHard",
         "constants": {},
@@ -59,12 +59,12 @@ def test_the_header_names_the_machine_its_constants_and_what_fell() -> None:
 
 
 def test_each_step_tells_its_action_and_what_changed() -> None:
-    trace = replay(Ceremony(), (Award("tin"), Calm())).trace
+    trace = replay(Ceremony(), (Award("tin"), Relax())).trace
     _, first, second, third = map(json.loads, trace_lines(Ceremony(), trace))
-    assert first == {"state": {"held": [], "mood": "CALM", "lead": None}}
+    assert first == {"state": {"held": [], "mood": "FREE", "lead": None}}
     assert second["action"] == {"Award": {"badge": "tin"}}
-    assert second["changed"] == ["held: {} → {tin}", "mood: CALM → BUSY", "lead: None → 0"]
-    assert third["action"] == {"Calm": {}}
+    assert second["changed"] == ["held: {} → {tin}", "mood: FREE → BUSY", "lead: None → 0"]
+    assert third["action"] == {"Relax": {}}
     assert third["state"]["held"] == ["tin"]
 
 
@@ -105,17 +105,17 @@ def test_what_a_state_may_not_hold_is_refused(value: Any) -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ({"Popen": {"args": ["true"]}}, "'Popen' is no Action of Ceremony; it has Award, Calm"),
+        ({"Popen": {"args": ["true"]}}, "'Popen' is no Action of Ceremony; it has Award, Relax"),
         ({"Award": {"badge": 7}}, "Award.badge: 7 is no str"),
         ({"Award": {"badge": "tin", "bagde": "tin"}}, r"Award has no field bagde; it has \['badge'\]"),
         ({"Award": {}}, "Award lacks badge"),
         ({"Award": ["tin"]}, r"\['tin'\] is not an object with the fields of Award"),
-        ({"Calm": {"mood": "SAD"}}, "Calm.mood: 'SAD' is no member of Mood; it has CALM, BUSY"),
-        ({"Calm": {"mood": 1}}, "Calm.mood: 1 is no member of Mood"),
-        ({"Mood": "CALM"}, "'Mood' is no Action"),
+        ({"Relax": {"mood": "SAD"}}, "Relax.mood: 'SAD' is no member of Mood; it has FREE, BUSY"),
+        ({"Relax": {"mood": 1}}, "Relax.mood: 1 is no member of Mood"),
+        ({"Mood": "FREE"}, "'Mood' is no Action"),
         ({"Badges": {}}, "'Badges' is no Action"),
         ("Award", "'Award' is not an object with the fields of Action"),
-        ({"Award": {"badge": "tin"}, "Calm": {}}, "Action has no field Award, Calm"),
+        ({"Award": {"badge": "tin"}, "Relax": {}}, "Action has no field Award, Relax"),
     ],
 )
 def test_malformed_actions_are_named(data: Any, message: str) -> None:
@@ -126,11 +126,11 @@ def test_malformed_actions_are_named(data: Any, message: str) -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ({"held": [1], "mood": "CALM", "lead": None}, "Badges.held: 1 is no str"),
-        ({"held": {}, "mood": "CALM", "lead": None}, "Badges.held: "),
+        ({"held": [1], "mood": "FREE", "lead": None}, "Badges.held: 1 is no str"),
+        ({"held": {}, "mood": "FREE", "lead": None}, "Badges.held: "),
         ({"held": [], "mood": "SAD", "lead": None}, "Badges.mood: 'SAD' is no member"),
-        ({"held": [], "mood": "CALM", "lead": True}, "Badges.lead: True is no int"),
-        ({"held": [], "mood": "CALM", "lead": 1.5}, "Badges.lead: 1.5 is no int"),
+        ({"held": [], "mood": "FREE", "lead": True}, "Badges.lead: True is no int"),
+        ({"held": [], "mood": "FREE", "lead": 1.5}, "Badges.lead: 1.5 is no int"),
         ({"held": []}, "Badges lacks mood, lead"),
     ],
 )
@@ -201,7 +201,7 @@ def test_two_classes_of_one_name_are_refused() -> None:
         ("a", int | None, False),
         (True, bool, True),
         (True, int, False),
-        (Mood.CALM, Mood, True),
+        (Mood.FREE, Mood, True),
         ("x", Any, True),
     ],
 )

@@ -91,5 +91,5 @@ class TombstonesBeyondTheMapGetTheirTime(Compaction):
 )
 def test_each_rule_is_needed(machine: Compaction, invariant: str) -> None:
     exploration = explore(machine)
-    assert exploration.violations, "nothing falls"
+    assert exploration.violations, "nothing is violated"
     assert exploration.violations[0].invariant == invariant

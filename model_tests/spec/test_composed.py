@@ -57,7 +57,7 @@ def test_a_replica_that_is_added_starts_over_where_the_log_begins(walk: Walk) ->
 def test_a_fetch_of_a_broker_that_is_no_replica_is_refused_before_its_offset_is_looked_at(walk: Walk) -> None:
     walk.do(Append(0), Append(0)).fetch(1).fetch(1).fetch(1).do(DeleteRecords(0, 2))
     walk.do(StartReassignment((0, 1, 2)), ApplyMetadata(2)).ask(2).arrive(2)
-    assert [answer.error for answer in walk.state.network.fetch_responses] == [Error.NOT_LEADER_OR_FOLLOWER]
+    assert [response.error for response in walk.state.network.fetch_responses] == [Error.NOT_LEADER_OR_FOLLOWER]
 
 
 def test_a_log_start_that_nobody_was_told_of_may_have_been_written_down(walk: Walk) -> None:

@@ -34,7 +34,7 @@ def walk() -> Walk:
     return Walk(Replication(brokers=3, max_records=3, min_insync_replicas=2, bounds=BOUNDS, extensions=EXTENSIONS))
 
 
-def test_a_leader_without_its_log_leads_until_the_controller_hears_of_it(walk: Walk) -> None:
+def test_a_leader_without_its_log_leads_until_the_controller_learns_of_it(walk: Walk) -> None:
     walk.do(Append(0), FailDirectory(0))
     assert walk.state.controller.leader == 0
     assert not walk.enabled(Append(0))
@@ -46,10 +46,10 @@ def test_a_leader_without_its_log_leads_until_the_controller_hears_of_it(walk: W
 
 def test_a_fetch_to_a_failed_directory_is_told_so(walk: Walk) -> None:
     walk.ask(1).do(FailDirectory(0)).arrive(1)
-    assert [answer.error for answer in walk.state.network.fetch_responses] == [Error.KAFKA_STORAGE_ERROR]
+    assert [response.error for response in walk.state.network.fetch_responses] == [Error.KAFKA_STORAGE_ERROR]
 
 
-def test_a_replica_without_its_log_follows_nobody_whatever_it_hears(walk: Walk) -> None:
+def test_a_replica_without_its_log_follows_nobody_whatever_it_receives(walk: Walk) -> None:
     walk.do(FailDirectory(2), ReplicaOffline(2), ApplyMetadata(2))
     assert not walk.enabled(SendFetch(2))
     assert walk.state.replicas[2].partition_epoch == 1

@@ -33,21 +33,21 @@ class Goal(DieHard):
 
 def test_the_first_counterexample_is_a_shortest_one() -> None:
     found = explore(DieHard())
-    (fell,) = found.violations
-    assert fell.trace.actions == (Fill(1), Pour(1, 0), Empty(0), Pour(1, 0), Fill(1), Pour(1, 0))
-    assert len(fell.trace) == found.depth == 7
+    (violation,) = found.violations
+    assert violation.trace.actions == (Fill(1), Pour(1, 0), Empty(0), Pour(1, 0), Fill(1), Pour(1, 0))
+    assert len(violation.trace) == found.depth == 7
     assert found.cut is Cut.VIOLATION
     assert not found.complete
     assert not found.holds
 
 
 def test_a_counterexample_names_the_invariant_and_its_values_and_replays() -> None:
-    (fell,) = explore(DieHard()).violations
-    assert fell.invariant == "NotFour"
-    assert fell.values == {"litres": (3, 4)}
-    again = replay(DieHard(), fell.trace.actions)
-    assert again.trace == fell.trace
-    assert again.violation == fell
+    (violation,) = explore(DieHard()).violations
+    assert violation.invariant == "NotFour"
+    assert violation.values == {"litres": (3, 4)}
+    again = replay(DieHard(), violation.trace.actions)
+    assert again.trace == violation.trace
+    assert again.violation == violation
 
 
 def test_every_state_is_visited_once_and_every_step_counted() -> None:
@@ -95,10 +95,10 @@ def test_goals_come_with_a_shortest_trace_or_are_reported() -> None:
 
 def test_a_step_that_breaks_a_step_invariant_ends_the_trace() -> None:
     found = explore(Ceremony(), stop=Stop.NEVER)
-    (fell,) = found.violations
-    assert fell.invariant == "NoThirdInARow"
-    assert fell.trace.actions == (Award("gold"), Award("silver"), Award("tin"))
-    assert fell.count == 6 * 2 + 4  # a third for each of six pairs, or calming down with one of four triples
+    (violation,) = found.violations
+    assert violation.invariant == "NoThirdInARow"
+    assert violation.trace.actions == (Award("gold"), Award("silver"), Award("tin"))
+    assert violation.count == 6 * 2 + 4  # a third for each of six pairs, or relaxing with one of four triples
     assert explore(Ceremony()).cut is Cut.VIOLATION
 
 
@@ -109,11 +109,11 @@ def test_a_step_to_a_known_state_is_checked_too() -> None:
         def step_invariants(self) -> Mapping[str, Callable[[Table, Action, Table], bool]]:
             return {"NoWayBack": lambda before, action, after: after != next(iter(self.initial()))}
 
-    (fell,) = explore(Strict()).violations
-    assert fell.trace.actions == (Fill(0), Empty(0))
+    (violation,) = explore(Strict()).violations
+    assert violation.trace.actions == (Fill(0), Empty(0))
 
 
-def test_stop_each_goes_on_until_every_invariant_has_fallen() -> None:
+def test_stop_each_goes_on_until_every_invariant_is_violated() -> None:
     @attrs.frozen
     class Two(DieHard):
         @property
@@ -121,9 +121,12 @@ def test_stop_each_goes_on_until_every_invariant_has_fallen() -> None:
             return {"NotFive": lambda state: state.jugs[1].litres != 5, **super().invariants}
 
     found = explore(Two(), stop=Stop.EACH)
-    assert [(fell.invariant, len(fell.trace)) for fell in found.violations] == [("NotFive", 2), ("NotFour", 7)]
+    assert [(violation.invariant, len(violation.trace)) for violation in found.violations] == [
+        ("NotFive", 2),
+        ("NotFour", 7),
+    ]
     assert found.cut is Cut.VIOLATION
-    assert [fell.invariant for fell in explore(Two()).violations] == ["NotFive"]
+    assert [violation.invariant for violation in explore(Two()).violations] == ["NotFive"]
 
 
 def test_an_initial_state_may_be_the_violation() -> None:
@@ -137,8 +140,8 @@ def test_an_initial_state_may_be_the_violation() -> None:
         def invariants(self) -> Mapping[str, Invariant[Table]]:
             return {"Empty": lambda state: not state.jugs[0].litres}
 
-    (fell,) = explore(Born()).violations
-    assert len(fell.trace) == 1
+    (violation,) = explore(Born()).violations
+    assert len(violation.trace) == 1
     assert explore(Born(), stop=Stop.NEVER).levels[0] == 2
 
 
@@ -197,7 +200,7 @@ def test_progress_of_a_search_that_was_cut_tells_what_is_left() -> None:
 
 
 def test_terminal_states_are_counted() -> None:
-    assert explore(Ceremony(("gold", "tin")), stop=Stop.NEVER).terminal == 1  # both held, and calm
+    assert explore(Ceremony(("gold", "tin")), stop=Stop.NEVER).terminal == 1  # both held, and free
 
 
 def test_an_action_that_was_not_declared_is_named() -> None:

@@ -45,8 +45,8 @@ class Driven:
                     self.do(Fetch(broker))
         return self.state
 
-    def answer(self) -> Error:
-        """The next answer arrives."""
+    def receive(self) -> Error:
+        """The next response arrives."""
         response = self.state.responses[0]
         self.do(ReceiveProduceResponse(response))
         return response.error
@@ -78,7 +78,7 @@ def test_the_models_together_turn_every_perturbation_on() -> None:
 # --- scenarios ---------------------------------------------------------------------------------------------------
 
 
-def test_a_repeat_is_answered_with_the_offset_that_it_got_and_not_appended() -> None:
+def test_a_repeat_is_acknowledged_with_the_offset_that_it_got_and_not_appended() -> None:
     driven = Driven(Idempotence(max_records=2))
     driven.do(Send(0))
     driven.deliver()
@@ -92,12 +92,12 @@ def test_a_batch_that_overtakes_is_refused_and_sent_again_behind_the_first() -> 
     driven = Driven(Idempotence(max_records=2))
     driven.do(Send(0), Send(0))
     driven.deliver(place=1)
-    assert driven.answer() is Error.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert driven.receive() is Error.OUT_OF_ORDER_SEQUENCE_NUMBER
     driven.deliver()
-    assert driven.answer() is Error.OK
+    assert driven.receive() is Error.OK
     driven.do(Retry(0, 0))
     driven.deliver()
-    assert driven.answer() is Error.OK
+    assert driven.receive() is Error.OK
     assert [b.batch.first for b in driven.state.replicas[1].log] == [0, 1]
 
 
@@ -106,7 +106,7 @@ def test_sequences_wrap_within_a_batch() -> None:
     for _ in range(5):
         driven.do(Send(0, 2))
         driven.deliver()
-        assert driven.answer() is Error.OK
+        assert driven.receive() is Error.OK
     assert [b.batch.sequence for b in driven.state.replicas[0].log] == [0, 2, 4, 1, 3]
 
 
@@ -137,7 +137,7 @@ class OneBatchFromSnapshots(Idempotence):
 
 
 def test_a_snapshot_alone_would_not_know_every_repeat() -> None:
-    """Why memory is filled up from the log: a producer whose answers were lost would be refused what it has sent."""
+    """Why memory is filled up from the log: a producer whose responses were lost would be refused what it has sent."""
     machine = OneBatchFromSnapshots(
         max_records=3, max_attempts=1, batches_retained=2, segments=True, bounds=Bounds(Crash=1)
     )
@@ -148,9 +148,9 @@ def test_a_producer_that_was_forgotten_is_taken_on_trust_and_may_skip_a_batch() 
     """The price of KIP-360, which Kafka pays: after an expiry, if requests overtake each other, one goes missing."""
     machine = Idempotence(max_records=3, max_attempts=2, bounds=Bounds(Expire=1))
     exploration = explore(machine)
-    fell = exploration.violations[0]
-    assert fell.invariant in ("NoReordering", "HeadOfLineAccepted")
-    assert any(isinstance(action, Expire) for action in fell.trace.actions)
+    violation = exploration.violations[0]
+    assert violation.invariant in ("NoReordering", "HeadOfLineAccepted")
+    assert any(isinstance(action, Expire) for action in violation.trace.actions)
     assert explore(attrs.evolve(machine, reordering=False)).holds
 
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegauge.model_tests.spec import published
-from tidegauge.model_tests.spec.published import Falls, Space
+from tidegauge.model_tests.spec.published import Shortest, Space
 from tidegauge.spec.kernel.explorer import Exploration, Stop, explore
 from tidegauge.spec.kernel.machine import Action, Invariant, NotEnabled
 from tidegauge.spec.kernel.simulation import walk
@@ -34,7 +34,7 @@ QUICK = 12
 """Counterexamples of up to so many states are found at once, whatever the size."""
 
 
-def sized(case: Space | Falls) -> str:
+def sized(case: Space | Shortest) -> str:
     return f"{case.variant.__name__}-{','.join(map(str, case.size))}"
 
 
@@ -52,18 +52,18 @@ def check_space(space: Space) -> None:
         assert found.generated + found.levels[0] == space.generated
 
 
-def check_falls(case: Falls) -> None:
+def check_shortest(case: Shortest) -> None:
     found = explored(case.machine())
     assert (length(found, "WeakIsr"), length(found, "StrongIsr")) == (case.weak_isr, case.strong_isr)
-    for fell in found.violations:
-        again = replay(case.machine(), fell.trace.actions, invariant=fell.invariant).violation
+    for violation in found.violations:
+        again = replay(case.machine(), violation.trace.actions, invariant=violation.invariant).violation
         assert again is not None
-        assert again.trace == fell.trace
+        assert again.trace == violation.trace
 
 
 def length(found: Exploration[State], invariant: str) -> int | None:
-    fell = found.violation(invariant)
-    return None if fell is None else len(fell.trace)
+    violation = found.violation(invariant)
+    return None if violation is None else len(violation.trace)
 
 
 def test_level_sizes_are_those_of_tlc() -> None:
@@ -86,23 +86,23 @@ def test_large_state_counts_are_those_of_tlc(space: Space) -> None:
 
 
 @pytest.mark.parametrize("case", published.ONE_EPOCH_CHANGE, ids=sized)
-def test_shortest_counterexamples_are_those_of_tlc(case: Falls) -> None:
-    check_falls(case)
+def test_shortest_counterexamples_are_those_of_tlc(case: Shortest) -> None:
+    check_shortest(case)
 
 
-def is_quick(case: Falls) -> bool:
+def is_quick(case: Shortest) -> bool:
     return case.weak_isr is not None and case.strong_isr is not None and max(case.weak_isr, case.strong_isr) <= QUICK
 
 
 @pytest.mark.parametrize("case", [case for case in published.TWO_EPOCH_CHANGES if is_quick(case)], ids=sized)
-def test_short_counterexamples_over_two_epoch_changes_are_those_of_tlc(case: Falls) -> None:
-    check_falls(case)
+def test_short_counterexamples_over_two_epoch_changes_are_those_of_tlc(case: Shortest) -> None:
+    check_shortest(case)
 
 
 @pytest.mark.deep
 @pytest.mark.parametrize("case", [case for case in published.TWO_EPOCH_CHANGES if not is_quick(case)], ids=sized)
-def test_long_counterexamples_over_two_epoch_changes_are_those_of_tlc(case: Falls) -> None:
-    check_falls(case)
+def test_long_counterexamples_over_two_epoch_changes_are_those_of_tlc(case: Shortest) -> None:
+    check_shortest(case)
 
 
 def test_symmetric_replicas_lose_no_state() -> None:
@@ -151,14 +151,14 @@ def test_leader_in_isr_is_false_as_published_until_there_is_a_leader() -> None:
 @pytest.mark.parametrize("variant", [variants.HighWatermarkByMajority, variants.IsrWriteWithoutEpoch])
 @pytest.mark.parametrize("invariant", ["WeakIsr", "StrongIsr"])
 def test_a_violation_shows_the_logs_that_disagree(variant: type[Kip320], invariant: str) -> None:
-    fell = explored(variant()).violation(invariant)
-    assert fell is not None
-    leader, member, hw = fell.values["leader"], fell.values["member"], fell.values["hw"]
-    state = fell.trace.last
+    violation = explored(variant()).violation(invariant)
+    assert violation is not None
+    leader, member, hw = violation.values["leader"], violation.values["member"], violation.values["hw"]
+    state = violation.trace.last
     assert state.presumes_leadership(leader)
     assert member in (state.replicas[leader].isr if invariant == "WeakIsr" else state.quorum.isr)
-    assert fell.values["log"] == state.replicas[leader].log
-    assert fell.values["log"][:hw] != fell.values["member's log"][:hw]
+    assert violation.values["log"] == state.replicas[leader].log
+    assert violation.values["log"][:hw] != violation.values["member's log"][:hw]
 
 
 def test_only_presumed_leaders_and_their_own_isr_are_to_blame() -> None:
@@ -181,7 +181,7 @@ def test_the_last_member_of_the_isr_stays_in_it() -> None:
     assert found.quorum == LeaderAndIsr(None, 1, frozenset({0}))
 
 
-def test_kip101_falls_back_to_the_high_watermark() -> None:
+def test_kip101_resorts_to_the_high_watermark() -> None:
     empty = Replica((), 0, 0, 0, frozenset())
     behind = Replica((Record(0, 0),), 0, 0, 0, frozenset())
     ahead = Replica((Record(0, 0), Record(1, 1)), 1, None, -1, frozenset())

@@ -50,10 +50,10 @@ class Walk:
     def do(self, *actions: Action) -> Walk:
         for action in actions:
             before, self.state = self.state, self.machine.step(self.state, action)
-            fell = [name for name, holds in self.machine.invariants.items() if not holds(self.state)]
+            violated = [name for name, holds in self.machine.invariants.items() if not holds(self.state)]
             steps = self.machine.step_invariants.items()
-            fell += [name for name, holds in steps if not holds(before, action, self.state)]
-            assert not fell, f"{fell} after {action}"
+            violated += [name for name, holds in steps if not holds(before, action, self.state)]
+            assert not violated, f"{violated} after {action}"
         return self
 
     def ask(self, *followers: int) -> Walk:
@@ -65,22 +65,22 @@ class Walk:
     def arrive(self, follower: int) -> Walk:
         return self.do(ReceiveFetch(self.asked(follower)))
 
-    def answer(self, follower: int) -> Walk:
+    def receive(self, follower: int) -> Walk:
         responses = self.state.network.fetch_responses
         return self.do(*(ReceiveFetchResponse(m) for m in responses if m.request.follower == follower))
 
     def fetch(self, *followers: int) -> Walk:
-        """A whole fetch by each follower: request, answer, and what the follower makes of it."""
+        """A whole fetch by each follower: request, response, and what the follower makes of it."""
         for follower in followers:
-            self.ask(follower).arrive(follower).answer(follower)
+            self.ask(follower).arrive(follower).receive(follower)
         return self
 
     def decide(self) -> Walk:
         """The controller decides on what leaders have proposed."""
         return self.do(*(ReceiveAlterPartition(m) for m in self.state.network.alters))
 
-    def hear(self) -> Walk:
-        """Leaders hear of the controller's decisions."""
+    def learn(self) -> Walk:
+        """Leaders receive the controller's decisions."""
         return self.do(*(ReceiveAlterPartitionResponse(m) for m in self.state.network.alter_responses))
 
     def hw(self, broker: int) -> int:
@@ -116,7 +116,7 @@ def test_a_record_is_committed_when_every_member_of_the_isr_has_fetched_past_it(
     assert three.state.history.acknowledged == (0,)
 
 
-def test_a_follower_learns_the_high_watermark_with_the_answer_to_its_next_fetch(three: Walk) -> None:
+def test_a_follower_learns_the_high_watermark_with_the_response_to_its_next_fetch(three: Walk) -> None:
     three.do(Append(0)).fetch(1, 2).fetch(1, 2)
     assert (three.hw(1), three.hw(2)) == (0, 1)
     three.fetch(1)
@@ -132,7 +132,7 @@ def test_a_new_leader_does_not_move_the_high_watermark_before_the_isr_has_fetche
 
 
 def test_a_leader_with_too_small_an_isr_commits_nothing_and_refuses_acks_all(three: Walk) -> None:
-    three.do(Append(0, Acks.LEADER), ShrinkIsr(0, (1, 2))).decide().hear()
+    three.do(Append(0, Acks.LEADER), ShrinkIsr(0, (1, 2))).decide().learn()
     assert three.state.controller.isr == (0,)
     assert three.state.controller.elr == (1, 2)
     assert three.hw(0) == 0
@@ -140,13 +140,13 @@ def test_a_leader_with_too_small_an_isr_commits_nothing_and_refuses_acks_all(thr
     assert three.enabled(Append(0, Acks.LEADER))
 
 
-def test_a_long_poll_takes_note_of_the_follower_and_is_answered_later(three: Walk) -> None:
+def test_a_long_poll_takes_note_of_the_follower_and_is_completed_later(three: Walk) -> None:
     three.do(Append(0)).fetch(1, 2).ask(1, 2)
     three.do(HoldFetch(three.asked(1)), HoldFetch(three.asked(2)))
     assert three.hw(0) == 1
     three.do(Append(0)).arrive(1)
-    (answer,) = three.state.network.fetch_responses
-    assert [record.value for record in answer.records] == [1]
+    (response,) = three.state.network.fetch_responses
+    assert [record.value for record in response.records] == [1]
 
 
 # --- fencing and truncation --------------------------------------------------------------------------------------
@@ -180,15 +180,15 @@ def test_a_follower_cuts_the_tail_that_the_leader_lacks_and_nothing_else(three: 
     assert three.values(0) == three.values(1) == [0, 3]
 
 
-def test_an_answer_of_an_earlier_epoch_is_dropped(three: Walk) -> None:
-    three.do(Append(0)).ask(2).arrive(2).do(ExpireSession(0), ApplyMetadata(2)).answer(2)
+def test_a_response_of_an_earlier_epoch_is_dropped(three: Walk) -> None:
+    three.do(Append(0)).ask(2).arrive(2).do(ExpireSession(0), ApplyMetadata(2)).receive(2)
     assert three.values(2) == []
 
 
-def test_a_duplicate_of_a_fetch_is_handled_twice_and_answered_once(three: Walk) -> None:
+def test_a_duplicate_of_a_fetch_is_handled_twice_with_one_response(three: Walk) -> None:
     three.do(Append(0)).ask(1)
     request = three.asked(1)
-    three.do(ReceiveFetch(request, duplicate=True)).answer(1).do(ReceiveFetch(request))
+    three.do(ReceiveFetch(request, duplicate=True)).receive(1).do(ReceiveFetch(request))
     assert three.state.network.fetch_responses == ()
     assert three.values(1) == [0]
 
@@ -197,15 +197,15 @@ def test_a_duplicate_of_a_fetch_is_handled_twice_and_answered_once(three: Walk) 
 
 
 def shrunk(walk: Walk) -> Walk:
-    """Broker 2 has fallen behind and out of the ISR; 0 and 1 have committed a record that it lacks."""
-    return walk.do(Append(0)).fetch(1).fetch(1).do(ShrinkIsr(0, (2,))).decide().hear()
+    """Broker 2 lags and is out of the ISR; 0 and 1 have committed a record that it lacks."""
+    return walk.do(Append(0)).fetch(1).fetch(1).do(ShrinkIsr(0, (2,))).decide().learn()
 
 
-def test_the_isr_has_shrunk_when_the_controller_has_written_it_and_the_leader_has_heard(three: Walk) -> None:
+def test_the_isr_has_shrunk_when_the_controller_has_written_it_and_the_leader_has_learnt_it(three: Walk) -> None:
     three.do(Append(0)).fetch(1).fetch(1).do(ShrinkIsr(0, (2,))).decide()
     assert three.state.controller.isr == (0, 1)
     assert three.hw(0) == 0
-    three.hear()
+    three.learn()
     assert three.hw(0) == 1
 
 
@@ -214,7 +214,7 @@ def test_a_follower_that_has_caught_up_joins_and_is_waited_for_before_that_is_co
     assert three.state.replicas[0].maximal_isr == (0, 1, 2)
     three.do(Append(0)).fetch(1).fetch(1)
     assert three.hw(0) == 1
-    three.decide().hear().fetch(2).fetch(2)
+    three.decide().learn().fetch(2).fetch(2)
     assert three.hw(0) == 2
 
 
@@ -232,25 +232,25 @@ def test_a_deposed_leader_can_not_change_the_isr(three: Walk) -> None:
 def test_a_fenced_broker_is_refused_and_its_leader_gives_the_proposal_up(three: Walk) -> None:
     shrunk(three).do(ExpireSession(2)).fetch(2).fetch(2).decide()
     assert three.decisions() == [Error.INELIGIBLE_REPLICA]
-    three.hear()
+    three.learn()
     assert three.state.replicas[0].pending_isr == ()
 
 
 def test_a_proposal_that_was_written_is_not_written_twice(three: Walk) -> None:
     three.do(Append(0), ShrinkIsr(0, (2,))).decide().do(DisconnectController(0), RetryAlterPartition(0)).decide()
     assert three.decisions() == [Error.INVALID_UPDATE_VERSION]
-    three.hear()
+    three.learn()
     assert three.state.replicas[0].pending_isr == (0, 1)
     three.do(ApplyMetadata(0))
     assert not three.state.replicas[0].pending_isr
     assert three.state.replicas[0].isr == (0, 1)
 
 
-def test_an_answer_of_an_older_controller_is_refused(three: Walk) -> None:
+def test_a_response_of_an_older_controller_is_refused(three: Walk) -> None:
     three.do(Append(0), ShrinkIsr(0, (2,))).decide().do(ControllerFailover())
     three.do(ApplyMetadata(0), Append(0)).fetch(1).do(ShrinkIsr(0, (1,)))
     assert three.state.replicas[0].pending_isr == (0,)
-    three.hear()
+    three.learn()
     assert three.state.replicas[0].pending_isr == (0,)
 
 
@@ -320,7 +320,7 @@ def test_a_paused_broker_does_nothing_and_knows_nothing_of_it(three: Walk) -> No
     assert three.enabled(Append(0))
 
 
-def test_a_broken_connection_loses_the_fetch_and_its_answer(three: Walk) -> None:
+def test_a_broken_connection_loses_the_fetch_and_its_response(three: Walk) -> None:
     three.do(SendFetch(1), Disconnect(1, 0))
     assert three.state.network.fetches == ()
     assert three.enabled(SendFetch(1))

@@ -77,9 +77,9 @@ def test_a_log_start_does_not_go_back(two: Walk) -> None:
 def test_a_follower_below_the_log_start_starts_over_there(two: Walk) -> None:
     lagging = walking(initial_isr=(0,))
     lagging.do(Append(0), Append(0), Append(0), DeleteRecords(0, 2)).ask(1).arrive(1)
-    (answer,) = lagging.state.network.fetch_responses
-    assert (answer.error, LeaderLogStart.of(answer).offset) == (Error.OFFSET_OUT_OF_RANGE, 2)
-    lagging.do(ReceiveFetchResponse(answer))
+    (response,) = lagging.state.network.fetch_responses
+    assert (response.error, LeaderLogStart.of(response).offset) == (Error.OFFSET_OUT_OF_RANGE, 2)
+    lagging.do(ReceiveFetchResponse(response))
     follower = lagging.state.replicas[1]
     assert (log_start_of(follower), follower.log_end_offset, follower.high_watermark) == (2, 2, 2)
     assert follower.last_epoch == 0, "of the last record that is gone"
@@ -130,7 +130,7 @@ def test_explored_to_the_end_every_invariant_holds(name: str) -> None:
         },
         {"bounds": Bounds(ExpireSession=1, DeleteRecords=2)},
     ],
-    ids=["lapse", "crash", "unclean", "twice"],
+    ids=["expire", "crash", "unclean", "twice"],
 )
 def test_larger_models_hold_too(constants: dict[str, Any]) -> None:
     found = explore(Replication(**{"brokers": 2, "max_records": 2, "extensions": (Retention(),), **constants}))

@@ -30,16 +30,16 @@ def eligible(walk: Walk) -> tuple[int, ...]:
     return walk.state.controller.elr
 
 
-def test_a_leader_commits_by_what_it_has_heard() -> None:
+def test_a_leader_commits_by_what_it_has_received() -> None:
     walk = walking(2).do(ExpireSession(1), ExpireSession(2), ApplyMetadata(0))
     assert not walk.enabled(Append(0))
     walk.do(ChangeSettings(1, elects_uncleanly=False))
-    assert not walk.enabled(Append(0)), "it has not heard of it"
+    assert not walk.enabled(Append(0)), "it does not know it yet"
     walk.do(ApplyMetadata(0), Append(0))
     assert walk.state.replicas[0].high_watermark == 1
 
 
-def test_who_is_eligible_is_looked_at_anew_when_the_number_falls() -> None:
+def test_who_is_eligible_is_looked_at_anew_when_the_number_is_lowered() -> None:
     walk = walking(2).do(ExpireSession(1), ExpireSession(2))
     assert eligible(walk) == (2,)
     walk.do(ChangeSettings(1, elects_uncleanly=False))

@@ -10,7 +10,6 @@ import pytest
 from tidegauge.model_tests.spec.toys import (
     Award,
     Badges,
-    Calm,
     Ceremony,
     DieHard,
     Empty,
@@ -18,6 +17,7 @@ from tidegauge.model_tests.spec.toys import (
     Jug,
     Mood,
     Pour,
+    Relax,
     Table,
 )
 from tidegauge.spec.kernel.changes import ABSENT, Change, changes, narrate, plain
@@ -96,20 +96,20 @@ def test_no_action_of_a_minimised_trace_can_be_dropped() -> None:
     shortest = len(explore(machine).violations[0].trace)
     found = [walk.violation for walk in walks(machine, seed=3, count=200, length=80) if walk.violation is not None]
     assert len(found) >= 5
-    for fell in found[:5]:
-        small = minimise(machine, fell)
-        assert small.invariant == fell.invariant
-        assert shortest <= len(small.trace) <= len(fell.trace)
+    for violation in found[:5]:
+        small = minimise(machine, violation)
+        assert small.invariant == violation.invariant
+        assert shortest <= len(small.trace) <= len(violation.trace)
         actions = small.trace.actions
         for index in range(len(actions)):
             rest = actions[:index] + actions[index + 1 :]
-            assert replay(machine, rest, invariant=fell.invariant).violation is None
+            assert replay(machine, rest, invariant=violation.invariant).violation is None
 
 
 def test_what_does_not_fail_can_not_be_minimised() -> None:
-    (fell,) = explore(ExpandWithoutHighWatermark()).violations
+    (violation,) = explore(ExpandWithoutHighWatermark()).violations
     with pytest.raises(ValueError, match="does not violate WeakIsr on Kip320"):
-        minimise(Kip320(), fell)
+        minimise(Kip320(), violation)
 
 
 def test_a_trace_knows_its_states_and_transitions() -> None:
@@ -133,14 +133,14 @@ def test_changes_show_what_was_added_and_taken_away() -> None:
 
 
 def test_sets_enums_and_none_are_written_plainly() -> None:
-    before = Badges(frozenset({"tin", "gold"}), Mood.CALM, None)
+    before = Badges(frozenset({"tin", "gold"}), Mood.FREE, None)
     after = Badges(frozenset({"gold", "silver", "tin"}), Mood.BUSY, 2)
     assert list(map(str, changes(before, after))) == [
         "held: {gold, tin} → {gold, silver, tin}",
-        "mood: CALM → BUSY",
+        "mood: FREE → BUSY",
         "lead: None → 2",
     ]
-    assert plain((frozenset({(2, "b"), (1, "a")}), Calm())) == "[{[1, a], [2, b]}, Calm(mood=CALM)]"
+    assert plain((frozenset({(2, "b"), (1, "a")}), Relax())) == "[{[1, a], [2, b]}, Relax(mood=FREE)]"
     assert plain(frozenset({1, "a", None})) == "{1, None, a}"
 
 

@@ -12,7 +12,7 @@ from tidegauge.spec.kernel.machine import Action, Invariant, Machine, NotEnabled
 
 
 class Mood(Enum):
-    CALM = "calm"
+    FREE = "free"
     BUSY = "busy"
 
 
@@ -121,33 +121,33 @@ class Award(Action):
 
 
 @attrs.frozen
-class Calm(Action):
-    mood: Mood = Mood.CALM
+class Relax(Action):
+    mood: Mood = Mood.FREE
 
 
 @attrs.frozen
 class Ceremony(Machine[Badges]):
     """Badges are handed out one by one; the set of them must never shrink and the mood must not flip at the fourth."""
 
-    action_types: ClassVar[tuple[type[Action], ...]] = (Award, Calm)
+    action_types: ClassVar[tuple[type[Action], ...]] = (Award, Relax)
     badges: tuple[str, ...] = ("gold", "silver", "tin", "brass")
 
     def initial(self) -> Iterable[Badges]:
-        return (Badges(frozenset(), Mood.CALM, None),)
+        return (Badges(frozenset(), Mood.FREE, None),)
 
     def actions(self, state: Badges) -> Iterator[Action]:
         yield from (Award(badge) for badge in self.badges if badge not in state.held)
         if state.mood is Mood.BUSY:
-            yield Calm()
+            yield Relax()
 
     def step(self, state: Badges, action: Action) -> Badges:
         match action:
             case Award(badge) if badge not in state.held:
                 return Badges(state.held | {badge}, Mood.BUSY, len(state.held))
-            case Calm() if state.mood is Mood.BUSY:
-                return attrs.evolve(state, mood=Mood.CALM)
-        raise NotEnabled(action, "the badge is not held, or there is a mood to calm")
+            case Relax() if state.mood is Mood.BUSY:
+                return attrs.evolve(state, mood=Mood.FREE)
+        raise NotEnabled(action, "the badge is not held, or the mood is busy")
 
     @property
     def step_invariants(self) -> Mapping[str, StepInvariant[Badges]]:
-        return {"NoThirdInARow": lambda before, action, after: before.mood is Mood.CALM or len(after.held) != 3}
+        return {"NoThirdInARow": lambda before, action, after: before.mood is Mood.FREE or len(after.held) != 3}

@@ -1,4 +1,4 @@
-"""kio is imported without Hypothesis, which is there for whoever imports it afterwards or before."""
+"""kio is imported without Hypothesis, which may be imported before or after."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """One connection's authentication: who is let in by SASL, for how long, and as whom (KIP-43, KIP-152, KIP-368).
 
 A client says by which mechanism it means to authenticate (handshake), proves who it is, and is served until its session
-has expired; before that it may prove it again, on the same connection, as the same user by the same mechanism. Whoever
-does anything else is cut off. Nothing is said of what a proof is: `Prove(None)` is one that fails.
+has expired; before that it may prove it again, on the same connection, as the same user by the same mechanism. A client
+that does anything else is cut off. Nothing is said of what a proof is: `Prove(None)` is one that fails.
 
 Time is counted from a session's beginning. A session expires after `lifetime`, 0 being never, and cannot be renewed in
 its first unit of time.
@@ -32,7 +32,7 @@ class Outcome(Enum):
     """What became of the last message."""
 
     NONE = "none"
-    ANSWERED = "answered"
+    HANDLED = "handled"
     """It was a step of authentication."""
     PASSED = "passed"
     """It was passed on as a request."""
@@ -57,7 +57,7 @@ class Session:
 
 @attrs.frozen
 class AskVersions(Action):
-    """The one request that strangers may make."""
+    """The one request that an unauthenticated client may make."""
 
 
 @attrs.frozen
@@ -112,9 +112,9 @@ class Authentication(Machine[Session]):
             raise NotEnabled(action, "the connection is open")
         match action:
             case AskVersions():
-                return self._request(state, strangers_may=True)
+                return self._request(state, unauthenticated_may=True)
             case Ask():
-                return self._request(state, strangers_may=False)
+                return self._request(state, unauthenticated_may=False)
             case Shake(mechanism):
                 return self._shake(state, mechanism)
             case Prove(user):
@@ -123,25 +123,25 @@ class Authentication(Machine[Session]):
                 return attrs.evolve(state, age=state.age + 1, outcome=Outcome.NONE)
         raise NotEnabled(action, "a session is running")
 
-    def _request(self, state: Session, *, strangers_may: bool) -> Session:
-        told = strangers_may and state.phase is Phase.HANDSHAKE
+    def _request(self, state: Session, *, unauthenticated_may: bool) -> Session:
+        told = unauthenticated_may and state.phase is Phase.HANDSHAKE
         if told or (state.phase is Phase.REQUESTS and not self.expired(state)):
             return attrs.evolve(state, outcome=Outcome.PASSED)
         return self.close(state)
 
     def _shake(self, state: Session, mechanism: int) -> Session:
         if state.phase is Phase.REQUESTS and not self.may_renew(state):
-            return self._request(state, strangers_may=False)
+            return self._request(state, unauthenticated_may=False)
         if state.phase is Phase.PROOF or mechanism >= self.mechanisms:
             return self.close(state)
-        return attrs.evolve(state, phase=Phase.PROOF, claimed=mechanism, outcome=Outcome.ANSWERED)
+        return attrs.evolve(state, phase=Phase.PROOF, claimed=mechanism, outcome=Outcome.HANDLED)
 
     def _prove(self, state: Session, user: int | None) -> Session:
         if state.phase is not Phase.PROOF:
-            return self._request(state, strangers_may=False)
+            return self._request(state, unauthenticated_may=False)
         if user is None or not self.admits(state, user):
             return self.close(state)
-        return Session(Phase.REQUESTS, user, state.claimed, None, 0, Outcome.ANSWERED)
+        return Session(Phase.REQUESTS, user, state.claimed, None, 0, Outcome.HANDLED)
 
     def expired(self, state: Session) -> bool:
         """Whether a session is over."""
@@ -166,7 +166,7 @@ class Authentication(Machine[Session]):
     @property
     def step_invariants(self) -> Mapping[str, StepInvariant[Session]]:
         return {
-            "NoStrangerIsServed": lambda before, action, after: (
+            "NoUnauthenticatedClientIsServed": lambda before, action, after: (
                 not isinstance(action, Ask) or after.outcome is not Outcome.PASSED or before.user is not None
             ),
             "NothingIsServedAfterExpiry": lambda before, action, after: (

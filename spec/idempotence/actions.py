@@ -38,8 +38,8 @@ def sent(machine: Machine, state: State, request: ProduceRequest) -> State:
     return attrs.evolve(state, requests=tuple(sorted(requests)) if machine.reordering else requests)
 
 
-def answered(state: State, response: ProduceResponse) -> State:
-    """An answer is on its way, if anybody still waits for it."""
+def with_response(state: State, response: ProduceResponse) -> State:
+    """The state with a response in flight, if a request still waits for it."""
     request = response.request
     producer = state.producers[request.batch.producer]
     awaited = any(

@@ -2,19 +2,19 @@
 
 Theory of operation
 -------------------
-A producer has an id and an epoch, and numbers the records that it sends to a partition. A batch that gets no answer is
-sent again under the same numbers. The partition's leader remembers of each producer its epoch and its latest batches,
-and asks that memory before it appends:
+A producer has an id and an epoch, and numbers the records that it sends to a partition. A batch that gets no response
+is sent again under the same numbers. The partition's leader remembers of each producer its epoch and its latest
+batches, and asks that memory before it appends:
 
-* a batch that it remembers is answered with the offset that it got the first time, and not appended again;
+* a batch that it remembers is acknowledged with the offset that it got the first time, and not appended again;
 * the epoch must not be older than the one remembered (a late request of a session that was given up is *fenced*);
 * the sequence must follow the last one; a later epoch begins at 0. What comes too early (its predecessor was lost, or
   overtaken on another connection) is refused, and its producer sends it again.
 
 It remembers as many batches as a producer may have in flight. The memory is a function of the log: followers have it
-because they append what the leader appended, unconditionally, and whoever restarts or truncates has it again from the
-newest snapshot and the log. A snapshot keeps one batch a producer (that is Kafka's file format), so the batches before
-it are looked up in the log behind it.
+because they append what the leader appended, unconditionally, and a replica that restarts or truncates has it again
+from the newest snapshot and the log. A snapshot keeps one batch a producer (that is Kafka's file format), so the
+batches before it are looked up in the log behind it.
 
 Two things make a replica forget: a producer that was idle for `producer.id.expiration.ms` is dropped, and a restart
 finds nothing of a producer whose records retention deleted. An unknown producer must begin at 0 where nothing can have
@@ -152,7 +152,7 @@ class Idempotence(Machine[State]):
     def may_send(self, producer: Producer) -> bool:
         """A new batch may follow those in line, and none that is to be sent again (KAFKA-3197).
 
-        The line is counted from the oldest unanswered batch on: the leader remembers the latest, answered or not.
+        The line is counted from the oldest incomplete batch on: the leader remembers the latest, complete or not.
         """
         return len(producer.in_flight) < self.max_in_flight and all(f.sent_to != NONE for f in producer.in_flight)
 
@@ -161,7 +161,7 @@ class Idempotence(Machine[State]):
         return all(older.sent_to != NONE for older in producer.in_flight[:place])
 
     def refusal_is_temporary(self, refused: InFlight) -> bool:
-        """A gap in front of a batch closes by itself if an older one was unanswered when this attempt was sent."""
+        """A gap in front of a batch closes by itself if an older one was incomplete when this attempt was sent."""
         return refused.behind
 
     # --- rules of the leader -----------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import attrs
 
-from tidegauge.spec.idempotence.actions import IdempotenceAction, answered
+from tidegauge.spec.idempotence.actions import IdempotenceAction, with_response
 from tidegauge.spec.idempotence.producer import disconnected
 from tidegauge.spec.idempotence.state import (
     NONE,
@@ -65,7 +65,7 @@ class ReceiveProduce(IdempotenceAction):
             state = attrs.evolve(state, requests=state.requests[:place] + state.requests[place + 1 :])
         broker, batch = self.request.broker, self.request.batch
         if broker != state.leader:
-            return answered(state, ProduceResponse(self.request, Error.NOT_LEADER_OR_FOLLOWER))
+            return with_response(state, ProduceResponse(self.request, Error.NOT_LEADER_OR_FOLLOWER))
         leader = state.replicas[broker]
         if machine.idempotent:
             known = machine.repeated(leader, batch)
@@ -73,7 +73,7 @@ class ReceiveProduce(IdempotenceAction):
                 waiting = Waiting(self.request, known.base_offset, repeated=True)
                 return acknowledge_committed(machine, waits(state, broker, waiting), broker)
             if error := machine.sequence_error(leader, batch):
-                return answered(state, ProduceResponse(self.request, error))
+                return with_response(state, ProduceResponse(self.request, error))
         on_trust = machine.idempotent and batch.sequence != 0 and entry_of(leader.producers, batch.producer) is None
         logged = LoggedBatch(state.leader_epoch, leader.log_end, batch, on_trust)
         state = state.with_replica(broker, appended(machine, leader, logged))
@@ -128,7 +128,7 @@ def acknowledge_committed(machine: Machine, state: State, broker: int) -> State:
     state = attrs.evolve(state, acknowledged=tuple(sorted(promised.union(state.acknowledged))))
     for waiting in done:
         response = ProduceResponse(waiting.request, Error.OK, waiting.base_offset, waiting.repeated)
-        state = answered(state, response)
+        state = with_response(state, response)
     return state
 
 
@@ -210,7 +210,7 @@ class Elect(IdempotenceAction):
     def effect(self, machine: Machine, state: State) -> State:
         for waiting in state.replicas[state.leader].waiting:
             response = ProduceResponse(waiting.request, Error.NOT_LEADER_OR_FOLLOWER)
-            state = answered(state, response)
+            state = with_response(state, response)
         return led_by(machine, state, self.broker).spend(self.bounded_as)
 
 

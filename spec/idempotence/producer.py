@@ -1,4 +1,4 @@
-"""What a producer does: send, send again, lose a connection, look for the leader, give up, take an answer."""
+"""What a producer does: send, send again, lose a connection, look for the leader, give up, take a response."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import attrs
 
 from tidegauge.spec.idempotence.actions import IdempotenceAction, sent
 from tidegauge.spec.idempotence.state import (
-    ANSWERED,
+    COMPLETED,
     NONE,
     Batch,
     BrokerId,
@@ -102,7 +102,7 @@ def with_flight(producer: Producer, place: int, flight: InFlight) -> Producer:
 
 @attrs.frozen
 class LoseConnection(IdempotenceAction):
-    """A producer's connection to a broker breaks: no answer will come on it, though what was sent may yet arrive."""
+    """A producer's connection to a broker breaks: no response will come on it, though what was sent may yet arrive."""
 
     bounded_as: ClassVar[str] = "LoseConnection"
 
@@ -124,7 +124,7 @@ class LoseConnection(IdempotenceAction):
 
 
 def disconnected(state: State, number: int, broker: int) -> State:
-    """Every batch that was sent on the connection is to be sent again, and no answer comes through."""
+    """Every batch that was sent on the connection is to be sent again, and no response comes through."""
     producer = state.producers[number]
     flights = tuple(attrs.evolve(f, sent_to=NONE) if f.sent_to == broker else f for f in producer.in_flight)
     state = state.with_producer(number, attrs.evolve(producer, in_flight=flights))
@@ -178,7 +178,7 @@ class GiveUp(IdempotenceAction):
 
 @attrs.frozen
 class ReceiveProduceResponse(IdempotenceAction):
-    """An answer reaches the producer, which is done with the batch, or will send it again, or can't go on."""
+    """A response reaches the producer, which is done with the batch, or will send it again, or can't go on."""
 
     response: ProduceResponse
 
@@ -187,7 +187,7 @@ class ReceiveProduceResponse(IdempotenceAction):
         return [cls(response) for response in state.responses]
 
     def guard(self, machine: Machine, state: State) -> str:
-        return "" if self.response in state.responses else f"no such answer is on its way: {self.response}"
+        return "" if self.response in state.responses else f"no such response is on its way: {self.response}"
 
     def effect(self, machine: Machine, state: State) -> State:
         request, number = self.response.request, self.response.request.batch.producer
@@ -204,8 +204,8 @@ class ReceiveProduceResponse(IdempotenceAction):
     def _taken(self, machine: Machine, producer: Producer, place: int) -> Producer:
         flight, error = producer.in_flight[place], self.response.error
         if error is Error.OK:
-            producer = with_flight(producer, place, attrs.evolve(flight, sent_to=ANSWERED))
-            line = tuple(dropwhile(lambda each: each.sent_to == ANSWERED, producer.in_flight))
+            producer = with_flight(producer, place, attrs.evolve(flight, sent_to=COMPLETED))
+            line = tuple(dropwhile(lambda each: each.sent_to == COMPLETED, producer.in_flight))
             return attrs.evolve(producer, in_flight=line)
         temporary = error is Error.NOT_LEADER_OR_FOLLOWER or (
             error is Error.OUT_OF_ORDER_SEQUENCE_NUMBER and machine.refusal_is_temporary(flight)

@@ -147,7 +147,7 @@ def goals(machine: Idempotence) -> Mapping[str, Callable[[State], bool]]:
     if not machine.idempotent:
         return wanted
     if bounds["LoseConnection"]:
-        wanted["a repeat is answered"] = lambda s: any(r.repeated for r in s.responses)
+        wanted["a repeat is acknowledged"] = lambda s: any(r.repeated for r in s.responses)
     if machine.reordering and machine.max_in_flight > 1:
         wanted["a gap is refused"] = lambda s: any(r.error is Error.OUT_OF_ORDER_SEQUENCE_NUMBER for r in s.responses)
     if bounds["GiveUp"]:

@@ -22,12 +22,12 @@ BrokerId = Annotated[int, "a broker of the machine"]
 
 ProducerId = Annotated[int, "a producer of the machine"]
 """The index of a producer, in an action or a message."""
-ANSWERED = -2
+COMPLETED = -2
 """In place of the broker that a batch was sent to."""
 
 
 class Error(IntEnum):
-    """Kafka's error codes, as far as a produce request is answered with them here."""
+    """Kafka's error codes, those of responses to produce requests here."""
 
     OK = 0
     NOT_LEADER_OR_FOLLOWER = 6
@@ -60,7 +60,7 @@ class ProduceRequest:
 
 @attrs.frozen(order=True)
 class ProduceResponse:
-    """The answer to one attempt; `repeated` when the leader had the batch already."""
+    """The response to one attempt; `repeated` when the leader had the batch already."""
 
     request: ProduceRequest
     error: Error = Error.OK
@@ -169,9 +169,9 @@ class Replica:
 
 @attrs.frozen
 class InFlight:
-    """A batch in line: sent to a broker, to be sent again (-1), or answered (-2) before an older one.
+    """A batch in line: sent to a broker, to be sent again (-1), or completed (-2) before an older one.
 
-    `behind` says that an older batch was unanswered when this attempt was sent, so that it may come too early.
+    `behind` says that an older batch was incomplete when this attempt was sent, so that it may come too early.
     """
 
     batch: Batch
@@ -184,7 +184,7 @@ class InFlight:
 class Producer:
     """A producer: its epoch, what it numbers next, whom it takes for the leader, and what is in flight.
 
-    Batches leave the line at its head: one that is answered before an older one stays in it.
+    Batches leave the line at its head: one that is completed before an older one stays in it.
     """
 
     epoch: int = 0
@@ -206,7 +206,7 @@ class Acknowledged:
 
 @attrs.frozen(cache_hash=True)
 class State:
-    """A partition, its producers, and the requests and answers between them."""
+    """A partition, its producers, and the requests and responses between them."""
 
     producers: tuple[Producer, ...]
     replicas: tuple[Replica, ...]

@@ -41,7 +41,7 @@ _ALL: tuple[Model[Replication], ...] = (
         "leadership that goes to and fro",
     ),
     Model(
-        "lapse",
+        "expire",
         Replication(brokers=2, max_records=1, bounds=Bounds(ShrinkIsr=1, ExpireSession=1)),
         "a session that expires while the ISR changes",
     ),

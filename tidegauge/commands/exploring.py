@@ -42,7 +42,7 @@ def explore(
     spec
         A machine: replication, kip320 (the published model), reassignment, controlled-shutdown, retention,
         directories, settings, composed-replication, idempotence, compaction, authentication; or a model of one:
-        isr, elections, shrink, preferred, lapse, crash, crash-and-shrink, unclean, unclean-by-hand, network,
+        isr, elections, shrink, preferred, expire, crash, crash-and-shrink, unclean, unclean-by-hand, network,
         controller, delayed-metadata, acks, reassignment, reassignment-crash, reassignment-back, controlled-shutdown,
         retention, retention-shrink, retention-crash, retention-unclean, directories, settings, settings-unclean,
         moving-and-deleting, moving-and-failing, and what begins with idempotence-.

@@ -1,4 +1,4 @@
-"""Requests whose handlers failed unexpectedly: logged and kept for whoever runs the node, who has found a bug."""
+"""Requests whose handlers failed unexpectedly: logged and kept, because each is a bug."""
 
 from __future__ import annotations
 

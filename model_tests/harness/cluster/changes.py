@@ -100,7 +100,7 @@ async def ask_to_stop(broker: Broker, *, want_fence: bool) -> None:
 
 
 async def stop(binding: ClusterBinding, action: Stop, before: State) -> None:
-    """It asks once more, as a broker does that has not heard the response, and ends."""
+    """It asks once more, as a broker does that has not received the response, and ends."""
     await end(binding, action.broker, before)
 
 

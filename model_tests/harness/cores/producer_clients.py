@@ -23,7 +23,7 @@ from tidegauge.spec.idempotence import state as spec
 from tidegauge.spec.idempotence.machine import Idempotence
 from tidegauge.spec.kernel.changes import Change
 
-_SENT_TO: Final = {AGAIN: spec.NONE, COMPLETED: spec.ANSWERED}
+_SENT_TO: Final = {AGAIN: spec.NONE, COMPLETED: spec.COMPLETED}
 
 
 @attrs.define

@@ -15,12 +15,12 @@ from tidegauge.model_tests.harness.report.model import (
     Step,
 )
 from tidegauge.model_tests.harness.report.replication import Numbering, detail
-from tidegauge.spec.idempotence.state import ANSWERED, NONE, Batch, InFlight, ProduceRequest, ProduceResponse, State
+from tidegauge.spec.idempotence.state import COMPLETED, NONE, Batch, InFlight, ProduceRequest, ProduceResponse, State
 from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.kernel.traces import Trace
 
 Message = ProduceRequest | ProduceResponse
-STANDING = {NONE: "to be sent again", ANSWERED: "completed"}
+STANDING = {NONE: "to be sent again", COMPLETED: "completed"}
 
 
 def steps(trace: Trace[State]) -> tuple[Step, ...]:

@@ -65,7 +65,7 @@ class ControllerShrinkIsr(Action):
 
 @attrs.frozen
 class BecomeLeader(Action):
-    """The replica that the request of `leader_epoch` names heeds it. Its HW is often behind its predecessor's."""
+    """The replica that the request of `leader_epoch` names obeys it. Its HW is often behind its predecessor's."""
 
     leader_epoch: int
 
@@ -86,7 +86,7 @@ class BecomeLeader(Action):
 
 @attrs.frozen
 class BecomeFollower(Action):
-    """A replica heeds the request of `leader_epoch`, which names another one, and truncates its log by the leader's."""
+    """A replica obeys the request of `leader_epoch`, which names another one, and truncates its log by the leader's."""
 
     replica: int
     leader_epoch: int
@@ -100,7 +100,7 @@ class BecomeFollower(Action):
         if leader is None or leader == self.replica:
             return "the request names another replica as leader"
         if not machine.may_truncate_by(state, leader, self.leader_epoch):
-            return "the leader has heeded the same request"
+            return "the leader has obeyed the same request"
         if machine.truncation_offset(state, leader, self.replica) > state.replicas[self.replica].end_offset:
             return "the log reaches up to the truncation offset"
         return ""

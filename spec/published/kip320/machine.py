@@ -1,14 +1,14 @@
 """The published model of KIP-320: one partition, atomic fetches, and a controller that talks by LeaderAndIsr requests.
 
 A port of Jason Gustafson's TLA+ specification (github.com/hachikuji/kafka-specification, module Kip320), rule by rule
-and under its names, so that this house's explorer can be held against TLC: same states, same levels, same shortest
+and under its names, so that this explorer can be held against TLC: same states, same levels, same shortest
 counterexamples. Its simplifications are therefore kept as they are. Our own machine is `spec.replication`.
 
 Theory of operation
 -------------------
 The *quorum* holds the true leader, leader epoch and in-sync replicas (ISR). The controller changes it by electing a
 member of the ISR or by taking a failed replica out; each change raises the leader epoch and sends a LeaderAndIsr
-request to all. A request may be late, come twice or never, and a replica heeds only one of a newer epoch than its own.
+request to all. A request may be late, come twice or never, and a replica obeys only one of a newer epoch than its own.
 So several replicas may *presume* leadership at once.
 
 A presumed leader accepts writes. Its followers copy its log record by record, and it raises its high watermark (HW)
@@ -149,7 +149,7 @@ class Kip320(Machine[State]):
                 found += leader_actions(index, self.replicas)
             for request in state.requests[replica.leader_epoch + 1 :]:
                 if request.leader is not None:
-                    found.append(heed(index, request.leader, request.leader_epoch))
+                    found.append(becoming(index, request.leader, request.leader_epoch))
         return found
 
     @property
@@ -202,7 +202,7 @@ def end_of_match(leader: Log, follower: Log) -> int:
 
 
 def weak_isr(state: State) -> bool:
-    """Whoever presumes leadership agrees with every member of its *own* ISR below its HW."""
+    """A presumed leader agrees with every member of its *own* ISR below its HW."""
     return all(
         agree_below(own.hw, own.log, state.replicas[member].log)
         for leader, own in enumerate(state.replicas)
@@ -212,7 +212,7 @@ def weak_isr(state: State) -> bool:
 
 
 def strong_isr(state: State) -> bool:
-    """Whoever presumes leadership agrees with every member of the *quorum's* ISR below its HW: none of them, elected
+    """A presumed leader agrees with every member of the *quorum's* ISR below its HW: none of them, elected
     next, would lose what was committed."""
     return all(
         agree_below(own.hw, own.log, state.replicas[member].log)
@@ -255,7 +255,7 @@ def leader_actions(leader: int, replicas: int) -> tuple[Action, ...]:
 
 
 @cache
-def heed(replica: int, leader: int, leader_epoch: int) -> Action:
+def becoming(replica: int, leader: int, leader_epoch: int) -> Action:
     """What `replica` does with a request that makes `leader` leader."""
     if leader == replica:
         return protocol.BecomeLeader(leader_epoch)

@@ -29,7 +29,7 @@ class LeaderAndIsr:
 
 @attrs.frozen(cache_hash=True)
 class Replica:
-    """A replica's log and high watermark, and the LeaderAndIsr that it last heeded."""
+    """A replica's log and high watermark, and the LeaderAndIsr that it last obeyed."""
 
     log: Log
     hw: int

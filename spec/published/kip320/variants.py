@@ -21,7 +21,7 @@ from tidegauge.spec.published.kip320.state import State
 
 @attrs.frozen
 class Kip279(Kip320):
-    """Truncation as after KIP-279, and nothing fenced: a follower is whoever names the leader, in whatever epoch."""
+    """Truncation as after KIP-279, and nothing fenced: a replica that names the leader is a follower, in any epoch."""
 
     def follows(self, state: State, leader: int, follower: int) -> bool:
         return state.presumes_leadership(leader) and state.replicas[follower].leader == leader
@@ -193,7 +193,7 @@ class ExpandWithoutEpoch(Kip320):
 
 @attrs.frozen
 class IsrWriteWithoutEpoch(Kip320):
-    """The quorum takes an ISR from whoever presumes leadership."""
+    """The quorum takes an ISR from any presumed leader."""
 
     def may_write_isr(self, state: State, leader: int) -> bool:
         return state.presumes_leadership(leader)
