@@ -129,11 +129,6 @@ def modules() -> tuple[Module, ...]:
     return tuple(tree())
 
 
-def folder(module: Module) -> str:
-    """The top folder of a file; "docs" for pages at the root as well."""
-    return module.path.split("/")[0] if "/" in module.path else "docs"
-
-
 def documents() -> Iterator[Module]:
     """Every page of the documentation but the glossary, which names the retired words."""
     for path in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]):
@@ -401,12 +396,3 @@ RULES: tuple[Rule, ...] = (
     nothing_is_left_unfinished,
     words_are_the_glossarys,
 )
-
-STILL_RETIRED: dict[str, int] = {
-    "benchmarks": 3,
-    "impl": 1,
-    "model_tests": 382,
-    "spec": 55,
-    "tidegauge": 1,
-}
-"""How many retired words each folder still has. The numbers only go down; a folder that is not here has none."""

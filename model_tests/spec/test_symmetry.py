@@ -41,11 +41,11 @@ def test_a_favourite_among_the_brokers_is_found_out() -> None:
 
 def test_a_trace_found_under_symmetry_is_a_real_behaviour() -> None:
     machine = HighWatermarkByMajority()
-    (fell,) = explore(machine, symmetry=True).violations
-    again = replay(machine, fell.trace.actions)
-    assert again.violation == fell
+    (violation,) = explore(machine, symmetry=True).violations
+    again = replay(machine, violation.trace.actions)
+    assert again.violation == violation
     assert not again.skipped
-    assert len(fell.trace) == len(explore(machine).violations[0].trace)
+    assert len(violation.trace) == len(explore(machine).violations[0].trace)
 
 
 def test_kip320_treats_its_replicas_alike() -> None:

@@ -72,7 +72,7 @@ class Mismatch:
     """The event's place in the whole trace, from 0."""
     event: TraceEvent
     reason: str
-    """The guard that failed, the field that differs, or the invariant that fell."""
+    """The guard that failed, the field that differs, or the invariant that is violated."""
     state: State
     """The specification's state before the event."""
     actions: tuple[ReplicationAction, ...]
