@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from inspect import isclass
+from typing import Any
 
 import attrs
 import pytest
@@ -36,7 +37,7 @@ sys.exit("tidegauge.impl.server.trace.events" in sys.modules)
 
 
 def test_a_node_that_keeps_no_trace_does_not_import_the_events() -> None:
-    """To make their classes takes some 20 ms, which a process would spend before it serves."""
+    """Their import takes time, which a process would spend before it serves."""
     done = subprocess.run([sys.executable, "-c", UNTRACED], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -67,6 +68,21 @@ def test_equal_traces_have_equal_digests_and_others_do_not() -> None:
     other = attrs.evolve(event, decision=events.HoldFetch("t", 0, STATE, FETCH, outcome))
     assert Trace([event]).digest() == Trace([attrs.evolve(event)]).digest()
     assert Trace([event]).digest() != Trace([other]).digest()
+
+
+def test_a_decision_takes_each_field_once_and_does_not_change() -> None:
+    decision = events.PullMetadata(metadata_offset=3)
+    assert decision == events.PullMetadata(3)
+    assert hash(decision) == hash(events.PullMetadata(3))
+    assert decision != events.PullMetadata(4)
+    assert events.Pause() != events.Resume()
+    assert events.SendFetch.fields == ("topic", "partition", "state", "source", "fetch")
+    make: type[Any] = events.PullMetadata
+    for args, kwargs in [((), {}), ((3, 4), {}), ((3,), {"metadata_offset": 3}), ((), {"offset": 3})]:
+        with pytest.raises(TypeError, match="PullMetadata takes the fields metadata_offset"):
+            make(*args, **kwargs)
+    with pytest.raises(AttributeError, match="a decision does not change"):
+        decision.__setattr__("metadata_offset", 4)
 
 
 KINDS = {kind for kind in vars(events).values() if isclass(kind) and issubclass(kind, events.Decision)}

@@ -83,7 +83,6 @@ GOOD: tuple[TraceEvent, ...] = (
 """A trace written by hand, as a cluster of two would write it: created, appended, fetched, committed."""
 
 
-@attrs.frozen
 class Dance(events.OfReplica):
     """A decision that the specification does not have."""
 
@@ -103,10 +102,12 @@ def with_fields(decision: events.Decision, **changes: Any) -> events.Decision:
         else:
             inner.setdefault(holder, {})[name] = value
     evolved = {name: attrs.evolve(getattr(decision, name), **values) for name, values in inner.items()}
-    return attrs.evolve(decision, **own, **evolved)
+    return type(decision)(**{**vars(decision), **own, **evolved})
 
 
 def fields_of(value: Any) -> frozenset[str]:
+    if isinstance(value, events.Decision):
+        return frozenset(value.fields)
     return frozenset() if value is None else frozenset(field.name for field in attrs.fields(type(value)))
 
 

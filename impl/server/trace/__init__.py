@@ -1,7 +1,6 @@
 """The trace of a cluster: every decision of its nodes, as typed events (`events`), recorded by each node's `Tracer`.
 
-`events` is imported when an event is first recorded: to make its classes takes some 20 ms, and a node that keeps no
-trace needs none of them to start.
+`events` is imported when an event is first recorded: a node that keeps no trace needs none of its classes to start.
 """
 
 from __future__ import annotations
