@@ -15,7 +15,7 @@ $(READY): pyproject.toml tools/setup.sh
 	@tools/setup.sh
 	@touch $@
 
-.PHONY: setup verify test deep fuzz clients nightly bench explore simulate replay lint types docs format coverage clean distclean help
+.PHONY: setup verify test deep fuzz clients nightly bench explore simulate replay lint types docs api-docs format coverage clean distclean help
 
 setup: $(READY) ## make .venv with all that is needed, Java included
 	@:
@@ -69,6 +69,10 @@ types: $(READY) ## mypy, strict
 docs: $(READY) ## run the code blocks of README.md and docs/
 	@$(BIN)/python -m pytest -q model_tests/docs
 
+api-docs: $(READY) ## write the API's documentation, made from the docstrings, to api-docs/index.html
+	@$(BIN)/pdoc -o api-docs tidegauge tidegauge.linearizability tidegauge.spark_check tidegauge.spec.kernel \
+	    tidegauge.spec.registry tidegauge.model_tests.harness tidegauge.impl.cluster
+
 format: $(READY) ## let ruff rewrite the code
 	@$(BIN)/ruff check --fix-only .
 	@$(BIN)/ruff format .
@@ -79,7 +83,7 @@ coverage: $(READY) ## run the tests and write htmlcov/index.html
 	@$(BIN)/coverage report --skip-covered --sort=cover
 
 clean: ## remove what runs leave behind
-	@rm -rf report htmlcov build dist .coverage .coverage.* .hypothesis .mypy_cache .ruff_cache .pytest_cache \
+	@rm -rf report api-docs htmlcov build dist .coverage .coverage.* .hypothesis .mypy_cache .ruff_cache .pytest_cache \
 	    spark-warehouse metastore_db derby.log benchmarks/results
 	@find . -path ./.venv -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -87,4 +91,4 @@ distclean: clean ## the same, and .venv
 	@rm -rf .venv *.egg-info
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

@@ -20,7 +20,7 @@ from tidegauge.impl.faults.injections import UNLIMITED, Delay, Disconnection, Fa
 from tidegauge.impl.faults.request_topics import REQUEST_TOPICS
 from tidegauge.impl.wire.apis import BROKER_APIS, ApiKey
 
-Api: TypeAlias = "ApiKey | int | str"
+Api: TypeAlias = ApiKey | int | str
 """An API by its key or Kafka's name for it: `ApiKey.LIST_OFFSETS`, 2, "ListOffsets"."""
 
 Error: TypeAlias = "ErrorCode | int | str"

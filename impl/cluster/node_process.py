@@ -32,6 +32,8 @@ LEAVE_TIMEOUT: Final = 60.0
 """Seconds that a broker tries to hand over what it leads."""
 JOIN_TIMEOUT: Final = 60.0
 """Seconds that a broker tries to reach its controller."""
+REPORT_INTERVAL: Final = 5.0
+"""Seconds between two reports of what a broker waits for."""
 
 
 class NodeEndedError(Exception):
@@ -65,9 +67,6 @@ class NodeOptions:
             advertised_host=self.advertised_host,
         )
 
-
-REPORT_INTERVAL: Final = 5.0
-"""Seconds between two reports of what a broker waits for."""
 
 Ready = Callable[[Address], None]
 Waiting = Callable[[str], None]

@@ -24,12 +24,12 @@ def with_bug(name: str, machine: Replication) -> SpecBinding:
 
 
 def test_the_specification_agrees_with_itself() -> None:
-    run = drive(ReplicationRules, SpecBinding, name="itself", examples=60)
+    run = drive(ReplicationRules, SpecBinding, name="itself", examples=120)
     assert run.holds, run.difference
-    assert run.examples >= 60
+    assert run.examples >= 120
     never = {kind.__name__ for kind in Replication.action_types} - set(run.actions)
     rare = {"HoldFetch", "RetryAlterPartition", "DisconnectController", "UncleanElection", "PullMetadata"}
-    assert never <= rare, "in sixty examples, rare ones may be missed, but no others"
+    assert never <= rare, "in 120 examples, rare ones may be missed, but no others"
 
 
 @pytest.mark.parametrize("bug", ["kafka_1211", "kafka_14139", "kafka_7128", "high_watermark_by_majority"])

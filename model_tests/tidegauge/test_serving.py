@@ -213,7 +213,7 @@ def test_a_broker_says_what_it_waits_for(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tidegauge.impl.cluster.node_process.JOIN_TIMEOUT", 0.3)
-    monkeypatch.setattr("tidegauge.impl.cluster.node_process.BETWEEN_WORDS", 0.1)
+    monkeypatch.setattr("tidegauge.impl.cluster.node_process.REPORT_INTERVAL", 0.1)
     told = refusal(capsys, "broker", "--id", 3, "--controller", "127.0.0.1:1", "--port", 0, "--data", tmp_path / "b")
     first, *_, last = told.splitlines()
     assert first == "tidegauge: broker 3 waits for the controller at 127.0.0.1:1, 0 s at most: is it up?"
