@@ -9,6 +9,7 @@ A test registers a machine of its own for as long as it runs: `with REGISTRY.reg
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
@@ -91,6 +92,11 @@ class Registry:
     def register(self, registration: Registration) -> None:
         """Add a machine. Raises ValueError if its name, a model's or a bug's, or the machine itself, is taken."""
         names = [registration.name, *(m.name for m in registration.models if m.name != registration.name)]
+        own = (("model", registration.models), ("bug", registration.bugs))
+        for what, named in own:
+            counts = Counter(one.name for one in named)
+            if twice := [name for name, count in counts.items() if count > 1]:
+                raise ValueError(f"{registration.name} has the {what} {', '.join(twice)} twice")
         if taken := [name for name in names if name in self.names]:
             raise ValueError(f"{', '.join(taken)}: there is a machine or a model of that name already")
         if taken := [bug.name for bug in registration.bugs if self.bugs.get(bug.name, bug) is not bug]:

@@ -36,6 +36,8 @@ class Purgatory(Generic[K]):
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+        self.wakes = 0
+        """How often any key was woken."""
         self._waiting: dict[K, dict[_Waiter, None]] = {}
 
     def __len__(self) -> int:
@@ -44,17 +46,23 @@ class Purgatory(Generic[K]):
 
     def wake(self, key: K) -> None:
         """Let everyone who waits on `key` look again."""
+        self.wakes += 1
         if waiters := self._waiting.get(key):
             for waiter in waiters:
                 waiter.is_woken.set()
 
-    async def until(self, keys: Iterable[K], ready: Callable[[], T | None], timeout_ms: float) -> T | None:
+    async def until(
+        self, keys: Iterable[K], ready: Callable[[], T | None], timeout_ms: float, *, since: int | None = None
+    ) -> T | None:
         """The first result of `ready` that is not None; None when there was none within `timeout_ms`.
 
-        `ready` is called whenever one of `keys` is woken, and never while the node is paused.
+        `ready` is called whenever one of `keys` is woken, and never while the node is paused. `since` is the count of
+        `wakes` when the caller last looked: had there been others before this wait began, `ready` is called at once.
         """
         deadline = trio.current_time() + timeout_ms / 1000 if timeout_ms < math.inf else math.inf
         waiter = _Waiter()
+        if since is not None and since != self.wakes:
+            waiter.is_woken.set()
         keys = tuple(dict.fromkeys(keys))
         for key in keys:
             self._waiting.setdefault(key, {})[waiter] = None

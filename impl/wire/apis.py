@@ -259,12 +259,12 @@ SPOKEN: Final[Mapping[ApiKey, int]] = MappingProxyType(
 """The version in which brokers and the native client ask."""
 
 
-_UNITED: Final[Mapping[int, tuple[str, str, str]]] = {
-    ApiKey.METADATA: ("unions", "AnyMetadataRequest", "AnyMetadataResponse"),
-    ApiKey.OFFSET_COMMIT: ("offset_unions", "AnyOffsetCommitRequest", "AnyOffsetCommitResponse"),
-    ApiKey.OFFSET_FETCH: ("offset_unions", "AnyOffsetFetchRequest", "AnyOffsetFetchResponse"),
+_UNITED: Final[Mapping[int, tuple[str, str]]] = {
+    ApiKey.METADATA: ("unions", "AnyMetadataRequest"),
+    ApiKey.OFFSET_COMMIT: ("offset_unions", "AnyOffsetCommitRequest"),
+    ApiKey.OFFSET_FETCH: ("offset_unions", "AnyOffsetFetchRequest"),
 }
-"""APIs whose canonical messages are those of `impl.wire.unions` and its like: the module, the request, the response."""
+"""APIs whose canonical messages are those of `impl.wire.unions` and its like: the module and the request."""
 
 
 class UnknownApiError(LookupError):
@@ -304,21 +304,15 @@ def response_class(api_key: int, version: int) -> type[Payload]:
 @cache
 def canonical_request_class(api_key: int) -> type[Payload]:
     """The class in which handlers see a request. Raises UnknownApiError."""
-    return _union(api_key, 0) or request_class(api_key, canonical_version(api_key))
+    return _united_request(api_key) or request_class(api_key, canonical_version(api_key))
 
 
-@cache
-def canonical_response_class(api_key: int) -> type[Payload]:
-    """The class of the responses that handlers return. Raises UnknownApiError."""
-    return _union(api_key, 1) or response_class(api_key, canonical_version(api_key))
-
-
-def _union(api_key: int, place: int) -> type[Payload] | None:
-    """The class of an API that no one version has all of."""
+def _united_request(api_key: int) -> type[Payload] | None:
+    """The class of the requests of an API that no one version has all of."""
     if api_key not in _UNITED:
         return None
-    module, *names = _UNITED[api_key]
-    united: type[Payload] = getattr(import_module(f"tidegauge.impl.wire.{module}"), names[place])
+    module, name = _UNITED[api_key]
+    united: type[Payload] = getattr(import_module(f"tidegauge.impl.wire.{module}"), name)
     return united
 
 

@@ -83,10 +83,6 @@ def test_responses_are_merged_topic_by_topic() -> None:
     assert shape(merged) == [("t", [0, 1, 2]), ("u", [3]), ("v", [4])]
 
 
-def with_offset_9(partition: PartitionProduced) -> PartitionProduced:
-    return PartitionProduced(partition.index, base_offset=9)
-
-
 def test_partitions_of_a_response_are_changed_in_place() -> None:
     whole = response_to(("t", [0, 1]), ("u", [1]))
     changed = PRODUCE.change_partitions(

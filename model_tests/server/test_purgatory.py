@@ -97,3 +97,20 @@ async def test_a_cancelled_waiter_leaves() -> None:
     with trio.move_on_after(1):
         await purgatory.until(["a", "b"], never, math.inf)
     assert len(purgatory) == 0
+
+
+@simulated
+async def test_a_wake_before_the_wait_begins_is_not_lost() -> None:
+    purgatory: Purgatory[str] = Purgatory(SimulatedClock())
+    looks: list[str] = []
+
+    def ready() -> str | None:
+        looks.append("look")
+        return "done"
+
+    seen = purgatory.wakes
+    purgatory.wake("a")
+    assert await purgatory.until(["a"], ready, 250, since=seen) == "done"
+    assert await purgatory.until(["a"], ready, 250, since=purgatory.wakes) is None
+    assert looks == ["look"]
+    assert len(purgatory) == 0

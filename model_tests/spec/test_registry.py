@@ -98,3 +98,14 @@ def test_a_bug_is_switched_on_in_any_machine_that_has_its_rule() -> None:
     assert attrs.asdict(buggy, recurse=False) == attrs.asdict(machine, recurse=False)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="DieHard has no rule of Replication, which kafka_14139 breaks"):
         bug.switched_on(DieHard())
+
+
+@pytest.mark.parametrize("what", ["model", "bug"])
+def test_a_registration_that_has_one_name_twice_is_refused(what: str) -> None:
+    models, bugs = TOY.models, TOY.bugs
+    if what == "model":
+        models = (*models, Model("small-jugs", DieHard((1, 3)), "other jugs"))
+    else:
+        bugs = (*bugs, Bug("leaky", "another leak", "Die Hard 3", "water is lost", ("NotFour",), Leaky, DieHard()))
+    with pytest.raises(ValueError, match=f"{TOY.name} has .* twice"):
+        Registry(Registration(TOY.name, DieHard(), models, bugs))

@@ -178,9 +178,11 @@ class FetchSchedule(Generic[P]):
     def fetched(self, partition: P, lane: Lane) -> Lane | None:
         """A fetcher has the response for a partition. Where its next fetch is another fetcher's, wake that one."""
         followed = self._followed.get(partition.key)
-        if followed is None or partition.is_gone or followed.lane is Lane.NEW:
+        if followed is None or partition.is_gone:
             return None
         own = self._own_lane(followed)
+        if followed.lane is Lane.NEW:  # its own fetcher takes it over
+            return None if self._fetchers[own] is FetcherState.FETCHING else own
         return None if own is lane else self._to(followed, own)
 
     def _to(self, followed: Followed[P], own: Lane) -> Lane:

@@ -87,7 +87,9 @@ class RecordDeletions:
             self._effects.follower_fetches.wake(partition.key)
         if not self._settle(open_ones):
             keys = [partition.key for partition in moved]
-            await wait(lambda: self._effects.deletions.until(keys, lambda: self._settle(open_ones) or None, timeout_ms))
+            purgatory = self._effects.deletions
+            seen = purgatory.wakes
+            await wait(lambda: purgatory.until(keys, lambda: self._settle(open_ones) or None, timeout_ms, since=seen))
         return outcomes
 
     def _delete(self, deletion: PartitionDeletion, open_ones: list[_Open]) -> DeletionOutcome:

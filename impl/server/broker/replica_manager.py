@@ -140,7 +140,9 @@ class ReplicaManager:
             outcomes.append(self._append(append, acks, origin, check, pending))
         if pending and not _settle(pending):
             keys = [partition.key for partition, _, outcome in pending if outcome.state is AppendState.PENDING]
-            await wait(lambda: self.effects.produces.until(keys, lambda: _settle(pending) or None, timeout_ms))
+            purgatory = self.effects.produces
+            seen = purgatory.wakes
+            await wait(lambda: purgatory.until(keys, lambda: _settle(pending) or None, timeout_ms, since=seen))
         return outcomes
 
     def _append(
@@ -228,8 +230,11 @@ class ReplicaManager:
             keys = [(read.topic, read.partition) for read in reads]
             is_follower = reads[0].follower is not None
             purgatory = self.effects.follower_fetches if is_follower else self.effects.fetches
+            seen = purgatory.wakes
             outcomes = await wait(
-                lambda: purgatory.until(keys, lambda: self._reader.read(reads, limits, may_hold=True), timeout_ms)
+                lambda: purgatory.until(
+                    keys, lambda: self._reader.read(reads, limits, may_hold=True), timeout_ms, since=seen
+                )
             )
             if outcomes is None:
                 outcomes = self._reader.read(reads, limits, may_hold=False)

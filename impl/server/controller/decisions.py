@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+NO_EPOCH = -1
+"""The controller epoch of an empty metadata log."""
+
 
 class Decisions:
     """The one place where records are appended to the metadata log and applied to the controller's image."""
@@ -65,14 +68,15 @@ class Decisions:
         taken_over = image.controller_id == self._controller.node_id and image.controller_epoch == leadership.epoch
         return taken_over and leadership.leader_id == self._controller.node_id
 
-    async def take_over(self, now_ms: int, endpoint: tuple[str, int]) -> None:
+    async def take_over(self, now_ms: int, endpoint: tuple[str, int]) -> bool:
         """Become the active controller, which the log has elected: replay what others have committed, then decide.
 
-        `endpoint` is where brokers reach this node. Raises OSError, and NotLeaderError when the log has another leader
-        by now.
+        `endpoint` is where brokers reach this node. Returns whether it is the first controller of its cluster. Raises
+        OSError, and NotLeaderError when the log has another leader by now.
         """
         async with self._next_turn():
             self._replay()
+            is_first = self._controller.controller_epoch == NO_EPOCH
             epoch = self._log.leadership.epoch
             await self._committed(self._controller.take_over(epoch, now_ms, endpoint))
             if self._tracer.trace is not None:
@@ -81,6 +85,7 @@ class Decisions:
                 failover = trace.events.ControllerFailover
                 self._tracer.record(failover, controller_epoch=epoch, metadata_offset=offset, changed=())
         self._on_commit()
+        return is_first
 
     async def catch_up(self) -> None:
         """Apply what another controller has committed, unless this node is the active one."""
@@ -99,6 +104,7 @@ class Decisions:
             await self._turns.acquire()
         try:
             if self._ended is not None:
+                await trio.lowlevel.checkpoint()  # where the node is being cancelled, that comes first
                 raise OSError(self._ended)
             yield
         finally:

@@ -68,7 +68,10 @@ class MetadataFetches:
 
         found, wait_ms = news(), request.max_wait_ms
         if found is None and wait_ms > 0:
-            found = await context.while_connected(lambda: self._waiting.until([METADATA_KEY], news, wait_ms))
+            seen = self._waiting.wakes
+            found = await context.while_connected(
+                lambda: self._waiting.until([METADATA_KEY], news, wait_ms, since=seen)
+            )
         if not self._leads:
             return await self._redirect(reads)
         return fetch_response(outcomes() if found is None else found)

@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from tidegauge.impl.server.node import Node
 
 METADATA_DIRECTORY = f"{METADATA_TOPIC}-0"
-NO_EPOCH = -1
-"""The controller epoch of an empty metadata log."""
 
 
 class ControllerNode:
@@ -64,6 +62,8 @@ class ControllerNode:
         self.halted: str | None = None
         """Why the controller has stopped by itself; None while it has not."""
         self._node = node
+        self.is_new = False
+        """Whether it has become the first controller of its cluster."""
         self._nursery: trio.Nursery | None = None
         node.disk.make_directory(node.directory)
         directory = f"{node.directory}/{METADATA_DIRECTORY}"
@@ -73,8 +73,6 @@ class ControllerNode:
             ControllerConfig(node.config.broker_session_timeout_ms, node.config.topic_defaults, DYNAMIC_CONFIGS),
         )
         self.controller.replay(self.log.read(0))
-        self.is_new = self.controller.controller_epoch == NO_EPOCH
-        """Whether it is the first controller of its cluster."""
         self.decisions = Decisions(
             self.controller, self.log, node.tracer, on_commit=lambda: self.fetches.wake(), on_failure=self.halt
         )
@@ -155,7 +153,7 @@ class ControllerNode:
     async def _take_over(self) -> None:
         """Become the active controller, which the log says that this node is."""
         host = self._node.advertised_host or self.address.host
-        await self.decisions.take_over(self._node.clock.now_ms(), (host, self.address.port))
+        self.is_new = await self.decisions.take_over(self._node.clock.now_ms(), (host, self.address.port))
         if self.is_new and self._node.config.sasl_users:
             async with self.decisions.turn() as turn:
                 await turn.commit(self.controller.scram_credentials.install(self._initial_credentials()))

@@ -145,11 +145,12 @@ def load(path: Path) -> Counterexample:
 
 def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     """A JSON object; of a name that is there twice, one value would go unseen."""
-    names = [name for name, _ in pairs]
-    for name in names:
-        if names.count(name) > 1:
+    fields: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in fields:
             raise CounterexampleError(f"an object has the field {name!r} twice: give each once")
-    return dict(pairs)
+        fields[name] = value
+    return fields
 
 
 def _integer(text: str) -> int:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from tidegauge.model_tests.harness.counterexamples.files import Counterexample
 from tidegauge.model_tests.harness.counterexamples.replay import Replayed
 from tidegauge.model_tests.harness.registry import HARNESS
-from tidegauge.model_tests.harness.report.model import Catch, Report, Stage, Verdict
 from tidegauge.model_tests.harness.report.model import Counterexample as Figure
+from tidegauge.model_tests.harness.report.model import Report, Stage, Verdict
 from tidegauge.spec.kernel.changes import plain
 from tidegauge.spec.registry import REGISTRY
 
@@ -34,20 +34,6 @@ def title_of(bug: str | None) -> str:
         return "a difference between specification and implementation"
     known = REGISTRY.bug(bug)
     return f"{known.title} ({known.reference})"
-
-
-def catches_of(replayed: Sequence[Replayed], seconds: Sequence[float | None] | None = None) -> tuple[Catch, ...]:
-    """One line a level: caught or missed, and how."""
-    times = seconds or [None] * len(replayed)
-    return tuple(
-        Catch(
-            level=one.level.value,
-            verdict=Verdict.CAUGHT if one.failed else Verdict.MISSED,
-            how=f"{one.failure} in step {one.at}" if one.failed else "nothing goes wrong",
-            seconds=time,
-        )
-        for one, time in zip(replayed, times, strict=True)
-    )
 
 
 def report_of(counterexample: Counterexample, replayed: Sequence[Replayed], replay: str, version: str) -> Report:

@@ -239,3 +239,22 @@ def test_no_partition_is_forgotten(seed: int) -> None:
     for _ in range(2_000):
         fetchers.step()
         assert fetchers.forgotten() == []
+
+
+@pytest.mark.parametrize("state", [FetcherState.ABSENT, FetcherState.IDLE])
+def test_a_newcomer_that_becomes_busy_wakes_the_busy_fetcher_which_takes_it_over(state: FetcherState) -> None:
+    schedule, _ = following(0)
+    schedule.fetching(Lane.QUIET)
+    partition = Hosted(0)
+    assert schedule.follow(partition) is Lane.NEW
+    schedule.started(Lane.NEW)
+    schedule.fetching(Lane.NEW)
+    if state is FetcherState.IDLE:
+        schedule.started(Lane.BUSY)
+    schedule.had_records(partition, FEW + 1)
+    assert schedule.fetched(partition, Lane.NEW) is Lane.BUSY
+    schedule.started(Lane.BUSY)
+    assert schedule.take_over(Lane.BUSY)
+    schedule.finished(Lane.NEW)
+    assert due(schedule, Lane.BUSY) == [0]
+    assert due(schedule, Lane.NEW) == []

@@ -294,3 +294,32 @@ async def test_deleting_records_waits_for_live_followers_and_is_pending_until_th
         cluster.network.partition({"broker-0"}, {"broker-1", "broker-2"})
         (waiting,) = await replicas.delete_records([PartitionDeletion(OFFSETS, PARTITION, 2)], timeout_ms=500)
         assert (waiting.error, waiting.is_pending, waiting.low_watermark) == (ErrorCode.none, True, -1)
+
+
+@simulated
+async def test_an_append_that_is_committed_before_its_wait_begins_does_not_wait() -> None:
+    async with coordinator() as (_cluster, replicas):
+
+        async def wait(begin: Callable[[], Awaitable[T]], /) -> T:
+            await trio.sleep(1)  # as a connection does that first sends earlier responses
+            return await begin()
+
+        begun = trio.current_time()
+        (outcome,) = await replicas.append(appends(b"v"), acks=ACKS_ALL, timeout_ms=TIMEOUT_MS, wait=wait)
+        assert outcome.state is AppendState.COMMITTED
+        assert trio.current_time() - begun < 2
+
+
+@simulated
+async def test_a_read_sees_records_that_came_before_its_wait_began() -> None:
+    async with coordinator(brokers=1) as (_cluster, replicas):
+
+        async def wait(begin: Callable[[], Awaitable[T]], /) -> T:
+            assert (await append(replicas, b"v")).state is AppendState.COMMITTED
+            return await begin()
+
+        begun = trio.current_time()
+        wanted = [PartitionRead(OFFSETS, PARTITION, 0, 1 << 20)]
+        (outcome,) = await replicas.read(wanted, max_bytes=1 << 20, timeout_ms=TIMEOUT_MS, wait=wait)
+        assert values(outcome) == [b"v"]
+        assert trio.current_time() - begun < 2

@@ -12,8 +12,11 @@ from trio.testing import wait_all_tasks_blocked
 
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.metadata.records import MetadataRecord
+from tidegauge.impl.ports.clock import SimulatedClock
 from tidegauge.impl.server.controller import node
+from tidegauge.impl.server.controller.decisions import Decisions
 from tidegauge.impl.server.controller.metadata_log import StoredMetadataLog
+from tidegauge.impl.server.trace.tracer import Tracer
 from tidegauge.model_tests.server.apis.test_topics import create, new
 from tidegauge.model_tests.server.asking import asking
 from tidegauge.model_tests.simulated import simulated
@@ -192,3 +195,19 @@ async def test_a_decision_that_is_being_committed_is_applied_though_its_request_
         assert controller.controller.image.topics == {}
         assert controller.controller.image.offset == log.end_offset
         assert controller.halted is None
+
+
+@simulated
+async def test_a_request_that_asks_for_a_turn_while_its_node_is_stopped_is_cancelled_and_no_failure() -> None:
+    async with asking(1) as (cluster, _):
+        node, tracer = cluster.controller, Tracer(None, 0, SimulatedClock())
+        decisions = Decisions(node.controller, node.log, tracer, on_commit=lambda: None, on_failure=pytest.fail)
+        decisions.end("the controller has stopped")
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            async with decisions.turn():
+                raise AssertionError("a turn after the end")
+        assert scope.cancelled_caught
+        with pytest.raises(OSError, match="the controller has stopped"):
+            async with decisions.turn():
+                pass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 import attrs
@@ -14,7 +14,12 @@ from kio.schema.errors import ErrorCode as E
 from tidegauge.impl.cluster.hosts import SimulatedHost
 from tidegauge.impl.metadata.codec import encode_decision
 from tidegauge.impl.metadata.log import Leadership, NotLeaderError
-from tidegauge.impl.metadata.records import ControllerEpochRecord, MetadataRecord, RegisterControllerRecord
+from tidegauge.impl.metadata.records import (
+    ControllerEpochRecord,
+    MetadataRecord,
+    RegisterControllerRecord,
+    UserScramCredentialRecord,
+)
 from tidegauge.impl.metadata.topic_names import METADATA_TOPIC_ID
 from tidegauge.impl.ports.network import Address, Network
 from tidegauge.impl.server.broker.active_controller import ActiveController
@@ -102,10 +107,11 @@ class Member:
 class Nodes:
     """Two controllers and a broker on a simulated host."""
 
-    def __init__(self, host: SimulatedHost, nursery: trio.Nursery) -> None:
+    def __init__(self, host: SimulatedHost, nursery: trio.Nursery, settings: Mapping[str, str]) -> None:
         self.log = SharedLog()
         self._host = host
         self._nursery = nursery
+        self._settings = settings
         self.controllers = {
             node_id: ControllerNode(self.node(f"controller-{node_id}", node_id), seed=1, log=Member(self.log, node_id))
             for node_id in (FIRST, SECOND)
@@ -122,7 +128,7 @@ class Nodes:
             directory=self._host.directory(name),
             listen=self._host.listen_address(name),
             cluster_id="two",
-            config=ServerConfig.from_properties({"broker.heartbeat.interval.ms": 1_000}),
+            config=ServerConfig.from_properties({"broker.heartbeat.interval.ms": 1_000, **self._settings}),
             randomness=self._host.randomness(name),
         )
 
@@ -156,12 +162,17 @@ class Nodes:
 
 
 @asynccontextmanager
-async def two_controllers(leader: int, voters: Sequence[int] = (FIRST, SECOND)) -> AsyncIterator[Nodes]:
-    """`leader` is elected before they start; the broker is configured with the addresses of `voters`."""
+async def two_controllers(
+    leader: int, voters: Sequence[int] = (FIRST, SECOND), **settings: str
+) -> AsyncIterator[Nodes]:
+    """`leader` is elected before they start; the broker is configured with the addresses of `voters`.
+
+    `settings` are the nodes', with underscores in place of dots.
+    """
     host = SimulatedHost(1)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(host.links.run)
-        nodes = Nodes(host, nursery)
+        nodes = Nodes(host, nursery, {name.replace("_", "."): value for name, value in settings.items()})
         nodes.log.elect(leader)
         await nodes.start(voters)
         yield nodes
@@ -218,6 +229,22 @@ async def test_brokers_follow_when_another_node_becomes_the_controller() -> None
         assert [record.controller_id for record in registered] == [FIRST, SECOND], (
             "each once: its endpoint has not changed"
         )
+
+
+@simulated
+async def test_only_the_first_controller_installs_the_users_of_the_settings() -> None:
+    async with two_controllers(leader=FIRST, sasl_users="alice:secret") as nodes:
+
+        def credentials() -> int:
+            return sum(isinstance(record, UserScramCredentialRecord) for record in nodes.log.records)
+
+        installed = credentials()
+        assert installed > 0
+        for leader in (SECOND, FIRST):
+            nodes.log.elect(leader)
+            await trio.sleep(1)
+            assert nodes.active == [leader]
+        assert credentials() == installed, "a user who has changed a password keeps it"
 
 
 @simulated
