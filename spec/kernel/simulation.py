@@ -17,7 +17,8 @@ import attrs
 
 from tidegauge.spec.kernel.coverage import ActionCoverage, Counts, never_enabled, unreached
 from tidegauge.spec.kernel.machine import Action, Machine
-from tidegauge.spec.kernel.traces import Step, Trace, Violation, violated_by_step, violated_in
+from tidegauge.spec.kernel.traces import Behaviour, Trace, Violation
+from tidegauge.spec.kernel.walking import drawn_actions, random_of_walk
 
 S = TypeVar("S")
 
@@ -61,37 +62,29 @@ class Simulation(Generic[S]):
 
 def walk(machine: Machine[S], seed: int, number: int = 0, *, length: int = 100, swarm: bool = True) -> Walk[S]:
     """Walk `number` of `seed`: at most `length` steps, fewer if nothing more can happen or an invariant is violated."""
-    rng = Random(f"{seed}/{number}")  # a string is hashed the same way in every process
-    weights = {kind: rng.choice(_WEIGHTS) if swarm else 1 for kind in machine.action_types}
-    initial = rng.choice(list(machine.initial()))
-    steps: list[Step[S]] = []
-    state = initial
-    violated = next(violated_in(machine, state), None)
-    while violated is None and len(steps) < length:
-        action = _draw(rng, weights, machine.actions(state))
-        if action is None:
-            break
-        after = machine.step(state, action)
-        steps.append(Step(action, after))
-        violated = next(violated_by_step(machine, state, action, after), None) or next(
-            violated_in(machine, after), None
-        )
-        state = after
-    trace = Trace(initial, tuple(steps))
-    violation = None if violated is None else Violation(violated, machine.explain(violated, state), trace)
-    return Walk(number, trace, violation)
+    rng = random_of_walk(seed, number)
+    strategy = Swarm({kind: rng.choice(_WEIGHTS) if swarm else 1 for kind in machine.action_types})
+    behaviour = Behaviour(machine, rng.choice(list(machine.initial())))
+    for action in drawn_actions(behaviour, strategy, rng, ended=lambda b: b.violated is not None or b.taken >= length):
+        behaviour.take(action)
+    return Walk(number, behaviour.trace, behaviour.violation)
 
 
-def _draw(rng: Random, weights: Mapping[type[Action], int], enabled: Iterable[Action]) -> Action | None:
-    """A kind of action by weight, then one of that kind; any, if all that can happen has weight zero."""
-    kinds: dict[type[Action], list[Action]] = {}
-    for action in enabled:
-        kinds.setdefault(type(action), []).append(action)
-    if not kinds:
-        return None
-    allowed = [weights[kind] for kind in kinds]
-    kind = rng.choices(list(kinds), allowed if any(allowed) else None)[0]
-    return rng.choice(kinds[kind])
+@attrs.frozen
+class Swarm:
+    """Draws a kind of action by weight, then one of that kind; any, if all that can happen has weight zero."""
+
+    weights: Mapping[type[Action], int]
+
+    def __call__(self, behaviour: Behaviour[Any], rng: Random) -> tuple[Action] | None:
+        kinds: dict[type[Action], list[Action]] = {}
+        for action in behaviour.machine.actions(behaviour.state):
+            kinds.setdefault(type(action), []).append(action)
+        if not kinds:
+            return None
+        allowed = [self.weights[kind] for kind in kinds]
+        kind = rng.choices(list(kinds), allowed if any(allowed) else None)[0]
+        return (rng.choice(kinds[kind]),)
 
 
 def walks(machine: Machine[S], seed: int, count: int, *, length: int = 100, swarm: bool = True) -> Iterator[Walk[S]]:

@@ -88,6 +88,46 @@ def violated_by_step(machine: Machine[S], before: S, action: Action, after: S) -
     return (name for name, holds in machine.step_invariants.items() if not holds(before, action, after))
 
 
+class Behaviour(Generic[S]):
+    """A behaviour as it grows: its state, the steps taken so far, and the invariant that its last step violated.
+
+    A machine has many invariants; if `invariant` is given, only that one counts.
+    """
+
+    def __init__(self, machine: Machine[S], initial: S, invariant: str | None = None) -> None:
+        self.machine = machine
+        self.state = initial
+        self.violated = _pick(violated_in(machine, initial), invariant)
+        self._initial = initial
+        self._invariant = invariant
+        self._steps: list[Step[S]] = []
+
+    @property
+    def taken(self) -> int:
+        """The number of steps taken."""
+        return len(self._steps)
+
+    def take(self, action: Action) -> None:
+        """Take one more step. Raises NotEnabled."""
+        before, after = self.state, self.machine.step(self.state, action)
+        self._steps.append(Step(action, after))
+        self.state = after
+        self.violated = _pick(violated_by_step(self.machine, before, action, after), self._invariant) or _pick(
+            violated_in(self.machine, after), self._invariant
+        )
+
+    @property
+    def trace(self) -> Trace[S]:
+        return Trace(self._initial, tuple(self._steps))
+
+    @property
+    def violation(self) -> Violation[S] | None:
+        """The violated invariant as the machine explains it; None if none is violated."""
+        if self.violated is None:
+            return None
+        return Violation(self.violated, self.machine.explain(self.violated, self.state), self.trace)
+
+
 def replay(
     machine: Machine[S], actions: Iterable[Action], *, initial: S | None = None, invariant: str | None = None
 ) -> Replayed[S]:
@@ -95,27 +135,16 @@ def replay(
 
     Stops at the first violation, of `invariant` if that is given, else of any.
     """
-    start = next(iter(machine.initial())) if initial is None else initial
-    steps: list[Step[S]] = []
+    behaviour = Behaviour(machine, next(iter(machine.initial())) if initial is None else initial, invariant)
     skipped: list[Action] = []
-    violated = _pick(violated_in(machine, start), invariant)
-    state = start
     for action in actions:
-        if violated is not None:
+        if behaviour.violated is not None:
             break
         try:
-            after = machine.step(state, action)
+            behaviour.take(action)
         except NotEnabled:
             skipped.append(action)
-            continue
-        steps.append(Step(action, after))
-        violated = _pick(violated_by_step(machine, state, action, after), invariant) or _pick(
-            violated_in(machine, after), invariant
-        )
-        state = after
-    trace = Trace(start, tuple(steps))
-    violation = None if violated is None else Violation(violated, machine.explain(violated, state), trace)
-    return Replayed(trace, tuple(skipped), violation)
+    return Replayed(behaviour.trace, tuple(skipped), behaviour.violation)
 
 
 def _pick(names: Iterator[str], wanted: str | None) -> str | None:

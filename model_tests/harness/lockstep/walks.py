@@ -1,8 +1,8 @@
 """Random walks in lockstep: deep, quick, and a function of (machine, seed, number) alone.
 
 Each walk draws its own constants and gives every class of action a weight of its own (swarm testing: Groce et al.,
-ISSTA 2012): those that perturb often zero, the others never. A `WalkPlan` says how, for one machine; `harness.registry`
-has the plans.
+ISSTA 2012): those that perturb often zero, the others never. A `WalkPlan` says how, for one machine, and
+`spec.kernel.walking` has the loop; `harness.registry` has the plans.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import attrs
 from tidegauge.model_tests.harness.lockstep.checked import CheckedLockstep, Outcome, failure_of
 from tidegauge.model_tests.harness.lockstep.lockstep import Bind, Lockstep, M
 from tidegauge.spec.kernel.machine import Action, Machine
+from tidegauge.spec.kernel.walking import drawn_actions, random_of_walk
 
 PERTURBATION_WEIGHTS: Final = (0, 0, 1)
 
@@ -43,6 +44,38 @@ class WalkPlan(Generic[M]):
     """Actions of a walk, unless it ends early."""
     enabled: Callable[[M, Any, type[Action]], Iterable[Action]] = enabled_of_kind
     """The enabled actions of one class in a state."""
+
+
+@attrs.frozen
+class PlanStrategy(Generic[M]):
+    """The next actions of one walk by its plan: a round, or one enabled action of a class drawn by weight.
+
+    Classes of weight zero are never drawn, unlike in `spec.kernel.simulation`: a walk that can do nothing else ends.
+    The enabled actions are found class by class until there is one, since to find all costs far more.
+    """
+
+    plan: WalkPlan[M]
+    weights: Mapping[type[Action], int]
+    round_share: float
+
+    @classmethod
+    def drawn(cls, plan: WalkPlan[M], machine: M, rng: Random) -> PlanStrategy[M]:
+        """The weights and the share of rounds of one walk."""
+        weights = {
+            kind: rng.choice(PERTURBATION_WEIGHTS if kind in plan.perturbations else plan.weights)
+            for kind in machine.action_types
+        }
+        return cls(plan, weights, rng.choice(plan.round_shares))
+
+    def __call__(self, lockstep: Lockstep[M], rng: Random) -> Iterable[Action] | None:
+        if self.plan.rounds and rng.random() < self.round_share:
+            return rng.choice(self.plan.rounds)(lockstep, rng)
+        drawn = {kind: rng.random() ** (1 / weight) for kind, weight in self.weights.items() if weight}
+        for kind in sorted(drawn, key=drawn.__getitem__, reverse=True):
+            enabled = lockstep.enabled(self.plan.enabled(lockstep.machine, lockstep.state, kind))
+            if enabled:
+                return (rng.choice(enabled),)
+        return None
 
 
 @attrs.frozen
@@ -74,17 +107,15 @@ def walk(
     `wrong` stands in the place of the class of the machine that it extends: so a bug may be in the specification, in
     what `bind` makes, or in both.
     """
-    rng = Random(f"{seed}/{number}")  # a string is hashed the same way in every process
+    rng = random_of_walk(seed, number)
     drawn = plan.draw(rng)
     if wrong is not None:
         drawn = with_class(drawn, wrong)
-    weights = {
-        kind: rng.choice(PERTURBATION_WEIGHTS if kind in plan.perturbations else plan.weights)
-        for kind in drawn.action_types
-    }
+    strategy = PlanStrategy.drawn(plan, drawn, rng)
+    longest = plan.length if length is None else length
     lockstep = CheckedLockstep(drawn, bind(drawn))
-    choices = _choices(plan, rng, weights, lockstep, plan.length if length is None else length)
-    failure = failure_of(lockstep, choices)
+    actions = drawn_actions(lockstep, strategy, rng, ended=lambda pair: len(pair.actions) >= longest)
+    failure = failure_of(lockstep, actions)
     return Walk(number, drawn, tuple(lockstep.actions), failure)
 
 
@@ -122,28 +153,3 @@ def with_class(machine: M, wrong: type[Any]) -> M:
             exchanged: M = machine.exchanged(kind, wrong)  # type: ignore[assignment]
             return exchanged
     raise TypeError(f"{wrong.__name__} extends nothing that {machine.name} is made of")
-
-
-def _choices(
-    plan: WalkPlan[M], rng: Random, weights: Mapping[type[Action], int], lockstep: Lockstep[M], length: int
-) -> Iterator[Action]:
-    """What the walk does next, each chosen in the state that the former ones led to."""
-    share = rng.choice(plan.round_shares)
-    while len(lockstep.actions) < length:
-        if plan.rounds and rng.random() < share:
-            yield from rng.choice(plan.rounds)(lockstep, rng)
-            continue
-        action = _draw(plan, rng, weights, lockstep)
-        if action is None:
-            return
-        yield action
-
-
-def _draw(plan: WalkPlan[M], rng: Random, weights: Mapping[type[Action], int], lockstep: Lockstep[M]) -> Action | None:
-    """A class of action by weight, then one of that class that is enabled; classes of weight zero never."""
-    drawn = {kind: rng.random() ** (1 / weight) for kind, weight in weights.items() if weight}
-    for kind in sorted(drawn, key=drawn.__getitem__, reverse=True):
-        enabled = lockstep.enabled(plan.enabled(lockstep.machine, lockstep.state, kind))
-        if enabled:
-            return rng.choice(enabled)
-    return None
