@@ -122,7 +122,7 @@ class Controller:
         self.sessions.update(proposal.sessions)
         if not proposal.records:
             return []
-        self.image.replay(proposal.records)
+        self.image.adopt(proposal.image)
         for broker_id in [known for known in self.sessions if not self.image.is_unfenced(known)]:
             del self.sessions[broker_id]
         return [*proposal.elections, MetadataAppended(self.image.offset)]

@@ -3,7 +3,7 @@
 A `Decision` collects the records of one decision. Its image is the committed one with these records applied, so that a
 rule that runs later in the same decision sees what an earlier one has written. The committed image does not change: the
 first record makes a draft of it (`ClusterImage.draft`). `propose` ends the decision and gives a `Proposal`: the records
-to append to the metadata log as one, and the response to send when they are committed.
+to append to the metadata log as one, the image to go on with and the response to send when they are committed.
 """
 
 from __future__ import annotations
@@ -49,6 +49,8 @@ class Proposal(Generic[Response]):
     base_offset: int
     """The number of records in the image on which it was made. It is void on any other."""
     records: tuple[MetadataRecord, ...]
+    image: ClusterImage
+    """The image with the records applied."""
     response: Response
     elections: tuple[LeaderElected, ...] = ()
     sessions: Mapping[int, int] = attrs.field(factory=dict)
@@ -91,7 +93,8 @@ class Decision:
 
     def propose(self, response: Given, sessions: Mapping[int, int] | None = None) -> Proposal[Given]:
         """End the decision."""
-        return Proposal(self._base_offset, tuple(self._records), response, tuple(self._elections), sessions or {})
+        records, elections = tuple(self._records), tuple(self._elections)
+        return Proposal(self._base_offset, records, self.image, response, elections, sessions or {})
 
 
 def change_record(

@@ -137,6 +137,12 @@ class ClusterImage:
         draft._shares_names = draft._shares_acls = True
         return draft
 
+    def adopt(self, draft: ClusterImage) -> None:
+        """Become what a draft of this image has become; the draft is void then. Costs the same for any change."""
+        assert self._own_topics is None, "a draft adopts nothing: it shares objects with its original"
+        self.__dict__.update(draft.__dict__)
+        self._own_topics, self._shares_names, self._shares_acls = None, False, False
+
     def replay(self, records: Iterable[MetadataRecord]) -> None:
         """Apply the records that follow `offset`."""
         for record in records:

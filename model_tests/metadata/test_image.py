@@ -107,6 +107,23 @@ def test_a_draft_of_a_draft_changes_neither() -> None:
     assert (content(image), content(draft)) == (before, between)
 
 
+def test_an_image_that_adopts_its_draft_goes_on_as_if_it_had_replayed_the_records() -> None:
+    image, applied = replayed(*BEFORE), list(BEFORE)
+    for records in CHANGES[:3] + CHANGES[4:5] + CHANGES[7:]:
+        before, draft = content(image), image.draft()
+        draft.replay(records)
+        assert content(image) == before
+        image.adopt(draft)
+        applied += records
+        assert content(image) == content(replayed(*applied))
+
+
+def test_a_draft_adopts_nothing() -> None:
+    draft = replayed(*BEFORE).draft()
+    with pytest.raises(AssertionError, match="shares objects with its original"):
+        draft.adopt(draft.draft())
+
+
 def test_every_kind_of_record_is_tried_on_a_draft() -> None:
     tried = {type(record) for records in (BEFORE, *CHANGES) for record in records}
     assert {kind.__name__ for kind in tried} == set(RECORD_TYPES)
