@@ -196,6 +196,7 @@ def proposed(*isr: list[int]) -> dict[str, Any]:
         (constant("initial_isr", [0, 2]), r"initial_isr=\(0, 2\) must name brokers from 0 to 1"),
         (constant("initial_leader", 1), r"initial_leader=1 is not in the initial ISR \(0,\)"),
         (constant("initial_isr", [0, "1"]), "Replication.initial_isr: '1' is no int"),
+        (constant("bounds", []), r"Replication.bounds: \[\] gives no whole numbers"),
         (constant("rain", 1), "Replication has no field rain"),
     ],
 )
@@ -223,11 +224,12 @@ def test_what_is_no_json_and_what_is_not_there_are_told_apart(tmp_path: Path) ->
     [
         ('"bug": null', '"bug": null, "bug": "kafka_1211"', "an object has the field 'bug' twice"),
         ('"broker": 1}', '"broker": 0, "broker": 1}', "an object has the field 'broker' twice"),
+        ('"bug": null', json.dumps(dict.fromkeys(map(str, range(100_000))))[1:-1], "has the wrong fields"),
         ('"seed": 7', f'"seed": {"7" * 5000}', "a number of 5000 digits"),
         ('"broker": 1}', '"broker": ' + "[" * 100_000 + "]" * 100_000 + "}", "is nested too deeply"),
         ('"broker": 1}', '"broker": ' + "[" * 900 + "]" * 900 + "}", "is nested too deeply|SendFetch.broker: "),
     ],
-    ids=["a field twice", "a field of an action twice", "a long number", "a deep nest", "a nest"],
+    ids=["a field twice", "a field of an action twice", "many fields", "a long number", "a deep nest", "a nest"],
 )
 def test_json_that_cannot_be_taken_at_its_word_is_refused(old: str, new: str, told: str, tmp_path: Path) -> None:
     path = tmp_path / "sample.json"

@@ -202,9 +202,11 @@ class Reader:
         return tuple(self.read(item, inner) for item, inner in zip(data, items, strict=True))
 
     def _bounds(self, data: Any) -> Bounds:
+        if not isinstance(data, dict):
+            raise TraceFormatError(f"{data!r} gives no whole numbers of at least 0 by action: it is no object")
         try:
             return Bounds(data)
-        except (TypeError, ValueError) as error:
+        except ValueError as error:
             raise TraceFormatError(f"{data!r} gives no whole numbers of at least 0 by action: {error}") from None
 
     def _member(self, data: Any, kind: type[Enum]) -> Enum:

@@ -184,14 +184,14 @@ def _counterexample(data: Any) -> Counterexample:
 
 
 def _actions(machine: Machine[Any], data: Sequence[Any]) -> list[Action]:
-    codec = Codec(machine)
+    codec, registration = Codec(machine), REGISTRY.of(machine)
     actions: list[Action] = []
     for number, item in enumerate(data, start=1):
         try:
             action = codec.action(item)
         except (ValueError, TypeError) as error:
             raise CounterexampleError(f"action {number}: {error}") from None
-        for unknown in REGISTRY.of(machine).unknown_members(machine, action):
+        for unknown in registration.unknown_members(machine, action):
             raise CounterexampleError(f"action {number}: {action.name} {unknown}")
         actions.append(action)
     return actions
