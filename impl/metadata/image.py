@@ -313,11 +313,12 @@ class ClusterImage:
 
     def _partition_change(self, record: PartitionChangeRecord) -> None:
         topic = self._own_topic(record.topic)
-        old, new = topic.partitions[record.partition], changed(topic.partitions[record.partition], record)
-        topic.partitions[record.partition] = new
-        for departed in set(old.replicas).difference(new.replicas):
-            # Its broker removes the log, and reports where the next one is.
-            topic.directories.pop((record.partition, departed), None)
+        old = topic.partitions[record.partition]
+        topic.partitions[record.partition] = changed(old, record)
+        if record.replicas is not None:
+            for departed in set(old.replicas).difference(record.replicas):
+                # Its broker removes the log, and reports where the next one is.
+                topic.directories.pop((record.partition, departed), None)
 
 
 def _acl(record: AccessControlEntryRecord | RemoveAccessControlEntryRecord) -> Acl:

@@ -136,14 +136,16 @@ class Decision:
 
     fields: ClassVar[tuple[str, ...]] = ()
     """The names of the fields, in the order in which the constructor takes them."""
+    _names: ClassVar[frozenset[str]] = frozenset()
 
     def __init_subclass__(cls) -> None:
         cls.fields = (*cls.fields, *get_annotations(cls))
+        cls._names = frozenset(cls.fields)
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         """Raises TypeError unless each field is given once."""
         values = dict(zip(self.fields, args, strict=False), **kwargs)
-        if len(args) + len(kwargs) != len(self.fields) or values.keys() != set(self.fields):
+        if len(args) + len(kwargs) != len(self.fields) or values.keys() != self._names:
             raise TypeError(f"{type(self).__name__} takes the fields {', '.join(self.fields)}")
         self.__dict__.update(values)
 
