@@ -1,0 +1,158 @@
+"""Decisions about fetches, of followers and of leaders, as actions of the specification."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from tidegauge.impl.partition.messages import FollowerFetch
+from tidegauge.impl.server.trace import events
+from tidegauge.model_tests.harness.validation.observed import (
+    AbandonFetch,
+    ArriveLate,
+    RespondLate,
+)
+from tidegauge.model_tests.harness.validation.ways import Choice, actions_of, all_of, error_of, just
+from tidegauge.spec.kernel.machine import NotEnabled
+from tidegauge.spec.kernel.parts import parts_of
+from tidegauge.spec.replication import actions as protocol
+from tidegauge.spec.replication.actions import ReplicationAction
+from tidegauge.spec.replication.extensions.directories import (
+    has_failed,
+)
+from tidegauge.spec.replication.extensions.reassignment import (
+    listed,
+)
+from tidegauge.spec.replication.extensions.retention import (
+    FollowerLogStart,
+    LeaderLogStart,
+)
+from tidegauge.spec.replication.state import (
+    NONE,
+    Error,
+    FetchRequest,
+    FetchResponse,
+    State,
+)
+
+if TYPE_CHECKING:
+    from tidegauge.model_tests.harness.validation.validation import Validator
+
+
+@actions_of.register(events.SendFetch)
+def send_fetch(decision: events.SendFetch, node: int, validator: Validator) -> Iterator[Choice]:
+    """A fetch to a leader that is down already is lost, and so is no action: its Disconnect follows."""
+    assert validator.state is not None
+    leader = validator.index(decision.source)
+    if validator.state.replicas[leader].running:
+        wanted = request_of(decision.fetch, decision.source, validator)
+        yield [lambda state: protocol.SendFetch(validator.index(node))]
+        if wanted not in validator.sent:
+            return
+    else:
+        yield []
+
+
+@actions_of.register(events.ReceiveFetch)
+def receive_fetch(decision: events.ReceiveFetch, node: int, validator: Validator) -> Iterator[Choice]:
+    assert validator.state is not None
+    request = request_of(decision.fetch, node, validator)
+    receive = protocol.ReceiveFetch(request, decision.outcome.records)
+
+    def as_recorded(state: State) -> ReplicationAction:
+        """The action, if its response is the decision's. The follower may never get to see that response."""
+        assert validator.machine is not None
+        _, response = protocol.fetched(validator.machine, state, request, receive.records)
+        if error_of(decision.outcome.error) is not None and not says(decision.outcome, response):
+            raise NotEnabled(receive, f"broker {request.leader} responds {response}")
+        return receive
+
+    if request in validator.state.network.fetches:
+        yield [as_recorded]
+    elif request in validator.sent:
+        yield [lambda state: ArriveLate(request), as_recorded]
+
+
+@actions_of.register(events.HoldFetch)
+def hold_fetch(decision: events.HoldFetch, node: int, validator: Validator) -> Iterator[Choice]:
+    assert validator.state is not None
+    request = request_of(decision.fetch, node, validator)
+    if request in validator.state.network.fetches:
+        yield just(protocol.HoldFetch(request))
+    elif request in validator.sent:
+        yield [lambda state: ArriveLate(request), lambda state: protocol.HoldFetch(request)]
+
+
+@actions_of.register(events.RefuseFetch)
+def refuse_fetch(decision: events.RefuseFetch, node: int, validator: Validator) -> Iterator[Choice]:
+    """A broker has no such replica, as it says; its response changes nothing at the follower."""
+    assert validator.state is not None
+    request = request_of(decision.fetch, node, validator)
+    replica = validator.state.replicas[request.leader]
+    if has_failed(replica) or request.leader not in listed(replica):
+        validator.refused[request] = decision.error
+        yield []
+
+
+@actions_of.register(events.ReceiveFetchResponse)
+def receive_fetch_response(decision: events.ReceiveFetchResponse, node: int, validator: Validator) -> Iterator[Choice]:
+    """A response with an error that the specification lacks changes nothing, nor does that of a failed disk.
+
+    It may have been sent just before its sender stopped, when the specification's follower no longer waits for it.
+    """
+    assert validator.state is not None
+    request, outcome = request_of(decision.fetch, decision.source, validator), decision.outcome
+    refused = validator.refused.get(request) is outcome.error
+    if refused or error_of(outcome.error) in (None, Error.KAFKA_STORAGE_ERROR):
+        yield just(AbandonFetch(request)) if waits_for(request, validator.state) else []
+        return
+    for response in validator.state.network.fetch_responses:
+        if response.request == request and says(outcome, response):
+            yield just(protocol.ReceiveFetchResponse(response))
+            return
+    for response in validator.responses:
+        if response.request == request and says(outcome, response):
+            yield all_of(RespondLate(response), protocol.ReceiveFetchResponse(response))
+
+
+@actions_of.register(events.Disconnect)
+def disconnect(decision: events.Disconnect, node: int, validator: Validator) -> Iterator[Choice]:
+    """One request is given up; one that never was an action (its leader was down) leaves no trace."""
+    assert validator.state is not None
+    request = request_of(decision.fetch, decision.source, validator)
+    yield just(AbandonFetch(request)) if waits_for(request, validator.state) else []
+
+
+def request_of(fetch: FollowerFetch, source: int, validator: Validator) -> FetchRequest:
+    """A fetch to the broker `source` in the specification's terms."""
+    return FetchRequest(
+        validator.index(fetch.replica_id),
+        validator.index(source),
+        fetch.leader_epoch,
+        fetch.fetch_offset,
+        fetch.last_fetched_epoch,
+        validator.incarnation(fetch.replica_id, fetch.broker_epoch),
+        parts_of(FollowerLogStart(fetch.log_start_offset)),
+    )
+
+
+def says(outcome: events.FetchOutcome, response: FetchResponse) -> bool:
+    """Whether the two are the same response."""
+    if response.error is not error_of(outcome.error):
+        return False
+    if (
+        response.error in (Error.OK, Error.OFFSET_OUT_OF_RANGE)
+        and LeaderLogStart.of(response).offset != outcome.log_start
+    ):
+        return False
+    diverging = outcome.diverging_epoch
+    return response.error is not Error.OK or (
+        (response.diverging_epoch, response.diverging_end_offset)
+        == ((NONE, NONE) if diverging is None else (diverging.epoch, diverging.end_offset))
+        and response.high_watermark == outcome.high_watermark
+        and len(response.records) == outcome.records
+    )
+
+
+def waits_for(request: FetchRequest, state: State) -> bool:
+    return request in state.replicas[request.follower].outstanding
