@@ -38,9 +38,9 @@ from tidegauge.impl.storage.log import Log
 from tidegauge.impl.storage.producer_snapshot import ProducerSnapshots, snapshot_name
 from tidegauge.impl.wire.apis import ApiKey
 from tidegauge.impl.wire.primitives import NO_WAIT
-from tidegauge.model_tests.harness.cluster.changes import ask_at
 from tidegauge.model_tests.harness.cluster.guest_cluster import GuestCluster
 from tidegauge.model_tests.harness.cluster.in_flight import is_held, limited
+from tidegauge.model_tests.harness.cluster.operator_requests import ask_at
 from tidegauge.model_tests.harness.cores.idempotence import ACKS_ALL, with_deleted
 from tidegauge.model_tests.harness.cores.producer_clients import (
     PRODUCING,

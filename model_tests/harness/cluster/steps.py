@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from tidegauge.impl.partition.messages import UNKNOWN_BROKER_EPOCH
 from tidegauge.model_tests.harness.cluster.binding import PARTITION, RECORD_SIZE, TOPIC, ClusterBinding
-from tidegauge.model_tests.harness.cluster.changes import CHANGES
+from tidegauge.model_tests.harness.cluster.extensions import reassignment, retention, settings, shutdown
 from tidegauge.model_tests.harness.cluster.in_flight import limited
 from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.replication import actions as protocol
@@ -188,7 +188,10 @@ PERFORM: Final[Mapping[type[Action], Callable[[ClusterBinding, Any, State], Awai
     faults.Resume: resume,
     faults.Disconnect: disconnect,
     faults.DisconnectController: disconnect_controller,
-    **CHANGES,
+    **reassignment.STEPS,
+    **shutdown.STEPS,
+    **retention.STEPS,
+    **settings.STEPS,
 }
 
 

@@ -1,0 +1,79 @@
+"""The actions of controlled shutdown on a cluster: a broker asks to stop, is allowed to, and ends."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+import attrs
+
+from tidegauge.impl.cluster.names import BROKER
+from tidegauge.impl.server.broker_server import Broker
+from tidegauge.model_tests.harness.cluster.binding import ClusterBinding
+from tidegauge.spec.kernel.machine import Action
+from tidegauge.spec.replication.extensions.shutdown import (
+    BeginShutdown,
+    GiveUpWaiting,
+    GrantShutdown,
+    Stop,
+    StopUnasked,
+)
+from tidegauge.spec.replication.state import State
+
+
+async def begin_shutdown(binding: ClusterBinding, action: BeginShutdown, before: State) -> None:
+    """The first half of what a heartbeat does: the other is `GrantShutdown`."""
+    async with binding.cluster.controller.decisions.turn() as turn:
+        await turn.commit(turn.controller.members.begin_shutdown(action.broker))
+
+
+async def grant_shutdown(binding: ClusterBinding, action: GrantShutdown, before: State) -> None:
+    await ask_to_stop(binding.broker(action.broker), want_fence=False)
+
+
+async def give_up_waiting(binding: ClusterBinding, action: GiveUpWaiting, before: State) -> None:
+    await ask_to_stop(binding.broker(action.broker), want_fence=True)
+
+
+async def ask_to_stop(broker: Broker, *, want_fence: bool) -> None:
+    response = await broker.controller.heartbeat(
+        broker.metadata.image.offset, want_fence=want_fence, want_shut_down=True
+    )
+    assert response.should_shut_down, "it leads nothing that another could lead"
+
+
+async def stop(binding: ClusterBinding, action: Stop, before: State) -> None:
+    """It asks once more, as a broker does that has not received the response, and ends."""
+    await end(binding, action.broker, before)
+
+
+async def stop_unasked(binding: ClusterBinding, action: StopUnasked, before: State) -> None:
+    broker = binding.broker(action.broker)
+    broker.config.current = attrs.evolve(broker.config.current, controlled_shutdown_enable=False)
+    await end(binding, action.broker, before)
+
+
+async def end(binding: ClusterBinding, number: int, before: State) -> None:
+    """The process stops cleanly. Its responses still arrive; all else to it and from it counts as lost."""
+    network, stopped = binding.cluster.network, binding.memory[number]
+    awaited = frozenset(m.request for m in before.network.fetch_responses)
+    for follower in range(binding.machine.brokers):
+        binding.note_cut(follower, number, but=awaited)
+    node = f"{BROKER}{number}"
+    for frame in list(network.in_flight):
+        if frame.destination == node or (frame.is_request and frame.source == node):
+            network.drop(frame)
+    stopped.note = binding.broker(number).registration.broker_epoch
+    stopped.flushed, stopped.checkpoint = len(stopped.log), before.replicas[number].high_watermark
+    await binding.cluster.shutdown(number, patient=False)
+    stopped.running, stopped.paused = False, False
+    stopped.cut.clear()
+
+
+STEPS: Final[Mapping[type[Action], Callable[[ClusterBinding, Any, State], Awaitable[None]]]] = {
+    BeginShutdown: begin_shutdown,
+    GrantShutdown: grant_shutdown,
+    GiveUpWaiting: give_up_waiting,
+    Stop: stop,
+    StopUnasked: stop_unasked,
+}

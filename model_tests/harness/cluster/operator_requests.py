@@ -1,0 +1,24 @@
+"""Requests that an operator sends to a cluster: to the controller or to one broker, over the wire."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import trio
+
+from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.ports.network import Address
+from tidegauge.impl.wire.channel import Channel, NoResponseError
+
+
+async def ask_at(cluster: Cluster, address: Address, request: Any) -> Any:
+    """The response to an operator's request; None when none comes."""
+    response = None
+    async with trio.open_nursery() as nursery:
+        channel = Channel(cluster.host.network("operator"), address, "operator", nursery)
+        with suppress(NoResponseError):
+            response = await channel.request(request)
+        await channel.aclose()
+        nursery.cancel_scope.cancel()
+    return response
