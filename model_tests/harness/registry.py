@@ -37,15 +37,15 @@ from tidegauge.model_tests.harness.lockstep.walks import Walk, WalkPlan, first_f
 from tidegauge.model_tests.harness.report import idempotence as idempotence_steps
 from tidegauge.model_tests.harness.report import replication as replication_steps
 from tidegauge.model_tests.harness.report.model import Step
-from tidegauge.spec.kernel.machine import Machine
+from tidegauge.spec.kernel.machine import Action, Machine
 from tidegauge.spec.kernel.traces import Trace
 from tidegauge.spec.registry import REGISTRY, NotRegisteredError
 from tidegauge.spec.registry import Registration as Specification
 from tidegauge.spec.replication.extension import ReplicationExtension
-from tidegauge.spec.replication.extensions.reassignment import Reassignment
+from tidegauge.spec.replication.extensions.reassignment import Reassignment, StartReassignment
 from tidegauge.spec.replication.extensions.retention import Retention
 from tidegauge.spec.replication.extensions.settings import Settings
-from tidegauge.spec.replication.extensions.shutdown import ControlledShutdown
+from tidegauge.spec.replication.extensions.shutdown import BeginShutdown, ControlledShutdown, StopUnasked
 
 BindRoles: TypeAlias = Callable[[Any, Any], Binding]
 """Makes the binding of a machine, with the classes that play each part."""
@@ -216,15 +216,22 @@ def _replication_rules() -> type[Any]:
 
 
 def _of_replication(
-    machine: str, cores: BindRoles, *extensions: ReplicationExtension, bugs: tuple[CoreBug[Any], ...] = ()
+    machine: str,
+    cores: BindRoles,
+    *extensions: ReplicationExtension,
+    perturbations: frozenset[type[Action]] = frozenset(),
+    bugs: tuple[CoreBug[Any], ...] = (),
 ) -> Registration:
-    """What the harness has for replicated partitions with these extensions."""
+    """What the harness has for replicated partitions with these extensions.
+
+    Most walks leave `perturbations` out, actions of the extensions.
+    """
     return Registration(
         machine,
         roles=CORRECT,
         cores=cores,
         cluster=ReplicationCluster,
-        plan=replication_walks(*extensions),
+        plan=replication_walks(*extensions, perturbations=perturbations),
         rules=None if extensions else _replication_rules,
         steps=replication_steps.steps,
         bugs=bugs,
@@ -233,8 +240,13 @@ def _of_replication(
 
 HARNESS: Final = HarnessRegistry(
     _of_replication("replication", ReplicationCores, bugs=tuple(BUGS.values())),
-    _of_replication("reassignment", ReassignmentCores, Reassignment()),
-    _of_replication("controlled-shutdown", ShutdownCores, ControlledShutdown()),
+    _of_replication("reassignment", ReassignmentCores, Reassignment(), perturbations=frozenset({StartReassignment})),
+    _of_replication(
+        "controlled-shutdown",
+        ShutdownCores,
+        ControlledShutdown(),
+        perturbations=frozenset({BeginShutdown, StopUnasked}),
+    ),
     _of_replication("retention", RetentionCores, Retention()),
     _of_replication("settings", SettingsCores, Settings()),
     Registration(

@@ -89,7 +89,7 @@ class Remembered:
 
 
 class ClusterBinding:
-    """A cluster beside the specification; `cluster_steps` makes it move."""
+    """A cluster beside the specification; `cluster.steps` makes it perform actions."""
 
     def __init__(self, machine: Replication, roles: Roles = CORRECT) -> None:
         self.machine = machine

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 from tidegauge.model_tests.harness.lockstep.lockstep import Lockstep
-from tidegauge.model_tests.harness.lockstep.walks import WalkPlan
+from tidegauge.model_tests.harness.lockstep.walks import WalkPlan, enabled_candidates
 from tidegauge.spec.idempotence import partition
 from tidegauge.spec.idempotence import producer as producing
 from tidegauge.spec.idempotence.actions import IdempotenceAction
@@ -70,11 +70,6 @@ def large_machine(rng: Random) -> Idempotence:
     )
 
 
-def enabled_of_kind(machine: Idempotence, state: Any, kind: type[Any]) -> Iterator[Action]:
-    """The enabled actions of one class."""
-    return (action for action in kind.candidates(machine, state) if not action.guard(machine, state))
-
-
 def quiet_round(lockstep: Lockstep[Idempotence], rng: Random) -> Iterator[Action]:
     """All messages arrive, until nobody waits for anything: else no producer is ever idle."""
     for _ in range(4):
@@ -89,5 +84,5 @@ IDEMPOTENCE_WALKS: Final = WalkPlan(
     rounds=(quiet_round,),
     round_shares=(0.02, 0.1),
     length=80,
-    enabled=enabled_of_kind,
+    enabled=enabled_candidates,
 )

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 from tidegauge.model_tests.harness.lockstep.lockstep import Lockstep
-from tidegauge.model_tests.harness.lockstep.walks import WalkPlan
+from tidegauge.model_tests.harness.lockstep.walks import WalkPlan, enabled_candidates
 from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.replication import actions as protocol
 from tidegauge.spec.replication import control, faults
 from tidegauge.spec.replication.extension import ReplicationExtension
-from tidegauge.spec.replication.extensions.reassignment import StartReassignment
-from tidegauge.spec.replication.extensions.shutdown import BeginShutdown, StopUnasked
 from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.state import Acks
 
@@ -36,12 +34,9 @@ PERTURBATIONS: Final[frozenset[type[Action]]] = frozenset(
         faults.Disconnect,
         faults.DisconnectController,
         faults.ControllerFailover,
-        BeginShutdown,
-        StopUnasked,
-        StartReassignment,
     }
 )
-"""Actions that are left out of most walks."""
+"""Actions of replication without extensions that are left out of most walks."""
 
 
 def large_machine(
@@ -65,8 +60,10 @@ def large_machine(
     ).without_bounds()
 
 
-def replication_walks(*extensions: ReplicationExtension) -> WalkPlan[Replication]:
-    """Walks of the machine with these extensions."""
+def replication_walks(
+    *extensions: ReplicationExtension, perturbations: frozenset[type[Action]] = frozenset()
+) -> WalkPlan[Replication]:
+    """Walks of the machine with these extensions; most walks leave `perturbations`, actions of theirs, out."""
 
     def draw(rng: Random) -> Replication:
         return large_machine(
@@ -76,12 +73,7 @@ def replication_walks(*extensions: ReplicationExtension) -> WalkPlan[Replication
             extensions=extensions,
         )
 
-    return WalkPlan(draw, PERTURBATIONS, rounds=ROUNDS, enabled=enabled_of_kind)
-
-
-def enabled_of_kind(machine: Replication, state: Any, kind: type[Any]) -> Iterator[Action]:
-    """The enabled actions of one class."""
-    return (action for action in kind.candidates(machine, state) if not action.guard(machine, state))
+    return WalkPlan(draw, PERTURBATIONS | perturbations, rounds=ROUNDS, enabled=enabled_candidates)
 
 
 # --- rounds: the actions are chosen one by one, each in the state that the former ones led to ------------------------

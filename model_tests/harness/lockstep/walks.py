@@ -26,6 +26,11 @@ def enabled_of_kind(machine: Machine[Any], state: Any, kind: type[Action]) -> It
     return (action for action in machine.actions(state) if type(action) is kind)
 
 
+def enabled_candidates(machine: Machine[Any], state: Any, kind: type[Any]) -> Iterator[Action]:
+    """The enabled actions of one class, for a machine whose classes of action have candidates and a guard."""
+    return (action for action in kind.candidates(machine, state) if not action.guard(machine, state))
+
+
 @attrs.frozen
 class WalkPlan(Generic[M]):
     """How the random walks of one machine are drawn."""
