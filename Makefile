@@ -1,5 +1,5 @@
 # Every target sets itself up: the first one to run makes .venv (see tools/setup.sh), later ones find it ready.
-#   make verify ARGS=--quick      make replay FILE=…      make explore SPEC=replication ARGS="--brokers 2"
+#   make verify ARGS=--quick      make replay FILE=…      make explore SPEC=replication ARGS="brokers=2 Crash=1"
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -20,7 +20,7 @@ $(READY): pyproject.toml tools/setup.sh
 setup: $(READY) ## make .venv with all that is needed, Java included
 	@:
 
-verify: $(READY) ## the main job: explore, drive, simulate, judge, Spark, report (3 minutes; ARGS=--quick: 30 s)
+verify: $(READY) ## the main job: explore, drive, simulate, check, Spark, report (3 minutes; ARGS=--quick: about a minute)
 	@$(BIN)/tidegauge verify $(ARGS)
 
 test: $(READY) ## run the tests, in two processes (ARGS="-k name" and other pytest options; WORKERS=0: in one)
@@ -52,7 +52,7 @@ bench: $(READY) ## run every benchmark and print its table
 explore: $(READY) ## explore a spec exhaustively (SPEC=replication, ARGS="--bug NAME")
 	@$(BIN)/tidegauge explore $(SPEC) $(ARGS)
 
-simulate: $(READY) ## run clusters under random faults and judge what their clients saw (ARGS="--seed 7 --seeds 100")
+simulate: $(READY) ## run clusters under random faults and check what their clients saw (ARGS="--seed 7 --seeds 100")
 	@$(BIN)/tidegauge simulate $(ARGS)
 
 replay: $(READY) ## replay a counterexample (FILE=model_tests/counterexamples/….json)

@@ -17,7 +17,8 @@ follower or without a leader. Within an epoch
 
 and nothing else changes a replica. Each of the parts has a file: `high_watermark`, `isr`, `leader`, `follower`; their
 state is in `state`, what goes in and out is in `messages`. The rules (`may_join_isr`, `next_high_watermark`,
-`truncation_offset`, ...) are methods of their own under the names that the specification gives them.
+`truncation_offset`, ...) are methods of their own, under the specification's name where the core has the rule as one
+method.
 """
 
 from __future__ import annotations
