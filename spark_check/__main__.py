@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from tidegauge.linearizability.log import Level
 from tidegauge.spark_check.errors import CannotRun
 from tidegauge.spark_check.job import open_job
-from tidegauge.spark_check.session import CORES, JVM_MEMORY, BadMemory, heap, local_session
+from tidegauge.spark_check.session import CORES, JVM_MEMORY, BadMemory, check_pyspark, heap, local_session
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -20,7 +20,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         job = open_job(options.histories, options.out, level=Level(options.level), resume=options.resume)
         summary = job.finished
         if summary is None:
-            print(f"{len(job.files)} files of histories; starting Spark", file=sys.stderr)
+            check_pyspark()
+            count = len(job.files)
+            print(f"{count} {'file' if count == 1 else 'files'} of histories; starting Spark", file=sys.stderr)
             summary = job.run(local_session(options.cores, options.memory), _show_progress)
     except CannotRun as error:
         print(f"error: {error}", file=sys.stderr)

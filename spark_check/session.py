@@ -12,6 +12,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from tidegauge.spark_check.errors import CannotRun
@@ -69,18 +70,26 @@ def heap(memory: str) -> str:
     return f"{found[1]}{found[2].lower()}"
 
 
+def check_pyspark() -> None:
+    """Import what a session needs of pyspark. Raises NoSpark if that fails."""
+    try:
+        for module in ("pyspark", "pyspark.java_gateway", "pyspark.sql"):
+            import_module(module)
+    except ImportError as error:
+        raise NoSpark(f"pyspark cannot be imported ({error}). Way out: pip install 'tidegauge[spark]'") from error
+
+
 def local_session(cores: int = CORES, memory: str = JVM_MEMORY, name: str = "tidegauge spark_check") -> SparkSession:
     """The session of this process, or a new one on this machine with `cores` workers.
 
     Raises BadMemory for an impossible heap, NoJava without a Java, NoSpark if pyspark is missing or does not start.
     """
     memory = heap(memory)
-    try:
-        from pyspark import SparkConf, SparkContext
-        from pyspark.java_gateway import launch_gateway
-        from pyspark.sql import SparkSession
-    except ImportError as error:
-        raise NoSpark(f"pyspark cannot be imported ({error}). Way out: pip install 'tidegauge[spark]'") from error
+    check_pyspark()
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+    from pyspark.sql import SparkSession
+
     if SparkContext._active_spark_context is not None:
         return SparkSession.builder.getOrCreate()
     settings = {**SETTINGS, "spark.master": f"local[{cores},{TRIES}]", "spark.app.name": name}

@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tidegauge.spark_check.session import BadMemory, heap, local_session
+from tidegauge.linearizability.arrow import to_arrow
+from tidegauge.model_tests.spark_check.layouts import histories, write
+from tidegauge.spark_check.__main__ import main
+from tidegauge.spark_check.session import BadMemory, NoSpark, heap, local_session
 
 pytestmark = pytest.mark.spark
 ROOT = Path(__file__).resolve().parents[2]
@@ -72,6 +75,35 @@ def test_the_smallest_heap_is_enough_and_a_size_has_many_spellings() -> None:
 def test_a_heap_that_the_machine_has_no_room_for_is_refused() -> None:
     with pytest.raises(BadMemory, match=r"memory is '900000000m': this machine has \d+m"):
         local_session(memory="900000000m")
+
+
+def test_the_job_counts_its_files_before_it_starts_spark(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: object) -> None:
+        raise NoSpark("none")
+
+    monkeypatch.setattr("tidegauge.spark_check.__main__.local_session", stopped)
+    (tmp_path / "in").mkdir()
+    for count in ("1 file", "2 files"):
+        write(tmp_path / "in" / f"{count[0]}.parquet", to_arrow(histories(3)), 100)
+        assert main([str(tmp_path / "in"), "--out", str(tmp_path / "out")]) == 2
+        assert capsys.readouterr().err.splitlines()[0] == f"{count} of histories; starting Spark"
+
+
+def test_without_pyspark_the_job_says_only_that(tmp_path: Path) -> None:
+    write(tmp_path / "good.parquet", to_arrow(histories(3)), 100)
+    code = f"""
+import sys
+sys.modules["pyspark"] = None
+from tidegauge.spark_check.__main__ import main
+sys.exit(main([{str(tmp_path / "good.parquet")!r}, "--out", {str(tmp_path / "out")!r}]))
+"""
+    done = run(code)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: pyspark cannot be imported")
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_machine_without_pyspark_is_told_what_to_install() -> None:

@@ -92,7 +92,7 @@ def test_parts_are_read_in_any_order_and_those_at_their_defaults_are_none() -> N
     data["replicas"][0]["parts"] = [{"LogStart": {"offset": 0}}, *reversed(parts)]
     assert Codec(machine).state(data) == state
     data["replicas"][0]["parts"] = [{"LogStrat": {}}]
-    with pytest.raises(TraceFormatError, match=r"State.replicas: Replica.parts: 'LogStrat' is no Part of Replication"):
+    with pytest.raises(TraceFormatError, match=r"State.replicas: Replica.parts: Replication has no part 'LogStrat'"):
         Codec(machine).state(data)
 
 
@@ -105,15 +105,15 @@ def test_what_a_state_may_not_hold_is_refused(value: Any) -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ({"Popen": {"args": ["true"]}}, "'Popen' is no Action of Ceremony; it has Award, Relax"),
+        ({"Popen": {"args": ["true"]}}, "Ceremony has no action 'Popen'; it has Award, Relax"),
         ({"Award": {"badge": 7}}, "Award.badge: 7 is no str"),
-        ({"Award": {"badge": "tin", "bagde": "tin"}}, r"Award has no field bagde; it has \['badge'\]"),
+        ({"Award": {"badge": "tin", "bagde": "tin"}}, "Award has no field bagde; it has badge$"),
         ({"Award": {}}, "Award lacks badge"),
         ({"Award": ["tin"]}, r"\['tin'\] is not an object with the fields of Award"),
         ({"Relax": {"mood": "SAD"}}, "Relax.mood: 'SAD' is no member of Mood; it has FREE, BUSY"),
         ({"Relax": {"mood": 1}}, "Relax.mood: 1 is no member of Mood"),
-        ({"Mood": "FREE"}, "'Mood' is no Action"),
-        ({"Badges": {}}, "'Badges' is no Action"),
+        ({"Mood": "FREE"}, "Ceremony has no action 'Mood'"),
+        ({"Badges": {}}, "Ceremony has no action 'Badges'"),
         ("Award", "'Award' is not an object with the fields of Action"),
         ({"Award": {"badge": "tin"}, "Relax": {}}, "Action has no field Award, Relax"),
     ],
@@ -141,7 +141,7 @@ def test_malformed_states_are_named(data: Any, message: str) -> None:
 
 def test_a_state_is_not_an_action() -> None:
     state = next(iter(Ceremony().initial()))
-    with pytest.raises(TraceFormatError, match="'Badges' is no Action of Ceremony"):
+    with pytest.raises(TraceFormatError, match="Ceremony has no action 'Badges'"):
         Codec(Ceremony()).action(encode(state))
     assert Codec(Ceremony()).action(encode(Award("tin"))) == Award("tin")
 

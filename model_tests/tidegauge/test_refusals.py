@@ -6,22 +6,26 @@ import errno
 import os
 from pathlib import Path
 
+import attrs
 import pytest
 
 from tidegauge.linearizability import files, jsonl
 from tidegauge.linearizability.history import History
 from tidegauge.model_tests.harness.counterexamples.files import FOLDER
+from tidegauge.model_tests.harness.registry import HARNESS
 from tidegauge.model_tests.tidegauge.test_command_line import document, history, run
 
 SMALL = ("explore", "kip320")
 REPLAY = ("replay", FOLDER / "minimal_isr.json")
 VERIFY = ("verify", "--no-spark", "--out", "new")
+OF_REPLICATION = "switches on bugs of replication: kafka_1211, "
 MANY = "give at least 1 and at most"
 
 
 @pytest.mark.parametrize(
     ("words", "told"),
     [
+        (("explore", "replication", "brokers=0"), "brokers=0: a machine has at least 1 and at most 16 brokers\n"),
         (("explore", "replication", "brokers=999999999"), "brokers=999999999: a machine has at least 1 and at most 16"),
         (("explore", "replication", "initial_leader=3"), "initial_leader=3 is not in the initial ISR (0, 1)"),
         ((*SMALL, "replicas=999999999"), "replicas=999999999: "),
@@ -39,6 +43,10 @@ MANY = "give at least 1 and at most"
         ((*VERIFY, "--seed=-1"), "--seed -1: give a whole number from 0"),
         ((*VERIFY, "--seed", 10**30), f"--seed {10**30}: give a whole number from 0"),
         ((*VERIFY, "--bug", "none"), "--bug none: there is no bug 'none': choose one of kafka_1211"),
+        (("simulate", "--bug", "none"), "--bug none: there is no bug 'none': choose one of kafka_1211"),
+        ((*VERIFY, "--bug", "kafka_3197"), f"kafka_3197 is a bug of idempotence; verify {OF_REPLICATION}"),
+        (("simulate", "--bug", "kafka_3197"), f"kafka_3197 is a bug of idempotence; simulate {OF_REPLICATION}"),
+        ((*VERIFY, "--bug", "swaps_at_once"), f"swaps_at_once is a bug of reassignment; verify {OF_REPLICATION}"),
         ((*REPLAY, "--out", "file"), "--out file is a file: name a folder"),
         ((*REPLAY, "--out", "file/x"), "--out file/x cannot be written (Not a directory): name another folder"),
         ((*REPLAY, "--out", "/proc/x"), "--out /proc/x cannot be written ("),
@@ -62,6 +70,20 @@ def test_it_is_told_in_one_line_before_anything_is_done(
     assert told in err
     assert "bug in tidegauge" not in err
     assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("command", [VERIFY, ("simulate",)])
+def test_a_bug_that_only_the_specification_has_is_refused_before_anything_is_done(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    known = HARNESS["replication"]
+    (specified, *others) = known.bugs
+    monkeypatch.setitem(HARNESS._registrations, "replication", attrs.evolve(known, bugs=tuple(others)))
+    status, out, err = run(capsys, *command, "--bug", specified.name)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert f"only the specification has {specified.name}: choose one of {others[0].name}, " in err
+    assert not list(tmp_path.iterdir())
 
 
 def test_brokers_with_too_many_renamings_are_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,6 +11,8 @@ from typing import Any
 import attrs
 import pytest
 
+from tidegauge.model_tests.harness.counterexamples.files import FOLDER, load
+from tidegauge.model_tests.harness.counterexamples.replay import Level, replay
 from tidegauge.model_tests.harness.report import Report, render, write
 from tidegauge.model_tests.harness.report.markup import Html, element
 from tidegauge.model_tests.harness.report.model import (
@@ -29,6 +31,7 @@ from tidegauge.model_tests.harness.report.model import (
     Step,
     Verdict,
 )
+from tidegauge.model_tests.harness.report.replayed import report_of
 from tidegauge.model_tests.harness.report.replication import counterexample
 from tidegauge.spec.bugs import BUGS
 from tidegauge.spec.kernel.explorer import explore
@@ -138,6 +141,23 @@ def test_every_part_of_a_run_is_on_the_page() -> None:
         "lost-write : v7",
     ):
         assert expected in text, expected
+
+
+def test_what_a_run_does_not_have_is_left_out() -> None:
+    stages = (Stage("explore", "3 brokers", "99 states", Verdict.HOLDS),)
+    replayed = Page(render(report(seed=None, started=None, seconds=None, stages=stages, campaign=(), catches=())))
+    heads = {"seed", "started", "took", "time"}
+    assert heads & set(Page(render(report(seconds=3.0))).words) == heads
+    assert heads & set(replayed.words) == set()
+    assert "None" not in replayed.text
+
+
+def test_a_replay_shows_the_seed_of_its_file_if_it_has_one() -> None:
+    loaded = load(FOLDER / "minimal_isr.json")
+    again = replay(loaded, Level.SPEC)
+    for seed in (None, 0, 7):
+        found = attrs.evolve(loaded, found=attrs.evolve(loaded.found, seed=seed))
+        assert report_of(found, [again], "tidegauge replay x.json", "1.2.3").seed == seed
 
 
 def test_the_page_is_nested_properly_and_has_each_id_once() -> None:

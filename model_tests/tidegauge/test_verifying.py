@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 
 from tidegauge import __main__ as command_line
+from tidegauge.commands import verifying
+from tidegauge.exits import Unusable
 from tidegauge.linearizability import files
 from tidegauge.model_tests.harness.counterexamples.files import FOLDER
+from tidegauge.model_tests.tidegauge.test_report import report
 from tidegauge.spec.replication.models import MODELS
 
 
@@ -68,6 +71,24 @@ def test_verify_refuses_an_unknown_bug_before_it_begins(capsys: pytest.CaptureFi
     assert "kafka_1" in err
     assert "choose one of kafka_1211" in err
     assert not (tmp_path / "new").exists()
+
+
+def test_missing_packages_are_listed_as_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verifying, "find_spec", lambda _: None)
+    with pytest.raises(Unusable, match="verify needs hypothesis, pyspark and pandas, not installed here"):
+        verifying.need("hypothesis", "pyspark", "pandas")
+    with pytest.raises(Unusable, match="verify needs pandas, not installed here"):
+        verifying.need("pandas")
+
+
+@pytest.mark.parametrize("bug", ["kafka_1211", "high_watermark_by_majority"])
+def test_the_last_line_of_verify_has_a_space_before_its_command(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, bug: str
+) -> None:
+    ran = report(seconds=3.0)
+    monkeypatch.setattr(verifying, "run", lambda *_: ran)
+    words = ("verify", "--no-spark", "--bug", bug, "--out", tmp_path / "new")
+    assert run(capsys, *words)[1].splitlines()[-1].split() == [bug, "again:", "tidegauge", "replay", "x.json"]
 
 
 def test_verify_says_what_is_not_installed_and_keeps_the_old_report(tmp_path: Path) -> None:

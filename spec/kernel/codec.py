@@ -14,6 +14,7 @@ step with its action, the state it led to and, for the reader alone, what change
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from enum import Enum
 from types import NoneType, UnionType
@@ -144,7 +145,9 @@ class Reader:
         hints = hints_of(kind)
         known = {field.name: field for field in attrs.fields(kind) if field.init}
         if unknown := [name for name in data if name not in known]:
-            raise TraceFormatError(f"{kind.__name__} has no field {', '.join(map(str, unknown))}; it has {[*known]}")
+            raise TraceFormatError(
+                f"{kind.__name__} has no field {', '.join(map(str, unknown))}; it has {', '.join(known)}"
+            )
         needed = [name for name, field in known.items() if field.default is attrs.NOTHING]
         if missing := [name for name in needed if name not in data]:
             raise TraceFormatError(f"{kind.__name__} lacks {', '.join(missing)}")
@@ -162,7 +165,7 @@ class Reader:
         if extending and isinstance(data, dict) and len(data) == 1 and next(iter(data)) not in hints_of(kind):
             name = next(iter(data))
             if name not in extending:
-                raise TraceFormatError(f"{name!r} is no {kind.__name__} of {self._name}; it has {', '.join(extending)}")
+                raise TraceFormatError(f"{self._name} has no {_words(kind)} {name!r}; it has {', '.join(extending)}")
             kind, data = self._known[name], data[name]
         values = self.fields(data, kind)
         if "parts" in values:
@@ -181,7 +184,7 @@ class Reader:
                 return frozenset(map(self._open, body))
             if name in self._known:
                 return self.read(body, self._known[name])
-            raise TraceFormatError(f"{name!r} is no class of {self._name}; it has {', '.join(sorted(self._known))}")
+            raise TraceFormatError(f"{self._name} has no class {name!r}; it has {', '.join(sorted(self._known))}")
         raise TraceFormatError(f"{data!r} is neither a value nor an object under the name of its class")
 
     def _one_of(self, data: Any, hint: Any) -> Any:
@@ -251,6 +254,11 @@ class Codec(Reader):
 
 def _told(hint: Any) -> str:
     return hint.__name__ if isinstance(hint, type) and not get_args(hint) else str(hint)
+
+
+def _words(kind: type[Any]) -> str:
+    """The name of a class in a sentence: ReplicationExtension is a replication extension."""
+    return re.sub(r"(?<!^)(?=[A-Z])", " ", kind.__name__).lower()
 
 
 def fits(value: Any, hint: Any) -> bool:

@@ -36,7 +36,7 @@ MOST_PROCESSES = 16
 def check_processes(constant: str, count: int) -> None:
     """Raise ValueError, under the name of the machine's constant, for a number of processes that no machine has."""
     if not 1 <= count <= MOST_PROCESSES:
-        raise ValueError(f"{constant}={count}: a machine has at least 1 and at most {MOST_PROCESSES}")
+        raise ValueError(f"{constant}={count}: a machine has at least 1 and at most {MOST_PROCESSES} {constant}")
 
 
 @attrs.frozen

@@ -15,10 +15,9 @@ from tidegauge.exits import Status, Unusable
 from tidegauge.model_tests.harness.report.model import CampaignRun, Verdict
 from tidegauge.model_tests.harness.simulation.options import draw
 from tidegauge.model_tests.harness.verification.campaigning import Campaign, campaign
-from tidegauge.model_tests.harness.verification.plan import check_seeds
+from tidegauge.model_tests.harness.verification.plan import check_bug, check_seeds
 from tidegauge.model_tests.harness.verification.run import check_twice, with_verdicts
 from tidegauge.screen import Screen
-from tidegauge.spec.bugs import BUGS
 
 Flag = Annotated[bool, Parameter(negative="")]
 
@@ -55,12 +54,12 @@ def simulate(
     screen = Screen("simulate", json=json)
     try:
         check_seeds(seed, seeds)
+        if bug is not None:
+            check_bug(bug, "simulate")
     except ValueError as error:
         raise Unusable(f"--{error}") from None
     if not 1 <= workers <= MOST_WORKERS:
         raise Unusable(f"--workers {workers}: give at least 1 and at most {MOST_WORKERS}, as many as there are cores")
-    if bug is not None and bug not in BUGS:
-        raise Unusable(f"--bug {bug}: the zoo has no such bug; choose one of {', '.join(BUGS)}")
     if out is not None:
         check_folder("--out", out)
     screen.header({"seed": seed, "seeds": seeds, "bug": bug or "none", "workers": workers})

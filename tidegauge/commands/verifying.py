@@ -84,7 +84,7 @@ def verify(
     screen.say(f"\n{'everything holds' if report.holds else 'NOT everything holds'}, in {report.seconds:.0f} s")
     screen.say(f"{'the report:':<20}{page}")
     if report.counterexample is not None:
-        screen.say(f"{wanted.bug + ' again:':<20}{report.counterexample.replay}")
+        screen.say(f"{wanted.bug + ' again:':<19} {report.counterexample.replay}")
     return screen.finish(Status.HOLDS if report.holds else Status.VIOLATED, {"report": str(page), **document(report)})
 
 
@@ -104,7 +104,12 @@ def need(*packages: str) -> None:
     """Raises Unusable, naming those that are not installed: an embedder has only what a cluster needs."""
     missing = [package for package in packages if find_spec(package) is None]
     if missing:
-        raise Unusable(f"verify needs {' and '.join(missing)}, not installed here: pip install 'tidegauge[verify]'")
+        raise Unusable(f"verify needs {listed(missing)}, not installed here: pip install 'tidegauge[verify]'")
+
+
+def listed(names: Sequence[str]) -> str:
+    """One or more names in a sentence: a, b and c."""
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def check_in_spark() -> CheckInSpark:

@@ -219,8 +219,10 @@ class Report:
 
     title: str
     version: str
-    started: str
-    seed: int
+    started: str | None
+    """None where the report shall be the same whenever it is written, as that of a replay."""
+    seed: int | None
+    """None where nothing in the run is random."""
     options: Mapping[str, str]
     stages: tuple[Stage, ...]
     reproduce: str

@@ -71,7 +71,10 @@ def own_file(name: str) -> str:
 
 def header(report: Report) -> Html:
     verdict = Verdict.HOLDS if report.holds else Verdict.VIOLATED
-    facts = {"seed": str(report.seed), **report.options, "version": report.version, "started": report.started}
+    facts = {} if report.seed is None else {"seed": str(report.seed)}
+    facts |= {**report.options, "version": report.version}
+    if report.started is not None:
+        facts["started"] = report.started
     if report.seconds is not None:
         facts["took"] = duration(report.seconds)
     return element(
@@ -131,11 +134,14 @@ def row(*cells: Child, class_: str | None = None) -> Html:
 
 
 def stages(report: Report) -> Html:
-    def line(stage: Stage) -> Html:
-        return row(stage.name, stage.what, stage.result, pill(stage.verdict), spent(stage.seconds))
+    timed = any(stage.seconds is not None for stage in report.stages)
 
-    rows = [line(stage) for stage in report.stages]
-    return section("Verdicts", table(("part", "what was done", "result", "verdict", "time"), rows), anchor="verdicts")
+    def line(stage: Stage) -> Html:
+        time = [spent(stage.seconds)] if timed else []
+        return row(stage.name, stage.what, stage.result, pill(stage.verdict), *time)
+
+    head = ("part", "what was done", "result", "verdict", *(["time"] if timed else []))
+    return section("Verdicts", table(head, [line(stage) for stage in report.stages]), anchor="verdicts")
 
 
 def caught(report: Report) -> Html | None:

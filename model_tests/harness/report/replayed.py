@@ -51,8 +51,8 @@ def report_of(counterexample: Counterexample, replayed: Sequence[Replayed], repl
     return Report(
         title=title_of(counterexample.bug),
         version=version,
-        started="",
-        seed=counterexample.found.seed or 0,
+        started=None,
+        seed=counterexample.found.seed,
         options={"bug": counterexample.bug or "none"},
         stages=stages,
         reproduce=replay,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import attrs
 
+from tidegauge.model_tests.harness.registry import HARNESS
 from tidegauge.spec.idempotence.models import MEDIUM_IDEMPOTENCE, QUICK_IDEMPOTENCE
 from tidegauge.spec.registry import REGISTRY
 from tidegauge.spec.replication.models import MODELS
@@ -45,11 +46,25 @@ def check_seeds(seed: int, seeds: int) -> None:
         raise ValueError(f"seeds {seeds}: give at least 1 and at most {MOST_SEEDS}; the next run goes on from there")
 
 
+def check_bug(bug: str, command: str) -> None:
+    """Raise ValueError for a bug that `command` cannot switch on in an implementation of MACHINE."""
+    specified = [one.name for one in REGISTRY.registration(MACHINE).bugs]
+    implemented = {one.name for one in HARNESS[MACHINE].bugs}
+    known = [name for name in specified if name in implemented]
+    if bug in known:
+        return
+    choice = ", ".join(known)
+    if bug in specified:
+        raise ValueError(f"bug {bug}: only the specification has {bug}: choose one of {choice}")
+    if owners := [one.name for one in REGISTRY if bug in {each.name for each in one.bugs}]:
+        owner = " and of ".join(owners)
+        raise ValueError(f"bug {bug}: {bug} is a bug of {owner}; {command} switches on bugs of {MACHINE}: {choice}")
+    raise ValueError(f"bug {bug}: there is no bug {bug!r}: choose one of {choice}")
+
+
 def plan(*, seed: int = 1, quick: bool = False, bug: str = BUG, seeds: int | None = None) -> Plan:
     """The full plan fits in 3 minutes on 2 cores, the quick one in 30 s. Raises ValueError for what can't be."""
-    known = [one.name for one in REGISTRY.registration(MACHINE).bugs]
-    if bug not in known:
-        raise ValueError(f"bug {bug}: there is no bug {bug!r}: choose one of {', '.join(known)}")
+    check_bug(bug, "verify")
     if seeds is None:
         seeds = 24 if quick else 300
     check_seeds(seed, seeds)
