@@ -193,13 +193,16 @@ async def test_a_directory_that_fails_under_new_replicas_is_noticed_though_nobod
 async def test_a_replica_that_comes_back_says_again_in_which_directory_it_is() -> None:
     async with cluster_of(3) as cluster:
         await cluster.create_topic("t", assignments=[[0, 1]])
-        known = cluster.controller.controller.image.topics["t"].directories
+
+        def is_known() -> bool:
+            return (0, 1) in cluster.controller.controller.image.topics["t"].directories
+
         with trio.fail_after(20):
-            await until(lambda: (0, 1) in known)
+            await until(is_known)
             await cluster.reassign("t", [0, 2])
-            assert (0, 1) not in known
+            assert not is_known()
             await cluster.reassign("t", [0, 1])
-            await until(lambda: (0, 1) in known)
+            await until(is_known)
 
 
 @simulated
