@@ -48,6 +48,14 @@ class ReplicationRules(LockstepRules[Replication]):
 
     @precondition(lambda self: self.lockstep is not None)
     @rule()
+    def preferred_leader_returns(self) -> None:
+        """Two quiet rounds bring the preferred replica into the ISR; then it takes the leadership back."""
+        for _ in range(2):
+            self.perform_all(quiet_round)
+        self.perform(control.PreferredElection())
+
+    @precondition(lambda self: self.lockstep is not None)
+    @rule()
     def fetch_round(self) -> None:
         self.perform_all(fetch_round)
 
