@@ -122,7 +122,8 @@ class LogAgainstList(RuleBasedStateMachine):
         kept = self.log.log_end_offset
         assert flushed <= kept <= self.end
         # A log that has lost its segments begins anew where records were deleted up to, in the middle of a batch too.
-        assert kept in (self.end, self.first) or kept == self.model[kept].batch, "a torn batch was kept"
+        is_empty = kept == self.first == self.log.log_start_offset
+        assert kept == self.end or is_empty or kept == self.model[kept].batch, "a torn batch was kept"
         assert self.log.recovery.lost_below_recovery_point == 0
         del self.model[kept:]
         self.first = min(self.first, kept)
