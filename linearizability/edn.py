@@ -41,7 +41,7 @@ def parse(text: str, source: str = "memory", history: int = 0) -> Operations:
         forms = list(_Reader(text).forms())
         events = forms[0] if len(forms) == 1 and isinstance(forms[0], tuple) else forms
         rows = _pair(events)
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise HistoryError(f"{source}: not a history of Jepsen's Kafka workload ({error})") from error
     ordered = sorted(rows, key=lambda row: row.call)
     return Operations.of(attrs.evolve(row, history=history, index=index) for index, row in enumerate(ordered))
@@ -90,7 +90,11 @@ class _Reader:
             return tuple(items)
         if len(items) % 2:
             raise ValueError(f"a map of {len(items)} forms: keys and values come in pairs")
-        return dict(zip(items[::2], items[1::2], strict=True))
+        keys = items[::2]
+        if len(fields := dict(zip(keys, items[1::2], strict=True))) < len(keys):
+            twice = next(key for key in keys if keys.count(key) > 1)
+            raise ValueError(f"a map with more than one key {twice}: write each once")
+        return fields
 
 
 def _pair(events: Iterable[Mapping[str, Any]]) -> list[Operation]:

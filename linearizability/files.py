@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from tidegauge.linearizability.arrow import SCHEMA, TOPICS, HistoryError, from_arrow, known_columns, to_arrow
 from tidegauge.linearizability.history import Ints, Operations, blocks, concatenate
+from tidegauge.linearizability.json_objects import each_name_once
 from tidegauge.linearizability.malformed import MalformedRow, sieve, split
 
 ROW_GROUP = 1 << 19
@@ -94,7 +95,7 @@ def topic_names(metadata: dict[bytes, bytes] | None, source: str) -> tuple[str, 
     if stored is None:
         return None
     try:
-        names = json.loads(stored)
+        names = json.loads(stored, object_pairs_hook=each_name_once)
     except ValueError:
         names = None
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):

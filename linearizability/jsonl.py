@@ -8,7 +8,7 @@ invocation that its process has open. One that is never completed is info and ne
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import IntEnum
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,6 +18,7 @@ import numpy as np
 
 from tidegauge.linearizability.arrow import SCHEMA, HistoryError, unknown_name
 from tidegauge.linearizability.history import UNKNOWN, History, Isolation, Kind, Operation, Operations, Outcome
+from tidegauge.linearizability.json_objects import each_name_once
 from tidegauge.linearizability.malformed import find
 
 E = TypeVar("E", bound=IntEnum)
@@ -117,7 +118,7 @@ def _sift(lines: Iterable[str]) -> _Sifted:
             continue
         history: int | None = None
         try:
-            fields = json.loads(line, object_pairs_hook=_object)
+            fields = json.loads(line, object_pairs_hook=each_name_once)
             if not isinstance(fields, dict):
                 raise ValueError("it is not a JSON object; write one object a line")
             history = _integer(fields, "history", 0)
@@ -132,17 +133,6 @@ def _sift(lines: Iterable[str]) -> _Sifted:
             malformed.append(MalformedLine(number, history, str(error), line.rstrip("\n")[:SHOWN]))
     begun = sorted([*begun, *events.rows()], key=lambda one: (one[0].history, one[0].index))
     return _Sifted(Operations.of(row for row, _ in begun), malformed, [number for _, number in begun])
-
-
-def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object; of a field that is there twice, one value would go unseen."""
-    fields = dict(pairs)
-    if len(fields) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(
-            f"more than one field {next(name for name in names if names.count(name) > 1)}; write each once"
-        )
-    return fields
 
 
 def _known(fields: Mapping[str, Any]) -> None:

@@ -378,6 +378,20 @@ def words_are_the_glossarys(module: Module) -> Iterator[str]:
             yield f"{module.path}:{number}: {word!r} is retired; docs/glossary.md says what to write instead"
 
 
+def json_is_read_whole(module: Module) -> Iterator[str]:
+    """Of a name that an object has twice, Python's reader takes the last and says nothing: each says what it does.
+
+    What impl/ reads it wrote itself, under a CRC or into a checkpoint.
+    """
+    if not module.inside("spec", "linearizability", "spark_check", "model_tests.harness", "tidegauge"):
+        return
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Call) and re.fullmatch(r"json\.loads?", ast.unparse(node.func)):
+            hooks = [ast.unparse(keyword.value) for keyword in node.keywords if keyword.arg == "object_pairs_hook"]
+            if hooks != ["each_name_once"]:
+                yield f"{module.path}:{node.lineno}: reads JSON without object_pairs_hook=each_name_once"
+
+
 RULES: tuple[Rule, ...] = (
     imports_go_one_way,
     packages_of_impl_import_downwards,
@@ -394,5 +408,6 @@ RULES: tuple[Rule, ...] = (
     modules_are_named_after_what_they_do,
     modules_say_what_they_are,
     nothing_is_left_unfinished,
+    json_is_read_whole,
     words_are_the_glossarys,
 )

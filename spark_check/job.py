@@ -35,6 +35,7 @@ from tidegauge.spark_check.output import (
     commits,
     committed,
     examine,
+    read_object,
     write_atomically,
 )
 from tidegauge.spark_check.planner import LARGEST, TARGET, Piece, Plan, Unit, plan
@@ -113,7 +114,7 @@ class Job:
     def finished(self) -> Summary | None:
         """The summary, if the job is complete."""
         place = self.work.out / SUMMARY
-        return Summary.from_json(json.loads(place.read_text())) if place.exists() else None
+        return Summary.from_json(read_object(place)) if place.exists() else None
 
     def run(self, spark: SparkSession, progress: Progress | None = None) -> Summary:
         """Check the units that are not done. Raises BadInput, BadOutput, NotReconciled; CannotRun if Spark fails."""

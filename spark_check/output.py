@@ -28,6 +28,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tidegauge.linearizability.check import ANOMALY_SCHEMA
+from tidegauge.linearizability.json_objects import each_name_once
 from tidegauge.spark_check.checking import MALFORMED_SCHEMA, VERDICT_SCHEMA, Checked
 from tidegauge.spark_check.errors import BadOutput
 from tidegauge.spark_check.planner import Unit
@@ -69,8 +70,9 @@ class Commit:
         return json.dumps(attrs.asdict(self))
 
     @classmethod
-    def from_json(cls, text: str) -> Commit:
-        fields: dict[str, Any] = json.loads(text)
+    def read(cls, place: Path) -> Commit:
+        """What `to_json` gave. Raises BadOutput for a file that is damaged."""
+        fields = read_object(place)
         examples = tuple(Example(**{**one, "operations": tuple(one["operations"])}) for one in fields.pop("examples"))
         return cls(**fields, examples=examples)
 
@@ -132,7 +134,7 @@ def _lock(out: Path, folder: int) -> None:
 
 def _same_job(out: Path, manifest: dict[str, Any]) -> None:
     try:
-        begun = json.loads((out / MANIFEST).read_text())
+        begun = _object(out / MANIFEST)
     except (OSError, ValueError) as error:
         raise BadOutput(f"{out} holds no job to resume (no {MANIFEST} in it): give another folder") from error
     differs = [key for key in manifest if begun.get(key) != manifest[key]]
@@ -190,8 +192,23 @@ def by_kind(reasons: Mapping[str, int]) -> dict[str, int]:
 
 def commits(out: Path) -> dict[str, Commit]:
     """The commits of the units that are done, by the unit's name."""
-    found = (Commit.from_json(file.read_text()) for file in sorted((out / UNITS).glob("*.json")))
+    found = (Commit.read(file) for file in sorted((out / UNITS).glob("*.json")))
     return {one.unit: one for one in found}
+
+
+def read_object(place: Path) -> dict[str, Any]:
+    """A JSON object that a job wrote. Raises BadOutput for a file that is damaged."""
+    try:
+        return _object(place)
+    except (OSError, ValueError) as error:
+        raise BadOutput(f"{place} is damaged ({error}): run the job again into another folder") from error
+
+
+def _object(place: Path) -> dict[str, Any]:
+    fields = json.loads(place.read_text(), object_pairs_hook=each_name_once)
+    if not isinstance(fields, dict):
+        raise ValueError(f"{place} has no JSON object")
+    return fields
 
 
 def committed(out: Path) -> int:

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from tidegauge.linearizability.arrow import SCHEMA, HistoryError
 from tidegauge.linearizability.files import topic_names
 from tidegauge.linearizability.history import Flags, Ints
+from tidegauge.linearizability.json_objects import each_name_once
 from tidegauge.linearizability.malformed import REASON
 from tidegauge.spark_check.errors import BadInput
 from tidegauge.spark_check.footers import KEY
@@ -151,7 +152,7 @@ def join_bucket(streams: Iterable[bytes]) -> list[Part]:
     for stream in streams:
         table = pa.ipc.open_stream(stream).read_all()
         metadata = table.schema.metadata
-        topics = tuple(json.loads(metadata[_TOPICS])) if _TOPICS in metadata else None
+        topics = tuple(json.loads(metadata[_TOPICS], object_pairs_hook=each_name_once)) if _TOPICS in metadata else None
         rows = table.column(_ROW).to_numpy()
         table = table.drop_columns([_ROW])
         parts.append(Part(metadata[_FILE].decode(), int(metadata[_GROUP]), rows, table, topics))

@@ -29,10 +29,10 @@ from tidegauge.model_tests.spark_check.layouts import (
     written_verdicts,
 )
 from tidegauge.spark_check.converting import Failed
-from tidegauge.spark_check.errors import BadInput
+from tidegauge.spark_check.errors import BadInput, BadOutput
 from tidegauge.spark_check.footers import find_files, pieces_of
 from tidegauge.spark_check.job import Work
-from tidegauge.spark_check.output import begin
+from tidegauge.spark_check.output import UNITS, begin, commits
 from tidegauge.spark_check.planner import plan
 from tidegauge.spark_check.reading import join_bucket, read_unit, split_by_bucket
 from tidegauge.spark_check.row_counts import count_rows
@@ -218,3 +218,13 @@ def test_a_bucket_is_put_together_from_its_streams_in_order(tmp_path: Path) -> N
         assert [part.row_group for part in parts] == sorted({part.row_group for part in parts})
         for part in parts:
             assert part.table.equals(rows.slice(part.row_group * 100, 100).take(pa.array(part.rows)))
+
+
+@pytest.mark.parametrize(
+    "text", ['{"unit": "unit-0", "unit": "unit-1"}', '{"unit": ', "[]"], ids=["twice", "torn", "list"]
+)
+def test_a_commit_that_is_damaged_is_refused_with_its_path(text: str, tmp_path: Path) -> None:
+    (tmp_path / UNITS).mkdir()
+    (tmp_path / UNITS / "unit-0.json").write_text(text)
+    with pytest.raises(BadOutput, match=r"unit-0\.json is damaged .*: run the job again into another folder"):
+        commits(tmp_path)

@@ -24,6 +24,7 @@ import attrs
 
 from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.kernel.changes import changes, ordered, plain
+from tidegauge.spec.kernel.json_objects import each_name_once
 from tidegauge.spec.kernel.machine import Action, Machine
 from tidegauge.spec.kernel.naming import hints_of
 from tidegauge.spec.kernel.parts import parts_of
@@ -305,8 +306,9 @@ def read_trace(machine: Machine[S], lines: Iterable[str]) -> Trace[S]:
         if not line.strip():
             continue
         try:
-            _read_line(codec, machine, json.loads(line), states, actions)
-        except (TraceFormatError, json.JSONDecodeError) as error:
+            data = json.loads(line, object_pairs_hook=each_name_once)
+            _read_line(codec, machine, data, states, actions)
+        except (ValueError, RecursionError) as error:
             raise TraceFormatError(f"line {number}: {error}") from None
     if not states:
         raise TraceFormatError("the trace has no initial state")

@@ -33,6 +33,7 @@ import attrs
 
 from tidegauge.model_tests.harness.counterexamples.machines import machine_data, machine_of
 from tidegauge.spec.kernel.codec import Codec, encode
+from tidegauge.spec.kernel.json_objects import each_name_once
 from tidegauge.spec.kernel.machine import Action, Machine
 from tidegauge.spec.registry import REGISTRY
 
@@ -128,7 +129,7 @@ def load(path: Path) -> Counterexample:
     """Read a file. Raises CounterexampleError with the path and what is wrong there."""
     try:
         text = path.read_text(encoding="utf-8")
-        return _counterexample(json.loads(text, object_pairs_hook=_object, parse_int=_integer))
+        return _counterexample(json.loads(text, object_pairs_hook=each_name_once, parse_int=_integer))
     except OSError as error:
         raise CounterexampleError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
@@ -141,16 +142,6 @@ def load(path: Path) -> Counterexample:
         raise CounterexampleError(f"{path}: is nested too deeply: an action holds a message and no more") from None
     except ValueError as error:
         raise CounterexampleError(f"{path}: {error}") from None
-
-
-def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object; of a name that is there twice, one value would go unseen."""
-    fields: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in fields:
-            raise CounterexampleError(f"an object has the field {name!r} twice: give each once")
-        fields[name] = value
-    return fields
 
 
 def _integer(text: str) -> int:
