@@ -11,6 +11,8 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tidegauge.model_tests.harness.repeatable_examples import ignore_constants_of_modules
+
 _PROFILE_VARIABLE = "HYPOTHESIS_PROFILE"
 _QUIET = (HealthCheck.too_slow, HealthCheck.data_too_large)
 
@@ -27,6 +29,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if profile not in ("ci", "nightly"):
         raise pytest.UsageError(f"{_PROFILE_VARIABLE}={profile!r} is not a profile: use ci or nightly")
     settings.load_profile(profile)
+    ignore_constants_of_modules()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -17,23 +17,36 @@ from tidegauge.model_tests.harness.recording.workload import Recording, Workload
 QUICK = {"broker.session.timeout.ms": 600, "broker.heartbeat.interval.ms": 100, "replica.lag.time.max.ms": 1_000}
 
 
-def crash_leaders(cluster: Any, topic: str, times: int) -> None:
-    for _ in range(times):
-        time.sleep(1.0)
-        leader = cluster.leader(topic, 0)
-        cluster.crash(leader)
-        time.sleep(1.0)
-        cluster.restart(leader)
+SECONDS = 60.0
+"""At most; the recording ends as soon as enough has happened."""
+
+
+def crash_the_leader_in_mid_stream(cluster: Any, topic: str, recording: Recording) -> None:
+    """Between two times at which the clients make progress."""
+    await_progress(recording)
+    leader = cluster.leader(topic, 0)
+    cluster.crash(leader)
+    time.sleep(1.0)
+    cluster.restart(leader)
+    await_progress(recording)
+    recording.stop()
+
+
+def await_progress(recording: Recording, operations: int = 150) -> None:
+    enough, deadline = recording.operations + operations, time.monotonic() + SECONDS / 2
+    while recording.operations < enough and time.monotonic() < deadline:
+        time.sleep(0.05)
 
 
 @pytest.mark.parametrize("client", LIBRARIES)
 def test_a_leader_crashes_and_nothing_is_lost_or_doubled(client: str) -> None:
     with running_cluster(brokers=3, config=QUICK) as cluster:
         cluster.create_topic("t", partitions=2, replication_factor=3, config={"min.insync.replicas": 2})
-        faults = threading.Thread(target=crash_leaders, args=(cluster, "t", 1))
-        workload = Workload(str(cluster.bootstrap_servers), "t", partitions=2, seconds=4, rate=50)
+        workload = Workload(str(cluster.bootstrap_servers), "t", partitions=2, seconds=SECONDS, rate=50)
+        recording = Recording(workload, library(client))
+        faults = threading.Thread(target=crash_the_leader_in_mid_stream, args=(cluster, "t", recording))
         faults.start()
-        recorded = Recording(workload, library(client)).run()
+        recorded = recording.run()
         faults.join()
     operations = recorded.operations
     assert recorded.unsettled == ()

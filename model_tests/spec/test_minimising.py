@@ -53,3 +53,11 @@ def test_the_number_of_trials_is_limited() -> None:
 
     minimised(range(100), trial, attempts=10)
     assert trials == 11, "one for the list itself, and ten"
+
+
+def test_items_that_only_go_together_are_left_out_wherever_they_begin() -> None:
+    def trial(items: Sequence[str]) -> Sequence[str] | None:
+        opened, closed = "".join(items).count("("), "".join(items).count(")")
+        return items if "x" in items and opened == closed else None
+
+    assert minimised("a(b)c(d)xe", trial) == ("x",)

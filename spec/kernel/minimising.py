@@ -14,6 +14,9 @@ T = TypeVar("T")
 Trial = Callable[[Sequence[T]], Sequence[T] | None]
 """Returns the items that the failure needs, at most those that it is given; None if there is no failure."""
 
+SLIDING = 4
+"""Blocks of up to so many items are left out wherever they begin: three actions that belong together go together."""
+
 
 def minimised(items: Sequence[T], trial: Trial[T], *, attempts: int | None = None) -> tuple[T, ...]:
     """The shortest failing list that is found by leaving out blocks of `items`, large ones first.
@@ -25,10 +28,10 @@ def minimised(items: Sequence[T], trial: Trial[T], *, attempts: int | None = Non
     if needed is None:
         raise ValueError(f"the list of {len(items)} does not fail: nothing to minimise")
     best, left = tuple(needed), attempts
-    block = max(1, len(best) // 2)
+    block = _largest(len(best))
     while best:
         shorter = None
-        for start in range(len(best) - block, -block, -block):
+        for start in range(len(best) - block, -block, -(block if block > SLIDING else 1)):
             if left is not None:
                 if left == 0:
                     return best
@@ -38,9 +41,14 @@ def minimised(items: Sequence[T], trial: Trial[T], *, attempts: int | None = Non
                 break
         if shorter is not None:
             best = tuple(shorter)
-            block = min(block, max(1, len(best) // 2))
+            block = min(max(block, SLIDING), _largest(len(best)))
         elif block > 1:
-            block //= 2
+            block = block // 2 if block > SLIDING else block - 1
         else:
             break
     return best
+
+
+def _largest(length: int) -> int:
+    """The block to begin with: half of the list, or all but one item of a short one."""
+    return max(1, length // 2, min(SLIDING, length - 1))

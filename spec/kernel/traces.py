@@ -8,12 +8,14 @@ meaningful and cutting needs no knowledge of the protocol.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import attrs
 
 from tidegauge.spec.kernel.machine import Action, Machine, NotEnabled
 from tidegauge.spec.kernel.minimising import minimised
+from tidegauge.spec.kernel.nearest import nearest_enabled
 
 S = TypeVar("S")
 
@@ -129,11 +131,17 @@ class Behaviour(Generic[S]):
 
 
 def replay(
-    machine: Machine[S], actions: Iterable[Action], *, initial: S | None = None, invariant: str | None = None
+    machine: Machine[S],
+    actions: Iterable[Action],
+    *,
+    initial: S | None = None,
+    invariant: str | None = None,
+    nearest: bool = False,
 ) -> Replayed[S]:
     """Take `actions` one after the other from `initial` (by default the machine's first initial state).
 
-    Stops at the first violation, of `invariant` if that is given, else of any.
+    Stops at the first violation, of `invariant` if that is given, else of any. With `nearest`, the nearest action is
+    taken in place of one that is not enabled.
     """
     behaviour = Behaviour(machine, next(iter(machine.initial())) if initial is None else initial, invariant)
     skipped: list[Action] = []
@@ -143,7 +151,11 @@ def replay(
         try:
             behaviour.take(action)
         except NotEnabled:
-            skipped.append(action)
+            instead = nearest_enabled(machine, behaviour.state, action) if nearest else None
+            if instead is None:
+                skipped.append(action)
+            else:
+                behaviour.take(instead)
     return Replayed(behaviour.trace, tuple(skipped), behaviour.violation)
 
 
@@ -154,17 +166,19 @@ def _pick(names: Iterator[str], wanted: str | None) -> str | None:
 def minimise(machine: Machine[S], violation: Violation[S]) -> Violation[S]:
     """The violation by a trace from which no single action can be dropped (delta debugging: Zeller & Hildebrandt 2002).
 
-    Blocks of actions are dropped, large ones first, as long as the same invariant is still violated.
+    Blocks of actions are dropped, large ones first, as long as the same invariant is still violated; then once more,
+    with the nearest action in place of each that is not enabled any more.
     Raises ValueError if the trace does not violate the invariant on this machine to begin with.
     """
     name, initial = violation.invariant, violation.trace.initial
 
-    def needed(actions: Sequence[Action]) -> Sequence[Action] | None:
-        found = replay(machine, actions, initial=initial, invariant=name).violation
+    def needed(actions: Sequence[Action], nearest: bool = False) -> Sequence[Action] | None:
+        found = replay(machine, actions, initial=initial, invariant=name, nearest=nearest).violation
         return None if found is None else found.trace.actions
 
     try:
         shortest = minimised(violation.trace.actions, needed)
+        shortest = minimised(shortest, partial(needed, nearest=True))
     except ValueError:
         raise ValueError(f"the trace does not violate {name} on {machine.name}: nothing to minimise") from None
     minimal = replay(machine, shortest, initial=initial, invariant=name).violation

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from tidegauge.model_tests.harness.counterexamples.files import Counterexample, Expected, Failure, Found
 from tidegauge.model_tests.harness.lockstep.lockstep import Bind, Difference, Lockstep
 from tidegauge.spec.kernel.machine import Action, Machine
 from tidegauge.spec.kernel.minimising import minimised
+from tidegauge.spec.kernel.nearest import nearest_enabled
 
 
 def counterexample_of(
@@ -22,12 +24,18 @@ def counterexample_of(
 def shrunk(
     bind: Bind, machine: Machine[Any], actions: Sequence[Action], attempts: int = 600
 ) -> tuple[tuple[Action, ...], Difference]:
-    """The shortest list found on which the two still differ, and the difference. Raises ValueError if they don't."""
+    """The shortest list found on which the two still differ, and the difference. Raises ValueError if they don't.
 
-    def needed(shorter: Sequence[Action]) -> Sequence[Action] | None:
-        return None if difference_of(bind, machine, shorter) is None else shorter
+    Actions are left out first as they are, then with the nearest action in place of each that is not enabled any more;
+    each may take `attempts` trials.
+    """
+
+    def needed(shorter: Sequence[Action], nearest: bool = False) -> Sequence[Action] | None:
+        performed, difference = _perform(bind, machine, shorter, nearest=nearest)
+        return None if difference is None else performed
 
     shortest = minimised(actions, needed, attempts=attempts)
+    shortest = minimised(shortest, partial(needed, nearest=True), attempts=attempts)
     difference = difference_of(bind, machine, shortest)
     assert difference is not None, "the shortest list differs, too"
     return shortest, difference
@@ -35,13 +43,25 @@ def shrunk(
 
 def difference_of(bind: Bind, machine: Machine[Any], actions: Iterable[Action]) -> Difference | None:
     """The first difference when `actions` are performed; None when there is none."""
+    return _perform(bind, machine, actions)[1]
+
+
+def _perform(
+    bind: Bind, machine: Machine[Any], actions: Iterable[Action], *, nearest: bool = False
+) -> tuple[Sequence[Action], Difference | None]:
+    """The actions that were performed up to the first difference, and that."""
     binding = bind(machine)
+    performed: Sequence[Action] = ()
     try:
         lockstep: Lockstep[Any] = Lockstep(machine, binding)
+        performed = lockstep.actions
         for action in actions:
-            lockstep.perform(action)
+            if not lockstep.perform(action) and nearest:
+                instead = nearest_enabled(machine, lockstep.state, action)
+                if instead is not None:
+                    lockstep.perform(instead)
     except Difference as difference:
-        return difference
+        return performed, difference
     finally:
         binding.close()
-    return None
+    return performed, None
