@@ -13,7 +13,7 @@ import resource
 import sys
 import time
 
-from tidegauge.model_tests.spec.published import (
+from tidegauge.model_tests.spec.published.found_by_tlc import (
     LARGE_SPACES,
     ONE_EPOCH_CHANGE,
     SMALL_SPACES,

@@ -1,11 +1,10 @@
-"""The gate does what the machine of `spec.authentication` says, message by message, and the machine keeps its word."""
+"""The gate does what the machine of `spec.authentication` says, message by message."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Awaitable, Callable
 
-import attrs
 import pytest
 import trio
 from hypothesis import given, settings
@@ -21,6 +20,7 @@ from tidegauge.impl.wire.apis import ApiKey
 from tidegauge.impl.wire.codecs import encode_request
 from tidegauge.impl.wire.frames import LENGTH
 from tidegauge.model_tests.harness.deterministic import run_deterministically
+from tidegauge.model_tests.spec.authentication.small_machines import MACHINES
 from tidegauge.spec.authentication.machine import (
     Ask,
     AskVersions,
@@ -32,50 +32,9 @@ from tidegauge.spec.authentication.machine import (
     Shake,
     TimePasses,
 )
-from tidegauge.spec.kernel.explorer import Stop, explore
 from tidegauge.spec.kernel.machine import Action
 
-MACHINES = [Authentication(), Authentication(lifetime=1), Authentication(lifetime=0), Authentication(users=1)]
 PHASES = {GateState.HANDSHAKE: Phase.HANDSHAKE, GateState.AUTHENTICATE: Phase.PROOF, GateState.OPEN: Phase.REQUESTS}
-
-
-@pytest.mark.parametrize("machine", MACHINES, ids=str)
-def test_the_machine_keeps_its_invariants(machine: Authentication) -> None:
-    found = explore(machine, stop=Stop.NEVER)
-    assert found.holds
-    if machine.lifetime:
-        assert not found.unreached
-        assert not found.never_enabled
-
-
-@attrs.frozen
-class AnybodyRenews(Authentication):
-    """A user with a password may take over another user's connection."""
-
-    def admits(self, state: Session, user: int) -> bool:
-        return True
-
-
-@attrs.frozen
-class SessionsGoOn(Authentication):
-    """Requests are served whatever the time."""
-
-    def expired(self, state: Session) -> bool:
-        return False
-
-
-@pytest.mark.parametrize(
-    ("machine", "violated"),
-    [
-        (AnybodyRenews(), {"ThePrincipalNeverChanges", "TheMechanismNeverChanges"}),
-        (SessionsGoOn(), {"NothingIsServedAfterExpiry"}),
-    ],
-)
-def test_a_rule_that_is_wrong_is_found(machine: Authentication, violated: set[str]) -> None:
-    assert {violation.invariant for violation in explore(machine, stop=Stop.EACH).violations} == violated
-
-
-# --- lockstep ------------------------------------------------------------------------------------------------------
 
 
 def frame(action: Action) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from tidegauge.model_tests.spec.toys import DieHard
+from tidegauge.model_tests.spec.kernel.toys import DieHard
 from tidegauge.spec.bugs import BUGS
 from tidegauge.spec.bugs.bug import Bug
 from tidegauge.spec.kernel.machine import Machine

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegauge.model_tests.spec import published
-from tidegauge.model_tests.spec.published import Shortest, Space
+from tidegauge.model_tests.spec.published import found_by_tlc
+from tidegauge.model_tests.spec.published.found_by_tlc import Shortest, Space
 from tidegauge.spec.kernel.explorer import Exploration, Stop, explore
 from tidegauge.spec.kernel.machine import Action, Invariant, NotEnabled
 from tidegauge.spec.kernel.simulation import walk
@@ -68,24 +68,24 @@ def length(found: Exploration[State], invariant: str) -> int | None:
 
 def test_level_sizes_are_those_of_tlc() -> None:
     found = explored(Kip320())
-    assert found.levels == published.LEVELS_2_2_1
+    assert found.levels == found_by_tlc.LEVELS_2_2_1
     assert found.generated + found.levels[0] == 102_220
     assert found.holds
     assert not found.never_enabled
 
 
-@pytest.mark.parametrize("space", published.SMALL_SPACES, ids=sized)
+@pytest.mark.parametrize("space", found_by_tlc.SMALL_SPACES, ids=sized)
 def test_state_counts_are_those_of_tlc(space: Space) -> None:
     check_space(space)
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("space", published.LARGE_SPACES, ids=sized)
+@pytest.mark.parametrize("space", found_by_tlc.LARGE_SPACES, ids=sized)
 def test_large_state_counts_are_those_of_tlc(space: Space) -> None:
     check_space(space)
 
 
-@pytest.mark.parametrize("case", published.ONE_EPOCH_CHANGE, ids=sized)
+@pytest.mark.parametrize("case", found_by_tlc.ONE_EPOCH_CHANGE, ids=sized)
 def test_shortest_counterexamples_are_those_of_tlc(case: Shortest) -> None:
     check_shortest(case)
 
@@ -94,13 +94,13 @@ def is_quick(case: Shortest) -> bool:
     return case.weak_isr is not None and case.strong_isr is not None and max(case.weak_isr, case.strong_isr) <= QUICK
 
 
-@pytest.mark.parametrize("case", [case for case in published.TWO_EPOCH_CHANGES if is_quick(case)], ids=sized)
+@pytest.mark.parametrize("case", [case for case in found_by_tlc.TWO_EPOCH_CHANGES if is_quick(case)], ids=sized)
 def test_short_counterexamples_over_two_epoch_changes_are_those_of_tlc(case: Shortest) -> None:
     check_shortest(case)
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("case", [case for case in published.TWO_EPOCH_CHANGES if not is_quick(case)], ids=sized)
+@pytest.mark.parametrize("case", [case for case in found_by_tlc.TWO_EPOCH_CHANGES if not is_quick(case)], ids=sized)
 def test_long_counterexamples_over_two_epoch_changes_are_those_of_tlc(case: Shortest) -> None:
     check_shortest(case)
 
@@ -113,7 +113,7 @@ def test_symmetric_replicas_lose_no_state() -> None:
 
 
 def test_every_variant_is_in_the_tables() -> None:
-    named = {case.variant for case in published.ONE_EPOCH_CHANGE}
+    named = {case.variant for case in found_by_tlc.ONE_EPOCH_CHANGE}
     assert named == {Kip320, *variants.OLDER, *variants.ONE_RULE_CHANGED}
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import attrs
 import pytest
 
-from tidegauge.model_tests.spec.toys import (
+from tidegauge.model_tests.spec.kernel.toys import (
     Award,
     Badges,
     Ceremony,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegauge.model_tests.spec.toys import Award, Badges, Ceremony, DieHard, Fill, Mood, Relax, Table
+from tidegauge.model_tests.spec.kernel.toys import Award, Badges, Ceremony, DieHard, Fill, Mood, Relax, Table
 from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.kernel.codec import Codec, TraceFormatError, constants, encode, fits, read_trace, trace_lines
 from tidegauge.spec.kernel.explorer import explore

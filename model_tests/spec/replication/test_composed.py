@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from tidegauge.model_tests.spec.test_replication import Walk
+from tidegauge.model_tests.spec.replication.walk import Walk
 from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.kernel.explorer import explore
 from tidegauge.spec.kernel.simulation import simulate

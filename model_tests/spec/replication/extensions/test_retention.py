@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tidegauge.model_tests.spec.test_replication import Walk
+from tidegauge.model_tests.spec.replication.walk import Walk
 from tidegauge.spec.bugs import retention
 from tidegauge.spec.bugs.bug import Bug
 from tidegauge.spec.kernel.bounds import Bounds

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 import pytest
 
-from tidegauge.model_tests.spec.toys import Award, Badges, Ceremony, DieHard, Empty, Fill, Pour, Table
+from tidegauge.model_tests.spec.kernel.toys import Award, Badges, Ceremony, DieHard, Empty, Fill, Pour, Table
 from tidegauge.spec.kernel.changes import plain
 from tidegauge.spec.kernel.explorer import explore
 from tidegauge.spec.kernel.machine import Action, Invariant

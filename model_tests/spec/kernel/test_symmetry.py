@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import attrs
 import pytest
 
-from tidegauge.model_tests.spec.toys import Ceremony, DieHard, Fill, Table
+from tidegauge.model_tests.spec.kernel.toys import Ceremony, DieHard, Fill, Table
 from tidegauge.spec.kernel.explorer import AsymmetryError, check_symmetry, explore
 from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.kernel.progress import Limits, Stop

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import pytest
 
-from tidegauge.model_tests.spec.toys import Award, Ceremony, DieHard
+from tidegauge.model_tests.spec.kernel.toys import Award, Ceremony, DieHard
 from tidegauge.spec.kernel.codec import trace_lines
 from tidegauge.spec.kernel.simulation import diverse, simulate, walk, walks
 from tidegauge.spec.kernel.traces import Trace, replay
@@ -19,7 +19,7 @@ from tidegauge.spec.published.kip320.state import State
 from tidegauge.spec.published.kip320.variants import ExpandWithoutHighWatermark
 
 DIGEST = """
-from model_tests.spec.test_simulation import digest
+from model_tests.spec.kernel.test_simulation import digest
 print(digest())
 """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidegauge.model_tests.spec.test_replication import Walk
+from tidegauge.model_tests.spec.replication.walk import Walk
 from tidegauge.spec.bugs import reassignment
 from tidegauge.spec.bugs.bug import Bug
 from tidegauge.spec.kernel.bounds import Bounds
