@@ -21,7 +21,7 @@ from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.records.lazy import in_memory
 from tidegauge.impl.records.payload import Record, build_batch, decode_batches
 from tidegauge.impl.wire.fetch_messages import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from tidegauge.impl.wire.primitives import NO_WAIT, BrokerId, TopicName, i8, i16, i32, i64
+from tidegauge.impl.wire.primitives import NO_WAIT, BrokerId, TopicName, i8, i16, i32, i64, millis
 from tidegauge.impl.wire.produce_messages import ProducePartition, ProduceRequest, ProduceResponse, ProduceTopic
 
 if TYPE_CHECKING:
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from kio.schema.list_offsets.v11.response import ListOffsetsResponse
 
     from tidegauge.impl.client.route import Route
+
+TIMEOUT = millis(4_000)
+"""How long a broker may look for the controller: less than the client waits, so that the broker says what is wrong."""
 
 _CONSUMER = BrokerId(-1)
 _COMMITTED_OR_NOT = i8(0)
@@ -146,7 +149,7 @@ def create_topic(
         ),
         configs=tuple(CreatableTopicConfig(name=key, value=value) for key, value in configs.items()),
     )
-    return CreateTopicsRequest(topics=(topic,))
+    return CreateTopicsRequest(topics=(topic,), timeout=TIMEOUT)
 
 
 def brokers_of(given: Sequence[int], what: str) -> tuple[BrokerId, ...]:
@@ -164,7 +167,7 @@ def check_created(response: CreateTopicsResponse) -> None:
 
 def elect_leaders(topic: str, partition: int, *, unclean: bool) -> ElectLeadersRequest:
     named = TopicPartitions(topic=TopicName(topic), partitions=(i32(partition),))
-    return ElectLeadersRequest(election_type=i8(1 if unclean else 0), topic_partitions=(named,))
+    return ElectLeadersRequest(election_type=i8(1 if unclean else 0), topic_partitions=(named,), timeout=TIMEOUT)
 
 
 def check_elected(response: ElectLeadersResponse) -> None:

@@ -19,10 +19,8 @@ from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopic
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.client.errors import KafkaError
-from tidegauge.impl.client.requests import brokers_of
-from tidegauge.impl.wire.primitives import TopicName, i32, millis
-
-TIMEOUT = millis(30_000)
+from tidegauge.impl.client.requests import TIMEOUT, brokers_of
+from tidegauge.impl.wire.primitives import TopicName, i32
 
 
 def delete_topic(name: str) -> DeleteTopicsRequest:

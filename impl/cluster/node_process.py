@@ -6,7 +6,7 @@ node's directory in a cluster in one process (`impl.cluster.hosts.TcpHost`).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,6 +26,7 @@ from tidegauge.impl.server.config import ServerConfig
 from tidegauge.impl.server.controller.node import METADATA_DIRECTORY, ControllerNode
 from tidegauge.impl.server.node import Node
 from tidegauge.impl.server.trace.tracer import Tracer
+from tidegauge.impl.server.voters import SETTING, check_membership, parse_voters
 from tidegauge.impl.storage.checkpoints import META_PROPERTIES
 
 LEAVE_TIMEOUT: Final = 60.0
@@ -75,27 +76,36 @@ Ending = Callable[[], Awaitable[object]]
 
 async def run_controller(options: NodeOptions, on_ready: Ready, until: Ending, *, seed: int = 0) -> None:
     """Run the controller until `until` returns. Raises ValueError for a directory that is not its own, OSError."""
+    node = options.node(DEFAULT_CONTROLLER_ID)
+    check_membership(node.config.controller_quorum_voters, node.id, is_alone=True)
     refuse_other_files(options.directory)
     lock = lock_directory(options.directory)
     try:
-        server = ControllerNode(options.node(DEFAULT_CONTROLLER_ID), seed=seed)
+        server = ControllerNode(node, seed=seed)
         await _run(server, until, lambda: _call(on_ready, server.address))
     finally:
         lock.release()
 
 
 async def run_broker(
-    broker_id: int, controller: Address, options: NodeOptions, on_ready: Ready, on_waiting: Waiting, until: Ending
+    broker_id: int,
+    voters: Sequence[Address],
+    options: NodeOptions,
+    on_ready: Ready,
+    on_waiting: Waiting,
+    until: Ending,
 ) -> None:
     """Run a broker until `until` returns, when it leaves in good order; it is ready once it is part of the cluster.
 
+    voters: the addresses of the controllers.
     on_waiting: is called every few seconds with what it waits for until then.
 
     Raises ValueError for a directory that is not its own, OSError, NodeEndedError when it stops by itself, and
     TimeoutError when the controller cannot be reached.
     """
     refuse_other_files(options.directory)
-    server = Broker(options.node(broker_id), [controller])
+    server = Broker(options.node(broker_id), voters)
+    controllers = " or ".join(map(str, voters))
 
     async def join() -> None:
         ends = trio.current_time() + JOIN_TIMEOUT
@@ -105,9 +115,9 @@ async def run_broker(
                 on_ready(server.advertised)
                 return
             more = max(0.0, ends - trio.current_time())
-            on_waiting(f"broker {broker_id} waits for the controller at {controller}, {more:.0f} s at most: is it up?")
+            on_waiting(f"broker {broker_id} waits for the controller at {controllers}, {more:.0f} s at most: is it up?")
         raise TimeoutError(
-            f"no controller has let broker {broker_id} in within {JOIN_TIMEOUT:.0f} s: is {controller} one?"
+            f"no controller has let broker {broker_id} in within {JOIN_TIMEOUT:.0f} s: is {controllers} one?"
         )
 
     await _run(server, until, join)
@@ -148,6 +158,24 @@ def refuse_other_files(directory: Path) -> None:
     names = sorted(path.name for path in directory.iterdir()) if directory.exists() else []
     if names and not {META_PROPERTIES, METADATA_DIRECTORY, ".lock"} & set(names):
         raise ValueError(f"{directory} holds {names[0]!r}, which no node wrote: name an empty or a new directory")
+
+
+def voters_of(given: Sequence[str], settings: Mapping[str, Any]) -> tuple[Address, ...]:
+    """The controllers' addresses: --controller HOST:PORT alone, or ID@HOST:PORT for each, or the setting for all.
+
+    Raises ValueError saying what is wrong with them, and when there is none, or they are given twice.
+    """
+    configured = ServerConfig.from_properties(settings).controller_quorum_voters
+    if configured and given:
+        raise ValueError(f"--controller and --config {SETTING} both name the controllers: leave one of them out")
+    if not configured and not given:
+        raise ValueError(
+            f"no controller: give --controller HOST:PORT, --controller ID@HOST:PORT for each, or --config {SETTING}="
+        )
+    if len(given) == 1 and "@" not in given[0]:
+        return (address_of(given[0], what="--controller"),)
+    voters = parse_voters(configured) if configured else parse_voters(given, what="--controller")
+    return tuple(voter.address for voter in voters)
 
 
 def address_of(text: str, *, what: str) -> Address:

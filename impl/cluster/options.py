@@ -15,6 +15,7 @@ from tidegauge.impl.controller.controller import Controller
 from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.impl.server.config import ServerConfig
 from tidegauge.impl.server.transport.security.listeners import ListenerSpec, plan_listeners
+from tidegauge.impl.server.voters import SETTING
 
 CLUSTER_ID: Final = "tidegauge"
 
@@ -48,6 +49,7 @@ class ClusterOptions:
             raise ValueError(
                 f"security is {self.security!r}: give a Security, such as Security('SASL_PLAINTEXT', users=…)"
             )
+        refuse_voters(self.properties)
         _check_ports(plan_listeners(self.config), self.brokers, self.host)
 
     @cached_property
@@ -55,6 +57,12 @@ class ClusterOptions:
         """The settings of every node: the caller's, before those of `security`, before the defaults."""
         secured = {} if self.security is None else self.security.properties()
         return ServerConfig.from_properties({**DEFAULTS, **secured, **self.properties})
+
+
+def refuse_voters(properties: Mapping[str, Any]) -> None:
+    """Raise ValueError for settings that name a controller: a cluster that starts all its nodes has its own."""
+    if SETTING in properties:
+        raise ValueError(f"{SETTING} is {properties[SETTING]!r}: this cluster starts its own controller; leave it out")
 
 
 def _check(brokers: int, seed: int, host: str, directory: object, racks: Sequence[str] | None) -> None:

@@ -32,6 +32,7 @@ from tidegauge.impl.client.client import Client
 from tidegauge.impl.cluster.hosts import lock_directory, refuse_fewer, refuse_foreign
 from tidegauge.impl.cluster.names import BROKER, CONTROLLER
 from tidegauge.impl.cluster.node_process import address_of
+from tidegauge.impl.cluster.options import refuse_voters
 from tidegauge.impl.ports.clock import SystemClock
 from tidegauge.impl.ports.network import Address, TcpNetwork
 from tidegauge.impl.server.config import ServerConfig
@@ -100,6 +101,7 @@ class ProcessCluster:
         if type(brokers) is not int or brokers < 1:
             raise ValueError(f"brokers is {brokers!r}: ask for at least 1")
         ServerConfig.from_properties(dict(config or {}))
+        refuse_voters(config or {})
         self.size = brokers
         self._settings = [f"--config={name}={_text(value)}" for name, value in (config or {}).items()]
         self._directory = directory

@@ -145,7 +145,9 @@ class Broker:
             tracer=node.tracer,
             timers=node.timers,
         )
-        self.forwarder = Forwarder(self.controller, self.loader)
+        self.forwarder = Forwarder(
+            self.controller, self.loader, retry_backoff_ms=config.retry_backoff_ms if node.timers else None
+        )
         self.producer_ids = ProducerIdAllocator(self.registration, self.controller)
         self.peers = Peers(
             self.metadata,

@@ -25,6 +25,7 @@ from tidegauge.impl.metadata.topic_configs import (
 from tidegauge.impl.server import settings
 from tidegauge.impl.server.settings import flag, property_name, setting_of, update_of, whole
 from tidegauge.impl.server.transport.security.settings import PLAIN_JAAS, SecuritySettings, setting_for_listener
+from tidegauge.impl.server.voters import check_voters
 
 LONG: Final = ConfigType.LONG
 RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
@@ -128,6 +129,9 @@ class ServerConfig(SecuritySettings):
 
     broker_heartbeat_interval_ms: int = whole(2_000, doc="How often a broker sends a heartbeat.")
     broker_session_timeout_ms: int = whole(9_000, doc="A broker that sends no heartbeat for this long is fenced.")
+    controller_quorum_voters: tuple[str, ...] = settings.names(
+        (), "The controllers: ID@HOST:PORT, separated by commas.", rule=check_voters
+    )
     controller_quorum_request_timeout_ms: int = whole(
         2_000, doc="How long a broker waits for the controller's response."
     )

@@ -84,6 +84,8 @@ class Channel:
         self._waiting: dict[int, _Waiting] = {}
         self._next_correlation_id = 0
         self._closed = False
+        self._idle: trio.Event | None = None
+        """Set when no request waits any more; None while nobody wants to know."""
 
     @property
     def outstanding(self) -> int:
@@ -124,6 +126,8 @@ class Channel:
                 await waiting.done.wait()
         finally:
             self._waiting.pop(correlation_id, None)
+            if not self._waiting and self._idle is not None:
+                self._idle.set()
         if not waiting.done.is_set():
             await self._lose(stream, f"no response from {self.address} within {timeout_ms:.0f} ms")
             raise NoResponseError(f"no response from {self.address} within {timeout_ms:.0f} ms")
@@ -200,6 +204,13 @@ class Channel:
                     waiting.failure = reason
                     waiting.done.set()
         await abort(stream)
+
+    async def aclose_when_idle(self) -> None:
+        """Close the connection once no request waits for a response."""
+        if self._waiting:
+            self._idle = trio.Event()
+            await self._idle.wait()
+        await self.aclose()
 
     async def aclose(self) -> None:
         """Close the connection after what was sent; requests that wait get NoResponseError."""

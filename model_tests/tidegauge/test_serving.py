@@ -128,6 +128,21 @@ def test_a_node_is_a_process_that_may_be_killed_and_goes_on_with_its_files(tmp_p
         assert controller.wait(30) == 0
 
 
+@pytest.mark.parametrize("spelling", ["words", "setting"])
+def test_a_broker_that_is_told_several_controllers_finds_the_one_that_is(spelling: str, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as nobody:
+        gone = f"3001@127.0.0.1:{nobody.getsockname()[1]}"
+    with started("controller", "--port", 0, "--data", tmp_path / "controller") as (_, told):
+        there = f"3000@{told['controller']}"
+        spellings = {
+            "words": ("--controller", gone, "--controller", there),
+            "setting": ("--config", f"controller.quorum.voters={gone},{there}"),
+        }
+        words = ("broker", "--id", 0, "--port", 0, "--data", tmp_path / "broker", *spellings[spelling])
+        with started(*words) as (_, ready):
+            assert ready["id"] == 0
+
+
 def refusal(capsys: pytest.CaptureFixture[str], *words: object) -> str:
     """The one line of a command that cannot run."""
     assert command_line.run([str(word) for word in words]) == 2
@@ -146,6 +161,39 @@ def refusal(capsys: pytest.CaptureFixture[str], *words: object) -> str:
         (("serve", "--config", "num.partitions=1", "--config", "num.partitions=2"), "num.partitions is given twice"),
         (("broker", "--id", -1, "--controller", "localhost:1", "--data", "x"), "--id -1: give a whole number from 0"),
         (("broker", "--id", 0, "--controller", "here", "--data", "x"), "--controller here: write host:port, as in"),
+        (("broker", "--id", 0, "--data", "x"), "no controller: give --controller HOST:PORT, --controller ID@HOST:PORT"),
+        (
+            ("broker", "--id", 0, "--data", "x", "--controller", "1@h:1", "--controller", "h:2"),
+            "--controller has 'h:2': write ID@HOST:PORT, as in 3000@127.0.0.1:9093",
+        ),
+        (
+            ("broker", "--id", 0, "--data", "x", "--controller", "1@h:1", "--controller", "1@h:2"),
+            "--controller has id 1 twice: no two controllers have the same",
+        ),
+        (
+            ("broker", "--id", 0, "--data", "x", "--controller", "1@h:1", "--controller", "2@h:1"),
+            "--controller has h:1 twice, as 1 and 2: name each node once",
+        ),
+        (
+            ("broker", "--id", 0, "--data", "x", "--controller", "h:1", "--config", "controller.quorum.voters=1@h:1"),
+            "--controller and --config controller.quorum.voters both name the controllers: leave one of them out",
+        ),
+        (
+            ("broker", "--id", 0, "--data", "x", "--config", "controller.quorum.voters=1@h"),
+            "controller.quorum.voters is '1@h': it has '1@h': write ID@HOST:PORT",
+        ),
+        (
+            ("controller", "--port", 0, "--data", "x", "--config", "controller.quorum.voters=3000@h:1,3001@h:2"),
+            "controller.quorum.voters names 2 controllers: this one keeps its metadata log alone; name 3000 alone",
+        ),
+        (
+            ("controller", "--port", 0, "--data", "x", "--config", "controller.quorum.voters=1@h:1"),
+            "controller.quorum.voters names 1: this controller is 3000; name it as well",
+        ),
+        (
+            ("serve", "--port", 0, "--config", "controller.quorum.voters=3000@h:1"),
+            "controller.quorum.voters is '3000@h:1': this cluster starts its own controller; leave it out",
+        ),
         (("broker", "--id", 0, "--controller", "h:1", "--data", "x", "--port", -4), "--port -4: give one from 1"),
         (("controller", "--data", "x", "--host", "::"), "--host ::: give --advertised-host as well"),
     ],

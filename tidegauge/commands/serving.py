@@ -20,7 +20,7 @@ from cyclopts import Parameter
 from tidegauge.exits import Status, Unusable, in_one_line
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.cluster.names import LOOPBACK
-from tidegauge.impl.cluster.node_process import NodeEndedError, NodeOptions, address_of, run_broker, run_controller
+from tidegauge.impl.cluster.node_process import NodeEndedError, NodeOptions, run_broker, run_controller, voters_of
 from tidegauge.impl.ports.network import Address
 from tidegauge.impl.server.broker.controller_link import RegistrationRefusedError
 from tidegauge.impl.storage.log_directories import LogDirectoryLockedError, NoLogDirectoryError
@@ -150,7 +150,7 @@ def controller(
 def broker(
     *,
     id_: Annotated[int, Parameter(name="--id")],
-    controller: str,
+    controller: Annotated[list[str] | None, Parameter(negative="")] = None,
     data: Path,
     port: int = 9092,
     host: str = LOOPBACK,
@@ -167,7 +167,8 @@ def broker(
     id_
         The broker's id, from 0; no two of a cluster have the same.
     controller
-        Where the controller listens, as HOST:PORT.
+        Where the controller listens, as HOST:PORT; of several the broker is told each, as ID@HOST:PORT. The setting
+        controller.quorum.voters says the same.
     data
         The directory of its logs, kept; it goes on with what is in it.
     port
@@ -187,17 +188,21 @@ def broker(
     """
     if id_ < 0:
         raise Unusable(f"--id {id_}: give a whole number from 0")
-    where = address_of(controller, what="--controller")
-    options = NodeOptions(data, listening(host, port, advertised_host), settings_of(config), advertised_host, rack=rack)
+    settings = settings_of(config)
+    try:
+        voters = voters_of(controller or [], settings)
+    except ValueError as error:
+        raise Unusable(str(error)) from error
+    options = NodeOptions(data, listening(host, port, advertised_host), settings, advertised_host, rack=rack)
     screen = Screen("broker", json=json)
-    screen.header({"id": id_, "controller": where, "data": data})
+    screen.header({"id": id_, "controller": ", ".join(map(str, voters)), "data": data})
 
     def ready(address: Address) -> None:
         told = {"id": id_, "bootstrap_servers": str(address)}
         announce(screen, f"broker {id_} is ready at {address} (pid {os.getpid()})", told)
 
     return run_until_stopped(
-        lambda until: run_broker(id_, where, options, ready, screen.warn, until), until_eof=until_eof
+        lambda until: run_broker(id_, voters, options, ready, screen.warn, until), until_eof=until_eof
     )
 
 

@@ -11,7 +11,7 @@ opened (as the epoch of its finalized features), and a response counts as that c
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from kio.schema.api_versions.v4.request import ApiVersionsRequest
@@ -35,6 +35,7 @@ from tidegauge.impl.server.broker.alter_partition import core_response_of, wire_
 from tidegauge.impl.server.broker.partition import Partition
 from tidegauge.impl.server.reads import follower_request, partition_responses
 from tidegauge.impl.wire.channel import Channel, NoResponseError, UnreachableError
+from tidegauge.impl.wire.error_codes import has_error
 from tidegauge.impl.wire.primitives import BrokerId, i16, i64, u16
 
 if TYPE_CHECKING:
@@ -87,11 +88,11 @@ class ControllerLink:
         self._proposals = Channel(network, address, name, tasks, timeout_ms=short_ms, handshake=self._learn_epoch)
 
     def _follow(self) -> None:
-        """Open connections to the active controller, unless these are."""
+        """Open connections to the active controller, unless these are. What was sent still gets its responses."""
         if self.active.address == self._requests.address:
             return
         for channel in (self._requests, self._metadata, self._proposals):
-            self._tasks.start_soon(channel.aclose)
+            self._tasks.start_soon(channel.aclose_when_idle)
         self._connect()
 
     async def _send(self, channel: Channel, request: Any) -> Any:
@@ -109,10 +110,11 @@ class ControllerLink:
             self._follow()
             raise
 
-    async def _require_controller(self, error: ErrorCode, channel: Channel) -> None:
-        """Raises NotControllerError for NOT_CONTROLLER, and asks that node who is the controller."""
-        if error is ErrorCode.not_controller:
-            await self._fetch_metadata(channel, 0, 0, 1)
+    async def _require_controller(self, response: Any, channel: Channel) -> None:
+        """Raises NotControllerError for a response with NOT_CONTROLLER, and asks that node who is the controller."""
+        if has_error(response, ErrorCode.not_controller):
+            with suppress(UnreachableError, NoResponseError):
+                await self._fetch_metadata(channel, 0, 0, 1)
             raise NotControllerError(channel.address)
 
     async def _learn_epoch(self, channel: Channel) -> None:
@@ -121,8 +123,15 @@ class ControllerLink:
         self._epoch = response.finalized_features_epoch
 
     async def forward(self, request: Any) -> Any:
-        """Forward a request and return the controller's response. Raises UnreachableError or NoResponseError."""
-        return await self._send(self._requests, request)
+        """Forward a request and return the controller's response. Raises UnreachableError or NoResponseError.
+
+        A response with NOT_CONTROLLER, of the whole request or of one item, raises NotControllerError: a node that is
+        not the controller gives it to all items.
+        """
+        channel = self._requests
+        response = await self._send(channel, request)
+        await self._require_controller(response, channel)
+        return response
 
     @property
     def previous_broker_epoch(self) -> int:
@@ -157,7 +166,7 @@ class ControllerLink:
                 previous_broker_epoch=i64(self.previous_broker_epoch),
             ),
         )
-        await self._require_controller(response.error_code, channel)
+        await self._require_controller(response, channel)
         if response.error_code is not ErrorCode.none:
             raise RegistrationRefusedError(response.error_code)
         return response.broker_epoch
@@ -181,7 +190,7 @@ class ControllerLink:
                 offline_log_dirs=tuple(self._directories.offline_ids),
             ),
         )
-        await self._require_controller(response.error_code, channel)
+        await self._require_controller(response, channel)
         return response
 
     async def metadata_since(self, offset: int, max_wait_ms: int) -> tuple[list[MetadataRecord], int]:
@@ -241,7 +250,7 @@ class ControllerLink:
             await channel.connect()
         controller_epoch = self._epoch
         message = await self._send(channel, wire_request_of(partition.topic_id, partition.index, request))
-        await self._require_controller(message.error_code, channel)
+        await self._require_controller(message, channel)
         return core_response_of(message, partition.replica.replicas, controller_epoch)
 
 

@@ -2,14 +2,20 @@
 
 The broker that a client talks to decides whether the client may ask; the controller trusts brokers. The broker sends
 the request on as it is, and hands the controller's response back.
+
+A request that reached no active controller was not carried out, so it is sent again: the node to which it went may be
+unreachable, or say NOT_CONTROLLER, which no client is told. The broker tries for as long as the request says
+(`timeout`), else for `MOST_MS`, and then gives up with REQUEST_TIMED_OUT, as Kafka's brokers do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar, runtime_checkable
 
+import trio
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.server.rights import cluster_error
@@ -24,6 +30,24 @@ if TYPE_CHECKING:
 Q = TypeVar("Q")
 R = TypeVar("R")
 
+MOST_MS: Final = 60_000
+"""How long a request is forwarded again that does not say how long it may take; Kafka's number."""
+
+
+@runtime_checkable
+class Timed(Protocol):
+    """A request that says how long it may take."""
+
+    @property
+    def timeout(self) -> timedelta: ...
+
+
+def time_ms_of(request: object) -> float:
+    """How long a request may take."""
+    if isinstance(request, Timed):
+        return min(MOST_MS, max(0.0, request.timeout / timedelta(milliseconds=1)))
+    return MOST_MS
+
 
 class Forwarder:
     """Sends clients' requests on to the controller.
@@ -31,18 +55,48 @@ class Forwarder:
     Its methods are given the function that makes the API's error response (`impl.server.error_responses`).
     """
 
-    def __init__(self, controller: ControllerLink, loader: MetadataLoader) -> None:
+    def __init__(
+        self, controller: ControllerLink, loader: MetadataLoader, *, retry_backoff_ms: int | None = None
+    ) -> None:
+        """`retry_backoff_ms` is the wait before a request is sent again; None: a driver decides, and each is sent
+        once.
+        """
         self._controller = controller
         self._loader = loader
+        self._retry_backoff_ms = retry_backoff_ms
 
     async def forward(self, request: Q, context: RequestContext, error_response: Callable[[Q, ErrorCode, str], R]) -> R:
         """The controller's response to a canonical request, once this broker has learned what came of it.
 
-        Errors: NOT_CONTROLLER when the controller was not reached, REQUEST_TIMED_OUT when nobody knows whether it has
-        acted. Other requests are handled meanwhile: they need not wait for a controller that is away.
+        Errors: REQUEST_TIMED_OUT when no active controller was reached in time, or nobody knows whether it has acted.
+        Other requests are handled meanwhile: they need not wait for a controller that is away.
         """
-        ask = partial(self._ask_controller, request, error_response)
-        return await context.while_connected(ask, watched=False)
+        gives_up = trio.current_time() + time_ms_of(request) / 1000
+        try:
+            try:
+                response: R = await context.while_connected(partial(self._controller.forward, request), watched=False)
+            except UnreachableError as error:
+                if self._retry_backoff_ms is None:
+                    return error_response(request, ErrorCode.not_controller, str(error))
+                again = partial(self._forward_again, request, error, gives_up, self._retry_backoff_ms / 1000)
+                response = await context.while_connected(again)
+        except (UnreachableError, NoResponseError) as error:
+            return error_response(request, ErrorCode.request_timed_out, str(error))
+        await context.while_connected(self._loader.catch_up, watched=False)
+        return response
+
+    async def _forward_again(self, request: object, error: UnreachableError, gives_up: float, backoff_s: float) -> R:
+        """Send the request until an active controller has responded. Raises the last error at the time `gives_up`."""
+        with trio.move_on_at(gives_up):
+            while True:
+                await trio.sleep(backoff_s)
+                try:
+                    response: R = await self._controller.forward(request)
+                except UnreachableError as again:
+                    error = again
+                else:
+                    return response
+        raise error
 
     async def forward_if_allowed(
         self,
@@ -56,13 +110,3 @@ class Forwarder:
         if error is not ErrorCode.none:
             return error_response(request, error, "")
         return await self.forward(request, context, error_response)
-
-    async def _ask_controller(self, request: Q, error_response: Callable[[Q, ErrorCode, str], R]) -> R:
-        try:
-            response: R = await self._controller.forward(request)
-        except UnreachableError as error:
-            return error_response(request, ErrorCode.not_controller, str(error))
-        except NoResponseError as error:
-            return error_response(request, ErrorCode.request_timed_out, str(error))
-        await self._loader.catch_up()
-        return response

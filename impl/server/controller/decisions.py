@@ -7,7 +7,8 @@ responses all show what is committed.
 
 - A log that refuses the records ends the controller, with nothing applied. Its successor replays the log.
 - A request whose connection breaks while its records are being committed does not stop the commit: they are applied.
-- A node that does not lead the log makes no decision (`NotLeaderError`).
+- A node that does not lead the log makes no decision (`NotLeaderError`). One that leads it no more gives up the
+  decision that is being committed, and applies nothing of a turn that began before, not even a session.
 
 A log that commits at once costs no scheduling: a turn that need not wait has no checkpoint.
 """
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import trio
@@ -66,7 +68,16 @@ class Decisions:
         """Whether this node is the active controller: it leads the log, and has taken over in this epoch."""
         image, leadership = self._controller.image, self._log.leadership
         taken_over = image.controller_id == self._controller.node_id and image.controller_epoch == leadership.epoch
-        return taken_over and leadership.leader_id == self._controller.node_id
+        return taken_over and self._leads
+
+    @property
+    def _leads(self) -> bool:
+        return self._log.leadership.leader_id == self._controller.node_id
+
+    def _require_leadership(self, *, of_epoch: int) -> None:
+        leadership = self._log.leadership
+        if not self._leads or leadership.epoch != of_epoch:
+            raise NotLeaderError(f"node {self._controller.node_id} is not the controller of epoch {of_epoch} any more")
 
     async def take_over(self, now_ms: int, endpoint: tuple[str, int]) -> bool:
         """Become the active controller, which the log has elected: replay what others have committed, then decide.
@@ -78,7 +89,7 @@ class Decisions:
             self._replay()
             is_first = self._controller.controller_epoch == NO_EPOCH
             epoch = self._log.leadership.epoch
-            await self._committed(self._controller.take_over(epoch, now_ms, endpoint))
+            await self._committed(self._controller.take_over(epoch, now_ms, endpoint), epoch)
             if self._tracer.trace is not None:
                 self._changed()
                 offset = self._controller.image.offset
@@ -86,6 +97,18 @@ class Decisions:
                 self._tracer.record(failover, controller_epoch=epoch, metadata_offset=offset, changed=())
         self._on_commit()
         return is_first
+
+    async def resign(self) -> None:
+        """Decide no more: another node leads the log. A decision that is being committed is given up.
+
+        Its request gets NotLeaderError and nothing is applied. Should another controller find it in the log and
+        commit it, it is replayed like any of that one's.
+        """
+        if self._commit is not None:
+            self._commit.cancel()
+        async with self._next_turn():
+            if not self._leads:
+                self._controller.resign()
 
     async def catch_up(self) -> None:
         """Apply what another controller has committed, unless this node is the active one."""
@@ -116,14 +139,16 @@ class Decisions:
 
         Raises NotLeaderError when another node leads the log, and OSError when the controller has ended.
         """
-        turn = Turn(self._controller, self._tracer, self._committed, self._changed)
+        turn = None
         try:
             async with self._next_turn():
                 if not self.is_active:
                     raise NotLeaderError(f"node {self._controller.node_id} is not the active controller")
+                commit = partial(self._committed, epoch=self._log.leadership.epoch)
+                turn = Turn(self._controller, self._tracer, commit, self._changed)
                 yield turn
         finally:
-            if turn.has_committed:
+            if turn is not None and turn.has_committed:
                 self._on_commit()
 
     def end(self, reason: str) -> None:
@@ -132,17 +157,22 @@ class Decisions:
         if self._commit is not None:
             self._commit.cancel()
 
-    async def _committed(self, proposal: Proposal[object]) -> None:
-        """Append the proposal's records, wait until they are committed, and apply them."""
+    async def _committed(self, proposal: Proposal[object], epoch: int) -> None:
+        """Append the proposal's records, wait until they are committed, and apply them.
+
+        Raises NotLeaderError, with nothing applied, when this node leads the log no more in `epoch`, in which the
+        proposal was made.
+        """
+        self._require_leadership(of_epoch=epoch)
         if proposal.records:
-            await self._append(proposal)
+            await self._append(proposal, epoch)
         try:
             self._controller.apply(proposal)
         except Exception as error:
             self._fail(f"a committed decision cannot be applied: {error!r}")
             raise
 
-    async def _append(self, proposal: Proposal[object]) -> None:
+    async def _append(self, proposal: Proposal[object], epoch: int) -> None:
         with trio.CancelScope(shield=True) as scope:
             self._commit = scope
             try:
@@ -153,6 +183,9 @@ class Decisions:
             finally:
                 self._commit = None
             return
+        if self._ended is None:
+            self._require_leadership(of_epoch=epoch)
+            raise NotLeaderError(f"node {self._controller.node_id} has resigned in epoch {epoch}")
         await trio.lowlevel.checkpoint()  # the node is being cancelled
         raise OSError(self._ended)
 

@@ -59,7 +59,8 @@ class StoredMetadataLog:
 
     @property
     def end_offset(self) -> int:
-        return self.log.log_end_offset
+        """Up to where the log is on stable storage: what is not, is not committed."""
+        return self.log.flushed_end_offset
 
     @property
     def start_offset(self) -> int:
@@ -72,9 +73,11 @@ class StoredMetadataLog:
         return self._leadership
 
     async def append(self, records: Sequence[MetadataRecord]) -> int:
-        """Append one decision and flush it. Raises OSError when the disk does not take it."""
+        """Append one decision and flush it. Raises OSError when the disk does not take it; it is not committed then,
+        nor is any after it, since the log takes no more.
+        """
         now_ms = self._clock.now_ms()
-        batch = encode_decision(records, self.end_offset, now_ms)
+        batch = encode_decision(records, self.log.log_end_offset, now_ms)
         self.log.append_as_leader(batch, self.leadership.epoch, now_ms, origin=Origin.BROKER)
         self.log.flush()
         return self.end_offset
@@ -83,14 +86,14 @@ class StoredMetadataLog:
         """The records from `offset` on."""
         records: list[MetadataRecord] = []
         while offset < self.end_offset:
-            for at, record in decode_decisions(self.log.read(offset, READ_SIZE), offset):
+            for at, record in decode_decisions(self.log.read(offset, READ_SIZE, self.end_offset), offset):
                 records.append(record)
                 offset = at + 1
         return records
 
     def read_batches(self, offset: int, max_bytes: int) -> bytes:
         """The batches from `offset` on, as brokers fetch them; at least one if there is one."""
-        return self.log.read(offset, max_bytes) if offset < self.end_offset else b""
+        return self.log.read(offset, max_bytes, self.end_offset) if offset < self.end_offset else b""
 
     async def check(self) -> None:
         """Write beside the log, in the background. Raises OSError when the disk does not take it."""

@@ -35,6 +35,7 @@ from tidegauge.impl.server.transport.context import Handler, RequestContext
 from tidegauge.impl.server.transport.failed_requests import FailedRequests
 from tidegauge.impl.server.transport.handlers import Handlers
 from tidegauge.impl.server.transport.service import Service
+from tidegauge.impl.server.voters import check_membership
 from tidegauge.impl.wire.apis import CONTROLLER_APIS, ApiKey
 
 if TYPE_CHECKING:
@@ -55,7 +56,11 @@ class ControllerNode:
         controller_class: type[Controller] = Controller,
         log: ServedMetadataLog | None = None,
     ) -> None:
-        """Without a `log` of its own the node is a quorum of one, with a log on its disk."""
+        """Without a `log` of its own the node is a quorum of one, with a log on its disk.
+
+        Raises ValueError for voters (`controller.quorum.voters`) of which this node is none, or not the only one.
+        """
+        check_membership(node.config.controller_quorum_voters, node.id, is_alone=log is None)
         self.id = node.id
         self.address = node.listen
         self.failed_requests = FailedRequests("the controller", node.tracer)
@@ -143,7 +148,7 @@ class ControllerNode:
                 known = await self.log.leadership_after(known)
                 self.fetches.wake()
                 if known.leader_id != self.id:
-                    self.controller.resign()
+                    await self.decisions.resign()
                 else:
                     with suppress(NotLeaderError):
                         await self._take_over()

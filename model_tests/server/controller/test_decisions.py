@@ -11,7 +11,7 @@ from kio.schema.errors import ErrorCode as E
 from trio.testing import wait_all_tasks_blocked
 
 from tidegauge.impl.cluster.cluster import Cluster
-from tidegauge.impl.metadata.records import MetadataRecord
+from tidegauge.impl.metadata.records import ControllerEpochRecord, MetadataRecord
 from tidegauge.impl.ports.clock import SimulatedClock
 from tidegauge.impl.server.controller import node
 from tidegauge.impl.server.controller.decisions import Decisions
@@ -159,13 +159,37 @@ async def test_a_log_that_refuses_a_decision_ends_the_controller_with_nothing_ap
 
 
 @simulated
+async def test_what_is_written_and_not_flushed_is_not_committed() -> None:
+    async with asking(1) as (cluster, _):
+        await cluster.settle_metadata()
+        log = cluster.controller.log
+        assert isinstance(log, SlowLog)
+        before = log.end_offset
+        seen: list[tuple[int, Sequence[MetadataRecord], bytes]] = []
+        flush = log.log.flush
+
+        def fail() -> int:
+            seen.append((log.end_offset, log.read(before), log.read_batches(before, 1 << 20)))
+            raise OSError("the disk is gone")
+
+        log.log.flush = fail  # type: ignore[method-assign]
+        with pytest.raises(OSError, match="the disk is gone"):
+            await StoredMetadataLog.append(log, [ControllerEpochRecord(3000, 7)])
+        assert log.log.log_end_offset == before + 1, "it was written"
+        assert seen == [(before, [], b"")]
+        assert (log.end_offset, log.read(before), log.read_batches(before, 1 << 20)) == seen[0]
+        log.log.flush = flush  # type: ignore[method-assign]
+
+
+@simulated
 async def test_a_controller_that_ends_between_commit_and_apply_has_a_successor_with_the_same_image() -> None:
     async with asking(2) as (cluster, peer), trio.open_nursery() as nursery:
-        slow_log(cluster, writes_first=True)
+        log = slow_log(cluster, writes_first=True)
         crashed = cluster.controller
         nursery.start_soon(peer.ask, create(new("a", 3, 2)))
         await wait_all_tasks_blocked()
         assert "a" not in crashed.controller.image.topics
+        log.uncommitted_from = None
         written = crashed.log.read(0)
         await cluster.restart_controller()
         successor = cluster.controller.controller.image

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import attrs
 import pytest
@@ -23,14 +24,16 @@ from tidegauge.impl.metadata.records import (
 from tidegauge.impl.metadata.topic_names import METADATA_TOPIC_ID
 from tidegauge.impl.ports.network import Address, Network
 from tidegauge.impl.server.broker.active_controller import ActiveController
+from tidegauge.impl.server.broker.controller_link import NotControllerError
 from tidegauge.impl.server.broker_server import Broker
 from tidegauge.impl.server.config import ServerConfig
 from tidegauge.impl.server.controller.node import ControllerNode
 from tidegauge.impl.server.node import Node
 from tidegauge.impl.server.trace.tracer import Tracer
 from tidegauge.impl.wire.fetch_messages import FetchPartition, FetchRequest, FetchTopic
-from tidegauge.impl.wire.primitives import BrokerId, i64
+from tidegauge.impl.wire.primitives import BrokerId, i64, millis
 from tidegauge.impl.wire.produce_messages import NodeEndpoint
+from tidegauge.model_tests.server.apis.test_configs import quorum_of
 from tidegauge.model_tests.server.apis.test_topics import create, new
 from tidegauge.model_tests.server.asking import Asker
 from tidegauge.model_tests.simulated import simulated
@@ -47,6 +50,10 @@ class SharedLog:
         """(base offset, batch) of each."""
         self.leadership = Leadership(-1, -1)
         self.changed = trio.Event()
+
+    @property
+    def end_offset(self) -> int:
+        return len(self.records)
 
     def elect(self, node_id: int) -> None:
         """Give the log another leader, in a new epoch."""
@@ -154,9 +161,9 @@ class Nodes:
     async def create_topic(self, name: str) -> E:
         """Forward a client's request until a controller has responded to it."""
         while True:
-            response = await self.broker.controller.forward(create(new(name)))
-            error: E = response.topics[0].error_code
-            if error is not E.not_controller:
+            with suppress(NotControllerError):
+                response = await self.broker.controller.forward(create(new(name)))
+                error: E = response.topics[0].error_code
                 return error
             await trio.sleep(0.1)
 
@@ -273,6 +280,118 @@ async def test_a_deposed_controller_applies_nothing_that_its_log_did_not_commit(
         assert first.halted is None
         assert first.controller.image.offset >= offset
         assert "a" in nodes.controllers[SECOND].controller.image.topics
+
+
+@simulated
+async def test_a_deposed_controller_refuses_at_once_what_its_log_has_not_committed() -> None:
+    async with two_controllers(leader=FIRST) as nodes, trio.open_nursery() as nursery:
+        with trio.fail_after(30):
+            await nodes.broker.registration.unfenced.wait()
+        first = nodes.controllers[FIRST]
+        assert isinstance(first.log, Member)
+        first.log.gate = trio.Event()
+        peer = Asker(await nodes.network("peer").connect(first.address))
+        errors: list[E] = []
+
+        async def ask() -> None:
+            errors.append((await peer.ask(create(new("a")))).topics[0].error_code)
+
+        nursery.start_soon(ask)
+        await trio.sleep(0.1)
+        assert errors == []
+        nodes.log.elect(SECOND)
+        await trio.sleep(0.1)
+        assert errors == [E.not_controller], "though its append never returns"
+        assert "a" not in first.controller.image.topics
+        assert first.controller.sessions == {}
+
+
+@simulated
+async def test_a_turn_that_began_before_the_controller_was_deposed_applies_nothing() -> None:
+    async with two_controllers(leader=FIRST) as nodes:
+        with trio.fail_after(30):
+            await nodes.broker.registration.unfenced.wait()
+        first = nodes.controllers[FIRST]
+        offset = first.controller.image.offset
+        epoch = nodes.broker.registration.broker_epoch
+        async with first.decisions.turn() as turn:
+            renewal = turn.controller.members.heartbeat(0, epoch, offset, 10**9)
+            assert not renewal.records, "a session is not in the log"
+            nodes.log.elect(SECOND)
+            await trio.sleep(1)
+            with pytest.raises(NotLeaderError, match="node 3000 is not the controller of epoch 0 any more"):
+                await turn.commit(renewal)
+        await trio.sleep(0.1)
+        assert first.controller.sessions == {}
+        assert nodes.active == [SECOND]
+
+
+@pytest.mark.parametrize("leader", [FIRST, SECOND])
+def test_no_client_is_told_that_the_controller_has_changed(leader: int) -> None:
+    @simulated
+    async def run() -> None:
+        async with two_controllers(leader=leader) as nodes:
+            with trio.fail_after(30):
+                await nodes.broker.registration.unfenced.wait()
+            peer = Asker(await nodes.network("peer").connect(nodes.broker.address))
+            other = SECOND if leader == FIRST else FIRST
+            nodes.log.leadership = Leadership(other, nodes.log.leadership.epoch + 1)  # which no node has noticed yet
+            errors: list[E] = []
+
+            async def ask() -> None:
+                errors.append((await peer.ask(create(new("a")))).topics[0].error_code)
+
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(ask)
+                await trio.sleep(0.5)
+                assert errors == [], "the broker asks on"
+                nodes.log.changed.set()
+            assert errors == [E.none]
+            assert nodes.active == [other]
+
+    run()
+
+
+@simulated
+async def test_a_request_is_forwarded_for_as_long_as_it_may_take_and_not_longer() -> None:
+    async with two_controllers(leader=FIRST) as nodes:
+        with trio.fail_after(30):
+            await nodes.broker.registration.unfenced.wait()
+        nodes.log.leadership = Leadership(-1, 7)
+        peer = Asker(await nodes.network("peer").connect(nodes.broker.address))
+        for patience_ms in (0, 3_000, 120_000):
+            began = trio.current_time()
+            wanted = dataclasses.replace(create(new("a")), timeout=millis(patience_ms))
+            (result,) = (await peer.ask(wanted)).topics
+            assert result.error_code is E.request_timed_out
+            assert "is not the active controller" in result.error_message
+            taken_ms = 1_000 * (trio.current_time() - began)
+            assert min(patience_ms, 60_000) <= taken_ms < min(patience_ms, 60_000) + 100
+
+
+@simulated
+async def test_a_quorum_has_its_configured_voters_and_observers() -> None:
+    voters = "3000@controller-3000:9092,3001@controller-3001:9092"
+    async with two_controllers(leader=SECOND, controller_quorum_voters=voters) as nodes:
+        with trio.fail_after(30):
+            await nodes.broker.registration.unfenced.wait()
+        response = await nodes.broker.controller.forward(quorum_of("__cluster_metadata"))
+        ((partition,),) = (topic.partitions for topic in response.topics)
+        assert partition.leader_id == SECOND
+        assert [(voter.replica_id, voter.log_end_offset) for voter in partition.current_voters] == [
+            (FIRST, -1),
+            (SECOND, nodes.log.end_offset),
+        ], "the first has not fetched"
+        assert [observer.replica_id for observer in partition.observers] == [0]
+        assert [(node.node_id, node.listeners[0].host) for node in response.nodes] == [
+            (FIRST, "controller-3000"),
+            (SECOND, "controller-3001"),
+        ]
+        nodes.cut_off("broker-0")
+        await trio.sleep(301)
+        peer = Asker(await nodes.network("peer").connect(nodes.controllers[SECOND].address))
+        ((partition,),) = (t.partitions for t in (await peer.ask(quorum_of("__cluster_metadata"))).topics)
+        assert partition.observers == (), "it has not fetched for five minutes"
 
 
 def heartbeat() -> BrokerHeartbeatRequest:
