@@ -66,6 +66,12 @@ BREAKS: tuple[tuple[Rule, str, str], ...] = (
     ),
     (tidy.a_base_names_no_extension, "spec/replication/x.py", "from .extensions.settings import Settings"),
     (tidy.a_base_names_no_extension, "spec/kernel/x.py", "def f():\n    from spec.replication import extensions"),
+    (tidy.a_base_names_no_extension, "model_tests/harness/cluster/x.py", "from .extensions import retention"),
+    (
+        tidy.a_base_names_no_extension,
+        "model_tests/harness/cluster/x.py",
+        "from spec.replication.extensions.settings import Settings",
+    ),
     (tidy.pure_code_imports_no_messages, "impl/controller/x.py", "from impl.wire.apis import ApiKey"),
     (tidy.pure_code_imports_no_messages, "impl/partition/x.py", "import kio.schema.fetch.v12.request"),
     (tidy.pure_code_imports_no_messages, "linearizability/x.py", "if TYPE_CHECKING:\n    import kio.static"),

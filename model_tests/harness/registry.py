@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import Enum
+from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
 
 import attrs
@@ -21,6 +22,11 @@ import attrs
 from tidegauge.model_tests.bugs import BUGS
 from tidegauge.model_tests.bugs.bug import CoreBug
 from tidegauge.model_tests.bugs.idempotence import IDEMPOTENCE_BUGS
+from tidegauge.model_tests.harness.cluster.binding import ClusterExtension
+from tidegauge.model_tests.harness.cluster.extensions.reassignment import ReassignmentOnCluster
+from tidegauge.model_tests.harness.cluster.extensions.retention import RetentionOnCluster
+from tidegauge.model_tests.harness.cluster.extensions.settings import SettingsOnCluster
+from tidegauge.model_tests.harness.cluster.extensions.shutdown import ShutdownOnCluster
 from tidegauge.model_tests.harness.cluster.idempotence import IdempotentCluster
 from tidegauge.model_tests.harness.cluster.steps import ReplicationCluster
 from tidegauge.model_tests.harness.cores.extensions.reassignment import ReassignmentCores
@@ -215,6 +221,15 @@ def _replication_rules() -> type[Any]:
     return ReplicationRules
 
 
+ON_CLUSTER: Final[tuple[type[ClusterExtension], ...]] = (
+    ReassignmentOnCluster,
+    ShutdownOnCluster,
+    RetentionOnCluster,
+    SettingsOnCluster,
+)
+"""The extensions of replication that a cluster performs."""
+
+
 def _of_replication(
     machine: str,
     cores: BindRoles,
@@ -230,7 +245,7 @@ def _of_replication(
         machine,
         roles=CORRECT,
         cores=cores,
-        cluster=ReplicationCluster,
+        cluster=partial(ReplicationCluster, extensions=ON_CLUSTER),
         plan=replication_walks(*extensions, perturbations=perturbations),
         rules=None if extensions else _replication_rules,
         steps=replication_steps.steps,

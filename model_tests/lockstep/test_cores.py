@@ -12,7 +12,7 @@ from kio.schema.errors import ErrorCode
 from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.model_tests.bugs import BUGS
 from tidegauge.model_tests.harness.cores.replication import CORRECT, Roles
-from tidegauge.model_tests.harness.cores.steps import PERFORM, ReplicationCores
+from tidegauge.model_tests.harness.cores.steps import STEPS, ReplicationCores
 from tidegauge.model_tests.harness.cores.stored_log import StoredLog
 from tidegauge.model_tests.harness.counterexamples.files import Failure, load, save
 from tidegauge.model_tests.harness.lockstep.checked import CheckedLockstep, InvariantViolated, failure_of
@@ -36,7 +36,7 @@ SEED_OF_BUG = 3
 
 
 def test_every_action_of_the_specification_has_a_step() -> None:
-    assert set(PERFORM) == set(Replication.action_types)
+    assert set(STEPS) == set(Replication.action_types)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from tidegauge.impl.partition.producer_state import ProducerStates
 from tidegauge.impl.records.batches import BatchHeader
-from tidegauge.model_tests.harness.cores.idempotence import PERFORM, IdempotentCores
+from tidegauge.model_tests.harness.cores.idempotence import STEPS, IdempotentCores
 from tidegauge.model_tests.harness.cores.replication import Roles
 from tidegauge.model_tests.harness.counterexamples.files import Failure
 from tidegauge.model_tests.harness.lockstep.checked import CheckedLockstep, InvariantViolated, failure_of
@@ -30,7 +30,7 @@ HARNESSED = HARNESS["idempotence"]
 
 
 def test_every_action_of_the_specification_has_a_step() -> None:
-    assert set(PERFORM) == set(Idempotence.action_types)
+    assert set(STEPS) == set(Idempotence.action_types)
 
 
 def test_random_walks_find_no_difference_take_every_action_and_reach_the_goals() -> None:

@@ -7,17 +7,15 @@ that between two actions nothing moves. Each action of the specification is made
 a frame is released, a broker's own action is called, a session expires, a disk keeps so many bytes. Then everything
 runs until it rests, and the state is read back from the brokers' cores, logs and checkpoints and from the held frames.
 
-It serves every machine that extends `Replication`: replica lists that change, log starts and clean stops are read like
-everything else, and are at rest where a machine knows none of them.
+It serves `Replication` and, by a `ClusterExtension` each, the extensions of it: which they are says `harness.registry`.
 
-Four things cannot be read from the cluster and are remembered here: what a broker that is down has on its disk (its
-next `Log.open` is compared all the same), which responses a paused broker will never get, what producers were told, and
-what the records below a log start were: those the specification lends, but for the epoch of the last one.
+Three things cannot be read from the cluster and are remembered here: what a broker that is down has on its disk (its
+next `Log.open` is compared all the same), which responses a paused broker will never get, and what producers were told.
 
 Five things that the specification allows a cluster never does, so it is not asked to (`can_perform`):
 
 * responses of a controller that is gone do not outlive its connections;
-* a truncation also syncs what it leaves, and a flush writes log starts, so that a crash can't lose those;
+* a truncation also syncs what it leaves, so that a crash can't lose that;
 * without timers a broker that has pulled metadata acts on it at once;
 * a second response to one fetch is not taken for the response to the next, though that may be equal;
 * no fetch is sent to a stopped broker's new process while a response of the old one is on its way: it would go by
@@ -28,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from functools import partial
-from typing import Any, Final
+from typing import Any, ClassVar, Final, TypeVar
 
 import attrs
 import trio
@@ -41,27 +39,24 @@ from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.controller.controller import Controller
 from tidegauge.impl.metadata.image import ClusterImage
 from tidegauge.impl.metadata.records import PartitionRecord
-from tidegauge.impl.partition.messages import UNKNOWN_BROKER_EPOCH, FollowerFetch
+from tidegauge.impl.partition.messages import FollowerFetch
 from tidegauge.impl.partition.registration import PartitionRegistration
 from tidegauge.impl.ports.simulated_network import Frame
 from tidegauge.impl.server.broker.partition import Partition
 from tidegauge.impl.server.broker_server import Broker
-from tidegauge.impl.storage.checkpoints import LOG_START_OFFSET_CHECKPOINT, read_offsets
 from tidegauge.impl.storage.log import Log
 from tidegauge.impl.wire.channel import Channel, NoResponseError, UnreachableError
 from tidegauge.model_tests.harness.cluster.guest_cluster import GuestCluster
 from tidegauge.model_tests.harness.cluster.in_flight import FramesInFlight, is_held, records_of
 from tidegauge.model_tests.harness.cores import abstraction
-from tidegauge.model_tests.harness.cores.replication import CORRECT, Roles
+from tidegauge.model_tests.harness.cores.replication import Roles
+from tidegauge.model_tests.harness.performing import Steps
 from tidegauge.spec.kernel.machine import Action
-from tidegauge.spec.kernel.parts import parts_of, with_part
+from tidegauge.spec.registry import NotRegisteredError
 from tidegauge.spec.replication import state as spec
 from tidegauge.spec.replication.actions import ReceiveFetchResponse, SendFetch
 from tidegauge.spec.replication.control import PullMetadata
-from tidegauge.spec.replication.extensions.reassignment import Reassignment, ReplicaList, assigned
-from tidegauge.spec.replication.extensions.retention import LogStart
-from tidegauge.spec.replication.extensions.settings import Settings
-from tidegauge.spec.replication.extensions.shutdown import CleanStop
+from tidegauge.spec.replication.extension import ReplicationExtension
 from tidegauge.spec.replication.faults import ControllerFailover, Crash
 from tidegauge.spec.replication.machine import Replication
 
@@ -78,25 +73,71 @@ class Remembered:
     log: spec.Log = ()
     flushed: int = 0
     checkpoint: int = 0
-    log_start: int = 0
-    """As written down."""
-    note: int = UNKNOWN_BROKER_EPOCH
-    """The broker epoch in which its last process stopped cleanly, while none runs."""
     running: bool = True
     paused: bool = False
     cut: list[FollowerFetch] = attrs.field(factory=list)
     """Fetches whose connection broke while the broker stood still, so that it doesn't know."""
 
 
+class ClusterExtension:
+    """What an extension of the machine adds to a cluster beside it: steps, and its parts of the state.
+
+    Each binding has one of its own, which may remember what cannot be read from the cluster. A subclass overrides what
+    the extension changes.
+    """
+
+    extends: ClassVar[type[ReplicationExtension]]
+    steps: ClassVar[Steps[ClusterBinding, [spec.State], Awaitable[None]]] = Steps()
+    """How the cluster performs the extension's actions."""
+
+    def __init__(self, binding: ClusterBinding) -> None:
+        self.binding = binding
+
+    @classmethod
+    def is_in(cls, machine: Replication) -> bool:
+        """Whether the machine has the extension."""
+        return any(issubclass(kind, cls.extends) for kind in machine.kinds)
+
+    @classmethod
+    def reads(cls, machine: Replication) -> bool:
+        """Whether its parts are read beside this machine: also where they are to be seen at rest, if it says so."""
+        return cls.is_in(machine)
+
+    def assignment(self, initial: spec.Controller) -> tuple[int, ...]:
+        """The replicas with which the topic is created; () for all brokers."""
+        return ()
+
+    def can_perform(self, action: Action, before: spec.State) -> bool:
+        """Whether the cluster can, in its present state."""
+        return True
+
+    def performed(self, action: Action) -> None:
+        """The cluster has performed an action, the extension's or another."""
+
+    def controller(self, seen: spec.Controller) -> spec.Controller:
+        """The controller, with the extension's parts."""
+        return seen
+
+    def replica(self, number: int, beside: spec.Replica, seen: spec.Replica) -> spec.Replica:
+        """A broker, with the extension's parts; `beside` is the specification's."""
+        return seen
+
+
+E = TypeVar("E", bound=ClusterExtension)
+
+
 class ClusterBinding:
     """A cluster beside the specification; `cluster.steps` makes it perform actions."""
 
-    def __init__(self, machine: Replication, roles: Roles = CORRECT) -> None:
+    def __init__(self, machine: Replication, roles: Roles, extensions: Iterable[type[ClusterExtension]]) -> None:
+        """Raises NotRegisteredError for a machine with an extension that is not among these."""
+        extensions = tuple(extensions)
+        known = tuple(extension.extends for extension in extensions)
+        if unknown := [kind.__name__ for kind in machine.kinds[1:] if not issubclass(kind, known)]:
+            raise NotRegisteredError(
+                f"no cluster performs {', '.join(unknown)}: give it a ClusterExtension in harness.registry"
+            )
         self.machine = machine
-        self.lists = Reassignment in machine.kinds
-        """Whether the machine has replica lists; in the others every broker is a replica."""
-        self.settings = Settings in machine.kinds
-        """Whether the topic's settings change."""
         (initial,) = machine.initial()
         self._initial = initial.controller
         self.epochs = abstraction.Epochs()
@@ -107,6 +148,7 @@ class ClusterBinding:
         """Value -> (leader epoch in which it was appended, whether it was acknowledged)."""
         self.surprises: list[str] = []
         """Responses to operators that the specification does not allow."""
+        self.extensions = tuple(extension(self) for extension in extensions if extension.reads(machine))
         self._hosted = GuestCluster(SEED, partial(self._make, roles), self._prepare)
         self.guest, self.cluster, self._nursery = self._hosted.run, self._hosted.cluster, self._hosted.nursery
         self.frames = FramesInFlight(self.cluster.network, self.epochs)
@@ -129,17 +171,27 @@ class ClusterBinding:
                 "min.insync.replicas": machine.min_insync_replicas,
                 "unclean.leader.election.enable": machine.unclean_leader_election,
             },
-            assignments=[list(assigned(self._initial) or range(machine.brokers))],
+            assignments=[list(self._assignment() or range(machine.brokers))],
         )
         for broker in cluster.brokers:
             self.epochs.register(broker.id, broker.registration.broker_epoch)
         cluster.network.hold(is_held)
+
+    def _assignment(self) -> tuple[int, ...]:
+        return next(filter(None, (extension.assignment(self._initial) for extension in self.extensions)), ())
+
+    def extension(self, kind: type[E]) -> E:
+        """This binding's extension of a class."""
+        return next(extension for extension in self.extensions if isinstance(extension, kind))
 
     def close(self) -> None:
         """Stop the cluster."""
         self._hosted.close()
 
     def can_perform(self, action: Action, before: spec.State) -> bool:
+        return self._can_perform(action, before) and all(e.can_perform(action, before) for e in self.extensions)
+
+    def _can_perform(self, action: Action, before: spec.State) -> bool:
         if isinstance(action, PullMetadata):
             return False
         if isinstance(action, ReceiveFetchResponse) and action.response in self.frames.fetch_responses:
@@ -150,10 +202,7 @@ class ClusterBinding:
             return not before.network.alter_responses
         if isinstance(action, Crash):
             hosted = self.hosted(action.broker)
-            if hosted is None:
-                return True
-            written = LogStart.of(before.replicas[action.broker]).checkpoint
-            return action.kept >= hosted.log.flushed_end_offset and self._written_log_start(action.broker) <= written
+            return hosted is None or action.kept >= hosted.log.flushed_end_offset
         return True
 
     # --- the cluster as the specification sees it ------------------------------------------------------------------
@@ -163,24 +212,18 @@ class ClusterBinding:
         controller = abstraction.controller(
             self.cluster.controller.controller, self.registration, self.machine.brokers, self.epochs
         )
+        for extension in self.extensions:
+            controller = extension.controller(controller)
         completed = ((value, epoch, done) for value, (epoch, done) in self.completed.items())
         return spec.State(
             replicas=tuple(self._replica(number, state.replicas[number]) for number in range(self.machine.brokers)),
-            controller=self._with_what_changes(controller),
+            controller=controller,
             network=abstraction.network(
                 self.frames.fetches, self.frames.fetch_responses, self.frames.alters, self.frames.alter_responses
             ),
             history=attrs.evolve(state.history, acknowledged=abstraction.acknowledged(completed, state.history)),
             spent=state.spent,
         )
-
-    def _with_what_changes(self, controller: spec.Controller) -> spec.Controller:
-        """With what only some machines know."""
-        if self.lists:
-            controller = abstraction.with_lists(controller, self.registration)
-        if self.settings:
-            controller = abstraction.with_settings(controller, self.cluster.controller.controller, TOPIC)
-        return controller
 
     @property
     def registration(self) -> PartitionRegistration:
@@ -195,41 +238,30 @@ class ClusterBinding:
     def broker(self, number: int) -> Broker:
         return self.cluster.broker(number)
 
-    def _written_log_start(self, number: int) -> int:
-        """What the checkpoint on the disk says."""
-        broker = self.broker(number)
-        directory = broker.replicas.directories.where(TOPIC, PARTITION)
-        assert directory is not None, "no disk fails here"
-        offsets = read_offsets(broker.disk, directory.path, LOG_START_OFFSET_CHECKPOINT)
-        return offsets.get((TOPIC, PARTITION), 0)
-
     def _replica(self, number: int, beside: spec.Replica) -> spec.Replica:
         memory, hosted = self.memory[number], self.hosted(number)
         if not memory.running:
-            return spec.Replica(
-                running=False,
-                log=memory.log,
-                flushed=memory.flushed,
-                checkpoint=memory.checkpoint,
-                parts=parts_of(
-                    CleanStop(self.epochs.number(number, memory.note)), LogStart(memory.log_start, memory.log_start)
-                ),
-            )
-        broker = self.broker(number)
-        if hosted is None:
-            memory.log, memory.flushed, memory.checkpoint, memory.log_start = (), 0, 0, 0
-            return self._absent(number, beside)
-        replica, log = hosted.replica, hosted.log
-        memory.log = (*ghosts(log, beside), *stored(log))
+            seen = spec.Replica(running=False, log=memory.log, flushed=memory.flushed, checkpoint=memory.checkpoint)
+        elif hosted is None:
+            memory.flushed, memory.checkpoint = 0, 0
+            seen = self._absent(number)
+        else:
+            seen = self._present(number, hosted, beside)
+        for extension in self.extensions:
+            seen = extension.replica(number, beside, seen)
+        memory.log = seen.log
+        return seen
+
+    def _present(self, number: int, hosted: Partition, beside: spec.Replica) -> spec.Replica:
+        """A broker with a replica."""
+        memory, broker, replica, log = self.memory[number], self.broker(number), hosted.replica, hosted.log
         flushed = log.flushed_end_offset
         memory.flushed = beside.flushed if beside.flushed <= flushed else flushed
         memory.checkpoint = broker.replicas.high_watermark_checkpoint.offsets.get((TOPIC, PARTITION), 0)
-        if log.log_start_is_durable:
-            memory.log_start = log.log_start_offset
-        seen = spec.Replica(
+        return spec.Replica(
             paused=memory.paused,
             broker_epoch=self.epochs.number(number, broker.registration.broker_epoch),
-            log=memory.log,
+            log=stored(log),
             flushed=memory.flushed,
             high_watermark=replica.high_watermark,
             checkpoint=memory.checkpoint,
@@ -242,29 +274,21 @@ class ClusterBinding:
             remote=abstraction.remote_replicas(replica, self.machine.brokers, self.epochs),
             pending_isr=abstraction.ids(replica.pending_isr),
             outstanding=tuple(sorted(self._outstanding(hosted, memory))),
-            parts=parts_of(
-                ReplicaList(replica.replicas if self.lists else ()),
-                CleanStop(self.epochs.number(number, broker.controller.previous_broker_epoch)),
-                LogStart(log.log_start_offset, memory.log_start),
-            ),
         )
-        return abstraction.with_known_setting(seen, replica) if self.settings else seen
 
-    def _absent(self, number: int, beside: spec.Replica) -> spec.Replica:
+    def _absent(self, number: int) -> spec.Replica:
         """A broker without a replica: the metadata that it has applied."""
         broker = self.broker(number)
-        image = broker.metadata.image
-        told = image.partition(TOPIC, PARTITION)
         absent = spec.Replica(
             paused=self.memory[number].paused,
             broker_epoch=self.epochs.number(number, broker.registration.broker_epoch),
-            parts=parts_of(CleanStop(self.epochs.number(number, broker.controller.previous_broker_epoch))),
         )
+        told = broker.metadata.image.partition(TOPIC, PARTITION)
         if told is None:
             return absent
         return attrs.evolve(
-            with_part(absent, ReplicaList(told.replicas)),
-            controller_epoch=image.controller_epoch,
+            absent,
+            controller_epoch=broker.metadata.image.controller_epoch,
             leader_epoch=told.leader_epoch,
             partition_epoch=told.partition_epoch,
         )
@@ -334,15 +358,6 @@ class ClusterBinding:
 def stored(log: Log) -> tuple[spec.Record, ...]:
     """The records that a log has."""
     return records_of(log.read(log.log_start_offset, log.size + 1)) if log.log_end_offset > log.log_start_offset else ()
-
-
-def ghosts(log: Log, beside: spec.Replica) -> tuple[spec.Record, ...]:
-    """The records that a log starts after: the epoch of the last one is known, the rest is lent."""
-    start = log.log_start_offset
-    lent = beside.log[:start]
-    if len(lent) < start or not start:
-        return lent
-    return (*lent[:-1], attrs.evolve(lent[-1], epoch=log.log_start_epoch))
 
 
 def founding(controller: type[Controller], initial: spec.Controller) -> type[Controller]:

@@ -17,7 +17,7 @@ the specification: what the deleted batches were, and which producers were unkno
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable
 from functools import partial
 from typing import Any, Final
 
@@ -51,6 +51,7 @@ from tidegauge.model_tests.harness.cores.producer_clients import (
 )
 from tidegauge.model_tests.harness.cores.producer_log import batches_of, produced, snapshot_files
 from tidegauge.model_tests.harness.cores.replication import CORRECT, PARTITION, TOPIC, Roles
+from tidegauge.model_tests.harness.performing import Steps, on
 from tidegauge.spec.idempotence import partition
 from tidegauge.spec.idempotence import state as spec
 from tidegauge.spec.idempotence.machine import Idempotence
@@ -110,9 +111,9 @@ class IdempotentCluster(ProducerClients):
     def perform(self, action: Action, before: spec.State) -> None:
         """Perform the action, and wait until every task waits. Raises what a broker raises."""
         if type(action) in PRODUCING:
-            PRODUCING[type(action)](self, action, before)
+            PRODUCING.perform(self, action, before)
         else:
-            self.guest.call(PERFORM[type(action)], self, action, before)
+            self.guest.call(STEPS.perform, self, action, before)
         if self._surprises:
             raise AssertionError("; ".join(self._surprises))
 
@@ -368,12 +369,12 @@ async def expire(binding: IdempotentCluster, action: partition.Expire, before: s
     broker.actions.expire_producers()
 
 
-PERFORM: Final[Mapping[type[Action], Callable[[IdempotentCluster, Any, spec.State], Awaitable[None]]]] = {
-    partition.ReceiveProduce: receive_produce,
-    partition.Fetch: fetch,
-    partition.Elect: elect,
-    partition.FillSegment: fill_segment,
-    partition.Crash: crash,
-    partition.DeleteRecords: delete_records,
-    partition.Expire: expire,
-}
+STEPS: Final = Steps[IdempotentCluster, [spec.State], Awaitable[None]](
+    on(partition.ReceiveProduce, receive_produce),
+    on(partition.Fetch, fetch),
+    on(partition.Elect, elect),
+    on(partition.FillSegment, fill_segment),
+    on(partition.Crash, crash),
+    on(partition.DeleteRecords, delete_records),
+    on(partition.Expire, expire),
+)

@@ -6,13 +6,12 @@ decides nothing. What a function sets off (responses, proposals, acknowledgement
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from collections.abc import Awaitable
+from typing import Final
 
-from tidegauge.impl.partition.messages import UNKNOWN_BROKER_EPOCH
 from tidegauge.model_tests.harness.cluster.binding import PARTITION, RECORD_SIZE, TOPIC, ClusterBinding
-from tidegauge.model_tests.harness.cluster.extensions import reassignment, retention, settings, shutdown
 from tidegauge.model_tests.harness.cluster.in_flight import limited
+from tidegauge.model_tests.harness.performing import Steps, on
 from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.replication import actions as protocol
 from tidegauge.spec.replication import control, faults
@@ -125,7 +124,7 @@ async def crash(binding: ClusterBinding, action: faults.Crash, before: State) ->
     kept = {(TOPIC, PARTITION): action.kept} if binding.hosted(action.broker) is not None else {}
     await binding.cluster.crash(action.broker, keep=kept)
     dead.log, dead.flushed = dead.log[: action.kept], action.kept
-    dead.running, dead.paused, dead.note = False, False, UNKNOWN_BROKER_EPOCH
+    dead.running, dead.paused = False, False
     dead.cut.clear()
 
 
@@ -163,36 +162,32 @@ async def disconnect_controller(binding: ClusterBinding, action: faults.Disconne
     binding.frames.cut(frames)
 
 
-PERFORM: Final[Mapping[type[Action], Callable[[ClusterBinding, Any, State], Awaitable[None]]]] = {
-    protocol.Append: append,
-    protocol.SendFetch: send_fetch,
-    protocol.ReceiveFetch: receive_fetch,
-    protocol.HoldFetch: hold_fetch,
-    protocol.ReceiveFetchResponse: receive_fetch_response,
-    control.ShrinkIsr: shrink_isr,
-    control.RetryAlterPartition: retry_alter_partition,
-    control.ReceiveAlterPartition: receive_alter_partition,
-    control.ReceiveAlterPartitionResponse: receive_alter_partition_response,
-    control.ApplyMetadata: apply_metadata,
-    control.PreferredElection: preferred_election,
-    control.UncleanElection: unclean_election,
-    faults.ExpireSession: expire_session,
-    faults.Register: register,
-    faults.Unfence: unfence,
-    faults.ControllerFailover: controller_failover,
-    faults.Flush: flush,
-    faults.CheckpointHighWatermark: checkpoint_high_watermark,
-    faults.Crash: crash,
-    faults.Restart: restart,
-    faults.Pause: pause,
-    faults.Resume: resume,
-    faults.Disconnect: disconnect,
-    faults.DisconnectController: disconnect_controller,
-    **reassignment.STEPS,
-    **shutdown.STEPS,
-    **retention.STEPS,
-    **settings.STEPS,
-}
+STEPS: Final = Steps[ClusterBinding, [State], Awaitable[None]](
+    on(protocol.Append, append),
+    on(protocol.SendFetch, send_fetch),
+    on(protocol.ReceiveFetch, receive_fetch),
+    on(protocol.HoldFetch, hold_fetch),
+    on(protocol.ReceiveFetchResponse, receive_fetch_response),
+    on(control.ShrinkIsr, shrink_isr),
+    on(control.RetryAlterPartition, retry_alter_partition),
+    on(control.ReceiveAlterPartition, receive_alter_partition),
+    on(control.ReceiveAlterPartitionResponse, receive_alter_partition_response),
+    on(control.ApplyMetadata, apply_metadata),
+    on(control.PreferredElection, preferred_election),
+    on(control.UncleanElection, unclean_election),
+    on(faults.ExpireSession, expire_session),
+    on(faults.Register, register),
+    on(faults.Unfence, unfence),
+    on(faults.ControllerFailover, controller_failover),
+    on(faults.Flush, flush),
+    on(faults.CheckpointHighWatermark, checkpoint_high_watermark),
+    on(faults.Crash, crash),
+    on(faults.Restart, restart),
+    on(faults.Pause, pause),
+    on(faults.Resume, resume),
+    on(faults.Disconnect, disconnect),
+    on(faults.DisconnectController, disconnect_controller),
+)
 
 
 class ReplicationCluster(ClusterBinding):
@@ -200,6 +195,9 @@ class ReplicationCluster(ClusterBinding):
 
     def perform(self, action: Action, before: State) -> None:
         """Make it happen, and let everything come to rest. Raises whatever a broker raises."""
-        self.guest.call(PERFORM[type(action)], self, action, before)
+        steps = next((one.steps for one in self.extensions if type(action) in one.steps), STEPS)
+        self.guest.call(steps.perform, self, action, before)
+        for extension in self.extensions:
+            extension.performed(action)
         if self.surprises:
             raise AssertionError("; ".join(self.surprises))

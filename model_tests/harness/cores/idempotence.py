@@ -7,8 +7,7 @@ its invariants, is copied from there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
 import attrs
 from kio.schema.errors import ErrorCode
@@ -26,6 +25,7 @@ from tidegauge.model_tests.harness.cores.producer_clients import (
 )
 from tidegauge.model_tests.harness.cores.producer_log import ProducerLog, produced
 from tidegauge.model_tests.harness.cores.replication import CORRECT, Roles
+from tidegauge.model_tests.harness.performing import Steps, on
 from tidegauge.spec.idempotence import partition
 from tidegauge.spec.idempotence import state as spec
 from tidegauge.spec.idempotence.machine import Idempotence
@@ -68,7 +68,7 @@ class IdempotentCores(ProducerClients):
     def perform(self, action: Action, before: spec.State) -> None:
         """Do what the action says; it is enabled in the specification."""
         self.now_ms += 1
-        PERFORM[type(action)](self, action, before)
+        STEPS.perform(self, action, before)
 
     def close(self) -> None:
         """Cores have no resources."""
@@ -213,13 +213,13 @@ def expire(cores: IdempotentCores, action: partition.Expire, before: spec.State)
     states.expire(cores.now_ms, EXPIRATION_MS)
 
 
-PERFORM: Final[Mapping[type[Action], Callable[[IdempotentCores, Any, spec.State], None]]] = {
-    **PRODUCING,
-    partition.ReceiveProduce: receive_produce,
-    partition.Fetch: fetch,
-    partition.Elect: elect,
-    partition.FillSegment: fill_segment,
-    partition.Crash: crash,
-    partition.DeleteRecords: delete_records,
-    partition.Expire: expire,
-}
+STEPS: Final = Steps[IdempotentCores, [spec.State], None](
+    on(partition.ReceiveProduce, receive_produce),
+    on(partition.Fetch, fetch),
+    on(partition.Elect, elect),
+    on(partition.FillSegment, fill_segment),
+    on(partition.Crash, crash),
+    on(partition.DeleteRecords, delete_records),
+    on(partition.Expire, expire),
+    over=PRODUCING,
+)

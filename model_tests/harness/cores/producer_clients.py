@@ -18,6 +18,7 @@ from tidegauge.impl.partition.producer_state import ProducerStates
 from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.impl.storage.producer_snapshot import decode_snapshot
 from tidegauge.model_tests.harness.cores.replication import Roles
+from tidegauge.model_tests.harness.performing import Steps, on
 from tidegauge.spec.idempotence import producer as producing
 from tidegauge.spec.idempotence import state as spec
 from tidegauge.spec.idempotence.machine import Idempotence
@@ -205,11 +206,11 @@ def receive_response(clients: ProducerClients, action: producing.ReceiveProduceR
         client.leader = clients.leader
 
 
-PRODUCING: Final[Mapping[Any, Any]] = {
-    producing.Send: send,
-    producing.Retry: retry,
-    producing.LoseConnection: lose_connection,
-    producing.RefreshMetadata: refresh_metadata,
-    producing.GiveUp: give_up,
-    producing.ReceiveProduceResponse: receive_response,
-}
+PRODUCING: Final = Steps[ProducerClients, [spec.State], None](
+    on(producing.Send, send),
+    on(producing.Retry, retry),
+    on(producing.LoseConnection, lose_connection),
+    on(producing.RefreshMetadata, refresh_metadata),
+    on(producing.GiveUp, give_up),
+    on(producing.ReceiveProduceResponse, receive_response),
+)

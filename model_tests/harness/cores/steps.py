@@ -6,8 +6,7 @@ cores, and the comparison of states shows whether it is right.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from kio.schema.errors import ErrorCode
 
@@ -15,6 +14,7 @@ from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.impl.records.lazy import in_memory
 from tidegauge.model_tests.harness.cores import abstraction
 from tidegauge.model_tests.harness.cores.replication import PARTITION, TOPIC, Broker, Cores
+from tidegauge.model_tests.harness.performing import Steps, on
 from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.replication import actions as protocol
 from tidegauge.spec.replication import control, faults
@@ -212,33 +212,33 @@ def disconnect_controller(cores: Cores, action: faults.DisconnectController) -> 
         del cores.alter_responses[response]
 
 
-PERFORM: Final[Mapping[type[Action], Callable[[Cores, Any], None]]] = {
-    protocol.Append: append,
-    protocol.SendFetch: send_fetch,
-    protocol.ReceiveFetch: receive_fetch,
-    protocol.HoldFetch: hold_fetch,
-    protocol.ReceiveFetchResponse: receive_fetch_response,
-    control.ShrinkIsr: shrink_isr,
-    control.RetryAlterPartition: retry_alter_partition,
-    control.ReceiveAlterPartition: receive_alter_partition,
-    control.ReceiveAlterPartitionResponse: receive_alter_partition_response,
-    control.PullMetadata: pull_metadata,
-    control.ApplyMetadata: apply_metadata,
-    control.PreferredElection: preferred_election,
-    control.UncleanElection: unclean_election,
-    faults.ExpireSession: expire_session,
-    faults.Register: register,
-    faults.Unfence: unfence,
-    faults.ControllerFailover: controller_failover,
-    faults.Flush: flush,
-    faults.CheckpointHighWatermark: checkpoint_high_watermark,
-    faults.Crash: crash,
-    faults.Restart: restart,
-    faults.Pause: pause,
-    faults.Resume: resume,
-    faults.Disconnect: disconnect,
-    faults.DisconnectController: disconnect_controller,
-}
+STEPS: Final = Steps[Cores, [], None](
+    on(protocol.Append, append),
+    on(protocol.SendFetch, send_fetch),
+    on(protocol.ReceiveFetch, receive_fetch),
+    on(protocol.HoldFetch, hold_fetch),
+    on(protocol.ReceiveFetchResponse, receive_fetch_response),
+    on(control.ShrinkIsr, shrink_isr),
+    on(control.RetryAlterPartition, retry_alter_partition),
+    on(control.ReceiveAlterPartition, receive_alter_partition),
+    on(control.ReceiveAlterPartitionResponse, receive_alter_partition_response),
+    on(control.PullMetadata, pull_metadata),
+    on(control.ApplyMetadata, apply_metadata),
+    on(control.PreferredElection, preferred_election),
+    on(control.UncleanElection, unclean_election),
+    on(faults.ExpireSession, expire_session),
+    on(faults.Register, register),
+    on(faults.Unfence, unfence),
+    on(faults.ControllerFailover, controller_failover),
+    on(faults.Flush, flush),
+    on(faults.CheckpointHighWatermark, checkpoint_high_watermark),
+    on(faults.Crash, crash),
+    on(faults.Restart, restart),
+    on(faults.Pause, pause),
+    on(faults.Resume, resume),
+    on(faults.Disconnect, disconnect),
+    on(faults.DisconnectController, disconnect_controller),
+)
 
 
 class ReplicationCores(Cores):
@@ -247,7 +247,11 @@ class ReplicationCores(Cores):
     def perform(self, action: Action, before: spec.State) -> None:
         """Do what the action says; it is enabled in the specification."""
         self.now_ms += 1
-        PERFORM[type(action)](self, action)
+        self.step(action)
+
+    def step(self, action: Action) -> None:
+        """Perform the action by the function for its class; an extension has functions of its own."""
+        STEPS.perform(self, action)
 
     def close(self) -> None:
         """There is nothing to give back."""

@@ -1,16 +1,24 @@
-"""The actions of reassignment on a cluster: an operator starts it or cancels it, over the wire."""
+"""Reassignment on a cluster: an operator starts it or cancels it, over the wire; brokers have replica lists."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from collections.abc import Awaitable
+from typing import Final
 
 from tidegauge.impl.client import topic_requests
-from tidegauge.model_tests.harness.cluster.binding import PARTITION, TOPIC, ClusterBinding
+from tidegauge.model_tests.harness.cluster.binding import PARTITION, TOPIC, ClusterBinding, ClusterExtension
 from tidegauge.model_tests.harness.cluster.operator_requests import ask_at
-from tidegauge.spec.kernel.machine import Action
-from tidegauge.spec.replication.extensions.reassignment import CancelReassignment, StartReassignment
-from tidegauge.spec.replication.state import State
+from tidegauge.model_tests.harness.cores import abstraction
+from tidegauge.model_tests.harness.performing import Steps, on
+from tidegauge.spec.kernel.parts import with_part
+from tidegauge.spec.replication.extensions.reassignment import (
+    CancelReassignment,
+    Reassignment,
+    ReplicaList,
+    StartReassignment,
+    assigned,
+)
+from tidegauge.spec.replication.state import Controller, Replica, State
 
 
 async def reassign(binding: ClusterBinding, target: tuple[int, ...] | None) -> None:
@@ -26,7 +34,27 @@ async def cancel_reassignment(binding: ClusterBinding, action: CancelReassignmen
     await reassign(binding, None)
 
 
-STEPS: Final[Mapping[type[Action], Callable[[ClusterBinding, Any, State], Awaitable[None]]]] = {
-    StartReassignment: start_reassignment,
-    CancelReassignment: cancel_reassignment,
-}
+STEPS: Final = Steps[ClusterBinding, [State], Awaitable[None]](
+    on(StartReassignment, start_reassignment),
+    on(CancelReassignment, cancel_reassignment),
+)
+
+
+class ReassignmentOnCluster(ClusterExtension):
+    """Replica lists that change; in machines without it every broker is a replica."""
+
+    extends = Reassignment
+    steps = STEPS
+
+    def assignment(self, initial: Controller) -> tuple[int, ...]:
+        return assigned(initial)
+
+    def controller(self, seen: Controller) -> Controller:
+        return abstraction.with_lists(seen, self.binding.registration)
+
+    def replica(self, number: int, beside: Replica, seen: Replica) -> Replica:
+        if not seen.running:
+            return seen
+        hosted = self.binding.hosted(number)
+        told = hosted.replica if hosted else self.binding.broker(number).metadata.image.partition(TOPIC, PARTITION)
+        return with_part(seen, ReplicaList(told.replicas)) if told else seen

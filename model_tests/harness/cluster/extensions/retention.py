@@ -1,19 +1,37 @@
-"""The actions of retention on a cluster: an operator deletes records, or a broker its oldest ones."""
+"""Retention on a cluster: an operator deletes records, or a broker its oldest ones; logs have a start.
+
+What the records below a log start were cannot be read from the cluster: the specification lends them, but for the epoch
+of the last one. A flush writes log starts down, so that a crash can't lose those: the specification allows that, and
+the cluster is not asked to.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from collections.abc import Awaitable
+from typing import Final
 
+import attrs
 from kio.schema.delete_records.v2.request import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from kio.schema.errors import ErrorCode
 
+from tidegauge.impl.storage.checkpoints import LOG_START_OFFSET_CHECKPOINT, read_offsets
+from tidegauge.impl.storage.log import Log as StoredLog
 from tidegauge.impl.wire.primitives import TopicName, i32, i64, millis
-from tidegauge.model_tests.harness.cluster.binding import FOR_EVER_MS, PARTITION, TOPIC, ClusterBinding
+from tidegauge.model_tests.harness.cluster.binding import (
+    FOR_EVER_MS,
+    PARTITION,
+    TOPIC,
+    ClusterBinding,
+    ClusterExtension,
+)
 from tidegauge.model_tests.harness.cluster.operator_requests import ask_at
+from tidegauge.model_tests.harness.performing import Steps, on
 from tidegauge.spec.kernel.machine import Action
-from tidegauge.spec.replication.extensions.retention import DeleteRecords, Retain
-from tidegauge.spec.replication.state import State
+from tidegauge.spec.kernel.parts import with_part
+from tidegauge.spec.replication.extensions.retention import DeleteRecords, LogStart, Retain, Retention
+from tidegauge.spec.replication.faults import Crash
+from tidegauge.spec.replication.machine import Replication
+from tidegauge.spec.replication.state import Log, Replica, State
 
 DELETION_ENDS: Final = (ErrorCode.none, ErrorCode.not_leader_or_follower)
 """The errors that a response to a DeleteRecords may have."""
@@ -45,7 +63,55 @@ async def retain(binding: ClusterBinding, action: Retain, before: State) -> None
     binding.broker(action.broker).replicas.flushes.write_log_starts([hosted])
 
 
-STEPS: Final[Mapping[type[Action], Callable[[ClusterBinding, Any, State], Awaitable[None]]]] = {
-    DeleteRecords: delete_records,
-    Retain: retain,
-}
+STEPS: Final = Steps[ClusterBinding, [State], Awaitable[None]](
+    on(DeleteRecords, delete_records),
+    on(Retain, retain),
+)
+
+
+class RetentionOnCluster(ClusterExtension):
+    """Log starts. Beside a machine without them every log must start at 0."""
+
+    extends = Retention
+    steps = STEPS
+
+    def __init__(self, binding: ClusterBinding) -> None:
+        super().__init__(binding)
+        self.written = [0] * binding.machine.brokers
+        """Each broker's log start as written down."""
+
+    @classmethod
+    def reads(cls, machine: Replication) -> bool:
+        return True
+
+    def can_perform(self, action: Action, before: State) -> bool:
+        if not isinstance(action, Crash) or self.binding.hosted(action.broker) is None:
+            return True
+        return self._checkpoint(action.broker) <= LogStart.of(before.replicas[action.broker]).checkpoint
+
+    def _checkpoint(self, number: int) -> int:
+        """The log start on the broker's disk."""
+        broker = self.binding.broker(number)
+        directory = broker.replicas.directories.where(TOPIC, PARTITION)
+        assert directory is not None, "no disk fails here"
+        return read_offsets(broker.disk, directory.path, LOG_START_OFFSET_CHECKPOINT).get((TOPIC, PARTITION), 0)
+
+    def replica(self, number: int, beside: Replica, seen: Replica) -> Replica:
+        if not seen.running:
+            return with_part(seen, LogStart(self.written[number], self.written[number]))
+        hosted = self.binding.hosted(number)
+        if hosted is None:
+            self.written[number] = 0
+            return seen
+        log = hosted.log
+        if log.log_start_is_durable:
+            self.written[number] = log.log_start_offset
+        started = attrs.evolve(seen, log=(*ghosts(log, beside), *seen.log)) if log.log_start_offset else seen
+        return with_part(started, LogStart(log.log_start_offset, self.written[number]))
+
+
+def ghosts(log: StoredLog, beside: Replica) -> Log:
+    """The records that a log starts after: the epoch of the last one is known, the rest is lent."""
+    start = log.log_start_offset
+    lent = beside.log[:start]
+    return lent if len(lent) < start else (*lent[:-1], attrs.evolve(lent[-1], epoch=log.log_start_epoch))

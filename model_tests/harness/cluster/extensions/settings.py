@@ -1,9 +1,9 @@
-"""The action of settings on a cluster: an operator alters the topic, over the wire."""
+"""Settings on a cluster: an operator alters the topic, over the wire; brokers go by what they were told."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from collections.abc import Awaitable
+from typing import Final
 
 from kio.schema.incremental_alter_configs.v1.request import (
     AlterableConfig,
@@ -14,12 +14,13 @@ from kio.schema.incremental_alter_configs.v1.request import (
 from tidegauge.impl.client import topic_requests
 from tidegauge.impl.metadata.config_resources import AlterOperation, ConfigResourceType
 from tidegauge.impl.wire.primitives import i8
-from tidegauge.model_tests.harness.cluster.binding import TOPIC, ClusterBinding
+from tidegauge.model_tests.harness.cluster.binding import TOPIC, ClusterBinding, ClusterExtension
 from tidegauge.model_tests.harness.cluster.operator_requests import ask_at
+from tidegauge.model_tests.harness.cores import abstraction
 from tidegauge.model_tests.harness.cores.extensions.settings import texts
-from tidegauge.spec.kernel.machine import Action
-from tidegauge.spec.replication.extensions.settings import ChangeSettings
-from tidegauge.spec.replication.state import State
+from tidegauge.model_tests.harness.performing import Steps, on
+from tidegauge.spec.replication.extensions.settings import ChangeSettings, Settings
+from tidegauge.spec.replication.state import Controller, Replica, State
 
 
 async def change_settings(binding: ClusterBinding, action: ChangeSettings, before: State) -> None:
@@ -33,6 +34,20 @@ async def change_settings(binding: ClusterBinding, action: ChangeSettings, befor
     topic_requests.check(response, "the settings were refused")
 
 
-STEPS: Final[Mapping[type[Action], Callable[[ClusterBinding, Any, State], Awaitable[None]]]] = {
-    ChangeSettings: change_settings,
-}
+STEPS: Final = Steps[ClusterBinding, [State], Awaitable[None]](
+    on(ChangeSettings, change_settings),
+)
+
+
+class SettingsOnCluster(ClusterExtension):
+    """Settings of the topic that change."""
+
+    extends = Settings
+    steps = STEPS
+
+    def controller(self, seen: Controller) -> Controller:
+        return abstraction.with_settings(seen, self.binding.cluster.controller.controller, TOPIC)
+
+    def replica(self, number: int, beside: Replica, seen: Replica) -> Replica:
+        hosted = self.binding.hosted(number)
+        return abstraction.with_known_setting(seen, hosted.replica) if hosted else seen

@@ -1,24 +1,31 @@
-"""The actions of controlled shutdown on a cluster: a broker asks to stop, is allowed to, and ends."""
+"""Controlled shutdown on a cluster: a broker asks to stop, is allowed to, ends, and has a note of it on its disk."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from collections.abc import Awaitable
+from typing import Final
 
 import attrs
 
 from tidegauge.impl.cluster.names import BROKER
+from tidegauge.impl.partition.messages import UNKNOWN_BROKER_EPOCH
 from tidegauge.impl.server.broker_server import Broker
-from tidegauge.model_tests.harness.cluster.binding import ClusterBinding
+from tidegauge.model_tests.harness.cluster.binding import ClusterBinding, ClusterExtension
+from tidegauge.model_tests.harness.performing import Steps, on
 from tidegauge.spec.kernel.machine import Action
+from tidegauge.spec.kernel.parts import with_part
 from tidegauge.spec.replication.extensions.shutdown import (
     BeginShutdown,
+    CleanStop,
+    ControlledShutdown,
     GiveUpWaiting,
     GrantShutdown,
     Stop,
     StopUnasked,
 )
-from tidegauge.spec.replication.state import State
+from tidegauge.spec.replication.faults import Crash
+from tidegauge.spec.replication.machine import Replication
+from tidegauge.spec.replication.state import Replica, State
 
 
 async def begin_shutdown(binding: ClusterBinding, action: BeginShutdown, before: State) -> None:
@@ -63,17 +70,41 @@ async def end(binding: ClusterBinding, number: int, before: State) -> None:
     for frame in list(network.in_flight):
         if frame.destination == node or (frame.is_request and frame.source == node):
             network.drop(frame)
-    stopped.note = binding.broker(number).registration.broker_epoch
+    binding.extension(ShutdownOnCluster).notes[number] = binding.broker(number).registration.broker_epoch
     stopped.flushed, stopped.checkpoint = len(stopped.log), before.replicas[number].high_watermark
     await binding.cluster.shutdown(number, patient=False)
     stopped.running, stopped.paused = False, False
     stopped.cut.clear()
 
 
-STEPS: Final[Mapping[type[Action], Callable[[ClusterBinding, Any, State], Awaitable[None]]]] = {
-    BeginShutdown: begin_shutdown,
-    GrantShutdown: grant_shutdown,
-    GiveUpWaiting: give_up_waiting,
-    Stop: stop,
-    StopUnasked: stop_unasked,
-}
+STEPS: Final = Steps[ClusterBinding, [State], Awaitable[None]](
+    on(BeginShutdown, begin_shutdown),
+    on(GrantShutdown, grant_shutdown),
+    on(GiveUpWaiting, give_up_waiting),
+    on(Stop, stop),
+    on(StopUnasked, stop_unasked),
+)
+
+
+class ShutdownOnCluster(ClusterExtension):
+    """The notes of clean stops. A broker of any machine must have none that did not stop cleanly."""
+
+    extends = ControlledShutdown
+    steps = STEPS
+
+    def __init__(self, binding: ClusterBinding) -> None:
+        super().__init__(binding)
+        self.notes = [UNKNOWN_BROKER_EPOCH] * binding.machine.brokers
+        """The broker epoch in which each broker's last process stopped cleanly, while none runs."""
+
+    @classmethod
+    def reads(cls, machine: Replication) -> bool:
+        return True
+
+    def performed(self, action: Action) -> None:
+        if isinstance(action, Crash):
+            self.notes[action.broker] = UNKNOWN_BROKER_EPOCH
+
+    def replica(self, number: int, beside: Replica, seen: Replica) -> Replica:
+        note = self.binding.broker(number).controller.previous_broker_epoch if seen.running else self.notes[number]
+        return with_part(seen, CleanStop(self.binding.epochs.number(number, note)))

@@ -7,8 +7,7 @@ here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
 import attrs
 from kio.schema.errors import ErrorCode
@@ -18,7 +17,8 @@ from tidegauge.impl.partition.messages import PartitionFetchResponse
 from tidegauge.impl.partition.registration import PartitionRegistration
 from tidegauge.model_tests.harness.cores import abstraction, steps
 from tidegauge.model_tests.harness.cores.replication import CORRECT, PARTITION, TOPIC, Broker, Roles
-from tidegauge.model_tests.harness.cores.steps import PERFORM, ReplicationCores
+from tidegauge.model_tests.harness.cores.steps import ReplicationCores
+from tidegauge.model_tests.harness.performing import Steps, on
 from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.kernel.parts import parts_of, with_part
 from tidegauge.spec.replication import actions as protocol
@@ -128,10 +128,8 @@ class ReassignmentCores(ReplicationCores):
         word = with_part(pulled.word, ReplicaList(self.registration.replicas))
         self.brokers[number].pulled = attrs.evolve(pulled, word=word)
 
-    def perform(self, action: Action, before: spec.State) -> None:
-        """Do what the action says; it is enabled in the specification."""
-        self.now_ms += 1
-        STEPS.get(type(action), PERFORM.get(type(action)))(self, action)  # type: ignore[misc]
+    def step(self, action: Action) -> None:
+        STEPS.perform(self, action)
 
 
 def start_reassignment(cores: ReassignmentCores, action: StartReassignment) -> None:
@@ -177,12 +175,13 @@ def restart(cores: ReassignmentCores, action: faults.Restart) -> None:
     cores.down.discard(action.broker)
 
 
-STEPS: Final[Mapping[type[Action], Callable[[ReassignmentCores, Any], None]]] = {
-    StartReassignment: start_reassignment,
-    CancelReassignment: cancel_reassignment,
-    protocol.ReceiveFetch: receive_fetch,
-    protocol.ReceiveFetchResponse: receive_fetch_response,
-    control.ReceiveAlterPartitionResponse: receive_alter_partition_response,
-    faults.Crash: crash,
-    faults.Restart: restart,
-}
+STEPS: Final = Steps[ReassignmentCores, [], None](
+    on(StartReassignment, start_reassignment),
+    on(CancelReassignment, cancel_reassignment),
+    on(protocol.ReceiveFetch, receive_fetch),
+    on(protocol.ReceiveFetchResponse, receive_fetch_response),
+    on(control.ReceiveAlterPartitionResponse, receive_alter_partition_response),
+    on(faults.Crash, crash),
+    on(faults.Restart, restart),
+    over=steps.STEPS,
+)

@@ -6,12 +6,12 @@ the harness here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from tidegauge.model_tests.harness.cores import steps
 from tidegauge.model_tests.harness.cores.replication import Broker
-from tidegauge.model_tests.harness.cores.steps import PERFORM, ReplicationCores
+from tidegauge.model_tests.harness.cores.steps import ReplicationCores
+from tidegauge.model_tests.harness.performing import Steps, on
 from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.kernel.parts import with_part
 from tidegauge.spec.replication import actions as protocol
@@ -26,10 +26,8 @@ class RetentionCores(ReplicationCores):
         start = LogStart(broker.log.log_start_offset, broker.log.log_start_checkpoint)
         return with_part(super()._look_at_replica(number, broker), start)
 
-    def perform(self, action: Action, before: spec.State) -> None:
-        """Do what the action says; it is enabled in the specification."""
-        self.now_ms += 1
-        STEPS.get(type(action), PERFORM.get(type(action)))(self, action)  # type: ignore[misc]
+    def step(self, action: Action) -> None:
+        STEPS.perform(self, action)
 
 
 def delete_records(cores: RetentionCores, action: DeleteRecords) -> None:
@@ -50,8 +48,9 @@ def send_fetch(cores: RetentionCores, action: protocol.SendFetch) -> None:
     steps.send_fetch(cores, action)
 
 
-STEPS: Final[Mapping[type[Action], Callable[[RetentionCores, Any], None]]] = {
-    DeleteRecords: delete_records,
-    Retain: retain,
-    protocol.SendFetch: send_fetch,
-}
+STEPS: Final = Steps[RetentionCores, [], None](
+    on(DeleteRecords, delete_records),
+    on(Retain, retain),
+    on(protocol.SendFetch, send_fetch),
+    over=steps.STEPS,
+)

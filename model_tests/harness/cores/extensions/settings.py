@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import attrs
 
 from tidegauge.impl.controller.configs import ConfigChange
 from tidegauge.impl.metadata.config_resources import AlterOperation, ConfigResourceType
 from tidegauge.impl.metadata.topic_configs import MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION_ENABLE
-from tidegauge.model_tests.harness.cores import abstraction
+from tidegauge.model_tests.harness.cores import abstraction, steps
 from tidegauge.model_tests.harness.cores.replication import TOPIC, Broker
 from tidegauge.model_tests.harness.cores.steps import ReplicationCores
+from tidegauge.model_tests.harness.performing import Steps, on
 from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.kernel.parts import with_part
 from tidegauge.spec.replication import state as spec
@@ -40,15 +43,14 @@ class SettingsCores(ReplicationCores):
         seen = super()._look_at_replica(number, broker)
         return seen if broker.replica is None else abstraction.with_known_setting(seen, broker.replica)
 
-    def perform(self, action: Action, before: spec.State) -> None:
-        """Do what the action says; it is enabled in the specification."""
-        if not isinstance(action, ChangeSettings):
-            super().perform(action, before)
-            return
-        self.now_ms += 1
-        changes = [ConfigChange(name, AlterOperation.SET, value) for name, value in texts(action).items()]
-        refused = self.commit(self.controller.configs.alter(ConfigResourceType.TOPIC, TOPIC, changes))
-        assert not refused.message, refused.message
+    def step(self, action: Action) -> None:
+        STEPS.perform(self, action)
+
+
+def change_settings(cores: SettingsCores, action: ChangeSettings) -> None:
+    changes = [ConfigChange(name, AlterOperation.SET, value) for name, value in texts(action).items()]
+    refused = cores.commit(cores.controller.configs.alter(ConfigResourceType.TOPIC, TOPIC, changes))
+    assert not refused.message, refused.message
 
 
 def texts(action: ChangeSettings) -> dict[str, str]:
@@ -57,3 +59,6 @@ def texts(action: ChangeSettings) -> dict[str, str]:
         MIN_INSYNC_REPLICAS: str(action.min_insync),
         UNCLEAN_LEADER_ELECTION_ENABLE: str(action.elects_uncleanly).lower(),
     }
+
+
+STEPS: Final = Steps[SettingsCores, [], None](on(ChangeSettings, change_settings), over=steps.STEPS)

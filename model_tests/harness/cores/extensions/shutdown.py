@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from tidegauge.model_tests.harness.cores import steps
 from tidegauge.model_tests.harness.cores.replication import CORRECT, Broker, Roles
-from tidegauge.model_tests.harness.cores.steps import PERFORM, ReplicationCores
+from tidegauge.model_tests.harness.cores.steps import ReplicationCores
+from tidegauge.model_tests.harness.performing import Steps, on
 from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.kernel.parts import with_part
 from tidegauge.spec.replication import faults
@@ -37,10 +37,8 @@ class ShutdownCores(ReplicationCores):
         note = self.epochs.number(number, self.notes[number])
         return with_part(super()._look_at_replica(number, broker), CleanStop(note))
 
-    def perform(self, action: Action, before: spec.State) -> None:
-        """Do what the action says; it is enabled in the specification."""
-        self.now_ms += 1
-        STEPS.get(type(action), PERFORM.get(type(action)))(self, action)  # type: ignore[misc]
+    def step(self, action: Action) -> None:
+        STEPS.perform(self, action)
 
 
 def begin_shutdown(cores: ShutdownCores, action: BeginShutdown) -> None:
@@ -100,12 +98,13 @@ def register(cores: ShutdownCores, action: faults.Register) -> None:
     broker.seen = None
 
 
-STEPS: Final[Mapping[type[Action], Callable[[ShutdownCores, Any], None]]] = {
-    BeginShutdown: begin_shutdown,
-    GrantShutdown: grant_shutdown,
-    GiveUpWaiting: give_up_waiting,
-    Stop: stop,
-    StopUnasked: stop,
-    faults.Crash: crash,
-    faults.Register: register,
-}
+STEPS: Final = Steps[ShutdownCores, [], None](
+    on(BeginShutdown, begin_shutdown),
+    on(GrantShutdown, grant_shutdown),
+    on(GiveUpWaiting, give_up_waiting),
+    on(Stop, stop),
+    on(StopUnasked, stop),
+    on(faults.Crash, crash),
+    on(faults.Register, register),
+    over=steps.STEPS,
+)
