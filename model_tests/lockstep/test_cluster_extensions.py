@@ -88,7 +88,8 @@ def performed(extension: type[ClusterExtension]) -> State:
     pair = Lockstep(MACHINE, ReplicationCluster(MACHINE, CORRECT, (*ON_CLUSTER, extension)))
     try:
         assert all(map(pair.perform, ACTIONS))
-        return pair.state
+        state: State = pair.state
+        return state
     finally:
         pair.close()
 
