@@ -11,6 +11,7 @@ from tidegauge.spec.bugs.bug import Bug
 from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.replication.extensions.shutdown import ControlledShutdown
 from tidegauge.spec.replication.machine import Replication
+from tidegauge.spec.replication.rules import ReplicationRules
 from tidegauge.spec.replication.state import Controller, Replica
 
 
@@ -28,7 +29,7 @@ class TrustsEveryRestart(ControlledShutdown):
 
     def with_registration(
         self,
-        machine: Replication,
+        machine: ReplicationRules,
         inner: Callable[[Controller, Replica, int], Controller],
         controller: Controller,
         replica: Replica,

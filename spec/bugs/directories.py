@@ -13,6 +13,7 @@ from tidegauge.spec.kernel.parts import with_part
 from tidegauge.spec.replication.extensions.directories import Directories
 from tidegauge.spec.replication.extensions.shutdown import CleanStop, ControlledShutdown
 from tidegauge.spec.replication.machine import Replication
+from tidegauge.spec.replication.rules import ReplicationRules
 from tidegauge.spec.replication.state import Controller, Replica
 
 
@@ -21,7 +22,7 @@ class ElectsTheOffline(Directories):
     """An eligible replica is elected though its directory has failed."""
 
     def is_active(
-        self, machine: Replication, inner: Callable[[Controller, int], bool], controller: Controller, broker: int
+        self, machine: ReplicationRules, inner: Callable[[Controller, int], bool], controller: Controller, broker: int
     ) -> bool:
         return inner(controller, broker)
 
@@ -30,7 +31,7 @@ class ElectsTheOffline(Directories):
 class NotesAllTheSame(Directories):
     """A broker that has lost a directory stops as if it had lost nothing."""
 
-    def stopped(self, machine: Replication, inner: Callable[[Replica], Replica], replica: Replica) -> Replica:
+    def stopped(self, machine: ReplicationRules, inner: Callable[[Replica], Replica], replica: Replica) -> Replica:
         return with_part(super().stopped(machine, inner, replica), CleanStop(replica.broker_epoch))
 
 

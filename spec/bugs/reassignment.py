@@ -10,6 +10,7 @@ from tidegauge.spec.bugs.bug import Bug
 from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.replication.extensions.reassignment import Assignment, Reassignment, assigned
 from tidegauge.spec.replication.machine import Replication
+from tidegauge.spec.replication.rules import ReplicationRules
 from tidegauge.spec.replication.state import Controller
 
 
@@ -17,7 +18,7 @@ from tidegauge.spec.replication.state import Controller
 class SwapsAtOnce(Reassignment):
     """The old replicas are dropped before the new ones are in sync."""
 
-    def completed(self, machine: Replication, controller: Controller) -> Controller:
+    def completed(self, machine: ReplicationRules, controller: Controller) -> Controller:
         now = Assignment.of(controller)
         swapped = self.only_on(controller, tuple(b for b in now.replicas if b not in now.removing))
         return attrs.evolve(swapped, isr=tuple(sorted(assigned(swapped))))
@@ -35,10 +36,10 @@ class CountsTheDeletedReplica(Reassignment):
 class CancelsForAnOldReplica(Reassignment):
     """When only added replicas are in sync a cancellation puts an old one in their place, as if it had every record."""
 
-    def may_cancel(self, machine: Replication, controller: Controller) -> bool:
+    def may_cancel(self, machine: ReplicationRules, controller: Controller) -> bool:
         return True
 
-    def cancelled(self, machine: Replication, controller: Controller) -> Controller:
+    def cancelled(self, machine: ReplicationRules, controller: Controller) -> Controller:
         back = super().cancelled(machine, controller)
         return back if back.isr or back.elr else attrs.evolve(back, isr=assigned(back)[:1])
 

@@ -11,6 +11,7 @@ from tidegauge.spec.bugs.bug import Bug
 from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.replication.extensions.retention import HOLE, FollowerLogStart, LeaderLogStart, Retention
 from tidegauge.spec.replication.machine import Replication
+from tidegauge.spec.replication.rules import ReplicationRules
 from tidegauge.spec.replication.state import Error, FetchRequest, FetchResponse, Replica
 
 
@@ -35,7 +36,7 @@ class KeepsRecordsBelowGap(Retention):
 class TellsBeforeItIsWritten(Retention):
     """A follower tells its log start before it has written it down, as Kafka does."""
 
-    def before_fetch(self, machine: Replication, inner: Callable[[Replica], Replica], replica: Replica) -> Replica:
+    def before_fetch(self, machine: ReplicationRules, inner: Callable[[Replica], Replica], replica: Replica) -> Replica:
         return replica
 
 
@@ -45,7 +46,7 @@ class TruncatesToItsOwnStart(Retention):
 
     def after_response(
         self,
-        machine: Replication,
+        machine: ReplicationRules,
         inner: Callable[[Replica, FetchResponse], Replica],
         follower: Replica,
         response: FetchResponse,
@@ -61,7 +62,7 @@ class TrustsEmptyLogs(Retention):
 
     def diverging_epoch(
         self,
-        machine: Replication,
+        machine: ReplicationRules,
         inner: Callable[[Replica, FetchRequest], tuple[int, int] | None],
         leader: Replica,
         request: FetchRequest,

@@ -10,6 +10,7 @@ from tidegauge.spec.bugs.bug import Bug
 from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.replication.extensions.settings import Settings
 from tidegauge.spec.replication.machine import Replication
+from tidegauge.spec.replication.rules import ReplicationRules
 from tidegauge.spec.replication.state import Controller
 
 
@@ -17,7 +18,7 @@ from tidegauge.spec.replication.state import Controller
 class RaisesNoEpoch(Settings):
     """A leader that has not applied a larger min.insync.replicas goes on changing the ISR."""
 
-    def with_min_insync(self, machine: Replication, controller: Controller) -> Controller:
+    def with_min_insync(self, machine: ReplicationRules, controller: Controller) -> Controller:
         changed = super().with_min_insync(machine, controller)
         return attrs.evolve(changed, partition_epoch=controller.partition_epoch)
 
@@ -26,7 +27,7 @@ class RaisesNoEpoch(Settings):
 class KeepsTheEligible(Settings):
     """A replica that was eligible stays so when fewer must be in sync."""
 
-    def with_min_insync(self, machine: Replication, controller: Controller) -> Controller:
+    def with_min_insync(self, machine: ReplicationRules, controller: Controller) -> Controller:
         return attrs.evolve(super().with_min_insync(machine, controller), elr=controller.elr)
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar, Self
 
 import attrs
 
 from tidegauge.spec.idempotence.actions import IdempotenceAction, with_response
 from tidegauge.spec.idempotence.producer import disconnected
+from tidegauge.spec.idempotence.rules import IdempotenceRules
 from tidegauge.spec.idempotence.state import (
     NONE,
     Acknowledged,
@@ -28,9 +29,6 @@ from tidegauge.spec.idempotence.state import (
     without_entry,
 )
 
-if TYPE_CHECKING:
-    from tidegauge.spec.idempotence.machine import Idempotence as Machine
-
 
 @attrs.frozen
 class ReceiveProduce(IdempotenceAction):
@@ -42,11 +40,15 @@ class ReceiveProduce(IdempotenceAction):
     duplicate: bool = False
 
     @classmethod
-    def candidates(cls, machine: Machine, state: State) -> Iterable[ReceiveProduce]:
+    def is_possible(cls, machine: IdempotenceRules) -> bool:
+        return True
+
+    @classmethod
+    def candidates(cls, machine: IdempotenceRules, state: State) -> Iterable[Self]:
         duplicates = (False, True) if machine.may_perturb(state, cls.bounded_as) else (False,)
         return [cls(request, duplicate) for request in dict.fromkeys(state.requests) for duplicate in duplicates]
 
-    def guard(self, machine: Machine, state: State) -> str:
+    def guard(self, machine: IdempotenceRules, state: State) -> str:
         if self.request not in state.requests:
             return f"no such request is on its way: {self.request}"
         if self.duplicate and not machine.may_perturb(state, self.bounded_as):
@@ -57,7 +59,7 @@ class ReceiveProduce(IdempotenceAction):
         first = next(r for r in state.requests if (r.batch.producer, r.broker) == line)
         return "" if first == self.request else "another request was sent before it"
 
-    def effect(self, machine: Machine, state: State) -> State:
+    def effect(self, machine: IdempotenceRules, state: State) -> State:
         if self.duplicate:
             state = state.spend(self.bounded_as)
         else:
@@ -88,7 +90,7 @@ def waits(state: State, broker: int, waiting: Waiting) -> State:
     return state.with_replica(broker, attrs.evolve(leader, waiting=(*leader.waiting, waiting)))
 
 
-def appended(machine: Machine, replica: Replica, logged: LoggedBatch) -> Replica:
+def appended(machine: IdempotenceRules, replica: Replica, logged: LoggedBatch) -> Replica:
     """A replica with a batch more in its log and in its memory, in a new segment if the former one is full."""
     before = replica.producers
     after = before
@@ -105,7 +107,7 @@ def snapshot(offset: int, producers: Producers) -> Snapshot:
     return Snapshot(offset, tuple(ProducerEntry(e.producer, e.epoch, e.batches[-1:]) for e in producers))
 
 
-def advance_high_watermark(machine: Machine, state: State, broker: int) -> State:
+def advance_high_watermark(machine: IdempotenceRules, state: State, broker: int) -> State:
     """The leader commits what everybody in sync has shown to have."""
     leader = state.replicas[broker]
     reached = leader.log_end
@@ -117,7 +119,7 @@ def advance_high_watermark(machine: Machine, state: State, broker: int) -> State
     return acknowledge_committed(machine, state, broker)
 
 
-def acknowledge_committed(machine: Machine, state: State, broker: int) -> State:
+def acknowledge_committed(machine: IdempotenceRules, state: State, broker: int) -> State:
     """Producers whose batch is committed are told where it is."""
     leader = state.replicas[broker]
     done = [w for w in leader.waiting if w.base_offset + w.request.batch.count <= leader.high_watermark]
@@ -139,15 +141,15 @@ class Fetch(IdempotenceAction):
     broker: BrokerId
 
     @classmethod
-    def candidates(cls, machine: Machine, state: State) -> Iterable[Fetch]:
+    def candidates(cls, machine: IdempotenceRules, state: State) -> Iterable[Self]:
         return [cls(broker) for broker in range(machine.brokers) if broker != state.leader]
 
-    def guard(self, machine: Machine, state: State) -> str:
+    def guard(self, machine: IdempotenceRules, state: State) -> str:
         if self.broker == state.leader:
             return f"broker {self.broker} leads"
         return f"broker {self.broker} is stuck" if state.replicas[self.broker].stuck else ""
 
-    def effect(self, machine: Machine, state: State) -> State:
+    def effect(self, machine: IdempotenceRules, state: State) -> State:
         follower, leader = state.replicas[self.broker], state.replicas[state.leader]
         common = machine.truncation_offset(follower, leader)
         if common < follower.log_end:
@@ -170,7 +172,7 @@ class Fetch(IdempotenceAction):
         return state.with_replica(self.broker, attrs.evolve(follower, high_watermark=high_watermark))
 
 
-def truncated(machine: Machine, replica: Replica, offset: int) -> Replica:
+def truncated(machine: IdempotenceRules, replica: Replica, offset: int) -> Replica:
     """The log cut at `offset`, snapshots beyond it gone, the memory as of what is left."""
     replica = attrs.evolve(
         replica,
@@ -181,7 +183,7 @@ def truncated(machine: Machine, replica: Replica, offset: int) -> Replica:
     return reloaded(machine, replica)
 
 
-def reloaded(machine: Machine, replica: Replica) -> Replica:
+def reloaded(machine: IdempotenceRules, replica: Replica) -> Replica:
     """The memory from the disk; snapshots outside the log are of no use, and those beyond it would come to lie."""
     kept = tuple(s for s in replica.snapshots if replica.log_start < s.offset <= replica.log_end)
     replica = attrs.evolve(replica, snapshots=kept)
@@ -197,24 +199,24 @@ class Elect(IdempotenceAction):
     broker: BrokerId
 
     @classmethod
-    def candidates(cls, machine: Machine, state: State) -> Iterable[Elect]:
+    def candidates(cls, machine: IdempotenceRules, state: State) -> Iterable[Self]:
         return [cls(broker) for broker in state.in_sync if broker != state.leader]
 
-    def guard(self, machine: Machine, state: State) -> str:
+    def guard(self, machine: IdempotenceRules, state: State) -> str:
         if not machine.may_perturb(state, self.bounded_as):
             return "no more elections in this model"
         if self.broker == state.leader or self.broker not in state.in_sync:
             return f"broker {self.broker} leads, or is not in sync"
         return ""
 
-    def effect(self, machine: Machine, state: State) -> State:
+    def effect(self, machine: IdempotenceRules, state: State) -> State:
         for waiting in state.replicas[state.leader].waiting:
             response = ProduceResponse(waiting.request, Error.NOT_LEADER_OR_FOLLOWER)
             state = with_response(state, response)
         return led_by(machine, state, self.broker).spend(self.bounded_as)
 
 
-def led_by(machine: Machine, state: State, broker: int) -> State:
+def led_by(machine: IdempotenceRules, state: State, broker: int) -> State:
     """A new leader epoch: the leader knows nothing of its followers yet, and the former one is none any more."""
     former = attrs.evolve(state.replicas[state.leader], epoch_start=NONE, known_ends=(), waiting=())
     state = state.with_replica(state.leader, former)
@@ -231,17 +233,17 @@ class FillSegment(IdempotenceAction):
     broker: BrokerId
 
     @classmethod
-    def candidates(cls, machine: Machine, state: State) -> Iterable[FillSegment]:
+    def candidates(cls, machine: IdempotenceRules, state: State) -> Iterable[Self]:
         return [cls(broker) for broker in range(machine.brokers)] if machine.segments else ()
 
-    def guard(self, machine: Machine, state: State) -> str:
+    def guard(self, machine: IdempotenceRules, state: State) -> str:
         replica = state.replicas[self.broker]
         if not machine.segments or replica.segment_full:
             return "no segment fills up now"
         begins_here = any(shot.offset == replica.log_end for shot in replica.snapshots)
         return "the active segment is empty" if begins_here or replica.log_end == replica.log_start else ""
 
-    def effect(self, machine: Machine, state: State) -> State:
+    def effect(self, machine: IdempotenceRules, state: State) -> State:
         return state.with_replica(self.broker, attrs.evolve(state.replicas[self.broker], segment_full=True))
 
 
@@ -255,12 +257,12 @@ class Crash(IdempotenceAction):
     kept: int
 
     @classmethod
-    def candidates(cls, machine: Machine, state: State) -> Iterable[Crash]:
+    def candidates(cls, machine: IdempotenceRules, state: State) -> Iterable[Self]:
         return [
             cls(broker, kept) for broker, replica in enumerate(state.replicas) for kept in range(len(replica.log) + 1)
         ]
 
-    def guard(self, machine: Machine, state: State) -> str:
+    def guard(self, machine: IdempotenceRules, state: State) -> str:
         if not machine.may_perturb(state, self.bounded_as):
             return "no more crashes in this model"
         replica = state.replicas[self.broker]
@@ -269,7 +271,7 @@ class Crash(IdempotenceAction):
             return f"broker {self.broker} would have lost what is on its disk for good, or never had"
         return "" if set(state.in_sync) - {self.broker} else "nobody else is in sync"
 
-    def effect(self, machine: Machine, state: State) -> State:
+    def effect(self, machine: IdempotenceRules, state: State) -> State:
         others = tuple(member for member in state.in_sync if member != self.broker)
         state = attrs.evolve(
             state,
@@ -303,12 +305,12 @@ class DeleteRecords(IdempotenceAction):
     offset: int
 
     @classmethod
-    def candidates(cls, machine: Machine, state: State) -> Iterable[DeleteRecords]:
+    def candidates(cls, machine: IdempotenceRules, state: State) -> Iterable[Self]:
         return [
             cls(broker, logged.end_offset) for broker, replica in enumerate(state.replicas) for logged in replica.log
         ]
 
-    def guard(self, machine: Machine, state: State) -> str:
+    def guard(self, machine: IdempotenceRules, state: State) -> str:
         if not machine.may_perturb(state, self.bounded_as):
             return "no more records are deleted in this model"
         replica = state.replicas[self.broker]
@@ -318,7 +320,7 @@ class DeleteRecords(IdempotenceAction):
             return "a replica has not got so far, or would be left with nothing to compare (`extensions.retention`)"
         return "" if any(b.end_offset == self.offset for b in replica.log) else "no batch ends there"
 
-    def effect(self, machine: Machine, state: State) -> State:
+    def effect(self, machine: IdempotenceRules, state: State) -> State:
         replica = attrs.evolve(state.replicas[self.broker], log_start=self.offset)
         return state.with_replica(self.broker, replica).spend(self.bounded_as)
 
@@ -333,10 +335,10 @@ class Expire(IdempotenceAction):
     producer: ProducerId
 
     @classmethod
-    def candidates(cls, machine: Machine, state: State) -> Iterable[Expire]:
+    def candidates(cls, machine: IdempotenceRules, state: State) -> Iterable[Self]:
         return [cls(broker, number) for broker in range(machine.brokers) for number in range(machine.producers)]
 
-    def guard(self, machine: Machine, state: State) -> str:
+    def guard(self, machine: IdempotenceRules, state: State) -> str:
         if not machine.may_perturb(state, self.bounded_as):
             return "no more producers expire in this model"
         if entry_of(state.replicas[self.broker].producers, self.producer) is None:
@@ -346,7 +348,7 @@ class Expire(IdempotenceAction):
         )
         return f"producer {self.producer} is not idle" if busy else ""
 
-    def effect(self, machine: Machine, state: State) -> State:
+    def effect(self, machine: IdempotenceRules, state: State) -> State:
         replica = state.replicas[self.broker]
         producers = without_entry(replica.producers, self.producer)
         state = state.with_replica(self.broker, attrs.evolve(replica, producers=producers, forgot=True))

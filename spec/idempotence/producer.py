@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import dropwhile
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar, Self
 
 import attrs
 
 from tidegauge.spec.idempotence.actions import IdempotenceAction, sent
+from tidegauge.spec.idempotence.rules import IdempotenceRules
 from tidegauge.spec.idempotence.state import (
     COMPLETED,
     NONE,
@@ -23,9 +24,6 @@ from tidegauge.spec.idempotence.state import (
     State,
 )
 
-if TYPE_CHECKING:
-    from tidegauge.spec.idempotence.machine import Idempotence as Machine
-
 
 @attrs.frozen
 class Send(IdempotenceAction):
@@ -35,10 +33,10 @@ class Send(IdempotenceAction):
     count: int = 1
 
     @classmethod
-    def candidates(cls, machine: Machine, state: State) -> Iterable[Send]:
+    def candidates(cls, machine: IdempotenceRules, state: State) -> Iterable[Self]:
         return [cls(number, count) for number in range(machine.producers) for count in machine.batch_sizes]
 
-    def guard(self, machine: Machine, state: State) -> str:
+    def guard(self, machine: IdempotenceRules, state: State) -> str:
         producer = state.producers[self.producer]
         if producer.desynchronised:
             return f"producer {self.producer} can't go on"
@@ -46,7 +44,7 @@ class Send(IdempotenceAction):
             return f"no {self.count} records are left in this model"
         return "" if machine.may_send(producer) else f"producer {self.producer} has to wait for what is in flight"
 
-    def effect(self, machine: Machine, state: State) -> State:
+    def effect(self, machine: IdempotenceRules, state: State) -> State:
         producer = state.producers[self.producer]
         sequence = producer.next_sequence if machine.idempotent else NONE
         batch = Batch(self.producer, producer.epoch, sequence, producer.next_record, self.count)
@@ -69,7 +67,7 @@ class Retry(IdempotenceAction):
     place: int
 
     @classmethod
-    def candidates(cls, machine: Machine, state: State) -> Iterable[Retry]:
+    def candidates(cls, machine: IdempotenceRules, state: State) -> Iterable[Self]:
         return [
             cls(number, place)
             for number, producer in enumerate(state.producers)
@@ -77,7 +75,7 @@ class Retry(IdempotenceAction):
             if flight.sent_to == NONE
         ]
 
-    def guard(self, machine: Machine, state: State) -> str:
+    def guard(self, machine: IdempotenceRules, state: State) -> str:
         producer = state.producers[self.producer]
         if self.place >= len(producer.in_flight) or producer.in_flight[self.place].sent_to != NONE:
             return f"batch {self.place} of producer {self.producer} is not to be sent again"
@@ -87,7 +85,7 @@ class Retry(IdempotenceAction):
             return f"producer {self.producer} can't go on"
         return "" if machine.may_retry(producer, self.place) else "an older batch is to be sent first"
 
-    def effect(self, machine: Machine, state: State) -> State:
+    def effect(self, machine: IdempotenceRules, state: State) -> State:
         producer = state.producers[self.producer]
         old = producer.in_flight[self.place]
         flight = InFlight(old.batch, old.attempt + 1, producer.leader, behind=self.place > 0)
@@ -110,16 +108,16 @@ class LoseConnection(IdempotenceAction):
     broker: BrokerId
 
     @classmethod
-    def candidates(cls, machine: Machine, state: State) -> Iterable[LoseConnection]:
+    def candidates(cls, machine: IdempotenceRules, state: State) -> Iterable[Self]:
         return [cls(number, broker) for number in range(machine.producers) for broker in range(machine.brokers)]
 
-    def guard(self, machine: Machine, state: State) -> str:
+    def guard(self, machine: IdempotenceRules, state: State) -> str:
         if not machine.may_perturb(state, self.bounded_as):
             return "no more connections are lost in this model"
         waits = any(flight.sent_to == self.broker for flight in state.producers[self.producer].in_flight)
         return "" if waits else f"producer {self.producer} waits for nothing from broker {self.broker}"
 
-    def effect(self, machine: Machine, state: State) -> State:
+    def effect(self, machine: IdempotenceRules, state: State) -> State:
         return disconnected(state, self.producer, self.broker).spend(self.bounded_as)
 
 
@@ -139,14 +137,14 @@ class RefreshMetadata(IdempotenceAction):
     producer: ProducerId
 
     @classmethod
-    def candidates(cls, machine: Machine, state: State) -> Iterable[RefreshMetadata]:
+    def candidates(cls, machine: IdempotenceRules, state: State) -> Iterable[Self]:
         return [cls(number) for number in range(machine.producers)]
 
-    def guard(self, machine: Machine, state: State) -> str:
+    def guard(self, machine: IdempotenceRules, state: State) -> str:
         known = state.producers[self.producer].leader == state.leader
         return f"producer {self.producer} knows that broker {state.leader} leads" if known else ""
 
-    def effect(self, machine: Machine, state: State) -> State:
+    def effect(self, machine: IdempotenceRules, state: State) -> State:
         producer = attrs.evolve(state.producers[self.producer], leader=state.leader)
         return state.with_producer(self.producer, producer)
 
@@ -160,15 +158,15 @@ class GiveUp(IdempotenceAction):
     producer: ProducerId
 
     @classmethod
-    def candidates(cls, machine: Machine, state: State) -> Iterable[GiveUp]:
+    def candidates(cls, machine: IdempotenceRules, state: State) -> Iterable[Self]:
         return [cls(number) for number in range(machine.producers)]
 
-    def guard(self, machine: Machine, state: State) -> str:
+    def guard(self, machine: IdempotenceRules, state: State) -> str:
         if not machine.may_perturb(state, self.bounded_as):
             return "no more producers give up in this model"
         return "" if state.producers[self.producer].in_flight else f"producer {self.producer} has nothing in flight"
 
-    def effect(self, machine: Machine, state: State) -> State:
+    def effect(self, machine: IdempotenceRules, state: State) -> State:
         producer = state.producers[self.producer]
         producer = attrs.evolve(producer, epoch=producer.epoch + 1, next_sequence=0, in_flight=())
         kept = tuple(r for r in state.responses if r.request.batch.producer != self.producer)
@@ -183,13 +181,13 @@ class ReceiveProduceResponse(IdempotenceAction):
     response: ProduceResponse
 
     @classmethod
-    def candidates(cls, machine: Machine, state: State) -> Iterable[ReceiveProduceResponse]:
+    def candidates(cls, machine: IdempotenceRules, state: State) -> Iterable[Self]:
         return [cls(response) for response in state.responses]
 
-    def guard(self, machine: Machine, state: State) -> str:
+    def guard(self, machine: IdempotenceRules, state: State) -> str:
         return "" if self.response in state.responses else f"no such response is on its way: {self.response}"
 
-    def effect(self, machine: Machine, state: State) -> State:
+    def effect(self, machine: IdempotenceRules, state: State) -> State:
         request, number = self.response.request, self.response.request.batch.producer
         state = attrs.evolve(state, responses=tuple(r for r in state.responses if r != self.response))
         producer = state.producers[number]
@@ -201,7 +199,7 @@ class ReceiveProduceResponse(IdempotenceAction):
                 return state.with_producer(number, after)
         return state
 
-    def _taken(self, machine: Machine, producer: Producer, place: int) -> Producer:
+    def _taken(self, machine: IdempotenceRules, producer: Producer, place: int) -> Producer:
         flight, error = producer.in_flight[place], self.response.error
         if error is Error.OK:
             producer = with_flight(producer, place, attrs.evolve(flight, sent_to=COMPLETED))

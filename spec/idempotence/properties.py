@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tidegauge.spec.idempotence.rules import IdempotenceRules
 from tidegauge.spec.idempotence.state import Batch, Error, LoggedBatch, ProducerEntry, Replica, State, entry_of
 from tidegauge.spec.kernel.bounds import times
 from tidegauge.spec.kernel.machine import Invariant
-
-if TYPE_CHECKING:
-    from tidegauge.spec.idempotence.machine import Idempotence
 
 
 def by_producer(replica: Replica) -> Mapping[int, list[LoggedBatch]]:
@@ -70,7 +68,7 @@ def acknowledged_where_it_is(state: State) -> bool:
     return True
 
 
-def producer_state_matches_log(machine: Idempotence) -> Invariant[State]:
+def producer_state_matches_log(machine: IdempotenceRules) -> Invariant[State]:
     """What a replica remembers is what its log says: kept, replicated or rebuilt, that is no difference.
 
     It may remember fewer batches only where they, or the producer, were deleted or have expired.
@@ -92,7 +90,7 @@ def producer_state_matches_log(machine: Idempotence) -> Invariant[State]:
 
 
 def _matches(
-    machine: Idempotence, replica: Replica, latest: Sequence[LoggedBatch], found: ProducerEntry | None
+    machine: IdempotenceRules, replica: Replica, latest: Sequence[LoggedBatch], found: ProducerEntry | None
 ) -> bool:
     kept = sum(logged.base_offset >= replica.log_start for logged in latest)
     if found is None:
@@ -118,7 +116,7 @@ def head_of_line_accepted(state: State) -> bool:
     return not any(producer.desynchronised for producer in state.producers)
 
 
-def invariants(machine: Idempotence) -> Mapping[str, Invariant[State]]:
+def invariants(machine: IdempotenceRules) -> Mapping[str, Invariant[State]]:
     """Without sequences a repeat is appended again, and only the order can be kept."""
     always: dict[str, Invariant[State]] = {
         "NoReordering": no_reordering,
@@ -136,7 +134,7 @@ def invariants(machine: Idempotence) -> Mapping[str, Invariant[State]]:
     }
 
 
-def goals(machine: Idempotence) -> Mapping[str, Callable[[State], bool]]:
+def goals(machine: IdempotenceRules) -> Mapping[str, Callable[[State], bool]]:
     """What a search within these constants must have reached, else it has proved little."""
     bounds = machine.bounds
     wanted: dict[str, Callable[[State], bool]] = {

@@ -6,11 +6,12 @@ A guard returns what forbids the action, or nothing when it may happen.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import attrs
 
-from tidegauge.spec.kernel.machine import Action
+from tidegauge.spec.kernel.guarded import EnumeratedAction
+from tidegauge.spec.replication.rules import ReplicationRules, not_acting
 from tidegauge.spec.replication.state import (
     NONE,
     Acks,
@@ -24,31 +25,10 @@ from tidegauge.spec.replication.state import (
     sent,
 )
 
-if TYPE_CHECKING:
-    from tidegauge.spec.replication.machine import Replication as Machine
-
 
 @attrs.frozen
-class ReplicationAction(Action):
+class ReplicationAction(EnumeratedAction[ReplicationRules, State]):
     """An action of the replication machine: one guard, one effect."""
-
-    @classmethod
-    def is_possible(cls, machine: Machine) -> bool:
-        """Whether the machine's constants let it happen at all; what they rule out is not tried in any state."""
-        return not cls.bounded_as or cls.bounded_as in machine.bounds
-
-    @classmethod
-    def candidates(cls, machine: Machine, state: State) -> Iterable[ReplicationAction]:
-        """Those worth asking the guard about, in an order that depends on the state alone."""
-        raise NotImplementedError(cls.__name__)
-
-    def guard(self, machine: Machine, state: State) -> str:
-        """What forbids the action now; empty when it may happen."""
-        raise NotImplementedError(self.name)
-
-    def effect(self, machine: Machine, state: State) -> State:
-        """The state after it."""
-        raise NotImplementedError(self.name)
 
 
 @attrs.frozen
@@ -58,16 +38,8 @@ class BrokerAction(ReplicationAction):
     broker: BrokerId
 
     @classmethod
-    def candidates(cls, machine: Machine, state: State) -> Iterable[BrokerAction]:
+    def candidates(cls, machine: ReplicationRules, state: State) -> Iterable[Self]:
         return [cls(broker) for broker in range(machine.brokers)]
-
-
-def not_acting(state: State, broker: int) -> str:
-    """Why a broker can't do anything now."""
-    replica = state.replicas[broker]
-    if not replica.running:
-        return f"broker {broker} is down"
-    return f"broker {broker} is paused" if replica.paused else ""
 
 
 def not_leading(state: State, broker: int) -> str:
@@ -86,10 +58,10 @@ class Append(ReplicationAction):
     acks: Acks = Acks.ALL
 
     @classmethod
-    def candidates(cls, machine: Machine, state: State) -> Iterable[Append]:
+    def candidates(cls, machine: ReplicationRules, state: State) -> Iterable[Self]:
         return [cls(broker, acks) for broker in range(machine.brokers) for acks in machine.acks]
 
-    def guard(self, machine: Machine, state: State) -> str:
+    def guard(self, machine: ReplicationRules, state: State) -> str:
         if len(state.history.acks) >= machine.max_records:
             return f"all {machine.max_records} records are used"
         required = machine.required_insync(state.replicas[self.broker])
@@ -97,7 +69,7 @@ class Append(ReplicationAction):
             return f"broker {self.broker} has fewer than {required} replicas in sync"
         return not_leading(state, self.broker)
 
-    def effect(self, machine: Machine, state: State) -> State:
+    def effect(self, machine: ReplicationRules, state: State) -> State:
         replica = state.replicas[self.broker]
         record = Record(replica.leader_epoch, len(state.history.acks))
         history = attrs.evolve(state.history, acks=(*state.history.acks, self.acks))
@@ -106,7 +78,7 @@ class Append(ReplicationAction):
         return advance_high_watermark(machine, state, self.broker)
 
 
-def advance_high_watermark(machine: Machine, state: State, broker: int) -> State:
+def advance_high_watermark(machine: ReplicationRules, state: State, broker: int) -> State:
     """The leader moves its high watermark as far as the rule lets it; what passes below is promised to clients."""
     leader = state.replicas[broker]
     high_watermark = machine.next_high_watermark(leader, broker)
@@ -132,7 +104,7 @@ def advance_high_watermark(machine: Machine, state: State, broker: int) -> State
 class SendFetch(BrokerAction):
     """A follower asks its leader for the next records; one request at a time in an epoch."""
 
-    def guard(self, machine: Machine, state: State) -> str:
+    def guard(self, machine: ReplicationRules, state: State) -> str:
         replica = state.replicas[self.broker]
         if replica.leader in (NONE, self.broker):
             return f"broker {self.broker} follows nobody"
@@ -142,7 +114,7 @@ class SendFetch(BrokerAction):
             return f"broker {replica.leader} is down"
         return not_acting(state, self.broker)
 
-    def effect(self, machine: Machine, state: State) -> State:
+    def effect(self, machine: ReplicationRules, state: State) -> State:
         replica = machine.before_fetch(state.replicas[self.broker])
         request = machine.fetch_request(replica, self.broker)
         state = state.with_replica(
@@ -166,15 +138,15 @@ class ReceiveFetch(ReplicationAction):
     duplicate: bool = False
 
     @classmethod
-    def is_possible(cls, machine: Machine) -> bool:
+    def is_possible(cls, machine: ReplicationRules) -> bool:
         return True
 
     @classmethod
-    def candidates(cls, machine: Machine, state: State) -> Iterable[ReceiveFetch]:
+    def candidates(cls, machine: ReplicationRules, state: State) -> Iterable[Self]:
         duplicates = (False, True) if machine.may_perturb(state, cls.bounded_as) else (False,)
         return [cls(request, 1, duplicate) for request in state.network.fetches for duplicate in duplicates]
 
-    def guard(self, machine: Machine, state: State) -> str:
+    def guard(self, machine: ReplicationRules, state: State) -> str:
         if self.request not in state.network.fetches:
             return f"no such fetch is on its way: {self.request}"
         if self.duplicate and not machine.may_perturb(state, self.bounded_as):
@@ -183,7 +155,7 @@ class ReceiveFetch(ReplicationAction):
             return f"no response has {self.records} records"
         return not_acting(state, self.request.leader)
 
-    def effect(self, machine: Machine, state: State) -> State:
+    def effect(self, machine: ReplicationRules, state: State) -> State:
         state, response = fetched(machine, state, self.request, self.records)
         network = state.network
         if self.duplicate:
@@ -202,14 +174,14 @@ class HoldFetch(ReplicationAction):
     request: FetchRequest
 
     @classmethod
-    def is_possible(cls, machine: Machine) -> bool:
+    def is_possible(cls, machine: ReplicationRules) -> bool:
         return machine.long_polls
 
     @classmethod
-    def candidates(cls, machine: Machine, state: State) -> Iterable[HoldFetch]:
+    def candidates(cls, machine: ReplicationRules, state: State) -> Iterable[Self]:
         return [cls(request) for request in state.network.fetches] if machine.long_polls else ()
 
-    def guard(self, machine: Machine, state: State) -> str:
+    def guard(self, machine: ReplicationRules, state: State) -> str:
         if self.request not in state.network.fetches:
             return f"no such fetch is on its way: {self.request}"
         if acting := not_acting(state, self.request.leader):
@@ -219,11 +191,13 @@ class HoldFetch(ReplicationAction):
             return "there is something to respond with"
         return "" if after != state else "the leader has already recorded this fetch"
 
-    def effect(self, machine: Machine, state: State) -> State:
+    def effect(self, machine: ReplicationRules, state: State) -> State:
         return fetched(machine, state, self.request, 1)[0]
 
 
-def fetched(machine: Machine, state: State, request: FetchRequest, records: int) -> tuple[State, FetchResponse]:
+def fetched(
+    machine: ReplicationRules, state: State, request: FetchRequest, records: int
+) -> tuple[State, FetchResponse]:
     """The leader's side of a fetch: fencing, divergence, what it learns of the follower, and its response."""
     broker = request.leader
     leader = state.replicas[broker]
@@ -237,7 +211,7 @@ def fetched(machine: Machine, state: State, request: FetchRequest, records: int)
     return state, machine.served(leader, request, leader.log[request.offset : request.offset + records])
 
 
-def recorded(machine: Machine, state: State, request: FetchRequest) -> State:
+def recorded(machine: ReplicationRules, state: State, request: FetchRequest) -> State:
     """The leader learns how far a follower is: it may join the ISR, and the high watermark may move."""
     broker = request.leader
     leader = state.replicas[broker]
@@ -251,7 +225,7 @@ def recorded(machine: Machine, state: State, request: FetchRequest) -> State:
     return advance_high_watermark(machine, state, broker)
 
 
-def propose_isr(machine: Machine, state: State, broker: int, isr: tuple[int, ...]) -> State:
+def propose_isr(machine: ReplicationRules, state: State, broker: int, isr: tuple[int, ...]) -> State:
     """The leader asks the controller for a new ISR, and waits for the larger of both until it knows the outcome."""
     leader = attrs.evolve(state.replicas[broker], pending_isr=isr)
     request = AlterPartitionRequest(
@@ -272,15 +246,15 @@ class ReceiveFetchResponse(ReplicationAction):
     response: FetchResponse
 
     @classmethod
-    def candidates(cls, machine: Machine, state: State) -> Iterable[ReceiveFetchResponse]:
+    def candidates(cls, machine: ReplicationRules, state: State) -> Iterable[Self]:
         return [cls(response) for response in state.network.fetch_responses]
 
-    def guard(self, machine: Machine, state: State) -> str:
+    def guard(self, machine: ReplicationRules, state: State) -> str:
         if self.response not in state.network.fetch_responses:
             return f"no such response is on its way: {self.response}"
         return not_acting(state, self.response.request.follower)
 
-    def effect(self, machine: Machine, state: State) -> State:
+    def effect(self, machine: ReplicationRules, state: State) -> State:
         response, broker = self.response, self.response.request.follower
         state = on_network(state, fetch_responses=received(state.network.fetch_responses, response))
         follower = state.replicas[broker]

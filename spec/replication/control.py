@@ -6,7 +6,7 @@ Only what the controller has written counts; a leader proposes, and a broker act
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import attrs
 
@@ -14,11 +14,11 @@ from tidegauge.spec.replication.actions import (
     BrokerAction,
     ReplicationAction,
     advance_high_watermark,
-    not_acting,
     not_leading,
     on_network,
     propose_isr,
 )
+from tidegauge.spec.replication.rules import ReplicationRules, not_acting
 from tidegauge.spec.replication.state import (
     NONE,
     AlterPartitionRequest,
@@ -34,10 +34,6 @@ from tidegauge.spec.replication.state import (
     sent,
 )
 
-if TYPE_CHECKING:
-    from tidegauge.spec.replication.machine import Replication as Machine
-
-
 # --- ISR changes ---------------------------------------------------------------------------------------------------
 
 
@@ -51,7 +47,7 @@ class ShrinkIsr(ReplicationAction):
     lagging: tuple[BrokerId, ...]
 
     @classmethod
-    def candidates(cls, machine: Machine, state: State) -> Iterable[ShrinkIsr]:
+    def candidates(cls, machine: ReplicationRules, state: State) -> Iterable[Self]:
         for broker, replica in enumerate(state.replicas):
             if replica.leader == broker:
                 lagging = machine.lagging(replica, broker)
@@ -59,7 +55,7 @@ class ShrinkIsr(ReplicationAction):
                 if len(lagging) > 1:
                     yield cls(broker, lagging)
 
-    def guard(self, machine: Machine, state: State) -> str:
+    def guard(self, machine: ReplicationRules, state: State) -> str:
         if not machine.may_perturb(state, self.bounded_as):
             return "no more ISR shrinks in this model"
         if leading := not_leading(state, self.broker):
@@ -70,7 +66,7 @@ class ShrinkIsr(ReplicationAction):
         caught_up = sorted(set(self.lagging).difference(machine.lagging(leader, self.broker)))
         return f"{caught_up} do not lag behind broker {self.broker}" if caught_up or not self.lagging else ""
 
-    def effect(self, machine: Machine, state: State) -> State:
+    def effect(self, machine: ReplicationRules, state: State) -> State:
         isr = tuple(b for b in state.replicas[self.broker].isr if b not in self.lagging)
         return propose_isr(machine, state.spend(self.bounded_as), self.broker, isr)
 
@@ -79,7 +75,7 @@ class ShrinkIsr(ReplicationAction):
 class RetryAlterPartition(BrokerAction):
     """A leader whose proposal or its response was lost asks again."""
 
-    def guard(self, machine: Machine, state: State) -> str:
+    def guard(self, machine: ReplicationRules, state: State) -> str:
         leader = state.replicas[self.broker]
         if not leader.pending_isr:
             return f"broker {self.broker} has proposed nothing"
@@ -87,7 +83,7 @@ class RetryAlterPartition(BrokerAction):
             return f"broker {self.broker} is still waiting for a response"
         return not_leading(state, self.broker)
 
-    def effect(self, machine: Machine, state: State) -> State:
+    def effect(self, machine: ReplicationRules, state: State) -> State:
         return propose_isr(machine, state, self.broker, state.replicas[self.broker].pending_isr)
 
 
@@ -98,13 +94,13 @@ class ReceiveAlterPartition(ReplicationAction):
     request: AlterPartitionRequest
 
     @classmethod
-    def candidates(cls, machine: Machine, state: State) -> Iterable[ReceiveAlterPartition]:
+    def candidates(cls, machine: ReplicationRules, state: State) -> Iterable[Self]:
         return [cls(request) for request in state.network.alters]
 
-    def guard(self, machine: Machine, state: State) -> str:
+    def guard(self, machine: ReplicationRules, state: State) -> str:
         return "" if self.request in state.network.alters else f"no such proposal is on its way: {self.request}"
 
-    def effect(self, machine: Machine, state: State) -> State:
+    def effect(self, machine: ReplicationRules, state: State) -> State:
         request, controller = self.request, state.controller
         error = machine.alter_partition_error(controller, request)
         if not error:
@@ -153,15 +149,15 @@ class ReceiveAlterPartitionResponse(ReplicationAction):
     response: AlterPartitionResponse
 
     @classmethod
-    def candidates(cls, machine: Machine, state: State) -> Iterable[ReceiveAlterPartitionResponse]:
+    def candidates(cls, machine: ReplicationRules, state: State) -> Iterable[Self]:
         return [cls(response) for response in state.network.alter_responses]
 
-    def guard(self, machine: Machine, state: State) -> str:
+    def guard(self, machine: ReplicationRules, state: State) -> str:
         if self.response not in state.network.alter_responses:
             return f"no such response is on its way: {self.response}"
         return not_acting(state, self.response.leader)
 
-    def effect(self, machine: Machine, state: State) -> State:
+    def effect(self, machine: ReplicationRules, state: State) -> State:
         response, broker = self.response, self.response.leader
         state = on_network(state, alter_responses=received(state.network.alter_responses, response))
         leader = state.replicas[broker]
@@ -191,17 +187,17 @@ class PullMetadata(BrokerAction):
     """A broker fetches the metadata, to act on them later: by then they may be out of date."""
 
     @classmethod
-    def is_possible(cls, machine: Machine) -> bool:
+    def is_possible(cls, machine: ReplicationRules) -> bool:
         return machine.delayed_metadata
 
-    def guard(self, machine: Machine, state: State) -> str:
+    def guard(self, machine: ReplicationRules, state: State) -> str:
         if not machine.delayed_metadata:
             return "in this model a broker acts on metadata at once"
         if state.replicas[self.broker].pulled is not None:
             return f"broker {self.broker} has yet to act on what it pulled"
         return nothing_to_learn(state, self.broker) or not_acting(state, self.broker)
 
-    def effect(self, machine: Machine, state: State) -> State:
+    def effect(self, machine: ReplicationRules, state: State) -> State:
         replica = attrs.evolve(state.replicas[self.broker], pulled=machine.metadata(state.controller))
         return state.with_replica(self.broker, replica)
 
@@ -219,12 +215,12 @@ def nothing_to_learn(state: State, broker: int) -> str:
 class ApplyMetadata(BrokerAction):
     """A broker acts on the metadata, the newest or those that it pulled: it leads or follows."""
 
-    def guard(self, machine: Machine, state: State) -> str:
+    def guard(self, machine: ReplicationRules, state: State) -> str:
         if state.replicas[self.broker].pulled is None and (reason := nothing_to_learn(state, self.broker)):
             return reason
         return not_acting(state, self.broker)
 
-    def effect(self, machine: Machine, state: State) -> State:
+    def effect(self, machine: ReplicationRules, state: State) -> State:
         broker = self.broker
         old = attrs.evolve(state.replicas[broker], pulled=None)
         metadata = state.replicas[broker].pulled or machine.metadata(state.controller)
@@ -233,7 +229,7 @@ class ApplyMetadata(BrokerAction):
         return machine.metadata_applied(state, broker, old, metadata)
 
 
-def with_metadata(machine: Machine, replica: Replica, metadata: PartitionMetadata, **more: Any) -> Replica:
+def with_metadata(machine: ReplicationRules, replica: Replica, metadata: PartitionMetadata, **more: Any) -> Replica:
     """The replica with the metadata's epochs, and with `more` fields changed."""
     return attrs.evolve(
         replica,
@@ -245,7 +241,9 @@ def with_metadata(machine: Machine, replica: Replica, metadata: PartitionMetadat
     )
 
 
-def metadata_applied(machine: Machine, state: State, broker: int, old: Replica, metadata: PartitionMetadata) -> State:
+def metadata_applied(
+    machine: ReplicationRules, state: State, broker: int, old: Replica, metadata: PartitionMetadata
+) -> State:
     """The broker leads or follows as the metadata say; it keeps a proposal that they have not overtaken."""
     pending_isr = old.pending_isr if old.partition_epoch == metadata.partition_epoch else ()
     new = with_metadata(machine, old, metadata, leader=metadata.leader, isr=metadata.isr, pending_isr=pending_isr)
@@ -261,7 +259,7 @@ def metadata_applied(machine: Machine, state: State, broker: int, old: Replica, 
     return advance_high_watermark(machine, state, broker) if new.leader == broker else state
 
 
-def become_leader(machine: Machine, state: State, broker: int, replica: Replica) -> State:
+def become_leader(machine: ReplicationRules, state: State, broker: int, replica: Replica) -> State:
     """The new epoch begins at the log's end, with nothing known of followers; an unclean loss is settled."""
     unknown = (RemoteReplica(),) * machine.brokers
     replica = attrs.evolve(replica, epoch_start_offset=replica.log_end_offset, remote=unknown)
@@ -289,10 +287,10 @@ class PreferredElection(ReplicationAction):
     bounded_as: ClassVar[str] = "PreferredElection"
 
     @classmethod
-    def candidates(cls, machine: Machine, state: State) -> Iterable[PreferredElection]:
+    def candidates(cls, machine: ReplicationRules, state: State) -> Iterable[Self]:
         return (cls(),)
 
-    def guard(self, machine: Machine, state: State) -> str:
+    def guard(self, machine: ReplicationRules, state: State) -> str:
         controller = state.controller
         if not machine.may_perturb(state, self.bounded_as):
             return "no more preferred elections in this model"
@@ -302,7 +300,7 @@ class PreferredElection(ReplicationAction):
         eligible = preferred in controller.isr and machine.is_active(controller, preferred)
         return "" if eligible else "the preferred replica is not in sync"
 
-    def effect(self, machine: Machine, state: State) -> State:
+    def effect(self, machine: ReplicationRules, state: State) -> State:
         preferred = machine.replica_order(state.controller)[0]
         return committed(state.spend(self.bounded_as), machine.led_by(state.controller, preferred))
 
@@ -314,16 +312,16 @@ class UncleanElection(ReplicationAction):
     bounded_as: ClassVar[str] = "UncleanElection"
 
     @classmethod
-    def candidates(cls, machine: Machine, state: State) -> Iterable[UncleanElection]:
+    def candidates(cls, machine: ReplicationRules, state: State) -> Iterable[Self]:
         return (cls(),)
 
-    def guard(self, machine: Machine, state: State) -> str:
+    def guard(self, machine: ReplicationRules, state: State) -> str:
         if not machine.may_perturb(state, self.bounded_as):
             return "no more unclean elections in this model"
         if state.controller.leader != NONE:
             return "the partition has a leader"
         return "" if machine.elect(state.controller, unclean=True)[0] != NONE else "no broker is live"
 
-    def effect(self, machine: Machine, state: State) -> State:
+    def effect(self, machine: ReplicationRules, state: State) -> State:
         controller, unclean = machine.with_leader(state.controller, unclean=True)
         return committed(state.spend(self.bounded_as), controller, unclean=unclean)

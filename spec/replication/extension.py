@@ -7,13 +7,14 @@ says how). Here each passes the call on: an extension overrides those that it ch
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 
 from tidegauge.spec.kernel.extension import Extension
 from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
 from tidegauge.spec.kernel.parts import Parts
+from tidegauge.spec.replication.rules import ReplicationRules
 from tidegauge.spec.replication.state import (
     AlterPartitionRequest,
     Controller,
@@ -27,9 +28,6 @@ from tidegauge.spec.replication.state import (
     State,
 )
 
-if TYPE_CHECKING:
-    from tidegauge.spec.replication.machine import Replication as Machine
-
 
 @attrs.frozen
 class ReplicationExtension(Extension):
@@ -42,7 +40,7 @@ class ReplicationExtension(Extension):
         """Its actions with these constants."""
         return self.action_types
 
-    def initial(self, machine: Machine, state: State) -> State:
+    def initial(self, machine: ReplicationRules, state: State) -> State:
         """The machine's initial state with the extension's part in it."""
         return state
 
@@ -56,7 +54,7 @@ class ReplicationExtension(Extension):
         """What holds of every step. A name that an earlier extension gives is replaced."""
         return {}
 
-    def goals(self, machine: Machine) -> Mapping[str, Invariant[State]]:
+    def goals(self, machine: ReplicationRules) -> Mapping[str, Invariant[State]]:
         """What a search within the machine's constants must have reached."""
         return {}
 
@@ -67,28 +65,30 @@ class ReplicationExtension(Extension):
     # --- the partition and its settings ------------------------------------------------------------------------------
 
     def in_sync_at_first(
-        self, machine: Machine, inner: Callable[[], tuple[tuple[int, ...], int]]
+        self, machine: ReplicationRules, inner: Callable[[], tuple[tuple[int, ...], int]]
     ) -> tuple[tuple[int, ...], int]:
         return inner()
 
     def replica_count(
-        self, machine: Machine, inner: Callable[[Replica | Controller], int], known: Replica | Controller
+        self, machine: ReplicationRules, inner: Callable[[Replica | Controller], int], known: Replica | Controller
     ) -> int:
         return inner(known)
 
     def required_insync(
-        self, machine: Machine, inner: Callable[[Replica | Controller], int], known: Replica | Controller
+        self, machine: ReplicationRules, inner: Callable[[Replica | Controller], int], known: Replica | Controller
     ) -> int:
         return inner(known)
 
-    def elects_uncleanly(self, machine: Machine, inner: Callable[[Controller], bool], controller: Controller) -> bool:
+    def elects_uncleanly(
+        self, machine: ReplicationRules, inner: Callable[[Controller], bool], controller: Controller
+    ) -> bool:
         return inner(controller)
 
     # --- rules of the leader -----------------------------------------------------------------------------------------
 
     def fetch_error(
         self,
-        machine: Machine,
+        machine: ReplicationRules,
         inner: Callable[[Replica, int, FetchRequest], Error],
         leader: Replica,
         broker: int,
@@ -98,7 +98,7 @@ class ReplicationExtension(Extension):
 
     def refusal(
         self,
-        machine: Machine,
+        machine: ReplicationRules,
         inner: Callable[[Replica, FetchRequest, Error], FetchResponse],
         leader: Replica,
         request: FetchRequest,
@@ -108,7 +108,7 @@ class ReplicationExtension(Extension):
 
     def divergence(
         self,
-        machine: Machine,
+        machine: ReplicationRules,
         inner: Callable[[Replica, FetchRequest, int, int], FetchResponse],
         leader: Replica,
         request: FetchRequest,
@@ -119,7 +119,7 @@ class ReplicationExtension(Extension):
 
     def served(
         self,
-        machine: Machine,
+        machine: ReplicationRules,
         inner: Callable[[Replica, FetchRequest, Log], FetchResponse],
         leader: Replica,
         request: FetchRequest,
@@ -129,7 +129,7 @@ class ReplicationExtension(Extension):
 
     def diverging_epoch(
         self,
-        machine: Machine,
+        machine: ReplicationRules,
         inner: Callable[[Replica, FetchRequest], tuple[int, int] | None],
         leader: Replica,
         request: FetchRequest,
@@ -137,23 +137,23 @@ class ReplicationExtension(Extension):
         return inner(leader, request)
 
     def remote_replica(
-        self, machine: Machine, inner: Callable[[FetchRequest], RemoteReplica], request: FetchRequest
+        self, machine: ReplicationRules, inner: Callable[[FetchRequest], RemoteReplica], request: FetchRequest
     ) -> RemoteReplica:
         return inner(request)
 
     # --- rules of the follower ---------------------------------------------------------------------------------------
 
-    def before_fetch(self, machine: Machine, inner: Callable[[Replica], Replica], replica: Replica) -> Replica:
+    def before_fetch(self, machine: ReplicationRules, inner: Callable[[Replica], Replica], replica: Replica) -> Replica:
         return inner(replica)
 
     def fetch_request(
-        self, machine: Machine, inner: Callable[[Replica, int], FetchRequest], follower: Replica, broker: int
+        self, machine: ReplicationRules, inner: Callable[[Replica, int], FetchRequest], follower: Replica, broker: int
     ) -> FetchRequest:
         return inner(follower, broker)
 
     def after_response(
         self,
-        machine: Machine,
+        machine: ReplicationRules,
         inner: Callable[[Replica, FetchResponse], Replica],
         follower: Replica,
         response: FetchResponse,
@@ -161,13 +161,13 @@ class ReplicationExtension(Extension):
         return inner(follower, response)
 
     def truncated(
-        self, machine: Machine, inner: Callable[[Replica, int], Replica], replica: Replica, offset: int
+        self, machine: ReplicationRules, inner: Callable[[Replica, int], Replica], replica: Replica, offset: int
     ) -> Replica:
         return inner(replica, offset)
 
     def truncation_offset(
         self,
-        machine: Machine,
+        machine: ReplicationRules,
         inner: Callable[[Replica, int, int], int],
         follower: Replica,
         epoch: int,
@@ -177,31 +177,33 @@ class ReplicationExtension(Extension):
 
     # --- rules of a broker's process and disk ------------------------------------------------------------------------
 
-    def not_hosting(self, machine: Machine, inner: Callable[[State, int], str], state: State, broker: int) -> str:
+    def not_hosting(
+        self, machine: ReplicationRules, inner: Callable[[State, int], str], state: State, broker: int
+    ) -> str:
         return inner(state, broker)
 
-    def written(self, machine: Machine, inner: Callable[[Replica], Replica], replica: Replica) -> Replica:
+    def written(self, machine: ReplicationRules, inner: Callable[[Replica], Replica], replica: Replica) -> Replica:
         return inner(replica)
 
     def survivor(
-        self, machine: Machine, inner: Callable[[Replica, int], Replica], replica: Replica, kept: int
+        self, machine: ReplicationRules, inner: Callable[[Replica, int], Replica], replica: Replica, kept: int
     ) -> Replica:
         return inner(replica, kept)
 
-    def stopped(self, machine: Machine, inner: Callable[[Replica], Replica], replica: Replica) -> Replica:
+    def stopped(self, machine: ReplicationRules, inner: Callable[[Replica], Replica], replica: Replica) -> Replica:
         return inner(replica)
 
-    def restarted(self, machine: Machine, inner: Callable[[Replica], Replica], replica: Replica) -> Replica:
+    def restarted(self, machine: ReplicationRules, inner: Callable[[Replica], Replica], replica: Replica) -> Replica:
         return inner(replica)
 
     def registered(
-        self, machine: Machine, inner: Callable[[Replica, int], Replica], replica: Replica, broker_epoch: int
+        self, machine: ReplicationRules, inner: Callable[[Replica, int], Replica], replica: Replica, broker_epoch: int
     ) -> Replica:
         return inner(replica, broker_epoch)
 
     def parts_with_metadata(
         self,
-        machine: Machine,
+        machine: ReplicationRules,
         inner: Callable[[Parts, PartitionMetadata], Parts],
         parts: Parts,
         metadata: PartitionMetadata,
@@ -210,7 +212,7 @@ class ReplicationExtension(Extension):
 
     def metadata_applied(
         self,
-        machine: Machine,
+        machine: ReplicationRules,
         inner: Callable[[State, int, Replica, PartitionMetadata], State],
         state: State,
         broker: int,
@@ -222,23 +224,23 @@ class ReplicationExtension(Extension):
     # --- rules of the controller -------------------------------------------------------------------------------------
 
     def replica_order(
-        self, machine: Machine, inner: Callable[[Controller], Sequence[int]], controller: Controller
+        self, machine: ReplicationRules, inner: Callable[[Controller], Sequence[int]], controller: Controller
     ) -> Sequence[int]:
         return inner(controller)
 
     def is_active(
-        self, machine: Machine, inner: Callable[[Controller, int], bool], controller: Controller, broker: int
+        self, machine: ReplicationRules, inner: Callable[[Controller, int], bool], controller: Controller, broker: int
     ) -> bool:
         return inner(controller, broker)
 
     def metadata(
-        self, machine: Machine, inner: Callable[[Controller], PartitionMetadata], controller: Controller
+        self, machine: ReplicationRules, inner: Callable[[Controller], PartitionMetadata], controller: Controller
     ) -> PartitionMetadata:
         return inner(controller)
 
     def with_isr(
         self,
-        machine: Machine,
+        machine: ReplicationRules,
         inner: Callable[[Controller, tuple[int, ...]], Controller],
         controller: Controller,
         isr: tuple[int, ...],
@@ -247,7 +249,7 @@ class ReplicationExtension(Extension):
 
     def settled(
         self,
-        machine: Machine,
+        machine: ReplicationRules,
         inner: Callable[[Controller, Controller], tuple[Controller, bool]],
         old: Controller,
         new: Controller,
@@ -256,7 +258,7 @@ class ReplicationExtension(Extension):
 
     def with_registration(
         self,
-        machine: Machine,
+        machine: ReplicationRules,
         inner: Callable[[Controller, Replica, int], Controller],
         controller: Controller,
         replica: Replica,
@@ -265,13 +267,13 @@ class ReplicationExtension(Extension):
         return inner(controller, replica, broker)
 
     def not_unfenced(
-        self, machine: Machine, inner: Callable[[Controller, int], str], controller: Controller, broker: int
+        self, machine: ReplicationRules, inner: Callable[[Controller, int], str], controller: Controller, broker: int
     ) -> str:
         return inner(controller, broker)
 
     def alter_partition_error(
         self,
-        machine: Machine,
+        machine: ReplicationRules,
         inner: Callable[[Controller, AlterPartitionRequest], Error],
         controller: Controller,
         request: AlterPartitionRequest,
@@ -280,7 +282,7 @@ class ReplicationExtension(Extension):
 
     def is_eligible_for_isr(
         self,
-        machine: Machine,
+        machine: ReplicationRules,
         inner: Callable[[Controller, int, int], bool],
         controller: Controller,
         broker: int,
@@ -290,7 +292,7 @@ class ReplicationExtension(Extension):
 
     def elect(
         self,
-        machine: Machine,
+        machine: ReplicationRules,
         inner: Callable[..., tuple[int, bool]],
         controller: Controller,
         *,

@@ -6,16 +6,14 @@ A machine bounds the faults. It never bounds what heals: restart, registration, 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar, Self
 
 import attrs
 
-from tidegauge.spec.replication.actions import BrokerAction, ReplicationAction, not_acting, on_network
+from tidegauge.spec.replication.actions import BrokerAction, ReplicationAction, on_network
 from tidegauge.spec.replication.control import committed
+from tidegauge.spec.replication.rules import ReplicationRules, not_acting
 from tidegauge.spec.replication.state import NONE, BrokerId, Controller, Session, State
-
-if TYPE_CHECKING:
-    from tidegauge.spec.replication.machine import Replication as Machine
 
 
 def with_session(controller: Controller, broker: int, session: Session) -> Controller:
@@ -32,12 +30,12 @@ class ExpireSession(BrokerAction):
 
     bounded_as: ClassVar[str] = "ExpireSession"
 
-    def guard(self, machine: Machine, state: State) -> str:
+    def guard(self, machine: ReplicationRules, state: State) -> str:
         if state.controller.sessions[self.broker].fenced:
             return f"broker {self.broker} is fenced"
         return "" if machine.may_perturb(state, self.bounded_as) else "no more sessions expire in this model"
 
-    def effect(self, machine: Machine, state: State) -> State:
+    def effect(self, machine: ReplicationRules, state: State) -> State:
         controller = machine.without(state.controller, self.broker, clean=True)
         session = attrs.evolve(controller.sessions[self.broker], fenced=True)
         controller, unclean = machine.with_leader(with_session(controller, self.broker, session))
@@ -48,12 +46,12 @@ class ExpireSession(BrokerAction):
 class Register(BrokerAction):
     """A restarted broker gets a new broker epoch; it is fenced until it has caught up with the metadata."""
 
-    def guard(self, machine: Machine, state: State) -> str:
+    def guard(self, machine: ReplicationRules, state: State) -> str:
         if state.replicas[self.broker].broker_epoch != NONE:
             return f"broker {self.broker} is registered"
         return not_acting(state, self.broker)
 
-    def effect(self, machine: Machine, state: State) -> State:
+    def effect(self, machine: ReplicationRules, state: State) -> State:
         broker_epoch = state.controller.sessions[self.broker].broker_epoch + 1
         controller = with_session(state.controller, self.broker, Session(broker_epoch, fenced=True))
         replica = state.replicas[self.broker]
@@ -66,7 +64,7 @@ class Register(BrokerAction):
 class Unfence(BrokerAction):
     """A fenced broker's heartbeat shows that it has the metadata since its registration: it counts again."""
 
-    def guard(self, machine: Machine, state: State) -> str:
+    def guard(self, machine: ReplicationRules, state: State) -> str:
         replica, session = state.replicas[self.broker], state.controller.sessions[self.broker]
         if not session.fenced:
             return f"broker {self.broker} is not fenced"
@@ -76,7 +74,7 @@ class Unfence(BrokerAction):
             return f"broker {self.broker} has not caught up with the metadata"
         return not_acting(state, self.broker)
 
-    def effect(self, machine: Machine, state: State) -> State:
+    def effect(self, machine: ReplicationRules, state: State) -> State:
         session = attrs.evolve(state.controller.sessions[self.broker], fenced=False)
         controller, unclean = machine.with_leader(with_session(state.controller, self.broker, session))
         return committed(state, controller, unclean=unclean)
@@ -89,13 +87,13 @@ class ControllerFailover(ReplicationAction):
     bounded_as: ClassVar[str] = "ControllerFailover"
 
     @classmethod
-    def candidates(cls, machine: Machine, state: State) -> Iterable[ControllerFailover]:
+    def candidates(cls, machine: ReplicationRules, state: State) -> Iterable[Self]:
         return (cls(),)
 
-    def guard(self, machine: Machine, state: State) -> str:
+    def guard(self, machine: ReplicationRules, state: State) -> str:
         return "" if machine.may_perturb(state, self.bounded_as) else "no more failovers in this model"
 
-    def effect(self, machine: Machine, state: State) -> State:
+    def effect(self, machine: ReplicationRules, state: State) -> State:
         controller = attrs.evolve(state.controller, epoch=state.controller.epoch + 1)
         state = attrs.evolve(state.spend(self.bounded_as), controller=controller)
         return on_network(state, alters=())
@@ -109,10 +107,10 @@ class Flush(BrokerAction):
     """A broker forces its log to the disk; it matters where a crash may follow."""
 
     @classmethod
-    def is_possible(cls, machine: Machine) -> bool:
+    def is_possible(cls, machine: ReplicationRules) -> bool:
         return Crash.is_possible(machine)
 
-    def guard(self, machine: Machine, state: State) -> str:
+    def guard(self, machine: ReplicationRules, state: State) -> str:
         replica = state.replicas[self.broker]
         if not machine.may_perturb(state, Crash.bounded_as):
             return "no more crashes in this model"
@@ -120,7 +118,7 @@ class Flush(BrokerAction):
             return f"broker {self.broker} has nothing to flush"
         return machine.not_hosting(state, self.broker)
 
-    def effect(self, machine: Machine, state: State) -> State:
+    def effect(self, machine: ReplicationRules, state: State) -> State:
         replica = state.replicas[self.broker]
         return state.with_replica(self.broker, attrs.evolve(replica, flushed=replica.log_end_offset))
 
@@ -130,10 +128,10 @@ class CheckpointHighWatermark(BrokerAction):
     """A broker writes its high watermark down; it matters where a crash may follow."""
 
     @classmethod
-    def is_possible(cls, machine: Machine) -> bool:
+    def is_possible(cls, machine: ReplicationRules) -> bool:
         return Crash.is_possible(machine)
 
-    def guard(self, machine: Machine, state: State) -> str:
+    def guard(self, machine: ReplicationRules, state: State) -> str:
         replica = state.replicas[self.broker]
         if not machine.may_perturb(state, Crash.bounded_as):
             return "no more crashes in this model"
@@ -141,7 +139,7 @@ class CheckpointHighWatermark(BrokerAction):
             return f"broker {self.broker} has nothing to check-point"
         return machine.not_hosting(state, self.broker)
 
-    def effect(self, machine: Machine, state: State) -> State:
+    def effect(self, machine: ReplicationRules, state: State) -> State:
         replica = state.replicas[self.broker]
         return state.with_replica(self.broker, attrs.evolve(replica, checkpoint=replica.high_watermark))
 
@@ -156,11 +154,11 @@ class Crash(ReplicationAction):
     kept: int
 
     @classmethod
-    def candidates(cls, machine: Machine, state: State) -> Iterable[Crash]:
+    def candidates(cls, machine: ReplicationRules, state: State) -> Iterable[Self]:
         for broker, replica in enumerate(state.replicas):
             yield from (cls(broker, kept) for kept in range(replica.flushed, replica.log_end_offset + 1))
 
-    def guard(self, machine: Machine, state: State) -> str:
+    def guard(self, machine: ReplicationRules, state: State) -> str:
         replica = state.replicas[self.broker]
         if not replica.running:
             return f"broker {self.broker} is down"
@@ -168,7 +166,7 @@ class Crash(ReplicationAction):
             return f"a crash of broker {self.broker} keeps {replica.flushed} to {replica.log_end_offset} records"
         return "" if machine.may_perturb(state, self.bounded_as) else "no more crashes in this model"
 
-    def effect(self, machine: Machine, state: State) -> State:
+    def effect(self, machine: ReplicationRules, state: State) -> State:
         old = state.replicas[self.broker]
         survivor = machine.survivor(old, self.kept)
         state = attrs.evolve(state, network=state.network.without_broker(self.broker))
@@ -183,10 +181,10 @@ class Crash(ReplicationAction):
 class Restart(BrokerAction):
     """A crashed broker starts again from what its disk has; it has yet to register."""
 
-    def guard(self, machine: Machine, state: State) -> str:
+    def guard(self, machine: ReplicationRules, state: State) -> str:
         return f"broker {self.broker} is running" if state.replicas[self.broker].running else ""
 
-    def effect(self, machine: Machine, state: State) -> State:
+    def effect(self, machine: ReplicationRules, state: State) -> State:
         return state.with_replica(self.broker, machine.restarted(state.replicas[self.broker]))
 
 
@@ -199,12 +197,12 @@ class Pause(BrokerAction):
 
     bounded_as: ClassVar[str] = "Pause"
 
-    def guard(self, machine: Machine, state: State) -> str:
+    def guard(self, machine: ReplicationRules, state: State) -> str:
         if not machine.may_perturb(state, self.bounded_as):
             return "no more pauses in this model"
         return not_acting(state, self.broker)
 
-    def effect(self, machine: Machine, state: State) -> State:
+    def effect(self, machine: ReplicationRules, state: State) -> State:
         replica = attrs.evolve(state.replicas[self.broker], paused=True)
         return state.with_replica(self.broker, replica).spend(self.bounded_as)
 
@@ -213,10 +211,10 @@ class Pause(BrokerAction):
 class Resume(BrokerAction):
     """A paused broker goes on where it stood."""
 
-    def guard(self, machine: Machine, state: State) -> str:
+    def guard(self, machine: ReplicationRules, state: State) -> str:
         return "" if state.replicas[self.broker].paused else f"broker {self.broker} is not paused"
 
-    def effect(self, machine: Machine, state: State) -> State:
+    def effect(self, machine: ReplicationRules, state: State) -> State:
         return state.with_replica(self.broker, attrs.evolve(state.replicas[self.broker], paused=False))
 
 
@@ -230,19 +228,19 @@ class Disconnect(ReplicationAction):
     leader: BrokerId
 
     @classmethod
-    def candidates(cls, machine: Machine, state: State) -> Iterable[Disconnect]:
+    def candidates(cls, machine: ReplicationRules, state: State) -> Iterable[Self]:
         for follower, replica in enumerate(state.replicas):
             for leader in sorted({request.leader for request in replica.outstanding}):
                 yield cls(follower, leader)
 
-    def guard(self, machine: Machine, state: State) -> str:
+    def guard(self, machine: ReplicationRules, state: State) -> str:
         if not machine.may_perturb(state, self.bounded_as):
             return "no more broken connections in this model"
         if all(request.leader != self.leader for request in state.replicas[self.follower].outstanding):
             return f"broker {self.follower} waits for nothing from broker {self.leader}"
         return ""
 
-    def effect(self, machine: Machine, state: State) -> State:
+    def effect(self, machine: ReplicationRules, state: State) -> State:
         link = (self.follower, self.leader)
         replica = state.replicas[self.follower]
         waiting = tuple(r for r in replica.outstanding if r.leader != self.leader)
@@ -263,12 +261,12 @@ class DisconnectController(BrokerAction):
 
     bounded_as: ClassVar[str] = "Disconnect"
 
-    def guard(self, machine: Machine, state: State) -> str:
+    def guard(self, machine: ReplicationRules, state: State) -> str:
         if not machine.may_perturb(state, self.bounded_as):
             return "no more broken connections in this model"
         return "" if state.network.has_alter_of(self.broker) else "nothing is on its way"
 
-    def effect(self, machine: Machine, state: State) -> State:
+    def effect(self, machine: ReplicationRules, state: State) -> State:
         state = on_network(
             state,
             alters=tuple(m for m in state.network.alters if m.leader != self.broker),

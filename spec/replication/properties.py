@@ -11,13 +11,11 @@ neither lead nor vote. And a leader that an unclean election has overtaken promi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
+from tidegauge.spec.replication.rules import ReplicationRules
 from tidegauge.spec.replication.state import NONE, Acks, Log, Replica, State
-
-if TYPE_CHECKING:
-    from tidegauge.spec.replication.machine import Replication
 
 
 def leaders(state: State) -> Iterator[tuple[int, Replica]]:
@@ -182,7 +180,7 @@ STEP_INVARIANTS: Mapping[str, StepInvariant[State]] = {
 }
 
 
-def goals(machine: Replication) -> Mapping[str, Callable[[State], bool]]:
+def goals(machine: ReplicationRules) -> Mapping[str, Callable[[State], bool]]:
     """What a search within these constants must have reached, else it has proved little."""
     bounds = machine.bounds
     wanted: dict[str, Callable[[State], bool]] = {

@@ -20,23 +20,26 @@ All invariants of `spec.replication.composed` are checked on the way, so none of
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Iterable
+from typing import ClassVar, Self
 
 import attrs
 
 from tidegauge.spec.kernel.bounds import UNBOUNDED
 from tidegauge.spec.kernel.machine import Action, NotEnabled
 from tidegauge.spec.kernel.parts import with_part
-from tidegauge.spec.replication.actions import BrokerAction, ReplicationAction, not_acting, on_network
+from tidegauge.spec.replication.actions import ReplicationAction, on_network
 from tidegauge.spec.replication.composed import everything
 from tidegauge.spec.replication.extension import ReplicationExtension
 from tidegauge.spec.replication.extensions.directories import has_failed
 from tidegauge.spec.replication.extensions.retention import LogStart, log_start_of, started_at
 from tidegauge.spec.replication.faults import Register
 from tidegauge.spec.replication.machine import Replication
+from tidegauge.spec.replication.rules import ReplicationRules, not_acting
 from tidegauge.spec.replication.state import (
     NONE,
     AlterPartitionRequest,
+    BrokerId,
     FetchRequest,
     FetchResponse,
     PartitionMetadata,
@@ -46,34 +49,43 @@ from tidegauge.spec.replication.state import (
 
 
 @attrs.frozen
-class ArriveLate(ReplicationAction):
+class ObservedAction(ReplicationAction):
+    """An action that only a trace can show: no search proposes it."""
+
+    @classmethod
+    def candidates(cls, machine: ReplicationRules, state: State) -> Iterable[Self]:
+        return ()
+
+
+@attrs.frozen
+class ArriveLate(ObservedAction):
     """A message is on its way again; the validator knows that it once was sent."""
 
     message: FetchRequest | AlterPartitionRequest
 
-    def guard(self, machine: Replication, state: State) -> str:
+    def guard(self, machine: ReplicationRules, state: State) -> str:
         return ""
 
-    def effect(self, machine: Replication, state: State) -> State:
+    def effect(self, machine: ReplicationRules, state: State) -> State:
         if isinstance(self.message, FetchRequest):
             return on_network(state, fetches=sent(state.network.fetches, self.message))
         return on_network(state, alters=sent(state.network.alters, self.message))
 
 
 @attrs.frozen
-class RespondLate(ReplicationAction):
+class RespondLate(ObservedAction):
     """A response is still on its way, and the process that sent the request still waits for it."""
 
     response: FetchResponse
 
-    def guard(self, machine: Replication, state: State) -> str:
+    def guard(self, machine: ReplicationRules, state: State) -> str:
         request = self.response.request
         replica = state.replicas[request.follower]
         if not replica.running or replica.broker_epoch != request.broker_epoch:
             return f"another process of broker {request.follower} has asked"
         return f"broker {request.follower} waits for it" if request in replica.outstanding else ""
 
-    def effect(self, machine: Replication, state: State) -> State:
+    def effect(self, machine: ReplicationRules, state: State) -> State:
         request = self.response.request
         replica = state.replicas[request.follower]
         waiting = attrs.evolve(replica, outstanding=tuple(sorted((*replica.outstanding, request))))
@@ -82,54 +94,58 @@ class RespondLate(ReplicationAction):
 
 
 @attrs.frozen
-class AbandonFetch(ReplicationAction):
+class AbandonFetch(ObservedAction):
     """A follower no longer waits for the response to `request`, which may still be on its way."""
 
     request: FetchRequest
 
-    def guard(self, machine: Replication, state: State) -> str:
+    def guard(self, machine: ReplicationRules, state: State) -> str:
         if self.request in state.replicas[self.request.follower].outstanding:
             return ""
         return f"broker {self.request.follower} does not wait for a response to {self.request}"
 
-    def effect(self, machine: Replication, state: State) -> State:
+    def effect(self, machine: ReplicationRules, state: State) -> State:
         replica = state.replicas[self.request.follower]
         waiting = tuple(request for request in replica.outstanding if request != self.request)
         return state.with_replica(self.request.follower, attrs.evolve(replica, outstanding=waiting))
 
 
 @attrs.frozen
-class ReceiveMetadata(BrokerAction):
+class ReceiveMetadata(ObservedAction):
     """A broker has read what the controller had written of the partition, and is about to act on it."""
 
+    broker: BrokerId
     metadata: PartitionMetadata
 
-    def guard(self, machine: Replication, state: State) -> str:
+    def guard(self, machine: ReplicationRules, state: State) -> str:
         return not_acting(state, self.broker)
 
-    def effect(self, machine: Replication, state: State) -> State:
+    def effect(self, machine: ReplicationRules, state: State) -> State:
         return state.with_replica(self.broker, attrs.evolve(state.replicas[self.broker], pulled=self.metadata))
 
 
 @attrs.frozen
-class RegisterAgain(BrokerAction):
+class RegisterAgain(ObservedAction):
     """`Register` by a broker that already is registered."""
 
-    def guard(self, machine: Replication, state: State) -> str:
+    broker: BrokerId
+
+    def guard(self, machine: ReplicationRules, state: State) -> str:
         return "" if state.replicas[self.broker].running else f"broker {self.broker} is down"
 
-    def effect(self, machine: Replication, state: State) -> State:
+    def effect(self, machine: ReplicationRules, state: State) -> State:
         unregistered = attrs.evolve(state.replicas[self.broker], broker_epoch=NONE)
         return Register(self.broker).effect(machine, state.with_replica(self.broker, unregistered))
 
 
 @attrs.frozen
-class StartUnsaid(BrokerAction):
+class StartUnsaid(ObservedAction):
     """A directory that has failed had moved the log start before, up to what was committed."""
 
+    broker: BrokerId
     offset: int
 
-    def guard(self, machine: Replication, state: State) -> str:
+    def guard(self, machine: ReplicationRules, state: State) -> str:
         replica = state.replicas[self.broker]
         start = log_start_of(replica)
         if not has_failed(replica):
@@ -138,7 +154,7 @@ class StartUnsaid(BrokerAction):
             return f"the log of broker {self.broker} can begin at {start} to {replica.high_watermark}"
         return ""
 
-    def effect(self, machine: Replication, state: State) -> State:
+    def effect(self, machine: ReplicationRules, state: State) -> State:
         replica = state.replicas[self.broker]
         moved = with_part(replica, attrs.evolve(LogStart.of(replica), offset=self.offset))
         return state.with_replica(self.broker, started_at(moved, self.offset))
@@ -170,7 +186,7 @@ def observed_machine(brokers: int, min_insync_replicas: int, *, unclean_leader_e
     ).without_bounds()
 
 
-def step(machine: Replication, state: State, action: ReplicationAction) -> State:
+def step(machine: ReplicationRules, state: State, action: ReplicationAction) -> State:
     """One step. Raises NotEnabled with the guard that failed."""
     if failed := action.guard(machine, state):
         raise NotEnabled(action, failed)

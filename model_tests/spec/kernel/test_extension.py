@@ -14,13 +14,14 @@ from tidegauge.spec.replication.composed import Together, everything
 from tidegauge.spec.replication.extension import ReplicationExtension
 from tidegauge.spec.replication.extensions.retention import LogStart, Retention
 from tidegauge.spec.replication.machine import Replication
+from tidegauge.spec.replication.rules import ReplicationRules
 from tidegauge.spec.replication.state import Controller, Replica
 
 
 @attrs.frozen
 class Doubles(ReplicationExtension):
     def required_insync(
-        self, machine: Replication, inner: Callable[[Replica | Controller], int], known: Replica | Controller
+        self, machine: ReplicationRules, inner: Callable[[Replica | Controller], int], known: Replica | Controller
     ) -> int:
         return 2 * inner(known)
 
@@ -28,7 +29,7 @@ class Doubles(ReplicationExtension):
 @attrs.frozen
 class AddsOne(ReplicationExtension):
     def required_insync(
-        self, machine: Replication, inner: Callable[[Replica | Controller], int], known: Replica | Controller
+        self, machine: ReplicationRules, inner: Callable[[Replica | Controller], int], known: Replica | Controller
     ) -> int:
         return inner(known) + 1
 
@@ -54,7 +55,7 @@ def test_a_bug_of_the_machine_is_the_innermost_rule() -> None:
 def test_a_rule_that_the_machine_does_not_have_is_refused() -> None:
     @attrs.frozen
     class Misspelt(ReplicationExtension):
-        def required_in_sync(self, machine: Replication, inner: Callable[[Replica], int], known: Replica) -> int:
+        def required_in_sync(self, machine: ReplicationRules, inner: Callable[[Replica], int], known: Replica) -> int:
             return 0
 
     with pytest.raises(TypeError, match="Misspelt wraps required_in_sync, but ReplicationExtension declares no such"):

@@ -36,6 +36,7 @@ from tidegauge.spec.replication.faults import (
 )
 from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.models import MODELS, QUICK
+from tidegauge.spec.replication.rules import ReplicationRules
 from tidegauge.spec.replication.state import NONE, Acks, Error, State, sent
 
 
@@ -307,7 +308,7 @@ def test_the_initial_leader_must_be_in_the_initial_isr() -> None:
 class ReceiveAlterPartitionTwice(ReceiveAlterPartition):
     """A proposal of which a second copy is still on its way, as no connection of TCP would have it."""
 
-    def effect(self, machine: Replication, state: State) -> State:
+    def effect(self, machine: ReplicationRules, state: State) -> State:
         after = super().effect(machine, state)
         alters = sent(after.network.alters, self.request)
         return attrs.evolve(after, network=attrs.evolve(after.network, alters=alters))

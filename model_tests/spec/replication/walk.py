@@ -6,6 +6,7 @@ from tidegauge.spec.kernel.machine import Action, NotEnabled
 from tidegauge.spec.replication.actions import ReceiveFetch, ReceiveFetchResponse, SendFetch
 from tidegauge.spec.replication.control import ReceiveAlterPartition, ReceiveAlterPartitionResponse
 from tidegauge.spec.replication.machine import Replication
+from tidegauge.spec.replication.rules import ReplicationRules
 from tidegauge.spec.replication.state import Error, FetchRequest, State
 
 PLENTY = Replication().without_bounds().bounds
@@ -14,7 +15,7 @@ PLENTY = Replication().without_bounds().bounds
 class Walk:
     """A behaviour told step by step; every state on the way satisfies every invariant."""
 
-    def __init__(self, machine: Replication) -> None:
+    def __init__(self, machine: ReplicationRules) -> None:
         self.machine = machine
         self.state: State = next(iter(machine.initial()))
 

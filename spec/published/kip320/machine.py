@@ -15,27 +15,30 @@ A presumed leader accepts writes. Its followers copy its log record by record, a
 when its own idea of the ISR has got past it. It may take laggards out of the ISR and let others in, but only while it
 is the true leader in the current epoch.
 
-What the KIPs changed is in the rules below, which the actions (`spec.published.kip320.actions`) ask for; a variant
-(`spec.published.kip320.variants`) overrides one of them.
+What the KIPs changed is in the rules (`spec.published.kip320.rules`), which the actions
+(`spec.published.kip320.actions`) ask for; a variant (`spec.published.kip320.variants`) overrides one of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, ClassVar
 
 import attrs
 
-from tidegauge.spec.kernel.machine import Action, Invariant, Machine, NotEnabled, check_processes
+from tidegauge.spec.kernel.machine import Action, Invariant, check_processes
 from tidegauge.spec.published.kip320 import actions as protocol
+from tidegauge.spec.published.kip320.actions import Kip320Action
+from tidegauge.spec.published.kip320.rules import Kip320Rules
 from tidegauge.spec.published.kip320.state import NO_EPOCH, LeaderAndIsr, Log, Replica, State
 
 
 @attrs.frozen
-class Kip320(Machine[State]):
-    """The protocol after KIP-320; its fields are the constants of the TLA+ model."""
+class Kip320(Kip320Rules):
+    """The protocol after KIP-320; the fields of its rules are the constants of the TLA+ model."""
 
+    action_base = Kip320Action
     action_types: ClassVar[tuple[type[Action], ...]] = (
         protocol.ControllerElectLeader,
         protocol.ControllerShrinkIsr,
@@ -48,71 +51,6 @@ class Kip320(Machine[State]):
         protocol.FollowerFetch,
     )
 
-    replicas: int = 3
-    log_size: int = 2
-    max_records: int = 2
-    max_leader_epoch: int = 1
-    """The last epoch; the first is 0."""
-
-    # --- the rules ---------------------------------------------------------------------------------------------------
-
-    def follows(self, state: State, leader: int, follower: int) -> bool:
-        """The leader presumes leadership, and the follower follows it in the same epoch."""
-        own, other = state.replicas[leader], state.replicas[follower]
-        return own.leader == leader == other.leader and own.leader_epoch == other.leader_epoch
-
-    def may_fetch(self, state: State, leader: int, follower: int) -> bool:
-        """The fetch fence: no record passes between epochs."""
-        return self.follows(state, leader, follower)
-
-    def is_replicated(self, state: State, leader: int) -> bool:
-        """Every member of the leader's own ISR follows it and has the record at its HW."""
-        own = state.replicas[leader]
-        return all(
-            self.follows(state, leader, member) and own.hw < state.replicas[member].end_offset for member in own.isr
-        )
-
-    def is_caught_up(self, state: State, leader: int, follower: int) -> bool:
-        """A member of the ISR that the leader has no reason to take out."""
-        reached = state.replicas[follower].end_offset >= state.replicas[leader].end_offset
-        return reached and self.follows(state, leader, follower)
-
-    def may_join_isr(self, state: State, leader: int, follower: int) -> bool:
-        """A follower of the same epoch has reached the HW, and the HW has reached that epoch."""
-        return (
-            self.follows(state, leader, follower)
-            and self.has_reached_high_watermark(state, leader, follower)
-            and self.has_reached_current_epoch(state, leader)
-        )
-
-    def has_reached_high_watermark(self, state: State, leader: int, follower: int) -> bool:
-        return state.replicas[follower].end_offset >= state.replicas[leader].hw
-
-    def has_reached_current_epoch(self, state: State, leader: int) -> bool:
-        """Up to the start of its epoch a leader can't tell what its predecessor had committed, so nobody may join."""
-        own = state.replicas[leader]
-        return own.hw == own.end_offset or (own.hw < own.end_offset and own.log[own.hw].epoch == own.leader_epoch)
-
-    def may_write_isr(self, state: State, leader: int) -> bool:
-        """The fence on ISR writes: the quorum takes them from the true leader in the current epoch only."""
-        return state.is_true_leader(leader)
-
-    def may_truncate_by(self, state: State, leader: int, leader_epoch: int) -> bool:
-        """The truncation fence: a leader of another epoch might yet truncate its own log."""
-        return state.presumes_leadership(leader) and state.replicas[leader].leader_epoch == leader_epoch
-
-    def truncation_offset(self, state: State, leader: int, follower: int) -> int:
-        """Where a new follower truncates: behind the last record that both logs have (KIP-279)."""
-        return end_of_match(state.replicas[leader].log, state.replicas[follower].log)
-
-    def is_electable(self, state: State, replica: int) -> bool:
-        """Elections are clean: the new leader is a member of the ISR."""
-        return replica in state.quorum.isr
-
-    def elected_isr(self, state: State, leader: int) -> frozenset[int]:
-        """The ISR with which a new leader starts."""
-        return state.quorum.isr
-
     # --- the machine -------------------------------------------------------------------------------------------------
 
     def initial(self) -> Iterable[State]:
@@ -121,27 +59,9 @@ class Kip320(Machine[State]):
         nobody = Replica((), 0, None, NO_EPOCH, frozenset())
         yield State((nobody,) * self.replicas, LeaderAndIsr(None, NO_EPOCH, frozenset(range(self.replicas))), (), 0)
 
-    def actions(self, state: State) -> Iterator[Action]:
-        for action in self.candidates(state):
-            if not action.guard(self, state):
-                yield action
-
-    def step(self, state: State, action: Action) -> State:
-        candidate: Any = action
-        missing = candidate.guard(self, state)
-        if missing:
-            raise NotEnabled(action, missing)
-        after: State = candidate.effect(self, state)
-        return after
-
-    def successors(self, state: State) -> Iterator[tuple[Action, State]]:
-        for action in self.candidates(state):
-            if not action.guard(self, state):
-                yield action, action.effect(self, state)
-
-    def candidates(self, state: State) -> list[Any]:
+    def candidates(self, state: State) -> list[Kip320Action]:
         """Actions whose guards are worth a look: the controller's, presumed leaders', and heeding newer requests."""
-        found: list[Any] = []
+        found: list[Kip320Action] = []
         if state.quorum.leader_epoch < self.max_leader_epoch:
             found += controller_actions(self.replicas)
         for index, replica in enumerate(state.replicas):
@@ -190,14 +110,6 @@ class Kip320(Machine[State]):
         return State(tuple(replicas), renamed(state.quorum, permutation), requests, state.next_record_id)
 
 
-def end_of_match(leader: Log, follower: Log) -> int:
-    """The offset behind the last record that both logs have at the same place; 0 if there is none."""
-    for offset in range(min(len(leader), len(follower)), 0, -1):
-        if leader[offset - 1] == follower[offset - 1]:
-            return offset
-    return 0
-
-
 # --- invariants ------------------------------------------------------------------------------------------------------
 
 
@@ -236,16 +148,16 @@ def leader_in_isr(state: State) -> bool:
 
 
 @cache
-def controller_actions(replicas: int) -> tuple[Action, ...]:
+def controller_actions(replicas: int) -> tuple[Kip320Action, ...]:
     elections = [protocol.ControllerElectLeader(replica) for replica in range(replicas)]
     failures = [protocol.ControllerShrinkIsr(replica) for replica in range(replicas)]
     return (*elections, *failures)
 
 
 @cache
-def leader_actions(leader: int, replicas: int) -> tuple[Action, ...]:
+def leader_actions(leader: int, replicas: int) -> tuple[Kip320Action, ...]:
     """What may happen because `leader` presumes leadership."""
-    found: list[Action] = [protocol.LeaderWrite(leader), protocol.LeaderIncHighWatermark(leader)]
+    found: list[Kip320Action] = [protocol.LeaderWrite(leader), protocol.LeaderIncHighWatermark(leader)]
     for follower in range(replicas):
         if follower != leader:
             found.append(protocol.LeaderShrinkIsr(leader, follower))
@@ -255,7 +167,7 @@ def leader_actions(leader: int, replicas: int) -> tuple[Action, ...]:
 
 
 @cache
-def becoming(replica: int, leader: int, leader_epoch: int) -> Action:
+def becoming(replica: int, leader: int, leader_epoch: int) -> Kip320Action:
     """What `replica` does with a request that makes `leader` leader."""
     if leader == replica:
         return protocol.BecomeLeader(leader_epoch)

@@ -7,13 +7,13 @@ exchanged; what the explorer then finds says what that rule is for.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import attrs
 
 from tidegauge.spec.kernel.machine import Action
-from tidegauge.spec.published.kip320.actions import LeaderShrinkIsr, truncated
-from tidegauge.spec.published.kip320.machine import Kip320, end_of_match
+from tidegauge.spec.published.kip320.actions import Kip320Action, LeaderShrinkIsr, truncated
+from tidegauge.spec.published.kip320.machine import Kip320
+from tidegauge.spec.published.kip320.rules import Kip320Rules, end_of_match
 from tidegauge.spec.published.kip320.state import State
 
 # --- the versions before KIP-320 -------------------------------------------------------------------------------------
@@ -61,20 +61,20 @@ def end_of_last_epoch(state: State, leader: int, follower: int) -> int:
 
 
 @attrs.frozen
-class FollowerTruncate(Action):
+class FollowerTruncate(Kip320Action):
     """A follower that finds, by fetching, that its log has left the leader's, truncates to where they part."""
 
     follower: int
     leader: int
 
-    def guard(self, machine: Kip320FirstTry, state: State) -> str:
+    def guard(self, machine: Kip320Rules, state: State) -> str:
         if not machine.follows(state, self.leader, self.follower):
             return "the leader and the follower agree on the leader"
         leader, own = state.replicas[self.leader].log, state.replicas[self.follower].log
         diverged = len(own) > len(leader) or (own and own[-1].epoch != leader[len(own) - 1].epoch)
         return "" if diverged else "the follower's last record is not the leader's"
 
-    def effect(self, machine: Kip320FirstTry, state: State) -> State:
+    def effect(self, machine: Kip320Rules, state: State) -> State:
         own = state.replicas[self.follower]
         return state.with_replica(self.follower, truncated(own, end_of_match(state.replicas[self.leader].log, own.log)))
 
@@ -85,7 +85,7 @@ class Kip320FirstTry(Kip320):
 
     action_types = (*Kip320.action_types, FollowerTruncate)
 
-    def candidates(self, state: State) -> list[Any]:
+    def candidates(self, state: State) -> list[Kip320Action]:
         found = super().candidates(state)
         for follower, own in enumerate(state.replicas):
             if own.leader is not None and own.leader != follower:

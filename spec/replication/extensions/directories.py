@@ -19,18 +19,18 @@ to the controller which replicas are offline, and to a replica that its director
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import attrs
 
 from tidegauge.spec.kernel.extension import Extension
 from tidegauge.spec.kernel.machine import Action, Invariant
 from tidegauge.spec.kernel.parts import Part, with_part
-from tidegauge.spec.replication.actions import BrokerAction, ReplicationAction, not_acting
+from tidegauge.spec.replication.actions import BrokerAction, ReplicationAction
 from tidegauge.spec.replication.control import committed, with_metadata
 from tidegauge.spec.replication.extension import ReplicationExtension
 from tidegauge.spec.replication.extensions.shutdown import CleanStop, ControlledShutdown
-from tidegauge.spec.replication.machine import Replication
+from tidegauge.spec.replication.rules import ReplicationRules, not_acting
 from tidegauge.spec.replication.state import (
     NONE,
     BrokerId,
@@ -80,12 +80,12 @@ class FailDirectory(BrokerAction):
 
     bounded_as: ClassVar[str] = "FailDirectory"
 
-    def guard(self, machine: Replication, state: State) -> str:
+    def guard(self, machine: ReplicationRules, state: State) -> str:
         if not machine.may_perturb(state, self.bounded_as):
             return "no more directory failures in this model"
         return machine.not_hosting(state, self.broker)
 
-    def effect(self, machine: Replication, state: State) -> State:
+    def effect(self, machine: ReplicationRules, state: State) -> State:
         replica = state.replicas[self.broker]
         lost = attrs.evolve(
             with_part(replica, FailedDirectory(failed=True)),
@@ -104,7 +104,7 @@ class FailDirectory(BrokerAction):
 class ReplicaOffline(BrokerAction):
     """A broker reports to the controller that the directory of its replica has failed."""
 
-    def guard(self, machine: Replication, state: State) -> str:
+    def guard(self, machine: ReplicationRules, state: State) -> str:
         replica = state.replicas[self.broker]
         if self.broker in offline(state.controller):
             return f"the replica of broker {self.broker} is offline"
@@ -112,7 +112,7 @@ class ReplicaOffline(BrokerAction):
             return f"the log directory of broker {self.broker} works"
         return "" if has_failed(replica) else f"broker {self.broker} has reported nothing of its log directory"
 
-    def effect(self, machine: Replication, state: State) -> State:
+    def effect(self, machine: ReplicationRules, state: State) -> State:
         controller = machine.without(state.controller, self.broker, clean=True)
         brokers = tuple(sorted((*offline(controller), self.broker)))
         controller, unclean = machine.with_leader(with_part(controller, OfflineReplicas(brokers)))
@@ -123,14 +123,14 @@ class ReplicaOffline(BrokerAction):
 class ReplicaOnline(BrokerAction):
     """A broker reports to the controller that it has a replica in a directory that works."""
 
-    def guard(self, machine: Replication, state: State) -> str:
+    def guard(self, machine: ReplicationRules, state: State) -> str:
         if self.broker not in offline(state.controller):
             return f"the replica of broker {self.broker} is not offline"
         if not is_registered(state, self.broker):
             return f"broker {self.broker} has not registered"
         return not_acting(state, self.broker) or _failed(state, self.broker)
 
-    def effect(self, machine: Replication, state: State) -> State:
+    def effect(self, machine: ReplicationRules, state: State) -> State:
         brokers = tuple(b for b in offline(state.controller) if b != self.broker)
         controller, unclean = machine.with_leader(with_part(state.controller, OfflineReplicas(brokers)))
         return committed(state, controller, unclean=unclean)
@@ -153,12 +153,12 @@ class LoseTail(ReplicationAction):
     kept: int
 
     @classmethod
-    def candidates(cls, machine: Replication, state: State) -> Iterable[LoseTail]:
+    def candidates(cls, machine: ReplicationRules, state: State) -> Iterable[Self]:
         for broker, replica in enumerate(state.replicas):
             if has_failed(replica) and not replica.running:
                 yield from (cls(broker, kept) for kept in range(replica.flushed, replica.log_end_offset))
 
-    def guard(self, machine: Replication, state: State) -> str:
+    def guard(self, machine: ReplicationRules, state: State) -> str:
         replica = state.replicas[self.broker]
         if replica.running or not has_failed(replica):
             return f"broker {self.broker} has not stopped with a failed directory"
@@ -166,7 +166,7 @@ class LoseTail(ReplicationAction):
             return f"the disk of broker {self.broker} has {replica.flushed} to {replica.log_end_offset} records"
         return ""
 
-    def effect(self, machine: Replication, state: State) -> State:
+    def effect(self, machine: ReplicationRules, state: State) -> State:
         replica = state.replicas[self.broker]
         return state.with_replica(self.broker, attrs.evolve(replica, log=replica.log[: self.kept], flushed=self.kept))
 
@@ -175,13 +175,13 @@ class LoseTail(ReplicationAction):
 class LoseNote(BrokerAction):
     """A broker has stopped cleanly as far as this log goes; another of its directories had failed, and has no note."""
 
-    def guard(self, machine: Replication, state: State) -> str:
+    def guard(self, machine: ReplicationRules, state: State) -> str:
         replica = state.replicas[self.broker]
         if replica.running or CleanStop.of(replica).broker_epoch == NONE:
             return f"broker {self.broker} has not stopped cleanly"
         return ""
 
-    def effect(self, machine: Replication, state: State) -> State:
+    def effect(self, machine: ReplicationRules, state: State) -> State:
         return state.with_replica(self.broker, with_part(state.replicas[self.broker], CleanStop()))
 
 
@@ -206,7 +206,7 @@ class Directories(ReplicationExtension):
     def invariants(self) -> Mapping[str, Invariant[State]]:
         return INVARIANTS
 
-    def goals(self, machine: Replication) -> Mapping[str, Invariant[State]]:
+    def goals(self, machine: ReplicationRules) -> Mapping[str, Invariant[State]]:
         if not machine.bounds["FailDirectory"]:
             return {}
         return {
@@ -222,7 +222,7 @@ class Directories(ReplicationExtension):
 
     def fetch_error(
         self,
-        machine: Replication,
+        machine: ReplicationRules,
         inner: Callable[[Replica, int, FetchRequest], Error],
         leader: Replica,
         broker: int,
@@ -231,23 +231,25 @@ class Directories(ReplicationExtension):
         """There is no log to fetch from."""
         return Error.KAFKA_STORAGE_ERROR if has_failed(leader) else inner(leader, broker, request)
 
-    def not_hosting(self, machine: Replication, inner: Callable[[State, int], str], state: State, broker: int) -> str:
+    def not_hosting(
+        self, machine: ReplicationRules, inner: Callable[[State, int], str], state: State, broker: int
+    ) -> str:
         return inner(state, broker) or _failed(state, broker)
 
-    def stopped(self, machine: Replication, inner: Callable[[Replica], Replica], replica: Replica) -> Replica:
+    def stopped(self, machine: ReplicationRules, inner: Callable[[Replica], Replica], replica: Replica) -> Replica:
         """A directory that has failed is not closed: neither flushed nor noted."""
         if not has_failed(replica):
             return inner(replica)
         kept = attrs.evolve(machine.survivor(replica, replica.log_end_offset), flushed=replica.flushed)
         return with_part(kept, FailedDirectory(failed=True))
 
-    def restarted(self, machine: Replication, inner: Callable[[Replica], Replica], replica: Replica) -> Replica:
+    def restarted(self, machine: ReplicationRules, inner: Callable[[Replica], Replica], replica: Replica) -> Replica:
         """A new process has its directory back, with what the disk kept."""
         return with_part(inner(replica), FailedDirectory())
 
     def metadata_applied(
         self,
-        machine: Replication,
+        machine: ReplicationRules,
         inner: Callable[[State, int, Replica, PartitionMetadata], State],
         state: State,
         broker: int,
@@ -262,13 +264,13 @@ class Directories(ReplicationExtension):
     # --- rules of the controller -------------------------------------------------------------------------------------
 
     def is_active(
-        self, machine: Replication, inner: Callable[[Controller, int], bool], controller: Controller, broker: int
+        self, machine: ReplicationRules, inner: Callable[[Controller, int], bool], controller: Controller, broker: int
     ) -> bool:
         return inner(controller, broker) and broker not in offline(controller)
 
     def is_eligible_for_isr(
         self,
-        machine: Replication,
+        machine: ReplicationRules,
         inner: Callable[[Controller, int, int], bool],
         controller: Controller,
         broker: int,

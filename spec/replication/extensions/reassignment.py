@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import permutations
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import attrs
 
@@ -31,7 +31,7 @@ from tidegauge.spec.replication import properties as replication_properties
 from tidegauge.spec.replication.actions import ReplicationAction
 from tidegauge.spec.replication.control import committed, with_metadata
 from tidegauge.spec.replication.extension import ReplicationExtension
-from tidegauge.spec.replication.machine import Replication
+from tidegauge.spec.replication.rules import ReplicationRules
 from tidegauge.spec.replication.state import (
     NONE,
     AlterPartitionRequest,
@@ -94,10 +94,10 @@ class StartReassignment(ReplicationAction):
     target: tuple[BrokerId, ...]
 
     @classmethod
-    def candidates(cls, machine: Replication, state: State) -> Iterable[StartReassignment]:
+    def candidates(cls, machine: ReplicationRules, state: State) -> Iterable[Self]:
         return [cls(target) for target in Reassignment.of(machine).target_lists(machine)]
 
-    def guard(self, machine: Replication, state: State) -> str:
+    def guard(self, machine: ReplicationRules, state: State) -> str:
         if not machine.may_perturb(state, self.bounded_as):
             return "no more reassignments in this model"
         if not self.target or len(set(self.target)) < len(self.target):
@@ -107,7 +107,7 @@ class StartReassignment(ReplicationAction):
             return f"the partition is on {self.target}"
         return ""
 
-    def effect(self, machine: Replication, state: State) -> State:
+    def effect(self, machine: ReplicationRules, state: State) -> State:
         reassignment = Reassignment.of(machine)
         controller = reassignment.completed(machine, reassignment.reassigned(state.controller, self.target))
         controller, unclean = machine.settled(state.controller, controller)
@@ -119,17 +119,17 @@ class CancelReassignment(ReplicationAction):
     """The replicas that were being added go again."""
 
     @classmethod
-    def candidates(cls, machine: Replication, state: State) -> Iterable[CancelReassignment]:
+    def candidates(cls, machine: ReplicationRules, state: State) -> Iterable[Self]:
         return (cls(),)
 
-    def guard(self, machine: Replication, state: State) -> str:
+    def guard(self, machine: ReplicationRules, state: State) -> str:
         if not Assignment.of(state.controller).moves:
             return "no reassignment is under way"
         if not Reassignment.of(machine).may_cancel(machine, state.controller):
             return "only added replicas are known to have every committed record"
         return ""
 
-    def effect(self, machine: Replication, state: State) -> State:
+    def effect(self, machine: ReplicationRules, state: State) -> State:
         cancelled = Reassignment.of(machine).cancelled(machine, state.controller)
         controller, unclean = machine.settled(state.controller, cancelled)
         return committed(state, controller, unclean=unclean)
@@ -149,7 +149,7 @@ class Reassignment(ReplicationExtension):
     targets: tuple[tuple[int, ...], ...] = ()
 
     def in_sync_at_first(
-        self, machine: Replication, inner: Callable[[], tuple[tuple[int, ...], int]]
+        self, machine: ReplicationRules, inner: Callable[[], tuple[tuple[int, ...], int]]
     ) -> tuple[tuple[int, ...], int]:
         """Only `initial_replicas`. Raises ValueError for a list that no partition has."""
         first = self.initial_replicas
@@ -158,7 +158,7 @@ class Reassignment(ReplicationExtension):
         isr = machine.initial_isr or tuple(sorted(first))
         return isr, machine.initial_leader if machine.initial_leader in isr else isr[0]
 
-    def initial(self, machine: Replication, state: State) -> State:
+    def initial(self, machine: ReplicationRules, state: State) -> State:
         first = self.initial_replicas
         controller = with_part(state.controller, Assignment(first))
         replicas = tuple(
@@ -177,14 +177,14 @@ class Reassignment(ReplicationExtension):
     def step_invariants(self) -> Mapping[str, StepInvariant[State]]:
         return STEP_INVARIANTS
 
-    def goals(self, machine: Replication) -> Mapping[str, Invariant[State]]:
+    def goals(self, machine: ReplicationRules) -> Mapping[str, Invariant[State]]:
         return goals(machine, self)
 
     def explain(self, state: State) -> Mapping[str, Any]:
         now = Assignment.of(state.controller)
         return {"replicas": f"{list(now.replicas)}, adding {list(now.adding)}, removing {list(now.removing)}"}
 
-    def target_lists(self, machine: Replication) -> Iterable[tuple[int, ...]]:
+    def target_lists(self, machine: ReplicationRules) -> Iterable[tuple[int, ...]]:
         """The replica lists that may be asked for."""
         if self.targets:
             return self.targets
@@ -194,14 +194,14 @@ class Reassignment(ReplicationExtension):
     # --- rules of the broker -----------------------------------------------------------------------------------------
 
     def replica_count(
-        self, machine: Replication, inner: Callable[[Replica | Controller], int], known: Replica | Controller
+        self, machine: ReplicationRules, inner: Callable[[Replica | Controller], int], known: Replica | Controller
     ) -> int:
         replicas = assigned(known) if isinstance(known, Controller) else listed(known)
         return len(replicas) or inner(known)
 
     def parts_with_metadata(
         self,
-        machine: Replication,
+        machine: ReplicationRules,
         inner: Callable[[Parts, PartitionMetadata], Parts],
         parts: Parts,
         metadata: PartitionMetadata,
@@ -211,7 +211,7 @@ class Reassignment(ReplicationExtension):
 
     def metadata_applied(
         self,
-        machine: Replication,
+        machine: ReplicationRules,
         inner: Callable[[State, int, Replica, PartitionMetadata], State],
         state: State,
         broker: int,
@@ -223,14 +223,14 @@ class Reassignment(ReplicationExtension):
             return state.with_replica(broker, self.deleted(machine, replica, metadata))
         return inner(state, broker, replica, metadata)
 
-    def deleted(self, machine: Replication, replica: Replica, metadata: PartitionMetadata) -> Replica:
+    def deleted(self, machine: ReplicationRules, replica: Replica, metadata: PartitionMetadata) -> Replica:
         """The log is gone, and the checkpoint with it; the broker has the metadata, and nothing else."""
         gone = Replica(running=replica.running, paused=replica.paused, broker_epoch=replica.broker_epoch)
         return with_metadata(machine, gone, metadata)
 
     def fetch_error(
         self,
-        machine: Replication,
+        machine: ReplicationRules,
         inner: Callable[[Replica, int, FetchRequest], Error],
         leader: Replica,
         broker: int,
@@ -248,18 +248,18 @@ class Reassignment(ReplicationExtension):
     # --- rules of the controller -------------------------------------------------------------------------------------
 
     def metadata(
-        self, machine: Replication, inner: Callable[[Controller], PartitionMetadata], controller: Controller
+        self, machine: ReplicationRules, inner: Callable[[Controller], PartitionMetadata], controller: Controller
     ) -> PartitionMetadata:
         return with_part(inner(controller), ReplicaList(assigned(controller)))
 
     def replica_order(
-        self, machine: Replication, inner: Callable[[Controller], Sequence[int]], controller: Controller
+        self, machine: ReplicationRules, inner: Callable[[Controller], Sequence[int]], controller: Controller
     ) -> Sequence[int]:
         return assigned(controller)
 
     def alter_partition_error(
         self,
-        machine: Replication,
+        machine: ReplicationRules,
         inner: Callable[[Controller, AlterPartitionRequest], Error],
         controller: Controller,
         request: AlterPartitionRequest,
@@ -271,7 +271,7 @@ class Reassignment(ReplicationExtension):
 
     def with_isr(
         self,
-        machine: Replication,
+        machine: ReplicationRules,
         inner: Callable[[Controller, tuple[int, ...]], Controller],
         controller: Controller,
         isr: tuple[int, ...],
@@ -281,7 +281,7 @@ class Reassignment(ReplicationExtension):
 
     def settled(
         self,
-        machine: Replication,
+        machine: ReplicationRules,
         inner: Callable[[Controller, Controller], tuple[Controller, bool]],
         old: Controller,
         new: Controller,
@@ -300,7 +300,7 @@ class Reassignment(ReplicationExtension):
         adding = tuple(b for b in sorted(target) if b not in now.replicas or b in now.adding)
         return with_part(controller, Assignment((*target, *removing), adding, removing))
 
-    def completed(self, machine: Replication, controller: Controller) -> Controller:
+    def completed(self, machine: ReplicationRules, controller: Controller) -> Controller:
         """The reassignment is over once all of the target is in sync."""
         now = Assignment.of(controller)
         target = tuple(b for b in now.replicas if b not in now.removing)
@@ -310,12 +310,12 @@ class Reassignment(ReplicationExtension):
         """Every replica of the target is in the ISR."""
         return set(target) <= set(controller.isr)
 
-    def cancelled(self, machine: Replication, controller: Controller) -> Controller:
+    def cancelled(self, machine: ReplicationRules, controller: Controller) -> Controller:
         """The list without what was being added."""
         now = Assignment.of(controller)
         return self.only_on(controller, tuple(b for b in now.replicas if b not in now.adding))
 
-    def may_cancel(self, machine: Replication, controller: Controller) -> bool:
+    def may_cancel(self, machine: ReplicationRules, controller: Controller) -> bool:
         """A replica remains that is known to have every committed record, or the topic prefers availability."""
         remaining = {*controller.isr, *controller.elr}.difference(Assignment.of(controller).adding)
         return bool(remaining) or machine.elects_uncleanly(controller)
@@ -400,7 +400,7 @@ STEP_INVARIANTS: Mapping[str, StepInvariant[State]] = {
 }
 
 
-def goals(machine: Replication, reassignment: Reassignment) -> Mapping[str, Invariant[State]]:
+def goals(machine: ReplicationRules, reassignment: Reassignment) -> Mapping[str, Invariant[State]]:
     """What a search must have reached."""
     first = reassignment.initial_replicas
     began = frozenset(first)

@@ -26,17 +26,17 @@ were, for the invariants of the base machine, which hold as they are; the rules 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Self
 
 import attrs
 
 from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
 from tidegauge.spec.kernel.parts import Part, updated, with_part
-from tidegauge.spec.replication.actions import ReplicationAction, not_acting, not_leading
+from tidegauge.spec.replication.actions import ReplicationAction, not_leading
 from tidegauge.spec.replication.extension import ReplicationExtension
 from tidegauge.spec.replication.faults import Crash
-from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.properties import leaders
+from tidegauge.spec.replication.rules import ReplicationRules, not_acting
 from tidegauge.spec.replication.state import (
     NONE,
     BrokerId,
@@ -118,14 +118,14 @@ class MoveLogStart(ReplicationAction):
     offset: int
 
     @classmethod
-    def candidates(cls, machine: Replication, state: State) -> Iterable[MoveLogStart]:
+    def candidates(cls, machine: ReplicationRules, state: State) -> Iterable[Self]:
         if machine.may_perturb(state, cls.bounded_as):
             retention = Retention.of(machine)
             for broker, replica in enumerate(state.replicas):
                 limit = retention.deletion_limit(replica)
                 yield from (cls(broker, offset) for offset in range(log_start_of(replica) + 1, limit + 1))
 
-    def guard(self, machine: Replication, state: State) -> str:
+    def guard(self, machine: ReplicationRules, state: State) -> str:
         replica = state.replicas[self.broker]
         start, limit = log_start_of(replica), Retention.of(machine).deletion_limit(replica)
         if not machine.may_perturb(state, self.bounded_as):
@@ -134,7 +134,7 @@ class MoveLogStart(ReplicationAction):
             return f"broker {self.broker} may delete from {start} to {limit}"
         return not_acting(state, self.broker)
 
-    def effect(self, machine: Replication, state: State) -> State:
+    def effect(self, machine: ReplicationRules, state: State) -> State:
         replica = state.replicas[self.broker]
         moved = with_part(replica, attrs.evolve(LogStart.of(replica), offset=self.offset))
         moved = Retention.of(machine).with_log_start_written(moved)
@@ -145,7 +145,7 @@ class MoveLogStart(ReplicationAction):
 class DeleteRecords(MoveLogStart):
     """A client has records deleted at a broker that thinks it leads."""
 
-    def guard(self, machine: Replication, state: State) -> str:
+    def guard(self, machine: ReplicationRules, state: State) -> str:
         return not_leading(state, self.broker) or super().guard(machine, state)
 
 
@@ -153,7 +153,7 @@ class DeleteRecords(MoveLogStart):
 class Retain(MoveLogStart):
     """A follower removes segments that are too old, or that its log is too large for; a leader's is `DeleteRecords`."""
 
-    def guard(self, machine: Replication, state: State) -> str:
+    def guard(self, machine: ReplicationRules, state: State) -> str:
         leads = state.replicas[self.broker].leader == self.broker
         return f"broker {self.broker} leads" if leads else super().guard(machine, state)
 
@@ -166,16 +166,16 @@ class WriteLogStart(ReplicationAction):
     offset: int
 
     @classmethod
-    def is_possible(cls, machine: Replication) -> bool:
+    def is_possible(cls, machine: ReplicationRules) -> bool:
         return Crash.is_possible(machine)
 
     @classmethod
-    def candidates(cls, machine: Replication, state: State) -> Iterable[WriteLogStart]:
+    def candidates(cls, machine: ReplicationRules, state: State) -> Iterable[Self]:
         for broker, replica in enumerate(state.replicas):
             start = LogStart.of(replica)
             yield from (cls(broker, offset) for offset in range(start.checkpoint + 1, start.offset + 1))
 
-    def guard(self, machine: Replication, state: State) -> str:
+    def guard(self, machine: ReplicationRules, state: State) -> str:
         replica = state.replicas[self.broker]
         start = LogStart.of(replica)
         if not machine.may_perturb(state, Crash.bounded_as):
@@ -184,7 +184,7 @@ class WriteLogStart(ReplicationAction):
             return f"broker {self.broker} can write down {start.checkpoint} to {start.offset}"
         return "" if replica.running else f"broker {self.broker} is down"
 
-    def effect(self, machine: Replication, state: State) -> State:
+    def effect(self, machine: ReplicationRules, state: State) -> State:
         return state.with_replica(self.broker, started_at(state.replicas[self.broker], self.offset))
 
 
@@ -213,7 +213,7 @@ class Retention(ReplicationExtension):
     def step_invariants(self) -> Mapping[str, StepInvariant[State]]:
         return STEP_INVARIANTS
 
-    def goals(self, machine: Replication) -> Mapping[str, Invariant[State]]:
+    def goals(self, machine: ReplicationRules) -> Mapping[str, Invariant[State]]:
         return goals(machine)
 
     def explain(self, state: State) -> Mapping[str, Any]:
@@ -227,7 +227,7 @@ class Retention(ReplicationExtension):
         """Only what is committed is deleted."""
         return replica.high_watermark
 
-    def before_fetch(self, machine: Replication, inner: Callable[[Replica], Replica], replica: Replica) -> Replica:
+    def before_fetch(self, machine: ReplicationRules, inner: Callable[[Replica], Replica], replica: Replica) -> Replica:
         """What is told is durable."""
         return self.with_log_start_written(inner(replica))
 
@@ -236,25 +236,25 @@ class Retention(ReplicationExtension):
         return started_at(replica, log_start_of(replica)) if self.written_by_clock else durable(replica)
 
     def truncated(
-        self, machine: Replication, inner: Callable[[Replica, int], Replica], replica: Replica, offset: int
+        self, machine: ReplicationRules, inner: Callable[[Replica, int], Replica], replica: Replica, offset: int
     ) -> Replica:
         kept, start = inner(replica, offset), LogStart.of(replica)
         if kept is replica:
             return replica
         return with_part(kept, LogStart(min(start.offset, offset), min(start.checkpoint, offset)))
 
-    def written(self, machine: Replication, inner: Callable[[Replica], Replica], replica: Replica) -> Replica:
+    def written(self, machine: ReplicationRules, inner: Callable[[Replica], Replica], replica: Replica) -> Replica:
         start = log_start_of(replica)
         return with_part(inner(replica), LogStart(start, start))
 
     def survivor(
-        self, machine: Replication, inner: Callable[[Replica, int], Replica], replica: Replica, kept: int
+        self, machine: ReplicationRules, inner: Callable[[Replica, int], Replica], replica: Replica, kept: int
     ) -> Replica:
         """The log starts where that is written down."""
         start = LogStart.of(replica).checkpoint
         return with_part(inner(replica, kept), LogStart(start, start))
 
-    def restarted(self, machine: Replication, inner: Callable[[Replica], Replica], replica: Replica) -> Replica:
+    def restarted(self, machine: ReplicationRules, inner: Callable[[Replica], Replica], replica: Replica) -> Replica:
         """What is below the log start was committed."""
         started = inner(replica)
         start = log_start_of(started)
@@ -264,7 +264,7 @@ class Retention(ReplicationExtension):
 
     def fetch_error(
         self,
-        machine: Replication,
+        machine: ReplicationRules,
         inner: Callable[[Replica, int, FetchRequest], Error],
         leader: Replica,
         broker: int,
@@ -277,7 +277,7 @@ class Retention(ReplicationExtension):
 
     def diverging_epoch(
         self,
-        machine: Replication,
+        machine: ReplicationRules,
         inner: Callable[[Replica, FetchRequest], tuple[int, int] | None],
         leader: Replica,
         request: FetchRequest,
@@ -290,7 +290,7 @@ class Retention(ReplicationExtension):
             return epoch, end_offset
         return None
 
-    def known_end_offset(self, machine: Replication, replica: Replica, epoch: int) -> tuple[int, int]:
+    def known_end_offset(self, machine: ReplicationRules, replica: Replica, epoch: int) -> tuple[int, int]:
         """As `end_offset_for_epoch`, by the records that are left and the epoch of the last one that is gone.
 
         (-1, log start) if all of these are later.
@@ -300,13 +300,13 @@ class Retention(ReplicationExtension):
         return (found, end_offset) if end_offset and end_offset >= start else (NONE, start)
 
     def remote_replica(
-        self, machine: Replication, inner: Callable[[FetchRequest], RemoteReplica], request: FetchRequest
+        self, machine: ReplicationRules, inner: Callable[[FetchRequest], RemoteReplica], request: FetchRequest
     ) -> RemoteReplica:
         return with_part(inner(request), FollowerLogStart.of(request)) if request.parts else inner(request)
 
     def refusal(
         self,
-        machine: Replication,
+        machine: ReplicationRules,
         inner: Callable[[Replica, FetchRequest, Error], FetchResponse],
         leader: Replica,
         request: FetchRequest,
@@ -318,7 +318,7 @@ class Retention(ReplicationExtension):
 
     def divergence(
         self,
-        machine: Replication,
+        machine: ReplicationRules,
         inner: Callable[[Replica, FetchRequest, int, int], FetchResponse],
         leader: Replica,
         request: FetchRequest,
@@ -329,7 +329,7 @@ class Retention(ReplicationExtension):
 
     def served(
         self,
-        machine: Replication,
+        machine: ReplicationRules,
         inner: Callable[[Replica, FetchRequest, Log], FetchResponse],
         leader: Replica,
         request: FetchRequest,
@@ -341,14 +341,14 @@ class Retention(ReplicationExtension):
     # --- rules of the follower ---------------------------------------------------------------------------------------
 
     def fetch_request(
-        self, machine: Replication, inner: Callable[[Replica, int], FetchRequest], follower: Replica, broker: int
+        self, machine: ReplicationRules, inner: Callable[[Replica, int], FetchRequest], follower: Replica, broker: int
     ) -> FetchRequest:
         request, start = inner(follower, broker), log_start_of(follower)
         return with_part(request, FollowerLogStart(start)) if start else request
 
     def after_response(
         self,
-        machine: Replication,
+        machine: ReplicationRules,
         inner: Callable[[Replica, FetchResponse], Replica],
         follower: Replica,
         response: FetchResponse,
@@ -367,7 +367,7 @@ class Retention(ReplicationExtension):
         parts = updated(follower.parts, attrs.evolve(start, offset=offset))
         return attrs.evolve(follower, high_watermark=high_watermark, parts=parts)
 
-    def nothing_in_common(self, machine: Replication, follower: Replica, response: FetchResponse) -> bool:
+    def nothing_in_common(self, machine: ReplicationRules, follower: Replica, response: FetchResponse) -> bool:
         """Whether the logs diverge before all that one of them still knows."""
         if response.diverging_end_offset == NONE:
             return False
@@ -376,7 +376,7 @@ class Retention(ReplicationExtension):
 
     def truncation_offset(
         self,
-        machine: Replication,
+        machine: ReplicationRules,
         inner: Callable[[Replica, int, int], int],
         follower: Replica,
         epoch: int,
@@ -462,7 +462,7 @@ def log_start_monotone(before: State, action: Action, after: State) -> bool:
 STEP_INVARIANTS: Mapping[str, StepInvariant[State]] = {"LogStartMonotone": log_start_monotone}
 
 
-def goals(machine: Replication) -> Mapping[str, Invariant[State]]:
+def goals(machine: ReplicationRules) -> Mapping[str, Invariant[State]]:
     """What a search must have reached."""
     if not machine.bounds["DeleteRecords"]:
         return {}

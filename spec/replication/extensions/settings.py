@@ -21,7 +21,7 @@ The extension adds the settings to the controller, and the number to metadata an
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import attrs
 
@@ -30,7 +30,7 @@ from tidegauge.spec.kernel.parts import Part, Parts, updated, with_part
 from tidegauge.spec.replication.actions import ReplicationAction
 from tidegauge.spec.replication.control import committed
 from tidegauge.spec.replication.extension import ReplicationExtension
-from tidegauge.spec.replication.machine import Replication
+from tidegauge.spec.replication.rules import ReplicationRules
 from tidegauge.spec.replication.state import NONE, Controller, ControllerPart, PartitionMetadata, Replica, State
 
 
@@ -59,18 +59,18 @@ class ChangeSettings(ReplicationAction):
     elects_uncleanly: bool
 
     @classmethod
-    def candidates(cls, machine: Replication, state: State) -> Iterable[ChangeSettings]:
+    def candidates(cls, machine: ReplicationRules, state: State) -> Iterable[Self]:
         settings = Settings.of(machine)
         values = settings.min_insync_values or range(1, machine.brokers + 1)
         return [cls(value, unclean) for value in values for unclean in settings.unclean_values]
 
-    def guard(self, machine: Replication, state: State) -> str:
+    def guard(self, machine: ReplicationRules, state: State) -> str:
         if not machine.may_perturb(state, self.bounded_as):
             return "no more changes of settings in this model"
         now = TopicSettings.of(state.controller)
         return "nothing changes" if now == TopicSettings(self.min_insync, self.elects_uncleanly) else ""
 
-    def effect(self, machine: Replication, state: State) -> State:
+    def effect(self, machine: ReplicationRules, state: State) -> State:
         old = TopicSettings.of(state.controller)
         controller = with_part(state.controller, TopicSettings(self.min_insync, self.elects_uncleanly))
         if self.min_insync != old.min_insync:
@@ -93,7 +93,7 @@ class Settings(ReplicationExtension):
     """Those that may be set; () for all that fit."""
     unclean_values: tuple[bool, ...] = (False, True)
 
-    def initial(self, machine: Replication, state: State) -> State:
+    def initial(self, machine: ReplicationRules, state: State) -> State:
         settings = TopicSettings(machine.min_insync_replicas, machine.unclean_leader_election)
         known = KnownSettings(machine.min_insync_replicas)
         return attrs.evolve(
@@ -102,7 +102,7 @@ class Settings(ReplicationExtension):
             replicas=tuple(with_part(replica, known) for replica in state.replicas),
         )
 
-    def goals(self, machine: Replication) -> Mapping[str, Invariant[State]]:
+    def goals(self, machine: ReplicationRules) -> Mapping[str, Invariant[State]]:
         if not machine.bounds["ChangeSettings"] or self.min_insync_values == (machine.min_insync_replicas,):
             return {}
         return {
@@ -115,30 +115,30 @@ class Settings(ReplicationExtension):
         }
 
     def required_insync(
-        self, machine: Replication, inner: Callable[[Replica | Controller], int], known: Replica | Controller
+        self, machine: ReplicationRules, inner: Callable[[Replica | Controller], int], known: Replica | Controller
     ) -> int:
         """Never more than there are replicas."""
         settings = TopicSettings.of(known) if isinstance(known, Controller) else KnownSettings.of(known)
         return min(settings.min_insync, machine.replica_count(known))
 
     def elects_uncleanly(
-        self, machine: Replication, inner: Callable[[Controller], bool], controller: Controller
+        self, machine: ReplicationRules, inner: Callable[[Controller], bool], controller: Controller
     ) -> bool:
         return TopicSettings.of(controller).elects_uncleanly
 
-    def with_min_insync(self, machine: Replication, controller: Controller) -> Controller:
+    def with_min_insync(self, machine: ReplicationRules, controller: Controller) -> Controller:
         """Eligible leaders are looked at anew, and no leader that has not applied it changes the ISR."""
         elr = machine.elr_after(controller, controller.isr, controller.elr)
         return attrs.evolve(controller, elr=elr, partition_epoch=controller.partition_epoch + 1)
 
     def metadata(
-        self, machine: Replication, inner: Callable[[Controller], PartitionMetadata], controller: Controller
+        self, machine: ReplicationRules, inner: Callable[[Controller], PartitionMetadata], controller: Controller
     ) -> PartitionMetadata:
         return with_part(inner(controller), KnownSettings(TopicSettings.of(controller).min_insync))
 
     def parts_with_metadata(
         self,
-        machine: Replication,
+        machine: ReplicationRules,
         inner: Callable[[Parts, PartitionMetadata], Parts],
         parts: Parts,
         metadata: PartitionMetadata,

@@ -26,11 +26,11 @@ import attrs
 
 from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
 from tidegauge.spec.kernel.parts import Part, with_part
-from tidegauge.spec.replication.actions import BrokerAction, not_acting
+from tidegauge.spec.replication.actions import BrokerAction
 from tidegauge.spec.replication.control import committed
 from tidegauge.spec.replication.extension import ReplicationExtension
 from tidegauge.spec.replication.faults import with_session
-from tidegauge.spec.replication.machine import Replication
+from tidegauge.spec.replication.rules import ReplicationRules, not_acting
 from tidegauge.spec.replication.state import NONE, Controller, Replica, Session, State
 
 # --- state -----------------------------------------------------------------------------------------------------------
@@ -64,7 +64,7 @@ class BeginShutdown(BrokerAction):
 
     bounded_as: ClassVar[str] = "BeginShutdown"
 
-    def guard(self, machine: Replication, state: State) -> str:
+    def guard(self, machine: ReplicationRules, state: State) -> str:
         if not machine.may_perturb(state, self.bounded_as):
             return "no more controlled shutdowns in this model"
         replica, session = state.replicas[self.broker], state.controller.sessions[self.broker]
@@ -74,7 +74,7 @@ class BeginShutdown(BrokerAction):
             return f"broker {self.broker} has asked already"
         return not_acting(state, self.broker)
 
-    def effect(self, machine: Replication, state: State) -> State:
+    def effect(self, machine: ReplicationRules, state: State) -> State:
         session = with_part(state.controller.sessions[self.broker], ShuttingDown(asked=True))
         controller = with_session(state.controller, self.broker, session)
         controller, unclean = ControlledShutdown.of(machine).handed_over(machine, controller)
@@ -85,14 +85,14 @@ class BeginShutdown(BrokerAction):
 class GrantShutdown(BrokerAction):
     """A broker that asked may stop: it is fenced, last where nobody else is in sync."""
 
-    def guard(self, machine: Replication, state: State) -> str:
+    def guard(self, machine: ReplicationRules, state: State) -> str:
         if reason := not_leaving(state, self.broker):
             return reason
         if ControlledShutdown.of(machine).must_wait(state.controller, self.broker):
             return f"broker {self.broker} is the last of the ISR, and others may join it"
         return ""
 
-    def effect(self, machine: Replication, state: State) -> State:
+    def effect(self, machine: ReplicationRules, state: State) -> State:
         return _granted(machine, state, self.broker)
 
 
@@ -100,10 +100,10 @@ class GrantShutdown(BrokerAction):
 class GiveUpWaiting(BrokerAction):
     """A broker that has waited long enough for another to join leaves as the last of the ISR."""
 
-    def guard(self, machine: Replication, state: State) -> str:
+    def guard(self, machine: ReplicationRules, state: State) -> str:
         return not_leaving(state, self.broker)
 
-    def effect(self, machine: Replication, state: State) -> State:
+    def effect(self, machine: ReplicationRules, state: State) -> State:
         return _granted(machine, state, self.broker)
 
 
@@ -117,7 +117,7 @@ def not_leaving(state: State, broker: int) -> str:
     return not_acting(state, broker)
 
 
-def _granted(machine: Replication, state: State, broker: int) -> State:
+def _granted(machine: ReplicationRules, state: State, broker: int) -> State:
     controller = machine.without(state.controller, broker, clean=True)
     session = attrs.evolve(controller.sessions[broker], fenced=True)
     controller, unclean = machine.with_leader(with_session(controller, broker, session))
@@ -128,13 +128,13 @@ def _granted(machine: Replication, state: State, broker: int) -> State:
 class Stop(BrokerAction):
     """A broker whose stop was granted flushes, notes its broker epoch, and ends."""
 
-    def guard(self, machine: Replication, state: State) -> str:
+    def guard(self, machine: ReplicationRules, state: State) -> str:
         replica, session = state.replicas[self.broker], state.controller.sessions[self.broker]
         if replica.broker_epoch != session.broker_epoch or not is_shutting_down(session) or not session.fenced:
             return f"broker {self.broker} may not stop"
         return not_acting(state, self.broker)
 
-    def effect(self, machine: Replication, state: State) -> State:
+    def effect(self, machine: ReplicationRules, state: State) -> State:
         return _stopped(machine, state, self.broker)
 
 
@@ -144,16 +144,16 @@ class StopUnasked(BrokerAction):
 
     bounded_as: ClassVar[str] = BeginShutdown.bounded_as
 
-    def guard(self, machine: Replication, state: State) -> str:
+    def guard(self, machine: ReplicationRules, state: State) -> str:
         if not machine.may_perturb(state, self.bounded_as):
             return "no more controlled shutdowns in this model"
         return not_acting(state, self.broker)
 
-    def effect(self, machine: Replication, state: State) -> State:
+    def effect(self, machine: ReplicationRules, state: State) -> State:
         return _stopped(machine, state, self.broker).spend(self.bounded_as)
 
 
-def _stopped(machine: Replication, state: State, stopping: int) -> State:
+def _stopped(machine: ReplicationRules, state: State, stopping: int) -> State:
     """Everything is on the disk, the note as well; responses that it has sent still arrive, and nothing else does."""
     stopped = machine.stopped(state.replicas[stopping])
     responses = tuple(m for m in state.network.fetch_responses if m.request.leader == stopping)
@@ -186,7 +186,7 @@ class ControlledShutdown(ReplicationExtension):
     def step_invariants(self) -> Mapping[str, StepInvariant[State]]:
         return {"ShutdownNeverEmptiesTheIsr": shutdown_never_empties_the_isr}
 
-    def goals(self, machine: Replication) -> Mapping[str, Invariant[State]]:
+    def goals(self, machine: ReplicationRules) -> Mapping[str, Invariant[State]]:
         if not machine.bounds["BeginShutdown"]:
             return {}
         return {
@@ -202,7 +202,7 @@ class ControlledShutdown(ReplicationExtension):
 
     def is_eligible_for_isr(
         self,
-        machine: Replication,
+        machine: ReplicationRules,
         inner: Callable[[Controller, int, int], bool],
         controller: Controller,
         broker: int,
@@ -214,7 +214,7 @@ class ControlledShutdown(ReplicationExtension):
 
     def settled(
         self,
-        machine: Replication,
+        machine: ReplicationRules,
         inner: Callable[[Controller, Controller], tuple[Controller, bool]],
         old: Controller,
         new: Controller,
@@ -224,11 +224,11 @@ class ControlledShutdown(ReplicationExtension):
         new, again = self.handed_over(machine, new)
         return new, unclean or again
 
-    def handed_over(self, machine: Replication, controller: Controller) -> tuple[Controller, bool]:
+    def handed_over(self, machine: ReplicationRules, controller: Controller) -> tuple[Controller, bool]:
         """Brokers that are shutting down have left the ISR, and hand over what they led."""
         return machine.with_leader(self.without_leaving(machine, controller))
 
-    def without_leaving(self, machine: Replication, controller: Controller) -> Controller:
+    def without_leaving(self, machine: ReplicationRules, controller: Controller) -> Controller:
         """Brokers that are shutting down leave the ISR, unless that would empty it."""
         leaving = {b for b in controller.isr if is_shutting_down(controller.sessions[b])}
         if self.may_leave(controller, leaving):
@@ -242,7 +242,7 @@ class ControlledShutdown(ReplicationExtension):
 
     def elect(
         self,
-        machine: Replication,
+        machine: ReplicationRules,
         inner: Callable[..., tuple[int, bool]],
         controller: Controller,
         *,
@@ -257,7 +257,7 @@ class ControlledShutdown(ReplicationExtension):
         return (last[0], False) if last else (leader, was_unclean)
 
     def is_active(
-        self, machine: Replication, inner: Callable[[Controller, int], bool], controller: Controller, broker: int
+        self, machine: ReplicationRules, inner: Callable[[Controller, int], bool], controller: Controller, broker: int
     ) -> bool:
         return inner(controller, broker) and not is_shutting_down(controller.sessions[broker])
 
@@ -269,7 +269,7 @@ class ControlledShutdown(ReplicationExtension):
 
     def with_registration(
         self,
-        machine: Replication,
+        machine: ReplicationRules,
         inner: Callable[[Controller, Replica, int], Controller],
         controller: Controller,
         replica: Replica,
@@ -280,7 +280,7 @@ class ControlledShutdown(ReplicationExtension):
             return self.back_from_a_clean_stop(machine, controller, broker)
         return inner(controller, replica, broker)
 
-    def back_from_a_clean_stop(self, machine: Replication, controller: Controller, broker: int) -> Controller:
+    def back_from_a_clean_stop(self, machine: ReplicationRules, controller: Controller, broker: int) -> Controller:
         """Out of the ISR, for it has to catch up; eligible to lead if it was, or was in sync."""
         return machine.without(controller, broker, clean=True) if broker in controller.isr else controller
 
@@ -289,7 +289,7 @@ class ControlledShutdown(ReplicationExtension):
         return CleanStop.of(replica).broker_epoch + 1 == controller.sessions[broker].broker_epoch
 
     def not_unfenced(
-        self, machine: Replication, inner: Callable[[Controller, int], str], controller: Controller, broker: int
+        self, machine: ReplicationRules, inner: Callable[[Controller, int], str], controller: Controller, broker: int
     ) -> str:
         granted = is_shutting_down(controller.sessions[broker])
         return f"the stop of broker {broker} was granted" if granted else inner(controller, broker)
@@ -297,12 +297,12 @@ class ControlledShutdown(ReplicationExtension):
     # --- rules of a broker's process and disk ------------------------------------------------------------------------
 
     def registered(
-        self, machine: Replication, inner: Callable[[Replica, int], Replica], replica: Replica, broker_epoch: int
+        self, machine: ReplicationRules, inner: Callable[[Replica, int], Replica], replica: Replica, broker_epoch: int
     ) -> Replica:
         """The note is read once."""
         return with_part(inner(replica, broker_epoch), CleanStop())
 
-    def stopped(self, machine: Replication, inner: Callable[[Replica], Replica], replica: Replica) -> Replica:
+    def stopped(self, machine: ReplicationRules, inner: Callable[[Replica], Replica], replica: Replica) -> Replica:
         """The note is written last."""
         return with_part(inner(replica), CleanStop(replica.broker_epoch))
 
