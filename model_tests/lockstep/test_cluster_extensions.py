@@ -20,9 +20,10 @@ from tidegauge.model_tests.harness.registry import HARNESS, ON_CLUSTER, Side
 from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.kernel.parts import Part, with_part
 from tidegauge.spec.registry import REGISTRY, NotRegisteredError
-from tidegauge.spec.replication.actions import Append, BrokerAction, not_acting
+from tidegauge.spec.replication.actions import Append, BrokerAction
 from tidegauge.spec.replication.extension import ReplicationExtension
 from tidegauge.spec.replication.machine import Replication
+from tidegauge.spec.replication.rules import ReplicationRules, not_acting
 from tidegauge.spec.replication.state import Replica, State
 
 
@@ -37,10 +38,10 @@ class Flushes(Part):
 class FlushByOrder(BrokerAction):
     """An operator orders a flush."""
 
-    def guard(self, machine: Replication, state: State) -> str:
+    def guard(self, machine: ReplicationRules, state: State) -> str:
         return not_acting(state, self.broker)
 
-    def effect(self, machine: Replication, state: State) -> State:
+    def effect(self, machine: ReplicationRules, state: State) -> State:
         replica = state.replicas[self.broker]
         flushed = attrs.evolve(replica, flushed=replica.log_end_offset)
         return state.with_replica(self.broker, with_part(flushed, Flushes(Flushes.of(replica).count + 1)))
