@@ -1,21 +1,22 @@
 """What the harness has for each machine of `spec.registry`: one registration a machine, under the machine's name.
 
-A registration says how the machine is bound to an implementation (cores, a cluster), how its random walks and its
-examples for Hypothesis are drawn, how a report draws a trace of it, and which classes have its bugs. Lockstep, replay,
-report and verification look here and nowhere else. A part that is not registered is refused with NotRegisteredError:
-an extension of a machine is never bound, walked or drawn as the machine that it extends.
+A registration says how the machine is bound to an implementation (cores, a cluster), and which classes have its bugs;
+and, where the defaults do not serve, how its random walks and its examples for Hypothesis are drawn, and how a report
+draws a trace of it. Lockstep, replay, report and verification look here and nowhere else. A binding that is not
+registered is refused with NotRegisteredError: an extension of a machine is never bound as the machine that it extends.
 
-A machine of this project has one line in `spec.registry` and one here. A test registers a machine of its own in both,
-for as long as it runs: `with registered(specification, Registration(...)):`.
+A machine of this project has one line in `spec.registry` and one here. A test registers a machine of its own in both by
+one call, for as long as it runs: `with registered("toy", Toy(), cores=ToyCores):`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import Enum
 from functools import partial
-from typing import Any, Final, TypeAlias, TypeVar
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias
 
 import attrs
 
@@ -39,13 +40,16 @@ from tidegauge.model_tests.harness.cores.steps import ReplicationCores
 from tidegauge.model_tests.harness.lockstep.idempotence_walks import IDEMPOTENCE_WALKS
 from tidegauge.model_tests.harness.lockstep.lockstep import Bind, Binding
 from tidegauge.model_tests.harness.lockstep.replication_walks import replication_walks
-from tidegauge.model_tests.harness.lockstep.walks import Walk, WalkPlan, first_failure, walk, walks
+from tidegauge.model_tests.harness.lockstep.walks import Walk, WalkPlan, first_failure, plan_of_models, walk, walks
 from tidegauge.model_tests.harness.report import idempotence as idempotence_steps
 from tidegauge.model_tests.harness.report import replication as replication_steps
 from tidegauge.model_tests.harness.report.model import Step
+from tidegauge.model_tests.harness.report.plain_steps import plain_steps
+from tidegauge.spec.bugs.bug import Bug
 from tidegauge.spec.kernel.machine import Action, Machine
+from tidegauge.spec.kernel.model import Model
 from tidegauge.spec.kernel.traces import Trace
-from tidegauge.spec.registry import REGISTRY, NotRegisteredError
+from tidegauge.spec.registry import REGISTRY, NotRegisteredError, Population
 from tidegauge.spec.registry import Registration as Specification
 from tidegauge.spec.replication.extension import ReplicationExtension
 from tidegauge.spec.replication.extensions.reassignment import Reassignment, StartReassignment
@@ -55,7 +59,7 @@ from tidegauge.spec.replication.extensions.shutdown import BeginShutdown, Contro
 
 BindRoles: TypeAlias = Callable[[Any, Any], Binding]
 """Makes the binding of a machine, with the classes that play each part."""
-T = TypeVar("T")
+NO_BUGS: Final[Mapping[Bug[Any], Any]] = MappingProxyType({})
 
 
 class Side(Enum):
@@ -67,7 +71,7 @@ class Side(Enum):
 
 @attrs.frozen
 class Registration:
-    """What the harness has for one machine. What is None, the harness cannot do with it."""
+    """What the harness has for one machine. To an implementation that is None it cannot be bound."""
 
     machine: str
     """The name in `spec.registry`."""
@@ -76,11 +80,11 @@ class Registration:
     cores: BindRoles | None = None
     cluster: BindRoles | None = None
     plan: WalkPlan[Any] | None = None
-    """How random walks in lockstep are drawn."""
+    """How random walks in lockstep are drawn; None: with the constants that `spec.registry` has for it."""
     rules: Callable[[], type[Any]] | None = None
     """Imports and returns the machine's rules for Hypothesis; None: they are made of the plan."""
-    steps: Callable[[Trace[Any]], tuple[Step, ...]] | None = None
-    """A trace as the steps of a sequence diagram."""
+    steps: Callable[[Trace[Any]], tuple[Step, ...]] = plain_steps
+    """A trace as the steps of a sequence diagram; unless it says otherwise, one lane with the fields of the state."""
     bugs: tuple[CoreBug[Any], ...] = ()
 
     @property
@@ -90,16 +94,20 @@ class Registration:
 
     def bind(self, side: Side, roles: Any = None) -> Bind:
         """What binds the machine to an implementation, with the classes in `roles` or those of production."""
-        bind = self._needed(self._binds(side), f"binding to the {side.value}")
+        bind = self._binds(side)
+        if bind is None:
+            raise NotRegisteredError(
+                f"{self.machine} has no binding to the {side.value}: explore and simulate it, replay it on the "
+                "specification, or add a binding to its registration in harness.registry"
+            )
         return lambda machine: bind(machine, self.roles if roles is None else roles)
 
-    def needed_plan(self) -> WalkPlan[Any]:
+    def walk_plan(self) -> WalkPlan[Any]:
         """How random walks are drawn."""
-        return self._needed(self.plan, "plan for random walks")
-
-    def needed_steps(self) -> Callable[[Trace[Any]], tuple[Step, ...]]:
-        """What draws a trace."""
-        return self._needed(self.steps, "way to draw it in a report")
+        if self.plan is not None:
+            return self.plan
+        known = REGISTRY.registration(self.machine)
+        return plan_of_models((known.machine, *(model.machine for model in known.models)))
 
     def hypothesis_rules(self) -> type[Any]:
         """The machine's rules for Hypothesis, which must be installed."""
@@ -108,7 +116,7 @@ class Registration:
         if self.rules is not None:
             return self.rules()
         machine = REGISTRY.registration(self.machine).machine
-        return rules_of_plan(self.needed_plan(), machine.action_types)
+        return rules_of_plan(self.walk_plan(), machine.action_types)
 
     def walk(
         self,
@@ -121,7 +129,7 @@ class Registration:
         length: int | None = None,
     ) -> Walk[Any]:
         """Walk `number` of `seed` beside an implementation; a bug may be in `roles`, in `wrong`, or in both."""
-        return walk(self.needed_plan(), self.bind(side, roles), seed, number, wrong=wrong, length=length)
+        return walk(self.walk_plan(), self.bind(side, roles), seed, number, wrong=wrong, length=length)
 
     def walks(
         self,
@@ -134,7 +142,7 @@ class Registration:
         length: int | None = None,
     ) -> Iterator[Walk[Any]]:
         """The first `count` walks of `seed`, one at a time."""
-        return walks(self.needed_plan(), self.bind(side, roles), seed, count, wrong=wrong, length=length)
+        return walks(self.walk_plan(), self.bind(side, roles), seed, count, wrong=wrong, length=length)
 
     def first_failure(
         self,
@@ -147,15 +155,10 @@ class Registration:
         length: int | None = None,
     ) -> Walk[Any] | None:
         """The first of `limit` walks that fails; None if none does. Its number says how many did not."""
-        return first_failure(self.needed_plan(), self.bind(side, roles), seed, limit, wrong=wrong, length=length)
+        return first_failure(self.walk_plan(), self.bind(side, roles), seed, limit, wrong=wrong, length=length)
 
     def _binds(self, side: Side) -> BindRoles | None:
         return self.cores if side is Side.CORES else self.cluster
-
-    def _needed(self, part: T | None, what: str) -> T:
-        if part is None:
-            raise NotRegisteredError(f"{self.machine} has no {what}: add one to its registration in harness.registry")
-        return part
 
 
 class HarnessRegistry:
@@ -273,12 +276,35 @@ HARNESS: Final = HarnessRegistry(
         steps=idempotence_steps.steps,
         bugs=tuple(IDEMPOTENCE_BUGS.values()),
     ),
+    Registration("directories", steps=replication_steps.steps),
+    Registration("composed-replication", steps=replication_steps.steps),
+    Registration("kip320"),
+    Registration("compaction"),
+    Registration("authentication"),
 )
-"""All that the harness can drive. The other machines of `spec.registry` are only explored."""
+"""What the harness has for each machine of `spec.registry`; the last ones have no cores and no cluster beside them."""
 
 
 @contextmanager
-def registered(specification: Specification, harness: Registration) -> Iterator[Registration]:
-    """A machine of a test's own: in `spec.registry` and here, for as long as the context lasts."""
+def registered(
+    name: str,
+    machine: Machine[Any],
+    *,
+    models: tuple[Model[Any], ...] = (),
+    populations: tuple[Population, ...] = (),
+    bugs: Mapping[Bug[Any], Any] = NO_BUGS,
+    cores: BindRoles | None = None,
+    cluster: BindRoles | None = None,
+    roles: Any = None,
+    plan: WalkPlan[Any] | None = None,
+    steps: Callable[[Trace[Any]], tuple[Step, ...]] = plain_steps,
+) -> Iterator[Registration]:
+    """A machine of a test's own, in `spec.registry` and here, for as long as the context lasts.
+
+    `bugs` has, for each bug of the specification, the roles that have it too; None where no implementation has it.
+    """
+    specification = Specification(name, machine, models, tuple(bugs), populations)
+    core_bugs = tuple(CoreBug(bug.name, wrong) for bug, wrong in bugs.items() if wrong is not None)
+    harness = Registration(name, roles, cores, cluster, plan, steps=steps, bugs=core_bugs)
     with REGISTRY.registered(specification), HARNESS.registered(harness):
         yield harness

@@ -2,29 +2,45 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import attrs
 import pytest
 
+from tidegauge.model_tests.harness.counterexamples.files import Counterexample, Expected, Failure, Found
+from tidegauge.model_tests.harness.counterexamples.replay import Level, levels_of, replay
 from tidegauge.model_tests.harness.lockstep.on_cores import CoresLockstep
-from tidegauge.model_tests.harness.registry import HARNESS, Registration, Side
+from tidegauge.model_tests.harness.registry import HARNESS, Registration, Side, registered
+from tidegauge.model_tests.harness.report.replayed import figure_of
+from tidegauge.model_tests.harness_tests.toy_machine import Toy, toy_registered
 from tidegauge.spec.registry import REGISTRY, NotRegisteredError
+from tidegauge.spec.registry import Registration as Specification
 from tidegauge.spec.replication.machine import Replication
 
 NOT_DRIVEN = ("kip320", "directories", "composed-replication", "compaction", "authentication")
 
 
-def test_every_machine_is_driven_or_known_not_to_be() -> None:
-    driven = {registration.machine for registration in HARNESS}
-    assert driven.isdisjoint(NOT_DRIVEN)
-    assert driven.union(NOT_DRIVEN) == {registration.name for registration in REGISTRY}
+def test_every_machine_is_registered_and_driven_or_known_not_to_be() -> None:
+    assert {registration.machine for registration in HARNESS} == {registration.name for registration in REGISTRY}
+    assert {registration.machine for registration in HARNESS if not registration.sides} == set(NOT_DRIVEN)
 
 
 @pytest.mark.parametrize("name", NOT_DRIVEN)
-def test_a_machine_that_is_not_registered_has_no_cores_though_its_base_has(name: str) -> None:
-    with pytest.raises(NotRegisteredError, match=f"{name} has no registration in harness.registry"):
-        CoresLockstep(REGISTRY.registration(name).machine)
+def test_a_machine_without_a_binding_has_no_cores_though_its_base_has(name: str) -> None:
+    machine = REGISTRY.registration(name).machine
+    with pytest.raises(NotRegisteredError, match=f"{name} has no binding to the cores: explore"):
+        CoresLockstep(machine)
+    assert levels_of(machine) == [Level.SPEC]
+
+
+@pytest.mark.parametrize("name", NOT_DRIVEN)
+def test_a_machine_without_a_binding_is_replayed_on_the_specification_and_drawn(name: str) -> None:
+    machine = REGISTRY.registration(name).machine
+    action = next(iter(machine.actions(next(iter(machine.initial())))))
+    counterexample = Counterexample(machine, None, (action,), Expected(Failure.DIFFERENCE, "x"), Found("by hand"))
+    done = replay(counterexample, Level.SPEC)
+    assert (done.failed, done.trace.actions) == (False, (action,))
+    assert [step.action for step in figure_of(counterexample, done, "").steps][1:] == [action.name]
 
 
 @attrs.frozen
@@ -40,29 +56,35 @@ def test_a_machine_that_no_registry_has_is_not_taken_for_its_base() -> None:
 @pytest.mark.parametrize(
     ("use", "told"),
     [
-        (lambda bare: bare.bind(Side.CORES), "compaction has no binding to the cores"),
-        (lambda bare: bare.bind(Side.CLUSTER), "compaction has no binding to the cluster"),
-        (lambda bare: bare.walk(1), "compaction has no plan for random walks"),
-        (lambda bare: bare.hypothesis_rules(), "compaction has no plan for random walks"),
-        (lambda bare: bare.needed_steps(), "compaction has no way to draw it in a report"),
+        (lambda bare: bare.bind(Side.CORES), "stray has no binding to the cores"),
+        (lambda bare: bare.bind(Side.CLUSTER), "stray has no binding to the cluster"),
+        (lambda bare: bare.walk(1), "stray has no binding to the cores"),
+        (lambda bare: bare.walk(1, side=Side.CLUSTER), "stray has no binding to the cluster"),
     ],
-    ids=["cores", "cluster", "walks", "Hypothesis", "report"],
+    ids=["cores", "cluster", "walks on cores", "walks on a cluster"],
 )
-def test_a_part_that_is_not_registered_is_refused_by_name(use: Any, told: str) -> None:
-    with HARNESS.registered(Registration("compaction")) as bare:
-        assert HARNESS["compaction"] is bare
+def test_a_binding_that_is_not_registered_is_refused_by_name(use: Callable[[Registration], object], told: str) -> None:
+    with registered("stray", Stray()) as bare:
+        assert HARNESS["stray"] is bare
         assert bare.sides == ()
         with pytest.raises(NotRegisteredError, match=told):
             use(bare)
-    with pytest.raises(NotRegisteredError, match="compaction has no registration"):
-        HARNESS["compaction"]
+    told = "stray has no registration in harness"
+    with REGISTRY.registered(Specification("stray", Stray())), pytest.raises(NotRegisteredError, match=told):
+        HARNESS["stray"]
+
+
+def test_walks_of_a_machine_without_a_plan_draw_its_models() -> None:
+    with toy_registered() as toy:
+        drawn = {found.machine for found in toy.walks(1, 20)}
+    assert drawn == {Toy(2), Toy(1)}
 
 
 def test_what_is_registered_cannot_be_registered_again() -> None:
     with pytest.raises(ValueError, match="replication has a registration in the harness already"):
         HARNESS.register(Registration("replication"))
     with pytest.raises(ValueError, match="kafka_1211: there is a bug of that name already"):
-        HARNESS.register(Registration("compaction", bugs=(HARNESS.bug("kafka_1211"),)))
+        HARNESS.register(Registration("stray", bugs=(HARNESS.bug("kafka_1211"),)))
 
 
 @pytest.mark.parametrize("registration", list(HARNESS), ids=lambda registration: str(registration.machine))

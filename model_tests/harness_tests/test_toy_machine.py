@@ -119,9 +119,9 @@ def test_it_is_drawn(tmp_path: Path, toy: Registration) -> None:
     counterexample = load(saved(tmp_path))
     done = replay(counterexample, Level.SPEC)
     page = str(sequence_diagram(figure_of(counterexample, done, "")))
-    assert ">sender<" in page
-    assert ">store<" in page
-    assert "message 0" in page
+    assert ">state<" in page
+    assert "on the way" in page
+    assert "message 0, repeated True" in page
     assert "high watermark" not in page
     assert [step.parties[0].values["stored"] for step in plain_steps(done.trace)] == ["[]", "[]", "[0]", "[0, 0]"]
 

@@ -7,7 +7,7 @@ ISSTA 2012): those that perturb often zero, the others never. A `WalkPlan` says 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from random import Random
 from typing import Any, Final, Generic
 
@@ -15,6 +15,7 @@ import attrs
 
 from tidegauge.model_tests.harness.lockstep.checked import CheckedLockstep, Outcome, failure_of
 from tidegauge.model_tests.harness.lockstep.lockstep import Bind, Lockstep, M
+from tidegauge.spec.kernel.guarded import EnumeratingMachine
 from tidegauge.spec.kernel.machine import Action, Machine
 from tidegauge.spec.kernel.walking import drawn_actions, random_of_walk
 
@@ -49,6 +50,12 @@ class WalkPlan(Generic[M]):
     """Actions of a walk, unless it ends early."""
     enabled: Callable[[M, Any, type[Action]], Iterable[Action]] = enabled_of_kind
     """The enabled actions of one class in a state."""
+
+
+def plan_of_models(machines: Sequence[M]) -> WalkPlan[M]:
+    """Walks of these machines, each of which draws one of them: enough for a machine that has little to draw."""
+    enumerating = all(isinstance(machine, EnumeratingMachine) for machine in machines)
+    return WalkPlan(lambda rng: rng.choice(machines), enabled=enabled_candidates if enumerating else enabled_of_kind)
 
 
 @attrs.frozen

@@ -24,7 +24,7 @@ def figure_of(counterexample: Counterexample, replayed: Replayed, replay: str) -
         invariant=name if replayed.failed else "",
         explanation=(rule.__doc__ or "").strip() if rule else replayed.words,
         values={key: plain(value) for key, value in replayed.values.items()},
-        steps=HARNESS.of(machine).needed_steps()(replayed.trace),
+        steps=HARNESS.of(machine).steps(replayed.trace),
         replay=replay,
     )
 
