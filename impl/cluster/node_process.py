@@ -14,12 +14,13 @@ import attrs
 import trio
 
 from tidegauge.impl.cluster.hosts import lock_directory
-from tidegauge.impl.cluster.names import LOOPBACK
+from tidegauge.impl.cluster.names import CONTROLLER, LOOPBACK, broker_name
 from tidegauge.impl.cluster.node_task import NodeTask
 from tidegauge.impl.cluster.options import CLUSTER_ID, DEFAULTS
 from tidegauge.impl.controller.config import DEFAULT_CONTROLLER_ID
 from tidegauge.impl.ports.clock import SystemClock
 from tidegauge.impl.ports.disk import RealDisk
+from tidegauge.impl.ports.log_lines import NODE
 from tidegauge.impl.ports.network import Address, TcpNetwork
 from tidegauge.impl.server.broker_server import Broker
 from tidegauge.impl.server.config import ServerConfig
@@ -76,6 +77,7 @@ Ending = Callable[[], Awaitable[object]]
 
 async def run_controller(options: NodeOptions, on_ready: Ready, until: Ending, *, seed: int = 0) -> None:
     """Run the controller until `until` returns. Raises ValueError for a directory that is not its own, OSError."""
+    NODE.set(CONTROLLER)
     node = options.node(DEFAULT_CONTROLLER_ID)
     check_membership(node.config.controller_quorum_voters, node.id, is_alone=True)
     refuse_other_files(options.directory)
@@ -103,6 +105,7 @@ async def run_broker(
     Raises ValueError for a directory that is not its own, OSError, NodeEndedError when it stops by itself, and
     TimeoutError when the controller cannot be reached.
     """
+    NODE.set(broker_name(broker_id))
     refuse_other_files(options.directory)
     server = Broker(options.node(broker_id), voters)
     controllers = " or ".join(map(str, voters))
@@ -128,7 +131,7 @@ async def _call(on_ready: Ready, address: Address) -> None:
 
 
 async def _run(server: Broker | ControllerNode, until: Ending, when_up: Ending) -> None:
-    task = NodeTask(server)
+    task = NodeTask(server, NODE.get())
     try:
         async with trio.open_nursery() as nursery:
             await nursery.start(task.run)

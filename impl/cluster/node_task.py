@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import trio
 
+from tidegauge.impl.ports.log_lines import logging_as
 from tidegauge.impl.ports.network import Address
 from tidegauge.impl.server.broker_server import Broker
 from tidegauge.impl.server.controller.node import ControllerNode
@@ -12,8 +13,10 @@ from tidegauge.impl.server.controller.node import ControllerNode
 class NodeTask:
     """One process of a node."""
 
-    def __init__(self, server: Broker | ControllerNode) -> None:
+    def __init__(self, server: Broker | ControllerNode, name: str) -> None:
+        """`name` is the node's, `broker-1` or `controller`."""
         self.server = server
+        self.name = name
         self._scope = trio.CancelScope()
         self._ended = trio.Event()
         self._killed = False
@@ -49,11 +52,13 @@ class NodeTask:
 
     def stop(self) -> None:
         """Flush and close its files: the last step of a clean shutdown, before its tasks are cancelled."""
-        self.server.stop()
+        with logging_as(self.name):
+            self.server.stop()
         self._has_files = False
 
     def abandon(self) -> None:
         """Close its files as they are, if they are open."""
         if self._has_files:
             self._has_files = False
-            self.server.abandon()
+            with logging_as(self.name):
+                self.server.abandon()

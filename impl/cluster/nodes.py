@@ -13,6 +13,7 @@ from tidegauge.impl.cluster.node_task import NodeTask
 from tidegauge.impl.cluster.options import CLUSTER_ID, ClusterOptions
 from tidegauge.impl.controller.config import DEFAULT_CONTROLLER_ID
 from tidegauge.impl.faults.request_faults import RequestFaults
+from tidegauge.impl.ports.log_lines import logging_as
 from tidegauge.impl.ports.network import Address
 from tidegauge.impl.server.broker_server import Broker
 from tidegauge.impl.server.controller.node import ControllerNode
@@ -61,19 +62,20 @@ class Nodes:
     async def start_controller(self) -> None:
         """Start a process of the controller."""
         node = self._node(CONTROLLER, DEFAULT_CONTROLLER_ID)
-        server = ControllerNode(node, seed=self.options.seed, controller_class=self.options.controller_class)
-        await self._start(CONTROLLER, server)
+        with logging_as(CONTROLLER):
+            server = ControllerNode(node, seed=self.options.seed, controller_class=self.options.controller_class)
+            await self._start(CONTROLLER, server)
 
     async def start_broker(self, broker_id: int) -> None:
         """Start a process of a broker."""
         name = broker_name(broker_id)
-        server = Broker(
-            self._node(name, broker_id), [self.addresses[CONTROLLER]], replica_class=self.options.replica_class
-        )
-        await self._start(name, server)
+        node = self._node(name, broker_id)
+        with logging_as(name):
+            server = Broker(node, [self.addresses[CONTROLLER]], replica_class=self.options.replica_class)
+            await self._start(name, server)
 
     async def _start(self, name: str, server: Broker | ControllerNode) -> None:
-        task = self.tasks[name] = NodeTask(server)
+        task = self.tasks[name] = NodeTask(server, name)
         self.addresses[name] = await self._nursery.start(task.run)
         if isinstance(server, Broker):
             self._bound[name] = server.listeners.bound

@@ -87,7 +87,7 @@ class Broker:
         self.registration = Registration(node.id, node.cluster_id, node.rack)
         self.tasks = BrokerTasks()
         self.metadata = MetadataCache()
-        self.failed_requests = FailedRequests(f"broker {node.id}", node.tracer)
+        self.failed_requests = FailedRequests(node.tracer)
         self.replicas = self._make_replicas(replica_class)
         self.quotas = Quotas(node.clock, node.config, lambda: self.metadata.image)
         self._make_links(voters)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import trio
 
+from tidegauge.impl.ports.log_lines import NODE
 from tidegauge.impl.ports.network import Address, peer_host
+from tidegauge.impl.ports.repeated_lines import RepeatedLines
 from tidegauge.impl.server.broker.listener import BrokerListener
 from tidegauge.impl.server.broker.registration import Endpoint
 
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
     from tidegauge.impl.server.broker.quotas import Quotas
     from tidegauge.impl.server.node import Node
     from tidegauge.impl.server.transport.service import Service
+
+LOGGER: Final = logging.getLogger(__name__)
 
 MOST_REASONS: Final = 100
 """Reasons of closed connections that are kept."""
@@ -31,6 +36,9 @@ class BrokerListeners:
         self._quotas = quotas
         self._names = [text.partition(":")[0] for text in config.current.listeners]
         self._connections = 0
+        self._lines = RepeatedLines(trio.current_time)
+        self._log_name = ""
+        """The broker's name in log lines."""
         self.closed_connections: list[str] = []
         """Why connections were closed that broke the rules or were lost; the last `MOST_REASONS`."""
 
@@ -49,6 +57,7 @@ class BrokerListeners:
 
     def serve(self, nursery: trio.Nursery) -> None:
         """Serve connections in tasks of the nursery."""
+        self._log_name = NODE.get()
         for listener in self._listeners:
             nursery.start_soon(listener.serve, partial(self._serve_connection, listener))
 
@@ -59,13 +68,21 @@ class BrokerListeners:
 
     async def _serve_connection(self, listener: BrokerListener, stream: trio.abc.Stream) -> None:
         """Serve a peer, unless max.connections are served already."""
-        if self._connections >= self._config.current.max_connections:
+        NODE.set(self._log_name)  # on a simulated network the task is started by a task of the peer
+        limit = self._config.current.max_connections
+        if self._connections >= limit:
+            why, after = f"max.connections={limit} are served", "close some, or raise max.connections"
+            self._lines.log_event(
+                LOGGER, logging.WARNING, "connection refused", peer=peer_host(stream), why=why, next=after
+            )
             return
         self._connections += 1
         try:
             if wait_ms := self._quotas.connection_wait_ms(peer_host(stream)):
                 await trio.sleep(wait_ms / 1000)
             if (reason := await listener.serve_stream(stream)) is not None:
+                details = {"listener": listener.spec.name, "peer": peer_host(stream), "why": reason}
+                self._lines.log_event(LOGGER, logging.INFO, "connection closed", **details)
                 self.closed_connections = [*self.closed_connections[1 - MOST_REASONS :], reason]
         finally:
             self._connections -= 1

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Final
 
 import trio
+
+from tidegauge.impl.ports.log_lines import log_event
+
+LOGGER: Final = logging.getLogger(__name__)
 
 
 class BrokerTasks:
@@ -23,5 +28,6 @@ class BrokerTasks:
 
     def halt(self, reason: str) -> None:
         """End the broker at once, as a crash does: there is nothing that it could still do."""
+        log_event(LOGGER, logging.ERROR, "broker stopped", why=reason, next="mend that, and start it again")
         self.halted = reason
         self.nursery.cancel_scope.cancel()

@@ -15,15 +15,18 @@ A log that commits at once costs no scheduling: a turn that need not wait has no
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import trio
 
 from tidegauge.impl.metadata.log import NotLeaderError
+from tidegauge.impl.ports.log_lines import log_event
 from tidegauge.impl.server import trace
+from tidegauge.impl.server.controller.decision_lines import log_decision
 
 if TYPE_CHECKING:
     from tidegauge.impl.controller.controller import Controller
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
     from tidegauge.impl.server.trace.tracer import Tracer
 
 T = TypeVar("T")
+
+LOGGER: Final = logging.getLogger(__name__)
 
 NO_EPOCH = -1
 """The controller epoch of an empty metadata log."""
@@ -166,6 +171,7 @@ class Decisions:
         self._require_leadership(of_epoch=epoch)
         if proposal.records:
             await self._append(proposal, epoch)
+        log_decision(self._controller.image, proposal)
         try:
             self._controller.apply(proposal)
         except Exception as error:
@@ -190,6 +196,7 @@ class Decisions:
         raise OSError(self._ended)
 
     def _fail(self, reason: str) -> None:
+        log_event(LOGGER, logging.ERROR, "controller stopped", why=reason, next="mend that, and start it again")
         self._ended = reason
         self._on_failure(reason)
 

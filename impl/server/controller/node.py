@@ -19,6 +19,7 @@ from tidegauge.impl.controller.config import ControllerConfig
 from tidegauge.impl.controller.controller import Controller
 from tidegauge.impl.metadata.log import Leadership, NotLeaderError
 from tidegauge.impl.metadata.topic_names import METADATA_TOPIC
+from tidegauge.impl.ports.log_lines import NODE
 from tidegauge.impl.ports.network import Address, Listener
 from tidegauge.impl.server.api_versions import api_versions_response
 from tidegauge.impl.server.config import DYNAMIC_CONFIGS
@@ -63,12 +64,14 @@ class ControllerNode:
         check_membership(node.config.controller_quorum_voters, node.id, is_alone=log is None)
         self.id = node.id
         self.address = node.listen
-        self.failed_requests = FailedRequests("the controller", node.tracer)
+        self.failed_requests = FailedRequests(node.tracer)
         self.halted: str | None = None
         """Why the controller has stopped by itself; None while it has not."""
         self._node = node
         self.is_new = False
         """Whether it has become the first controller of its cluster."""
+        self._log_name = ""
+        """Its name in log lines."""
         self._nursery: trio.Nursery | None = None
         node.disk.make_directory(node.directory)
         directory = f"{node.directory}/{METADATA_DIRECTORY}"
@@ -112,6 +115,7 @@ class ControllerNode:
 
         Raises OSError when the metadata log cannot be written at the start.
         """
+        self._log_name = NODE.get()
         listener = await self._node.network.listen(self.address)
         try:
             self.address = listener.address
@@ -180,6 +184,7 @@ class ControllerNode:
         return handle
 
     async def _serve(self, stream: trio.abc.Stream) -> None:
+        NODE.set(self._log_name)  # on a simulated network the task is started by a task of the peer
         await Connection(stream, self._service).serve()
 
     async def _handle_api_versions(self, _request: Any, _context: RequestContext) -> Any:

@@ -235,6 +235,7 @@ class Connection:
         context = RequestContext(
             api_key, version, correlation_id, client_id, self, self.principal, self.client_host, service.authorizer
         )
+        begun_at = trio.current_time()
         try:
             handler = service.handlers[api_key]  # type: ignore[index]
             if (hook := service.request_hook) is None or (self._is_known_to_hook and not hook.is_active):
@@ -246,6 +247,7 @@ class Connection:
             raise
         except Exception as error:
             response = self._failed(request, context, error)
+        service.slow_requests.look_at(context, begun_at)
         if response is not None:
             await self._respond(response, context)
         if self._throttle_s:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from tidegauge.impl.ports.log_lines import log_error
 from tidegauge.impl.server import trace
 from tidegauge.impl.wire.codecs import api_name
 
@@ -22,8 +23,6 @@ MOST: Final = 100
 class FailedRequests:
     """The failed requests of one node. Their clients have got UNKNOWN_SERVER_ERROR; nothing else was harmed."""
 
-    node: str
-    """The node's name in messages: `broker 0`."""
     tracer: Tracer
     last: list[str] = attrs.field(factory=list)
     """The last hundred of them, the latest at the end: API and error."""
@@ -33,4 +32,13 @@ class FailedRequests:
         self.last = [*self.last[1 - MOST :], f"{name}: {error!r}"]
         if self.tracer.trace is not None:
             self.tracer.record(trace.events.RequestFailed, api=name, error=repr(error))
-        LOGGER.error("%s failed at %s of version %s", self.node, name, context.api_version, exc_info=error)
+        log_error(
+            LOGGER,
+            "request failed",
+            error,
+            api=name,
+            version=context.api_version,
+            client=context.client_id,
+            why="a bug in tidegauge: the traceback follows",
+            next="its client has got UNKNOWN_SERVER_ERROR; nothing else was harmed",
+        )

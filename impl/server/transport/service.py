@@ -10,6 +10,7 @@ import attrs
 from tidegauge.impl.ports.clock import Clock
 from tidegauge.impl.server.transport.authorization import AllowAll, Authorizer, Principal
 from tidegauge.impl.server.transport.context import Handler, RequestContext
+from tidegauge.impl.server.transport.slow_requests import SlowRequests
 from tidegauge.impl.wire.apis import PRODUCE_SERVED_FROM, ApiKey, VersionRange
 from tidegauge.impl.wire.frames import FrameMemory, Payload
 
@@ -68,6 +69,8 @@ class Service:
     """Requests that may be handled at once, `queued.max.requests`; those that wait do not count."""
     idle: IdleConnections | None = None
     """Closes connections that are idle."""
+    slow_requests: SlowRequests = attrs.field(factory=SlowRequests)
+    """Logs them."""
     memory: FrameMemory = attrs.field(factory=FrameMemory)
     """What large requests are received into."""
     served: frozenset[tuple[int, int]] = attrs.field(init=False)

@@ -75,7 +75,7 @@ def test_a_handler_that_fails_harms_nothing_but_its_request(caplog: pytest.LogCa
             assert broker.failed_requests.last == ["CREATE_TOPICS: KeyError('nobody foresaw this')"]
 
     trio.run(ask)
-    assert "broker 0 failed at CREATE_TOPICS of version 7" in caplog.text
+    assert "request failed: node=broker-0 api=CREATE_TOPICS version=7" in caplog.text
 
 
 def test_a_response_that_cannot_be_written_costs_its_connection_and_nothing_else() -> None:

@@ -81,9 +81,9 @@ async def test_a_committed_decision_that_cannot_be_applied_ends_the_controller(m
 
 
 def test_the_last_hundred_are_kept(caplog: pytest.LogCaptureFixture) -> None:
-    context: Any = SimpleNamespace(api_key=ApiKey.CREATE_TOPICS, api_version=7)
-    failed = FailedRequests("broker 0", Tracer(None, 0, SystemClock()))
+    context: Any = SimpleNamespace(api_key=ApiKey.CREATE_TOPICS, api_version=7, client_id=None)
+    failed = FailedRequests(Tracer(None, 0, SystemClock()))
     for number in range(MOST + 1):
         failed.note(context, KeyError(number))
     assert (len(failed.last), failed.last[-1]) == (MOST, f"CREATE_TOPICS: KeyError({MOST})")
-    assert "broker 0 failed at CREATE_TOPICS of version 7" in caplog.text
+    assert "request failed: api=CREATE_TOPICS version=7" in caplog.text

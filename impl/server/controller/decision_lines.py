@@ -1,0 +1,128 @@
+"""What the controller's decisions say in the log: brokers fenced, leaders elected, ISRs shrunk and expanded.
+
+One decision may concern every partition of a broker. Of each kind of line `MOST_LINES` are logged for one decision,
+then one with the number of the others.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from typing import Final
+
+from tidegauge.impl.controller.decision import LeaderElected, Proposal
+from tidegauge.impl.metadata.image import ClusterImage
+from tidegauge.impl.metadata.records import (
+    BrokerRegistrationChangeRecord,
+    PartitionChangeRecord,
+    RegisterBrokerRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+    UnregisterBrokerRecord,
+)
+from tidegauge.impl.partition.registration import NO_LEADER
+from tidegauge.impl.ports.log_lines import log_event
+
+LOGGER: Final = logging.getLogger(__name__)
+
+MOST_LINES: Final = 20
+"""Of a kind, for one decision."""
+
+
+def log_decision(before: ClusterImage, proposal: Proposal[object]) -> None:
+    """Log what a committed decision changes; `before` is the image on which it was made, not yet changed."""
+    if not LOGGER.isEnabledFor(logging.ERROR):
+        return
+    lines = _Lines()
+    for record in proposal.records:
+        match record:
+            case RegisterBrokerRecord():
+                lines.log(logging.INFO, "broker registered", broker=record.broker_id, broker_epoch=record.broker_epoch)
+            case BrokerRegistrationChangeRecord(fenced=True):
+                _log_fenced(lines, before, record)
+            case BrokerRegistrationChangeRecord(fenced=False):
+                lines.log(logging.INFO, "broker unfenced", broker=record.broker_id, broker_epoch=record.broker_epoch)
+            case UnregisterBrokerRecord():
+                lines.log(logging.INFO, "broker unregistered", broker=record.broker_id)
+            case TopicRecord():
+                lines.log(logging.INFO, "topic created", topic=record.name, topic_id=record.topic_id)
+            case RemoveTopicRecord():
+                lines.log(logging.INFO, "topic deleted", topic_id=record.topic_id, next="brokers delete its logs")
+            case PartitionChangeRecord(isr=isr) if isr is not None:
+                _log_isr(lines, before, record, isr)
+    for election in proposal.elections:
+        _log_election(lines, election)
+    lines.end()
+
+
+def _log_fenced(lines: _Lines, before: ClusterImage, record: BrokerRegistrationChangeRecord) -> None:
+    if before.is_shutting_down(record.broker_id):
+        lines.log(logging.INFO, "broker left", broker=record.broker_id, why="controlled shutdown")
+    else:
+        lines.log(
+            logging.WARNING,
+            "broker fenced",
+            broker=record.broker_id,
+            broker_epoch=record.broker_epoch,
+            why="its session expired, or it asked to stop",
+            next="it leads nothing until it heartbeats and has caught up",
+        )
+
+
+def _log_isr(lines: _Lines, before: ClusterImage, record: PartitionChangeRecord, isr: tuple[int, ...]) -> None:
+    old = before.partition(record.topic, record.partition)
+    was = sorted(old.isr) if old is not None else []
+    event = "ISR shrunk" if set(was) - set(isr) else "ISR expanded"
+    lines.log(logging.INFO, event, partition=f"{record.topic}-{record.partition}", before=was, isr=list(isr))
+
+
+def _log_election(lines: _Lines, election: LeaderElected) -> None:
+    where = f"{election.topic}-{election.partition}"
+    if election.leader == NO_LEADER:
+        lines.log(
+            logging.WARNING,
+            "partition offline",
+            partition=where,
+            leader_epoch=election.leader_epoch,
+            why="no replica that has every committed record is alive",
+            next="it has a leader again when one of its ISR or ELR returns",
+        )
+    elif election.unclean:
+        lines.log(
+            logging.ERROR,
+            "unclean leader elected",
+            partition=where,
+            leader=election.leader,
+            leader_epoch=election.leader_epoch,
+            why="no replica of its ISR or ELR is alive, and unclean election is allowed",
+            next="committed records that this leader lacks are lost",
+        )
+    else:
+        lines.log(
+            logging.INFO,
+            "leader elected",
+            partition=where,
+            leader=election.leader,
+            leader_epoch=election.leader_epoch,
+        )
+
+
+class _Lines:
+    """The lines of one decision, counted by kind."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[tuple[int, str]] = Counter()
+
+    def log(self, level: int, event: str, **details: object) -> None:
+        """Log a line, unless there are enough of its kind."""
+        if not LOGGER.isEnabledFor(level):
+            return
+        self._counts[level, event] += 1
+        if self._counts[level, event] <= MOST_LINES:
+            log_event(LOGGER, level, event, **details)
+
+    def end(self) -> None:
+        """Log how many lines of each kind were left out."""
+        for (level, event), count in self._counts.items():
+            if count > MOST_LINES:
+                log_event(LOGGER, level, event, more_partitions=count - MOST_LINES)
