@@ -25,6 +25,7 @@ from tidegauge.impl.ports.network import Address
 from tidegauge.impl.server.broker.controller_link import RegistrationRefusedError
 from tidegauge.impl.storage.log_directories import LogDirectoryLockedError, NoLogDirectoryError
 from tidegauge.impl.storage.log_directory import ForeignLogDirectoryError
+from tidegauge.log_output import LogLevel, write_log_lines
 from tidegauge.screen import Screen, write_json
 
 Flag = Annotated[bool, Parameter(negative="")]
@@ -52,6 +53,7 @@ def serve(
     host: str = LOOPBACK,
     advertised_host: str | None = None,
     seed: int = 0,
+    log_level: LogLevel = "warning",
     until_eof: Flag = False,
     json: Flag = False,
 ) -> Status:
@@ -73,11 +75,14 @@ def serve(
         The host name that clients are told, when it is another one.
     seed
         Where ids and injected faults come from.
+    log_level
+        The least important log lines that standard error shows; docs/logging.md lists them.
     until_eof
         End when standard input does, so that nothing is left when the process that started this dies.
     json
         Print one JSON document when ready, and nothing else.
     """
+    write_log_lines(log_level)
     cluster = Cluster(
         brokers,
         seed,
@@ -115,6 +120,7 @@ def controller(
     host: str = LOOPBACK,
     config: Settings = None,
     seed: int = 0,
+    log_level: LogLevel = "warning",
     until_eof: Flag = False,
     json: Flag = False,
 ) -> Status:
@@ -132,11 +138,14 @@ def controller(
         A setting as NAME=VALUE, under Kafka's name; may be given several times.
     seed
         Where the ids of topics come from.
+    log_level
+        The least important log lines that standard error shows; docs/logging.md lists them.
     until_eof
         End when standard input does.
     json
         Print one JSON document when ready, and nothing else.
     """
+    write_log_lines(log_level)
     options = NodeOptions(data, listening(host, port), settings_of(config))
     screen = Screen("controller", json=json)
     screen.header({"data": data, "seed": seed})
@@ -157,6 +166,7 @@ def broker(
     advertised_host: str | None = None,
     rack: str | None = None,
     config: Settings = None,
+    log_level: LogLevel = "warning",
     until_eof: Flag = False,
     json: Flag = False,
 ) -> Status:
@@ -181,11 +191,14 @@ def broker(
         The broker's rack.
     config
         A setting as NAME=VALUE, under Kafka's name; may be given several times.
+    log_level
+        The least important log lines that standard error shows; docs/logging.md lists them.
     until_eof
         End when standard input does.
     json
         Print one JSON document when ready, and nothing else.
     """
+    write_log_lines(log_level)
     if id_ < 0:
         raise Unusable(f"--id {id_}: give a whole number from 0")
     settings = settings_of(config)

@@ -39,7 +39,8 @@ def log_decision(before: ClusterImage, proposal: Proposal[object]) -> None:
             case RegisterBrokerRecord():
                 lines.log(logging.INFO, "broker registered", broker=record.broker_id, broker_epoch=record.broker_epoch)
             case BrokerRegistrationChangeRecord(fenced=True):
-                _log_fenced(lines, before, record)
+                lines.broker_leaves = proposal.image.is_shutting_down(record.broker_id)
+                _log_fenced(lines, record)
             case BrokerRegistrationChangeRecord(fenced=False):
                 lines.log(logging.INFO, "broker unfenced", broker=record.broker_id, broker_epoch=record.broker_epoch)
             case UnregisterBrokerRecord():
@@ -55,8 +56,8 @@ def log_decision(before: ClusterImage, proposal: Proposal[object]) -> None:
     lines.end()
 
 
-def _log_fenced(lines: _Lines, before: ClusterImage, record: BrokerRegistrationChangeRecord) -> None:
-    if before.is_shutting_down(record.broker_id):
+def _log_fenced(lines: _Lines, record: BrokerRegistrationChangeRecord) -> None:
+    if lines.broker_leaves:
         lines.log(logging.INFO, "broker left", broker=record.broker_id, why="controlled shutdown")
     else:
         lines.log(
@@ -72,13 +73,18 @@ def _log_fenced(lines: _Lines, before: ClusterImage, record: BrokerRegistrationC
 def _log_isr(lines: _Lines, before: ClusterImage, record: PartitionChangeRecord, isr: tuple[int, ...]) -> None:
     old = before.partition(record.topic, record.partition)
     was = sorted(old.isr) if old is not None else []
-    event = "ISR shrunk" if set(was) - set(isr) else "ISR expanded"
-    lines.log(logging.INFO, event, partition=f"{record.topic}-{record.partition}", before=was, isr=list(isr))
+    where = f"{record.topic}-{record.partition}"
+    if set(was) - set(isr):
+        lines.log(logging.INFO, "ISR shrunk", partition=where, before=was, isr=list(isr))
+    else:
+        lines.log(logging.INFO, "ISR expanded", partition=where, before=was, isr=list(isr))
 
 
 def _log_election(lines: _Lines, election: LeaderElected) -> None:
     where = f"{election.topic}-{election.partition}"
-    if election.leader == NO_LEADER:
+    if election.leader == NO_LEADER and lines.broker_leaves:
+        lines.log(logging.INFO, "last replica left", partition=where, next="the partition is offline until it returns")
+    elif election.leader == NO_LEADER:
         lines.log(
             logging.WARNING,
             "partition offline",
@@ -111,6 +117,8 @@ class _Lines:
     """The lines of one decision, counted by kind."""
 
     def __init__(self) -> None:
+        self.broker_leaves = False
+        """Whether the decision lets a broker stop by controlled shutdown."""
         self._counts: Counter[tuple[int, str]] = Counter()
 
     def log(self, level: int, event: str, **details: object) -> None:

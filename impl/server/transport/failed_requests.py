@@ -39,6 +39,6 @@ class FailedRequests:
             api=name,
             version=context.api_version,
             client=context.client_id,
-            why="a bug in tidegauge: the traceback follows",
+            why="an error that no code expects; its traceback follows",
             next="its client has got UNKNOWN_SERVER_ERROR; nothing else was harmed",
         )

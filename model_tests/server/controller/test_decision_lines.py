@@ -1,0 +1,59 @@
+"""What the controller's decisions say in the log: quiet while all is well, a line for each thing that is not."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.server.controller import decision_lines
+from tidegauge.model_tests.simulated import simulated
+
+
+def lines(caplog: pytest.LogCaptureFixture, level: int) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno >= level]
+
+
+@simulated
+async def test_all_is_quiet_while_all_is_well(caplog: pytest.LogCaptureFixture) -> None:
+    async with Cluster(brokers=3) as cluster:
+        await cluster.create_topic("t", partitions=2, replication_factor=3)
+        await cluster.shutdown(2)
+        await cluster.restart(2)
+    assert lines(caplog, logging.WARNING) == []
+
+
+@simulated
+async def test_a_crash_an_election_and_an_offline_partition_have_lines(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "tidegauge")
+    async with Cluster(brokers=2) as cluster:
+        await cluster.create_topic("t", partitions=1, replication_factor=2)
+        first = cluster.leader("t", 0)
+        assert first is not None
+        await cluster.crash(first)
+        await cluster.expire_session(first)
+        second = cluster.leader("t", 0)
+        assert second is not None
+        await cluster.crash(second)
+        await cluster.expire_session(second)
+    told = "\n".join(lines(caplog, logging.INFO))
+    assert "topic created: node=controller topic=t" in told
+    assert f"broker fenced: broker={first}" in told
+    assert f"leader elected: partition=t-0 leader={second} leader_epoch=1" in told
+    assert "ISR shrunk: partition=t-0 before=" in told
+    assert "partition offline: partition=t-0 leader_epoch=2" in told
+
+
+@simulated
+async def test_one_decision_has_so_many_lines_of_a_kind_and_the_number_of_the_others(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decision_lines, "MOST_LINES", 2)
+    async with Cluster(brokers=1) as cluster:
+        await cluster.create_topic("t", partitions=5, replication_factor=1)
+        await cluster.crash(0)
+        await cluster.expire_session(0)
+    offline = [line for line in lines(caplog, logging.WARNING) if line.startswith("partition offline")]
+    assert len(offline) == 3
+    assert offline[-1] == "partition offline: more_partitions=3"
