@@ -290,3 +290,22 @@ def test_a_command_loads_no_more_than_it_needs() -> None:
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ended.stdout == "[]\n"
+
+
+def test_log_lines_go_to_standard_error_from_the_level_up() -> None:
+    command = [sys.executable, "-m", "tidegauge", "serve", "--port", "0", "--until-eof", "--json"]
+    shown = {
+        level: subprocess.run([*command, "--log-level", level], input="", capture_output=True, text=True, check=True)
+        for level in ("info", "warning")
+    }
+    assert "broker registered: node=controller broker=0" in shown["info"].stderr
+    assert " INFO tidegauge.impl.server.controller.decision_lines: " in shown["info"].stderr
+    assert "broker registered" not in shown["warning"].stderr
+
+
+def test_a_log_level_that_there_is_not_is_refused() -> None:
+    command = [sys.executable, "-m", "tidegauge", "serve", "--log-level", "loud"]
+    refused = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert refused.returncode == 2
+    assert "loud" in refused.stderr
+    assert "warning" in refused.stderr

@@ -81,7 +81,7 @@ class BrokerListeners:
             if wait_ms := self._quotas.connection_wait_ms(peer_host(stream)):
                 await trio.sleep(wait_ms / 1000)
             if (reason := await listener.serve_stream(stream)) is not None:
-                details = {"listener": listener.spec.name, "peer": peer_host(stream), "why": reason}
+                details = {"listener": listener.spec.name, "peer": peer_host(stream) or None, "why": reason}
                 self._lines.log_event(LOGGER, logging.INFO, "connection closed", **details)
                 self.closed_connections = [*self.closed_connections[1 - MOST_REASONS :], reason]
         finally:

@@ -41,7 +41,7 @@ class SlowRequests:
                 api=api_name(context.api_key),
                 version=context.api_version,
                 client=context.client_id,
-                peer=context.client_host,
+                peer=context.client_host or None,
                 seconds=seconds,
                 why="its handler, the disk or other requests took that long",
             )
