@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import IntEnum
+from functools import cached_property
 
 import attrs
 import numpy as np
 import pyarrow as pa
 
 from tidegauge.linearizability.anomaly import Anomaly
+from tidegauge.linearizability.coverage import Coverage, cover
 from tidegauge.linearizability.history import Codes, Ints, Operations
 from tidegauge.linearizability.log import Level, screen
 from tidegauge.linearizability.partition_check import HOLE_STEPS, check_partition
@@ -24,7 +26,16 @@ class Verdict(IntEnum):
 
 
 VERDICT_SCHEMA = pa.schema(
-    [("history", pa.int64()), ("operations", pa.int64()), ("verdict", pa.int8()), ("anomalies", pa.int32())]
+    [
+        ("history", pa.int64()),
+        ("operations", pa.int64()),
+        ("verdict", pa.int8()),
+        ("anomalies", pa.int32()),
+        ("records", pa.int64()),
+        ("unconfirmed", pa.int64()),
+        ("open_ends", pa.int64()),
+        ("note", pa.string()),
+    ]
 )
 ANOMALY_SCHEMA = pa.schema(
     [
@@ -39,7 +50,7 @@ ANOMALY_SCHEMA = pa.schema(
 )
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, slots=False)
 class Verdicts:
     """One verdict for each history, in the order of the operations, and what was found."""
 
@@ -47,11 +58,26 @@ class Verdicts:
     operations: Ints
     verdicts: Codes
     anomalies: tuple[Anomaly, ...]
+    rows: Operations | None
+    """What was checked; None where `covered` says what the verdicts cover."""
+    covered: Coverage | None = None
 
     @property
     def valid(self) -> bool:
         """Whether every history is valid."""
         return not self.verdicts.any()
+
+    @cached_property
+    def coverage(self) -> Coverage:
+        """What the verdicts cover: *valid* says nothing of a loss that no read would show. Counted when asked for."""
+        if self.covered is not None:
+            return self.covered
+        assert self.rows is not None, "without rows the coverage was counted before"
+        return cover(self.rows)
+
+    def detached(self) -> Verdicts:
+        """The same with its coverage counted, and without the operations: for those who keep the verdicts on much."""
+        return attrs.evolve(self, rows=None, covered=self.coverage)
 
     def of(self, history: int) -> Verdict:
         """The verdict for `history`; KeyError if it is not among those checked."""
@@ -67,8 +93,10 @@ class Verdicts:
             order = np.argsort(self.histories, kind="stable")
             ids = np.array([anomaly.history for anomaly in self.anomalies])
             np.add.at(counts, order[np.searchsorted(self.histories, ids, sorter=order)], 1)
+        covered = self.coverage
         columns = [self.histories, self.operations, self.verdicts, counts]
-        return pa.Table.from_arrays([pa.array(column) for column in columns], schema=VERDICT_SCHEMA)
+        columns += [covered.records, covered.unconfirmed, covered.open_ends]
+        return pa.Table.from_arrays([*map(pa.array, columns), covered.notes()], schema=VERDICT_SCHEMA)
 
     def anomaly_table(self) -> pa.Table:
         """One row an anomaly, in ANOMALY_SCHEMA."""
@@ -103,7 +131,7 @@ def check(operations: Operations, level: Level = Level.KAFKA, hole_steps: int = 
         anomalies.extend(check_partition(list(operations.take(rows)), level, hole_steps))
     starts = operations.history_starts
     histories = operations.history[starts[:-1]] if len(operations) else np.zeros(0, np.int64)
-    return Verdicts(histories, np.diff(starts), _verdicts(histories, anomalies), tuple(anomalies))
+    return Verdicts(histories, np.diff(starts), _verdicts(histories, anomalies), tuple(anomalies), operations)
 
 
 def _verdicts(histories: Ints, anomalies: Iterable[Anomaly]) -> Codes:

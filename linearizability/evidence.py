@@ -10,6 +10,7 @@ import attrs
 
 from tidegauge.linearizability.history import NEVER, UNKNOWN, Kind, Operation, Outcome
 from tidegauge.linearizability.log import Level
+from tidegauge.linearizability.positions import began
 
 
 @attrs.frozen
@@ -73,6 +74,15 @@ class Evidence:
     def settled(self) -> int:
         """From when reads are trusted to see the end of the log."""
         return max((row.call for row in self.rows if row.kind is Kind.SETTLED), default=NEVER)
+
+    @cached_property
+    def began(self) -> dict[int, tuple[int, Operation | None]]:
+        """Where each fetch began, by index, and the earlier fetch that tells it; see `positions.began`."""
+        return began(self.rows)
+
+    def position(self, fetch: Operation) -> int:
+        """Where the fetch began; UNKNOWN where nobody knows."""
+        return self.began.get(fetch.index, (UNKNOWN, None))[0]
 
     @cached_property
     def writes(self) -> dict[int, Write]:
@@ -140,7 +150,7 @@ class Evidence:
             if row.kind is Kind.PRODUCE:
                 length = self.base.get(row.index)
             elif row.outcome is Outcome.OK and (self.level is Level.STRICT or row.call >= self.settled):
-                length = _short(row)
+                length = self._short(row)
             if length is not None:
                 claims.append(Claim(length, row))
         return claims
@@ -169,13 +179,13 @@ class Evidence:
         """Was one of the values read by a fetch that was called at or after `time`?"""
         return any(row.call >= time for value in values for _, row in self.sightings.get(value, ()))
 
-
-def _short(row: Operation) -> int | None:
-    """How short a linearizable read says that the log was."""
-    if row.kind is Kind.LIST_OFFSETS:
-        return row.offset
-    if row.kind is not Kind.FETCH:
-        return None
-    if row.high_watermark is not None:
-        return row.high_watermark
-    return None if row.values or row.offset == UNKNOWN else row.offset
+    def _short(self, row: Operation) -> int | None:
+        """How short a linearizable read says that the log was."""
+        if row.kind is Kind.LIST_OFFSETS:
+            return row.offset
+        if row.kind is not Kind.FETCH:
+            return None
+        if row.high_watermark is not None:
+            return row.high_watermark
+        position = self.position(row)
+        return None if row.values or position == UNKNOWN else position

@@ -97,9 +97,10 @@ class Operation:
     def __str__(self) -> str:
         where = f"{self.topic}-{self.partition}"
         until = "never returned" if self.returned is None else str(self.returned)
+        position = "where its last one ended" if self.offset == UNKNOWN else self.offset
         said = {
             Kind.PRODUCE: f"produce {list(self.values)} to {where}",
-            Kind.FETCH: f"fetch from {where} at {self.offset} read {list(self.values)}",
+            Kind.FETCH: f"fetch from {where} at {position} read {list(self.values)}",
             Kind.LIST_OFFSETS: f"end offset of {where} is {self.offset}",
             Kind.ELECTION: f"unclean election of {where} from {self.offset}",
             Kind.SETTLED: f"{where} settled",

@@ -37,7 +37,8 @@ import attrs
 import numpy as np
 
 from tidegauge.linearizability.arrays import ranks, runs, spread, value_slots
-from tidegauge.linearizability.history import NEVER, UNKNOWN, Flags, Ints, Kind, Operations, Outcome, blocks
+from tidegauge.linearizability.history import NEVER, UNKNOWN, Flags, Ints, Kind, Operations, blocks
+from tidegauge.linearizability.rows import Rows
 
 BLOCK = 1 << 17
 """Operations screened at a time: their tables stay in a core's cache."""
@@ -70,77 +71,6 @@ def screen(operations: Operations, level: Level = Level.KAFKA) -> Suspects:
         block = operations if stop - start == len(operations) else operations.slice(start, stop)
         suspects.extend(rows + start for rows in _suspects(block, level))
     return Suspects(tuple(suspects))
-
-
-def partitions(operations: Operations) -> tuple[Ints, int]:
-    """For each row the number of its (history, topic, partition), and how many numbers there are."""
-    if not len(operations):
-        return np.zeros(0, np.int64), 0
-    history = np.zeros(len(operations), np.int64)
-    np.cumsum(operations.history[1:] != operations.history[:-1], out=history[1:])
-    width = int(operations.partition.max()) + 1
-    code = operations.topic.astype(np.int64) * width + operations.partition
-    codes = int(code.max()) + 1
-    total = (int(history[-1]) + 1) * codes
-    if total <= 2 * len(operations) + 64:
-        return history * codes + code, total
-    found, group = np.unique(history * codes + code, return_inverse=True)
-    return group.astype(np.int64), len(found)
-
-
-@attrs.frozen(eq=False)
-class _Rows:
-    """The operations of a block: the partition of each, and the rows of each kind.
-
-    The rows of a kind are an array of indices: `where` with a random mask takes ten times as long.
-    """
-
-    ops: Operations
-    group: Ints
-    """The number of the partition of each row."""
-    groups: int
-    counts: Ints
-    """How many records each row has."""
-    produces: Ints
-    fetches: Ints
-    """Completed fetches, as the other kinds below are completed too, but for `failed` and `unknown`."""
-    lists: Ints
-    strong: Ints
-    """Produces that were acknowledged with acks=all: they must not be lost."""
-    weak: Ints
-    """Produces that were acknowledged with another acks: they may be lost."""
-    failed: Ints
-    unknown: Ints
-
-    @classmethod
-    def of(cls, ops: Operations) -> _Rows:
-        group, groups = partitions(ops)
-        ok = ops.outcome == Outcome.OK
-        produce = ops.kind == Kind.PRODUCE
-        acknowledged = produce & ok & (ops.offset >= 0)
-        failed = ops.outcome == Outcome.FAIL
-        return cls(
-            ops,
-            group,
-            groups,
-            np.diff(ops.starts),
-            np.flatnonzero(produce),
-            np.flatnonzero((ops.kind == Kind.FETCH) & ok),
-            np.flatnonzero((ops.kind == Kind.LIST_OFFSETS) & ok),
-            np.flatnonzero(acknowledged & (ops.acks == -1)),
-            np.flatnonzero(acknowledged & (ops.acks != -1)),
-            np.flatnonzero(produce & failed),
-            np.flatnonzero(produce & ~acknowledged & ~failed),
-        )
-
-    def records(self, rows: Ints) -> tuple[Ints, Ints]:
-        """The records of `rows`: where they are in `values`, and the row of each."""
-        first = self.ops.starts[rows]
-        counts = self.counts[rows]
-        if not len(rows) or counts.max() == 1 == counts.min():
-            return first, rows
-        filled = np.flatnonzero(counts)
-        return runs(first[filled], counts[filled]), spread(rows[filled], counts[filled])
 
 
 @attrs.frozen(eq=False)
@@ -235,7 +165,7 @@ class _Reached:
 
 def _suspects(ops: Operations, level: Level) -> Iterator[Ints]:
     """The rows of each partition of a block that breaks a rule."""
-    rows = _Rows.of(ops)
+    rows = Rows.of(ops)
     flagged = _Flagged(rows.group, np.zeros(rows.groups, np.bool_))
     batches = _place(rows, flagged)
     at_least, at_most, log_start = _claim(rows, batches, level, flagged)
@@ -254,7 +184,7 @@ def _suspects(ops: Operations, level: Level) -> Iterator[Ints]:
 # --- rule 1: where each batch is -------------------------------------------------------------------------------------
 
 
-def _place(rows: _Rows, flagged: _Flagged) -> _Batches:
+def _place(rows: Rows, flagged: _Flagged) -> _Batches:
     """Find each batch's base offset, from its response or from a fetch that read it; flag where they disagree."""
     ops = rows.ops
     wrote, writer = rows.records(rows.produces)
@@ -288,7 +218,7 @@ def _place(rows: _Rows, flagged: _Flagged) -> _Batches:
     return _Batches(placed, held, rows.group[held])
 
 
-def _flag_gaps(rows: _Rows, written: tuple[Ints, Ints], read: tuple[Ints, Ints], flagged: _Flagged) -> None:
+def _flag_gaps(rows: Rows, written: tuple[Ints, Ints], read: tuple[Ints, Ints], flagged: _Flagged) -> None:
     """Flag batches and fetches with gaps, and fetches that do not begin where they should."""
     ops = rows.ops
     offsets = ops.record_offsets()
@@ -297,35 +227,19 @@ def _flag_gaps(rows: _Rows, written: tuple[Ints, Ints], read: tuple[Ints, Ints],
     for records, row in ((wrote[acknowledged], writer[acknowledged]), read):
         same = row[1:] == row[:-1]
         flagged.flag(row[1:], same & (np.diff(offsets[records]) != 1))
-    filled = rows.fetches[rows.counts[rows.fetches] > 0]
-    expected = ops.offset[filled]
-    flagged.flag(filled, (expected != UNKNOWN) & (offsets[ops.starts[filled]] != expected))
-    if (ops.offset[rows.fetches] == UNKNOWN).any():
-        _flag_polls(rows, flagged)
-
-
-def _flag_polls(rows: _Rows, flagged: _Flagged) -> None:
-    """Flag fetches without a position that do not go on where the process's last one ended."""
-    ops = rows.ops
-    polls = rows.fetches[(rows.counts[rows.fetches] > 0) | (ops.offset[rows.fetches] != UNKNOWN)]
-    polls = polls[np.lexsort((ops.index[polls], ops.process[polls], rows.group[polls]))]
-    offsets = ops.record_offsets()
-    filled = rows.counts[polls] > 0
-    first, end = ops.offset[polls], ops.offset[polls]
-    first[filled] = offsets[ops.starts[polls[filled]]]
-    end[filled] = offsets[ops.starts[polls[filled] + 1] - 1] + 1
-    follows = (rows.group[polls[1:]] == rows.group[polls[:-1]]) & (ops.process[polls[1:]] == ops.process[polls[:-1]])
-    flagged.flag(polls[1:], follows & (ops.offset[polls[1:]] == UNKNOWN) & (first[1:] != end[:-1]))
+    filled = np.flatnonzero(rows.counts[rows.fetches] > 0)
+    fetches, expected = rows.fetches[filled], rows.position[filled]
+    flagged.flag(fetches, (expected != UNKNOWN) & (offsets[ops.starts[fetches]] != expected))
 
 
 # --- what operations claim about the log's length --------------------------------------------------------------------
 
 
-def _claim(rows: _Rows, batches: _Batches, level: Level, flagged: _Flagged) -> tuple[_Claims, _Claims, Ints]:
+def _claim(rows: Rows, batches: _Batches, level: Level, flagged: _Flagged) -> tuple[_Claims, _Claims, Ints]:
     """Collect the claims "at least" and "at most", and the smallest offset mentioned of each partition."""
     ops = rows.ops
     fetches, lists, strong = rows.fetches, rows.lists, rows.strong
-    counts, position, mark = rows.counts[fetches], ops.offset[fetches], ops.high_watermark[fetches]
+    counts, position, mark = rows.counts[fetches], rows.position, ops.high_watermark[fetches]
     # A fetch without records ends at 0, which claims nothing.
     end = (position + counts) * (counts > 0)
     if ops.offsets is not None:
@@ -353,27 +267,17 @@ def _claim(rows: _Rows, batches: _Batches, level: Level, flagged: _Flagged) -> t
     return at_least, at_most, low
 
 
-def _with_short_reads(at_most: _Claims, rows: _Rows, mark: Ints, counts: Ints, level: Level) -> _Claims:
+def _with_short_reads(at_most: _Claims, rows: Rows, mark: Ints, counts: Ints, level: Level) -> _Claims:
     """Add what reads say about how short the log was, where the level or a declaration lets that count."""
     ops = rows.ops
-    short = np.where(mark >= 0, mark, np.where(counts > 0, UNKNOWN, ops.offset[rows.fetches]))
+    short = np.where(mark >= 0, mark, np.where(counts > 0, UNKNOWN, rows.position))
     reads = np.concatenate((rows.fetches, rows.lists))
     most = np.concatenate((short, ops.offset[rows.lists]))
     counted = most >= 0
     if level is Level.KAFKA:
-        counted &= ops.call[reads] >= _settled(rows)[rows.group[reads]]
+        counted &= ops.call[reads] >= rows.settled()[rows.group[reads]]
     bounded = np.concatenate((at_most.rows, reads[counted]))
     return _Claims(bounded, rows.group[bounded], np.concatenate((at_most.length, most[counted])))
-
-
-def _settled(rows: _Rows) -> Ints:
-    """Per partition, the call of its last declaration that it has settled."""
-    ops = rows.ops
-    settled = np.flatnonzero(ops.kind == Kind.SETTLED)
-    since = np.full(rows.groups, NEVER, np.int64)
-    since[rows.group[settled]] = -1
-    np.maximum.at(since, rows.group[settled], ops.call[settled])
-    return since
 
 
 def _begin(ops: Operations, fetches: Ints, counts: Ints) -> Ints:
@@ -386,7 +290,7 @@ def _begin(ops: Operations, fetches: Ints, counts: Ints) -> Ints:
     return begin
 
 
-def _lay_out(rows: _Rows, batches: _Batches, at_least: _Claims, log_start: Ints) -> _Layout:
+def _lay_out(rows: Rows, batches: _Batches, at_least: _Claims, log_start: Ints) -> _Layout:
     """Give each partition its slots."""
     high = np.full(rows.groups, -1, np.int64)
     np.maximum.at(high, at_least.group, at_least.length)
@@ -406,7 +310,7 @@ def _lay_out(rows: _Rows, batches: _Batches, at_least: _Claims, log_start: Ints)
 # --- rule 2: lengths and times ---------------------------------------------------------------------------------------
 
 
-def _bound(rows: _Rows, at_least: _Claims, at_most: _Claims, layout: _Layout, flagged: _Flagged) -> _Reached:
+def _bound(rows: Rows, at_least: _Claims, at_most: _Claims, layout: _Layout, flagged: _Flagged) -> _Reached:
     """Flag operations that were called after the log had outgrown their bound: one suffix minimum over lengths."""
     call, returned = rows.ops.call, rows.ops.returned[at_least.rows]
     horizon = int(max(call.max(), returned.max() if len(returned) else 0)) + 2
@@ -428,7 +332,7 @@ def _bound(rows: _Rows, at_least: _Claims, at_most: _Claims, layout: _Layout, fl
 # --- rules 1 and 3: one record an offset -----------------------------------------------------------------------------
 
 
-def _hold(rows: _Rows, batches: _Batches, weak: Ints, layout: _Layout, reached: _Reached, flagged: _Flagged) -> None:
+def _hold(rows: Rows, batches: _Batches, weak: Ints, layout: _Layout, reached: _Reached, flagged: _Flagged) -> None:
     """Flag offsets with two records, and offsets with none that no unknown produce can fill."""
     holder = np.full(layout.slots + 1, -1, np.int64)
     ends = layout.first[1:]
@@ -441,14 +345,14 @@ def _hold(rows: _Rows, batches: _Batches, weak: Ints, layout: _Layout, reached: 
         _fill_with_unknown(rows, batches, layout, reached, holder, flagged)
 
 
-def _slots(rows: _Rows, layout: _Layout, batch: Ints, group: Ints, base: Ints) -> tuple[Ints, Ints]:
+def _slots(rows: Rows, layout: _Layout, batch: Ints, group: Ints, base: Ints) -> tuple[Ints, Ints]:
     """The slots of the records of batches that begin at the offsets `base`, and the row of each."""
     counts = rows.counts[batch]
     return runs(base + layout.shift[group], counts), spread(batch, counts)
 
 
 def _fill_weakly(
-    rows: _Rows, batches: _Batches, weak: Ints, layout: _Layout, reached: _Reached, holder: Ints, flagged: _Flagged
+    rows: Rows, batches: _Batches, weak: Ints, layout: _Layout, reached: _Reached, holder: Ints, flagged: _Flagged
 ) -> None:
     """Fill holes with batches acknowledged by acks=1 that nobody has read: they are at their offset, or lost."""
     ops = rows.ops
@@ -464,7 +368,7 @@ def _fill_weakly(
 
 
 def _fill_with_unknown(
-    rows: _Rows, batches: _Batches, layout: _Layout, reached: _Reached, holder: Ints, flagged: _Flagged
+    rows: Rows, batches: _Batches, layout: _Layout, reached: _Reached, holder: Ints, flagged: _Flagged
 ) -> None:
     """Match the k-th hole of each partition with its k-th unknown produce; flag holes whose deadline it misses."""
     hole = np.flatnonzero(holder == -1)

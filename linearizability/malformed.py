@@ -126,6 +126,10 @@ def _faults(ops: Operations) -> Iterator[tuple[Flags, str]]:
     yield fetch & ~ok & (ops.counts > 0), "{count} values on a fetch that is not ok: leave values empty"
     acknowledged = produce & ok & (ops.acks != 0)
     yield acknowledged & (ops.offset == UNKNOWN), "an acknowledged produce without its offset: give it, or make it info"
+    yield (
+        produce & ok & (ops.acks == 0) & (ops.offset != UNKNOWN),
+        "acks is 0 and offset is {offset}: no response tells where such a record is, use null",
+    )
     needs = ((ops.kind == Kind.LIST_OFFSETS) & ok) | (ops.kind == Kind.ELECTION)
     yield (
         needs & (ops.offset == UNKNOWN),

@@ -1,4 +1,4 @@
-"""What is no verdict on a history: what nobody read, how late readers were, and of what ends nothing is known."""
+"""What is no verdict on a history: what nobody read, and how late readers were."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import attrs
 import numpy as np
 
 from tidegauge.linearizability.evidence import Evidence, is_strong, until
-from tidegauge.linearizability.history import NEVER, Kind, Operations, Outcome
-from tidegauge.linearizability.log import Level, partitions
+from tidegauge.linearizability.history import UNKNOWN, Operations
+from tidegauge.linearizability.log import Level
+from tidegauge.linearizability.rows import partitions
 
 
 @attrs.frozen
@@ -48,7 +49,9 @@ def _measure(evidence: Evidence) -> Measures:
     for at in range(len(earliest) - 2, -1, -1):
         earliest[at] = min(earliest[at], earliest[at + 1])
     for row in evidence.fetches:
-        end = row.placed[-1] + 1 if row.values else row.offset
+        end = row.placed[-1] + 1 if row.values else evidence.position(row)
+        if end == UNKNOWN:
+            continue
         at = bisect_left(lengths, end + 1)
         if at < len(lengths) and row.call - earliest[at] > lag:
             lag, laggard = row.call - earliest[at], row.index
@@ -62,37 +65,3 @@ def _measure(evidence: Evidence) -> Measures:
         worst_realtime_lag=lag,
         laggard=laggard,
     )
-
-
-@attrs.frozen
-class OpenEnd:
-    """A partition of a history with records, whose end no read shows: a loss there would be seen by nobody."""
-
-    history: int
-    topic: str
-    partition: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}-{self.partition} of history {self.history}"
-
-
-def open_ends(operations: Operations, named: int = 100) -> tuple[int, tuple[OpenEnd, ...]]:
-    """How many partitions are not declared settled, or not read since; and the first `named` of them to appear.
-
-    At the level `kafka` a short read proves nothing there (docs/history.md, "Levels").
-    """
-    group, groups = partitions(operations)
-    kind, ok = operations.kind, operations.outcome == Outcome.OK
-    since = np.full(groups, -1, np.int64)
-    declared = kind == Kind.SETTLED
-    np.maximum.at(since, group[declared], operations.call[declared])
-    read = np.full(groups, -1, np.int64)
-    reading = ok & ((kind == Kind.FETCH) | (kind == Kind.LIST_OFFSETS))
-    np.maximum.at(read, group[reading], operations.call[reading])
-    written = np.zeros(groups, np.bool_)
-    written[group[(kind == Kind.PRODUCE) & (operations.outcome != Outcome.FAIL)]] = True
-    first = np.full(groups, NEVER, np.int64)
-    np.minimum.at(first, group, np.arange(len(operations)))
-    rows = np.sort(first[written & ((since < 0) | (read < since))])
-    first_rows = operations.take(rows[:named])
-    return len(rows), tuple(OpenEnd(row.history, row.topic, row.partition) for row in first_rows)

@@ -149,7 +149,11 @@ def find_contradictions(evidence: Evidence) -> Iterator[Finding]:
             f"the log was at least {claim.length} long when #{before.index} returned at {before.returned}, but "
             f"#{after.index}, called at {after.call}, found it at most {bound.length} long"
         )
-        yield finding(name, reason, before, after)
+        _, earlier = evidence.began.get(after.index, (UNKNOWN, None))
+        if earlier is None or after.high_watermark is not None:
+            yield finding(name, reason, before, after)
+        else:
+            yield finding(name, f"{reason}, polling on from where #{earlier.index} ended", before, earlier, after)
         both = before.kind is Kind.PRODUCE and after.kind is Kind.PRODUCE
         if both and before.process == after.process and is_strong(after):
             reason = f"process {after.process} sent to {before.offset} and then to {after.offset}"

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from tidegauge.linearizability.anomaly import Name
 from tidegauge.linearizability.evidence import Evidence
-from tidegauge.linearizability.history import UNKNOWN, Operation
+from tidegauge.linearizability.history import Operation
 from tidegauge.linearizability.witness import Finding, finding
 
 
@@ -20,24 +20,13 @@ def find_poll_anomalies(evidence: Evidence) -> Iterator[Finding]:
                 yield finding(Name.INT_NONMONOTONIC_POLL, reason, row)
             elif after > before + 1:
                 yield _skip(evidence, Name.INT_POLL_SKIP, row, before + 1, after)
-    ends: dict[int, tuple[int, Operation]] = {}
     for row in evidence.fetches:
-        previous = ends.get(row.process)
-        if row.values:
-            yield from _between(evidence, row, previous)
-            ends[row.process] = (row.placed[-1] + 1, row)
-        elif row.offset != UNKNOWN:
-            ends[row.process] = (row.offset, row)
+        if row.values and row.index in evidence.began:
+            yield from _between(evidence, row, *evidence.began[row.index])
 
 
-def _between(evidence: Evidence, row: Operation, previous: tuple[int, Operation] | None) -> Iterator[Finding]:
+def _between(evidence: Evidence, row: Operation, expected: int, earlier: Operation | None) -> Iterator[Finding]:
     first = row.placed[0]
-    if row.offset != UNKNOWN:
-        expected, earlier = row.offset, None
-    elif previous is not None:
-        expected, earlier = previous
-    else:
-        return
     shown = (row,) if earlier is None else (earlier, row)
     if first < expected:
         # A consumer whose position was lost goes back to where the log now ends.

@@ -7,7 +7,8 @@ joins and windows: holes, polls, sends, unclean elections.
 * By value: a value is at one offset, some produce sent it, and that produce did not fail.
 * By offset: one value is at an offset. An acknowledged value that another replaced, and that no fetch returned, is a
   lost write.
-* By time: `reached`, the running maximum of the lengths known before an operation was invoked, is at most the length
+* By time: a fetch without a position begins where the last one of its process ended, unless one of unknown outcome lies
+  between. `reached`, the running maximum of the lengths known before an operation was invoked, is at most the length
   that the operation found. Strictly before: intervals that touch are concurrent.
 """
 
@@ -26,11 +27,24 @@ RULES = ("duplicate", "aborted_read", "unwritten_read", "inconsistent_offsets", 
 
 _QUERY = """
 with
-operation as (
+call_order as (
   select *,
+         sum(case when kind = 1 and outcome = 2 then 1 else 0 end)
+           over (partition by history, topic, partition, process order by index) as lost
+  from {operations}
+),
+operation as (
+  select * except (lost),
+         case when kind <> 1 or offset is not null then offset
+              else last(case when kind <> 1 or outcome <> 0 then null
+                             when size(values) > 0
+                             then coalesce(element_at(offsets, -1), offset + size(values) - 1) + 1
+                             else offset end, true)
+                     over (partition by history, topic, partition, process, lost order by index
+                           rows between unbounded preceding and 1 preceding) end as position,
          max(case when kind = 4 then call end) over (partition by history, topic, partition) as settled,
          kind = 0 and outcome = 0 and acks = -1 as strong
-  from {operations}
+  from call_order
   where history not in (select history from {operations} where kind = 3)
 ),
 record as (
@@ -85,7 +99,7 @@ claim as (
               when outcome <> 0 or not ({strict} or call >= coalesce(settled, call + 1)) then null
               when kind = 2 then offset
               when kind = 1 and high_watermark is not null then high_watermark
-              when kind = 1 and size(values) = 0 then offset end as most
+              when kind = 1 and size(values) = 0 then position end as most
   from operation left join base using (history, topic, partition, index)
 ),
 instant as (

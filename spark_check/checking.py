@@ -14,6 +14,7 @@ import pyarrow as pa
 from tidegauge.linearizability.anomaly import Anomaly
 from tidegauge.linearizability.arrow import HistoryError, from_arrow
 from tidegauge.linearizability.check import Verdict, Verdicts, check
+from tidegauge.linearizability.coverage import Totals
 from tidegauge.linearizability.history import Flags, Ints, Operations, concatenate
 from tidegauge.linearizability.log import Level
 from tidegauge.linearizability.malformed import MalformedRow, find, sieve
@@ -25,6 +26,9 @@ from tidegauge.spark_check.row_counts import RowCounts, add, count_column
 MALFORMED = "malformed"
 """The verdict of a history with malformed rows. It is not checked: without those rows a verdict means nothing."""
 
+NOT_CHECKED = "not checked: anything, because of malformed rows"
+"""The note on such a history."""
+
 NAMES = (*(verdict.name.lower() for verdict in Verdict), MALFORMED)
 """The names of verdicts; the indexes of the first three are the checker's codes."""
 
@@ -35,10 +39,19 @@ VERDICT_SCHEMA = pa.schema(
         pa.field("malformed", pa.int64(), nullable=False),
         pa.field("verdict", pa.int8(), nullable=False),
         pa.field("anomalies", pa.int32(), nullable=False),
+        pa.field("records", pa.int64(), nullable=False),
+        pa.field("unconfirmed", pa.int64(), nullable=False),
+        pa.field("open_ends", pa.int64(), nullable=False),
+        pa.field("note", pa.string()),
     ]
 )
 """One row for each history. `operations`: its rows in the input; `malformed`: how many of them were set aside;
-`verdict`: an index into NAMES. Columns that the checker's table has too have the same names and types there."""
+`verdict`: an index into NAMES; `records`, `unconfirmed`, `open_ends`: what it covers (linearizability.coverage), and
+`note`: the same in words where that is not everything. Columns that the checker's table has too have the same names
+and types there."""
+
+MOST_GAPS = 3
+"""How many partitions that a verdict does not cover a unit names."""
 
 MALFORMED_SCHEMA = pa.schema(
     [
@@ -70,6 +83,10 @@ class Checked:
     """Rows of the anomaly table by the anomaly's name."""
     examples: tuple[Anomaly, ...]
     """The first anomaly of each name."""
+    covered: Totals
+    """What the verdicts cover."""
+    gaps: tuple[str, ...]
+    """The first partitions of which they do not say everything, in words."""
 
 
 def check_parts(parts: Sequence[Part], level: Level) -> Checked:
@@ -96,6 +113,8 @@ def check_parts(parts: Sequence[Part], level: Level) -> Checked:
         + Counter({MALFORMED: len(spoiled)}),
         kinds=Counter(one.name.value for one in verdicts.anomalies),
         examples=tuple(first.values()),
+        covered=verdicts.coverage.totals,
+        gaps=tuple(str(one) for one in verdicts.coverage.gaps[:MOST_GAPS]),
     )
 
 
@@ -180,7 +199,8 @@ def _verdict_table(verdicts: Verdicts, rows: RowCounts, spoiled: set[int], aside
         "operations": rows.counts[np.searchsorted(rows.ids, ids)],
         "malformed": [malformed[one] for one in ids],
         "verdict": [NAMES.index(MALFORMED)] * len(ids),
-        "anomalies": [0] * len(ids),
+        **{name: [0] * len(ids) for name in ("anomalies", "records", "unconfirmed", "open_ends")},
+        "note": [NOT_CHECKED] * len(ids),
     }
     return pa.concat_tables([table, pa.table(left_out, schema=VERDICT_SCHEMA)]).sort_by("history")
 

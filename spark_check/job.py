@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tidegauge.linearizability.log import Level
-from tidegauge.spark_check.checking import check_parts
+from tidegauge.spark_check.checking import VERDICT_SCHEMA, check_parts
 from tidegauge.spark_check.converting import Failed, convert, converted
 from tidegauge.spark_check.errors import BadInput, CannotRun, NotReconciled
 from tidegauge.spark_check.footers import PARQUET, find_files, pieces_of
@@ -171,7 +171,7 @@ def open_job(
     files = find_files(paths)
     pieces = tuple(pieces_of([file for file in files if file.suffix == PARQUET]))
     inputs = [[str(file), file.stat().st_size, file.stat().st_mtime_ns] for file in files]
-    manifest = {"files": inputs, "level": level.value, "unit sizes": [target, largest]}
+    manifest = {"files": inputs, "level": level.value, "unit sizes": [target, largest], "columns": VERDICT_SCHEMA.names}
     examine(out, manifest, resume)
     return Job(files, pieces, Work(out, level), manifest, target, largest)
 

@@ -28,6 +28,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tidegauge.linearizability.check import ANOMALY_SCHEMA
+from tidegauge.linearizability.coverage import Totals
 from tidegauge.linearizability.json_objects import each_name_once
 from tidegauge.spark_check.checking import MALFORMED_SCHEMA, VERDICT_SCHEMA, Checked
 from tidegauge.spark_check.errors import BadOutput
@@ -64,6 +65,8 @@ class Commit:
     malformed: dict[str, int]
     nameless: int
     examples: tuple[Example, ...]
+    covered: Totals
+    gaps: tuple[str, ...]
     seconds: float
 
     def to_json(self) -> str:
@@ -74,7 +77,8 @@ class Commit:
         """What `to_json` gave. Raises BadOutput for a file that is damaged."""
         fields = read_object(place)
         examples = tuple(Example(**{**one, "operations": tuple(one["operations"])}) for one in fields.pop("examples"))
-        return cls(**fields, examples=examples)
+        covered, gaps = Totals(**fields.pop("covered")), tuple(fields.pop("gaps"))
+        return cls(**fields, examples=examples, covered=covered, gaps=gaps)
 
 
 def examine(out: Path, manifest: dict[str, Any], resume: bool) -> None:
@@ -175,6 +179,8 @@ def commit(out: Path, unit: Unit, checked: Checked, nameless: int, seconds: floa
             Example(one.history, one.name.value, one.topic, one.partition, one.operations, one.count, one.witness)
             for one in checked.examples
         ),
+        covered=checked.covered,
+        gaps=checked.gaps,
         seconds=seconds,
     )
     write_atomically(out / UNITS / f"{unit.name}.json", lambda beside: beside.write_text(done.to_json()))

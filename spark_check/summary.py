@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 
 from tidegauge.linearizability.check import Verdict
+from tidegauge.linearizability.coverage import Totals
 from tidegauge.spark_check.checking import MALFORMED
 from tidegauge.spark_check.output import Commit, Example, by_kind
 
@@ -21,7 +22,8 @@ class Summary:
     """Counts over all histories of a job.
 
     `verdicts` counts histories by verdict (valid, violated, unknown, malformed), `anomalies` the rows of the anomaly
-    table by name, `malformed` the rows set aside, under the first reason of each kind. `seconds` is the wall time of
+    table by name, `malformed` the rows set aside, under the first reason of each kind. `covered` and `gaps` say which
+    records and ends no read shows (linearizability.coverage). `seconds` is the wall time of
     this run of the job, `kernel_seconds` the sum of the workers' times over all its runs.
     """
 
@@ -34,6 +36,8 @@ class Summary:
     anomalies: dict[str, int]
     malformed: dict[str, int]
     examples: tuple[Example, ...]
+    covered: Totals
+    gaps: tuple[str, ...]
     units: int
     resumed: int
     notes: tuple[str, ...]
@@ -60,6 +64,8 @@ class Summary:
         fields["examples"] = tuple(
             Example(**{**one, "operations": tuple(one["operations"])}) for one in value["examples"]
         )
+        fields["covered"] = Totals(**value["covered"])
+        fields["gaps"] = tuple(value["gaps"])
         fields["notes"] = tuple(value["notes"])
         return cls(**fields)
 
@@ -75,6 +81,7 @@ class Summary:
                 yield f"    history {one.history}, {one.topic}-{one.partition}: {one.witness}"
         for reason, count in sorted(self.malformed.items(), key=lambda item: -item[1]):
             yield f"  malformed rows: {count:,}, as: {reason}"
+        yield self.covered.words(self.gaps)
         yield from (f"note: {note}" for note in self.notes)
 
 
@@ -85,6 +92,8 @@ def summarize(
     verdicts: Counter[str] = Counter()
     anomalies: Counter[str] = Counter()
     malformed: Counter[str] = Counter()
+    covered = Totals()
+    gaps: list[str] = []
     examples: dict[str, list[Example]] = {}
     histories = operations = units = 0
     kernel_seconds = 0.0
@@ -96,6 +105,8 @@ def summarize(
         verdicts.update(one.verdicts)
         anomalies.update(one.anomalies)
         malformed.update(one.malformed)
+        covered += one.covered
+        gaps += one.gaps[: EXAMPLES - len(gaps)]
         for example in one.examples:
             held = examples.setdefault(example.anomaly, [])
             if len(held) < EXAMPLES:
@@ -110,6 +121,8 @@ def summarize(
         anomalies=dict(sorted(anomalies.items())),
         malformed=by_kind(malformed),
         examples=tuple(example for name in sorted(examples) for example in examples[name]),
+        covered=covered,
+        gaps=tuple(gaps),
         units=units,
         resumed=resumed,
         notes=notes,

@@ -8,12 +8,17 @@ import pytest
 from tidegauge.linearizability.anomaly import Name
 from tidegauge.linearizability.check import Verdict, check
 from tidegauge.linearizability.generator import generate
-from tidegauge.linearizability.history import Operation, concatenate
+from tidegauge.linearizability.history import Operation, Outcome, concatenate
 from tidegauge.linearizability.log import Level, screen
 from tidegauge.model_tests.linearizability.rows import end, failed, fetch, history, produce, settled, unknown
 
 KAFKA, STRICT = Level.KAFKA, Level.STRICT
 Rows = list[Operation]
+
+
+def ended(row: Operation, outcome: Outcome) -> Operation:
+    return attrs.evolve(row, outcome=outcome)
+
 
 CASES: list[tuple[str, Name, Level, Rows, Rows]] = [
     (
@@ -75,6 +80,37 @@ CASES: list[tuple[str, Name, Level, Rows, Rows]] = [
             fetch(2, 3, -1, 7, offsets=[0]),
             fetch(4, 5, -1, 9, offsets=[2], process=3),
             fetch(6, 7, -1, 8, offsets=[1]),
+        ],
+    ),
+    (
+        "an empty poll goes on from the last fetch, and finds the log shorter than acknowledged",
+        Name.LOST_WRITE,
+        KAFKA,
+        [produce(0, 1, 0, 7), produce(2, 3, 1, 8), settled(4), fetch(5, 6, 0, 7), fetch(7, 8, -1)],
+        [produce(0, 1, 0, 7), produce(2, 3, 1, 8), settled(4), fetch(5, 6, 0, 7), fetch(7, 8, -1, process=3)],
+    ),
+    (
+        "a poll after empty ones goes on from the position of the first",
+        Name.POLL_SKIP,
+        KAFKA,
+        [produce(0, 1, 0, 7, 8), fetch(0, 1, 0), fetch(2, 3, -1), fetch(4, 5, -1, 8, offsets=[1])],
+        [produce(0, 1, 0, 7, 8), fetch(0, 1, 1), fetch(2, 3, -1), fetch(4, 5, -1, 8, offsets=[1])],
+    ),
+    (
+        "a failed fetch moves no position; after one that may have ended anywhere it is unknown",
+        Name.NONMONOTONIC_POLL,
+        KAFKA,
+        [
+            produce(0, 1, 0, 7, 8),
+            fetch(2, 3, 0, 7, 8),
+            ended(fetch(4, 5, 0), Outcome.FAIL),
+            fetch(6, 7, -1, 7, offsets=[0]),
+        ],
+        [
+            produce(0, 1, 0, 7, 8),
+            fetch(2, 3, 0, 7, 8),
+            ended(fetch(4, 5, -1), Outcome.INFO),
+            fetch(6, 7, -1, 7, offsets=[0]),
         ],
     ),
     (

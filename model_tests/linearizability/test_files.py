@@ -179,6 +179,7 @@ FAULTY_ROWS: dict[str, tuple[str, int, Any, str]] = {
     "an unknown kind": ("kind", 3, 9, "kind is 9: use 0 (produce), 1 (fetch)"),
     "an unknown outcome": ("outcome", 3, 3, "outcome is 3: use 0 (ok), 1 (fail), 2 (info)"),
     "an unknown isolation": ("isolation", 4, 2, "isolation is 2: use 0 (read_uncommitted)"),
+    "an offset that no response has": ("acks", 0, 0, "acks is 0 and offset is 0: no response tells"),
     "an unknown acks": ("acks", 3, 2, "acks is 2: use -1 (all), 0 or 1"),
     "a negative partition": ("partition", 3, -1, "partition is -1: number partitions from 0"),
     "a negative call": ("call", 0, -5, "called at -5: count nanoseconds"),

@@ -46,16 +46,24 @@ def test_each_partition_is_measured_by_itself() -> None:
 def test_the_tables_have_a_row_for_each_history_and_for_each_anomaly() -> None:
     good = [produce(0, 1, 0, 7)]
     bad = [produce(0, 1, 0, 7), produce(2, 3, 0, 8, process=3)]
-    reused = [produce(0, 1, 0, 7), produce(2, 3, 1, 7)]
+    reused = [produce(0, 1, 0, 7), produce(2, 3, 1, 7), produce(4, 5, 2, 8)]
     parts = [history(rows, number) for rows, number in ((bad, 4), (good, 9), (reused, 2))]
     verdicts = check(concatenate(parts))
     table = verdicts.table()
     assert table.schema == VERDICT_SCHEMA
     assert table.to_pydict() == {
         "history": [4, 9, 2],
-        "operations": [2, 1, 2],
+        "operations": [2, 1, 3],
         "verdict": [Verdict.VIOLATED, Verdict.VALID, Verdict.UNKNOWN],
         "anomalies": [2, 0, 1],
+        "records": [2, 1, 2],
+        "unconfirmed": [2, 1, 2],
+        "open_ends": [1, 1, 1],
+        "note": [
+            f"not checked: {count} of {count} records that must not be lost, which nobody read after their partition "
+            "had settled; the end of 1 partition(s), which nobody read after it had settled"
+            for count in (2, 1, 2)
+        ],
     }
     anomalies = verdicts.anomaly_table()
     assert anomalies.schema == ANOMALY_SCHEMA

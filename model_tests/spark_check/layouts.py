@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 
+import attrs
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,7 +14,7 @@ import pyarrow.parquet as pq
 from tidegauge.linearizability.anomaly import Name
 from tidegauge.linearizability.check import Verdict, check
 from tidegauge.linearizability.generator import generate
-from tidegauge.linearizability.history import Operations, concatenate
+from tidegauge.linearizability.history import Kind, Operation, Operations, Outcome, concatenate
 from tidegauge.spark_check.checking import MALFORMED_SCHEMA, NAMES, VERDICT_SCHEMA
 
 Change = Callable[[pa.Table], pa.Table]
@@ -58,6 +59,50 @@ def expected(operations: Operations) -> dict[int, tuple[int, str]]:
     return {
         int(history): (int(rows), Verdict(int(code)).name.lower())
         for history, rows, code in zip(verdicts.histories, verdicts.operations, verdicts.verdicts, strict=True)
+    }
+
+
+def settled(operations: Operations) -> Operations:
+    """The same histories; every other one says that its partitions have settled, and is read after that."""
+    parts = [operations]
+    for history in np.unique(operations.history)[::2].tolist():
+        last = int(operations.call.max()) + 1
+        parts.append(_read_once_settled(operations, history, last))
+    together = concatenate(parts)
+    return together.take(np.lexsort((together.index, together.history)))
+
+
+def _read_once_settled(operations: Operations, history: int, last: int) -> Operations:
+    mine = operations.take(np.flatnonzero(operations.history == history))
+    rows = list(mine)
+    index = rows[-1].index
+    for partition in sorted({row.partition for row in rows}):
+        blank = Operation(
+            history=history, index=index + 1, process=-1, kind=Kind.SETTLED, outcome=Outcome.OK, topic=rows[0].topic,
+            partition=partition, call=last,
+        )  # fmt: skip
+        read = [row for row in rows if row.partition == partition and row.kind is Kind.FETCH and row.values]
+        rows.append(blank)
+        index += 1
+        for row in read:
+            index += 1
+            rows.append(attrs.evolve(row, index=index, call=last, returned=last, high_watermark=None))
+    return Operations.of(rows[len(mine) :])
+
+
+def expected_coverage(operations: Operations) -> dict[int, tuple[int, int, int, str | None]]:
+    """What the checker itself says that its verdicts cover."""
+    return _coverage(check(operations).table())
+
+
+def written_coverage(out: Path) -> dict[int, tuple[int, int, int, str | None]]:
+    """The same, from the verdict table on disk."""
+    return _coverage(pq.read_table(out / "verdicts", schema=VERDICT_SCHEMA))
+
+
+def _coverage(table: pa.Table) -> dict[int, tuple[int, int, int, str | None]]:
+    return {
+        row["history"]: (row["records"], row["unconfirmed"], row["open_ends"], row["note"]) for row in table.to_pylist()
     }
 
 

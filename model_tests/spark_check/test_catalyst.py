@@ -11,7 +11,7 @@ from tidegauge.linearizability import files
 from tidegauge.linearizability.anomaly import Name
 from tidegauge.linearizability.check import check
 from tidegauge.linearizability.generator import generate
-from tidegauge.linearizability.history import History, Kind, Operations, concatenate
+from tidegauge.linearizability.history import UNKNOWN, History, Kind, Operations, Outcome, concatenate
 from tidegauge.linearizability.log import Level
 from tidegauge.spark_check.catalyst import RULES, check_rules
 
@@ -65,11 +65,34 @@ def handmade() -> Operations:
     return concatenate(made)
 
 
+def polled(between: Outcome | None, offset: int | None = None) -> Operations:
+    """Two acknowledged records, settled; a fetch of the first one, and then an empty poll without a position.
+
+    `between` them a fetch failed, or nobody knows; it began at `offset`.
+    """
+    one = History(0)
+    for number in range(2):
+        one.ok(one.invoke(process=0, kind=Kind.PRODUCE, call=10 * number, values=[number]), returned=20, offset=number)
+    one.settled(call=30)
+    first = one.invoke(process=1, kind=Kind.FETCH, call=30, position=0)
+    one.ok(first, returned=31, values=[0], offsets=[0])
+    if between is not None:
+        position = UNKNOWN if offset is None else offset
+        lost = one.invoke(process=1, kind=Kind.FETCH, call=32, position=position)
+        if between is Outcome.FAIL:
+            one.fail(lost, returned=33)
+    one.ok(one.invoke(process=2, kind=Kind.FETCH, call=34), returned=35)
+    one.ok(one.invoke(process=1, kind=Kind.FETCH, call=36), returned=37)
+    return one.operations()
+
+
 @pytest.fixture(scope="module")
 def operations() -> Operations:
     parts = [part for part, _ in generate(400, 50, 11, 0.4)]
     small = [part for part, _ in generate(600, 6, 12, 0.6, partitions=1, first_history=1000, unknown_rate=0.3)]
-    return concatenate([*parts, *small, _renumbered(handmade(), 5000)])
+    polls = [polled(None), polled(Outcome.FAIL), polled(Outcome.FAIL, 2), polled(Outcome.INFO), polled(Outcome.INFO, 1)]
+    numbered = [_renumbered(poll, 6000 + number) for number, poll in enumerate(polls)]
+    return concatenate([*parts, *small, _renumbered(handmade(), 5000), *numbered])
 
 
 def _renumbered(operations: Operations, first: int) -> Operations:
@@ -88,6 +111,7 @@ def test_the_kernel_and_the_query_agree(
     broken = set().union(*query.values())
     assert broken == set(RULES), "a comparison that never sees a rule broken proves nothing"
     stale = {5000: {"real_time"} if level is Level.STRICT else set(), 5001: {"real_time"}, 5002: set(), 5003: set()}
+    stale |= {history: {"real_time"} if history < 6003 else set() for history in range(6000, 6005)}
     assert {history: query[history] for history in stale} == stale
 
 

@@ -16,15 +16,19 @@ import pytest
 
 from tidegauge.linearizability import jsonl
 from tidegauge.linearizability.arrow import to_arrow
+from tidegauge.linearizability.check import check
 from tidegauge.model_tests.spark_check.layouts import (
     LENGTH,
     expected,
     expected_anomalies,
+    expected_coverage,
     histories,
     replaced,
+    settled,
     shuffled,
     write,
     written_anomalies,
+    written_coverage,
     written_malformed,
     written_verdicts,
 )
@@ -56,8 +60,9 @@ def test_the_tables_in_spark_are_the_checkers_verdicts(spark: SparkSession, tmp_
 
 
 def test_unclustered_input_is_shuffled_and_a_note_says_so(spark: SparkSession, tmp_path: Path) -> None:
-    operations = histories(60)
-    clustered, mixed = to_arrow(operations.slice(0, 20 * LENGTH)), to_arrow(operations.slice(20 * LENGTH, 60 * LENGTH))
+    operations = settled(histories(60))
+    cut = int(operations.history_starts[20])
+    clustered, mixed = to_arrow(operations.slice(0, cut)), to_arrow(operations.slice(cut, len(operations)))
     write(tmp_path / "clustered.parquet", clustered, 70)
     write(tmp_path / "mixed.parquet", shuffled(mixed, seed=4), 100)
     summary = open_job([tmp_path], tmp_path / "out", target=100, largest=300).run(spark)
@@ -65,6 +70,13 @@ def test_unclustered_input_is_shuffled_and_a_note_says_so(spark: SparkSession, t
     assert "the ids 20 to 59 are unclustered" in summary.notes[0]
     assert written_verdicts(tmp_path / "out") == expected(operations)
     assert written_anomalies(tmp_path / "out") == expected_anomalies(operations)
+    covered = expected_coverage(operations)
+    assert written_coverage(tmp_path / "out") == covered
+    assert 0 < summary.covered.unconfirmed < summary.covered.records == sum(one[0] for one in covered.values())
+    assert summary.covered == check(operations).coverage.totals
+    assert len({note for _, _, _, note in covered.values()}) > 10
+    first = f"The first: {summary.gaps[0]}; {summary.gaps[1]}; "
+    assert any(line.startswith("not checked: whether ") and first in line for line in summary.lines())
 
 
 def test_the_summary_counts_what_the_tables_hold(spark: SparkSession, tmp_path: Path) -> None:

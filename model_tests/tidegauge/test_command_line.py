@@ -154,28 +154,35 @@ def test_a_line_that_cannot_be_checked_is_named_by_its_number(
     assert err == f"tidegauge: {path}: 1 malformed row, whose histories are not checked: look at what wrote them\n"
 
 
-def test_a_valid_history_whose_end_nobody_knows_says_so(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    for settled in (False, True):
+@pytest.mark.parametrize("level", ["kafka", "strict"])
+def test_a_valid_history_says_which_losses_no_read_would_show(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, level: str
+) -> None:
+    for read in range(4):
         ended = History(1)
         for partition in (0, 1):
             sent = ended.invoke(kind=Kind.PRODUCE, process=0, call=1, values=[1], partition=partition)
             ended.ok(sent, returned=2, offset=0)
-        if settled:
-            ended.settled(call=10, partition=0)
-            ended.settled(call=10, partition=1)
-            read = ended.invoke(kind=Kind.FETCH, process=1, call=11, position=0)
-            ended.ok(read, returned=12, values=[1])
+        for partition in (0, 1) if read else ():
+            ended.settled(call=10, partition=partition)
+        for partition in range(read - 1):
+            fetch = ended.invoke(kind=Kind.FETCH, process=1, call=11, position=0, partition=partition)
+            ended.ok(fetch, returned=12, values=[1])
         write(tmp_path / "h.parquet", ended.operations())
-        status, out, _ = run(capsys, "check", tmp_path / "h.parquet")
+        status, out, _ = run(capsys, "check", tmp_path / "h.parquet", "--level", level)
         assert status == 0
-        where = "1 partition (topic-1 of" if settled else "2 partitions (the first: topic-0 of"
-        assert f"not checked: whether the log lost records at its end, in {where} history 1)" in out
-        _, found = document(capsys, "check", tmp_path / "h.parquet")
-        (file,) = found["files"]
-        named = [end["partition"] for end in file["open_ends"]["first"]]
-        assert named == ([1] if settled else [0, 1])
-        assert file["open_ends"]["partitions"] == len(named)
-        assert "not checked" not in run(capsys, "check", tmp_path / "h.parquet", "--level", "strict")[1]
+        _, found = document(capsys, "check", tmp_path / "h.parquet", "--level", level)
+        coverage = found["files"][0]["coverage"]
+        lost = (2, 2, 1, 0)[read]
+        assert [coverage[name] for name in ("records", "unconfirmed", "open_ends", "partitions")] == [2] + [lost] * 3
+        assert [gap["partition"] for gap in coverage["first"]] == [[0, 1], [0, 1], [1], []][read]
+        if not lost:
+            assert "\nchecked: 2 records that must not be lost; each was read after its partition had settled\n" in out
+            continue
+        why = "nobody read it since it settled" if read else "nobody declared it settled"
+        first = coverage["first"][0]["partition"]
+        assert f"\nnot checked: whether {lost} of 2 records that must not be lost are still there; " in out
+        assert f"topic-{first} of history 1: 1 of 1 records, the first at offset 0, and its end, for {why}" in out
 
 
 def test_rows_that_cannot_be_checked_are_told_and_fail_the_run(

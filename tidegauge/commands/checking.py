@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -20,14 +21,16 @@ from tidegauge.linearizability import files, jsonl
 from tidegauge.linearizability.arrow import HistoryError
 from tidegauge.linearizability.check import Verdict, Verdicts
 from tidegauge.linearizability.check import check as check_operations
+from tidegauge.linearizability.coverage import Totals
 from tidegauge.linearizability.history import Operations
 from tidegauge.linearizability.log import Level
 from tidegauge.linearizability.malformed import MalformedRow
-from tidegauge.linearizability.measures import OpenEnd, open_ends
 from tidegauge.screen import Screen
 
 PARQUET = ".parquet"
 JSON_LINES = (".jsonl", ".ndjson")
+NAMED = 3
+"""How many partitions that the verdicts do not cover are named."""
 SUFFIXES = (PARQUET, *JSON_LINES)
 
 Malformed = MalformedRow | jsonl.MalformedLine
@@ -40,8 +43,6 @@ class CheckedFile:
     path: Path
     verdicts: Verdicts
     malformed: Sequence[Malformed]
-    open_ends: tuple[int, Sequence[OpenEnd]] = (0, ())
-    """In how many partitions a loss at the end would not be seen, and the first of them; none at the level `strict`."""
 
     @property
     def is_empty(self) -> bool:
@@ -88,8 +89,7 @@ def check(
         for number, path in enumerate(paths):
             advance(str(path), number, len(paths))
             operations, malformed = read_sound(path)
-            ends = open_ends(operations) if level == "kafka" else (0, ())
-            checked.append(CheckedFile(path, check_operations(operations, Level(level)), malformed, ends))
+            checked.append(CheckedFile(path, check_operations(operations, Level(level)).detached(), malformed))
     show(screen, checked, limit)
     for one in checked:
         if one.is_empty:
@@ -168,13 +168,9 @@ def show(screen: Screen, checked: Sequence[CheckedFile], limit: int) -> None:
                 screen.say(f"  {line}")
             if len(lines) > limit:
                 screen.say(f"  … and {len(lines) - limit:,} more (--limit, --out DIR or --json for all)")
-    if count := sum(one.open_ends[0] for one in checked):
-        first = next(end for one in checked for end in one.open_ends[1])
-        where = f"1 partition ({first})" if count == 1 else f"{count:,} partitions (the first: {first})"
-        screen.say(
-            f"\nnot checked: whether the log lost records at its end, in {where}, "
-            "for nobody declared it settled and read it since (docs/history.md, Levels)"
-        )
+    if any(len(one.verdicts.histories) for one in checked):
+        gaps = islice((gap for one in checked for gap in one.verdicts.coverage.gaps), NAMED)
+        screen.say(f"\n{sum((one.verdicts.coverage.totals for one in checked), Totals()).words(gaps)}")
 
 
 def left_out(malformed: Sequence[Malformed]) -> str:
@@ -240,9 +236,10 @@ def document(checked: Sequence[CheckedFile]) -> dict[str, Any]:
                 "anomalies": one.verdicts.anomaly_table().to_pylist(),
                 "reason": "no operations" if one.is_empty else None,
                 "malformed": [attrs.asdict(row) for row in one.malformed],
-                "open_ends": {
-                    "partitions": one.open_ends[0],
-                    "first": [attrs.asdict(end) for end in one.open_ends[1]],
+                "coverage": {
+                    **attrs.asdict(one.verdicts.coverage.totals),
+                    "partitions": one.verdicts.coverage.partitions,
+                    "first": [attrs.asdict(gap) for gap in one.verdicts.coverage.gaps],
                 },
             }
             for one in checked

@@ -1,0 +1,295 @@
+"""What a verdict covers: which records that must not be lost a read shows to be there at the end, and which none does.
+
+A record must not be lost once it was acknowledged with acks=all, or read, unless a declared election may have taken it.
+It is confirmed by a fetch that was called at or after the last declaration that its partition has settled, and that
+returned it. A log that lost one that is not confirmed could have given the same history, so *valid* does not cover it.
+Likewise the end of a partition is open if the log was known to be longer than any read shows it since it has settled.
+
+The counts are one pass over arrays, as in `log`; the few partitions that a report names are looked at row by row.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+
+import attrs
+import numpy as np
+import pyarrow as pa
+
+from tidegauge.linearizability.arrays import value_slots
+from tidegauge.linearizability.evidence import Evidence, is_strong
+from tidegauge.linearizability.history import NEVER, UNKNOWN, Flags, Ints, Kind, Operation, Operations, blocks
+from tidegauge.linearizability.log import BLOCK, Level
+from tidegauge.linearizability.rows import Rows
+
+MOST_NAMED = 20
+"""How many partitions are named, of those that a verdict does not cover whole."""
+
+
+@attrs.frozen
+class Gap:
+    """A partition of a history of which a verdict does not say everything.
+
+    `records` must not be lost, and `unconfirmed` of them are not confirmed; `first` is the lowest offset of those.
+    """
+
+    history: int
+    topic: str
+    partition: int
+    records: int
+    unconfirmed: int
+    first: int | None
+    open_end: bool
+    settled: bool
+
+    def __str__(self) -> str:
+        where = f"{self.topic}-{self.partition} of history {self.history}"
+        of_records = f"{self.unconfirmed} of {self.records} records, the first at offset {self.first}"
+        what = [of_records] * bool(self.unconfirmed) + ["its end"] * self.open_end
+        why = "nobody read it since it settled" if self.settled else "nobody declared it settled"
+        return f"{where}: {', and '.join(what)}, for {why}"
+
+
+@attrs.frozen
+class Totals:
+    """Sums over histories: records that must not be lost, those of them that no read shows, and open ends.
+
+    `partial` is how many histories have one of the latter two.
+    """
+
+    records: int = 0
+    unconfirmed: int = 0
+    open_ends: int = 0
+    partial: int = 0
+
+    def __add__(self, other: Totals) -> Totals:
+        return Totals(*map(operator.add, attrs.astuple(self), attrs.astuple(other)))
+
+    def words(self, gaps: Iterable[object]) -> str:
+        """What was checked and what was not, with examples of the latter."""
+        all_of_them = f"{self.records:,} records that must not be lost"
+        if not self.partial:
+            return f"checked: {all_of_them}; each was read after its partition had settled"
+        first = "; ".join(map(str, gaps))
+        return (
+            f"not checked: whether {self.unconfirmed:,} of {all_of_them} are still there; ends that no read shows: "
+            f"{self.open_ends:,}; histories: {self.partial:,} (docs/history.md, What valid covers). The first: {first}"
+        )
+
+
+@attrs.frozen(eq=False)
+class Coverage:
+    """For each history, in the order of the operations: what must not be lost, and what no read shows at the end."""
+
+    records: Ints
+    """How many records must not be lost."""
+    unconfirmed: Ints
+    """How many of them are not confirmed."""
+    open_ends: Ints
+    """Of how many partitions the end is open."""
+    partitions: int
+    """How many partitions have one or the other."""
+    gaps: tuple[Gap, ...]
+    """The first MOST_NAMED of them."""
+
+    @property
+    def complete(self) -> Flags:
+        """Whether the verdict on each history covers everything that it could."""
+        complete: Flags = (self.unconfirmed == 0) & (self.open_ends == 0)
+        return complete
+
+    @property
+    def totals(self) -> Totals:
+        """The sums over all histories."""
+        sums = (int(counts.sum()) for counts in (self.records, self.unconfirmed, self.open_ends, ~self.complete))
+        return Totals(*sums)
+
+    def notes(self) -> pa.Array:
+        """For each history in words what its verdict does not cover; null where that is nothing."""
+        counts = zip(self.unconfirmed.tolist(), self.records.tolist(), self.open_ends.tolist(), strict=True)
+        return pa.array((_note(*one) for one in counts), pa.string())
+
+
+@lru_cache(maxsize=1 << 16)
+def _note(unconfirmed: int, records: int, open_ends: int) -> str | None:
+    parts = []
+    if unconfirmed:
+        of_them = f"{unconfirmed} of {records} records that must not be lost"
+        parts.append(f"{of_them}, which nobody read after their partition had settled")
+    if open_ends:
+        parts.append(f"the end of {open_ends} partition(s), which nobody read after it had settled")
+    return f"not checked: {'; '.join(parts)}" if parts else None
+
+
+def cover(operations: Operations) -> Coverage:
+    """What verdicts on `operations`, which are well formed and sorted by history, cover."""
+    starts = operations.history_starts
+    count = len(starts) - 1
+    totals = np.zeros((3, count), np.int64)
+    gaps: list[Ints] = []
+    history = 0
+    for start, stop in blocks(operations, BLOCK):
+        block = operations if stop - start == len(operations) else operations.slice(start, stop)
+        rows = Rows.of(block)
+        parts = _Parts.of(rows)
+        number = np.zeros(len(block), np.int64)
+        np.cumsum(block.history[1:] != block.history[:-1], out=number[1:])
+        first = parts.first
+        there = first < len(block)
+        of_history = history + number[first[there]]
+        for total, counted in zip(totals, (parts.records, parts.unconfirmed, parts.open_ends), strict=True):
+            np.add.at(total, of_history, counted[there])
+        gaps.append(np.sort(first[there & ((parts.unconfirmed > 0) | parts.open_ends)]) + start)
+        history += int(number[-1]) + 1
+    none = np.zeros(0, np.int64)
+    found = np.concatenate([none, *gaps])
+    named = tuple(_gap(operations, starts, first) for first in found[:MOST_NAMED].tolist())
+    return Coverage(totals[0], totals[1], totals[2], len(found), named)
+
+
+@attrs.frozen(eq=False)
+class _Parts:
+    """The same for each partition of a block, by its number."""
+
+    records: Ints
+    unconfirmed: Ints
+    open_ends: Flags
+    first: Ints
+    """The first row of each; the number of rows where there is none."""
+
+    @classmethod
+    def of(cls, rows: Rows) -> _Parts:
+        ops = rows.ops
+        since = rows.settled()
+        exposed = exposed_from(rows) if (ops.kind == Kind.ELECTION).any() else None
+        records, unconfirmed = _records(rows, since, exposed)
+        first = np.full(rows.groups, len(ops), np.int64)
+        first[rows.group[::-1]] = np.arange(len(ops))[::-1]
+        # The end is open wherever something may be lost and nobody declared it settled.
+        open_ends = records > 0
+        if ((since != NEVER) | ~open_ends)[first < len(ops)].any():
+            open_ends = _open_ends(rows, since, exposed)
+        return cls(records, unconfirmed, open_ends, first)
+
+
+def _records(rows: Rows, since: Ints, exposed: Ints | None) -> tuple[Ints, Ints]:
+    """How many records of each partition must not be lost, and how many of them are not confirmed."""
+    ops = rows.ops
+    wrote, writer = rows.records(rows.produces)
+    read, reader = rows.records(rows.fetches)
+    slot, found, size = value_slots(rows.group[writer], ops.values[wrote], rows.group[reader], ops.values[read])
+    strong = np.zeros(len(ops), np.bool_)
+    strong[rows.strong] = True
+    kept = strong[writer]
+    returned: Ints | slice = found
+    if exposed is not None:
+        offsets = ops.record_offsets()
+        kept &= offsets[wrote] < exposed[writer]
+        returned = found[offsets[read] < exposed[reader]]
+    must = np.zeros(size + 1, np.bool_)
+    must[slot] = kept
+    must[returned] = True
+    # Some slots are those of values which nobody produced, the last one among them.
+    group = np.full(size + 1, -1, np.int64)
+    group[slot] = rows.group[writer]
+    must &= group >= 0
+    records = np.bincount(group[must], minlength=rows.groups)
+    late = ops.call[reader] >= since[rows.group[reader]] if since.min() != NEVER else np.zeros(len(reader), np.bool_)
+    if not late.any():
+        return records, records
+    confirmed = np.zeros(size + 1, np.bool_)
+    confirmed[found[late]] = True
+    return records, np.bincount(group[must & ~confirmed], minlength=rows.groups)
+
+
+def _open_ends(rows: Rows, since: Ints, exposed: Ints | None) -> Flags:
+    """Whether each partition's log was known to be longer than any read shows it since it has settled."""
+    ops = rows.ops
+    strong, fetches, lists = rows.strong, rows.fetches, rows.lists
+    begin, end = _extent(rows)
+    mark = ops.high_watermark[fetches]
+    reads = np.concatenate((fetches, lists))
+    shown = np.concatenate((np.maximum(end, mark), ops.offset[lists]))
+    claims = np.concatenate((strong, reads))
+    least = np.concatenate((ops.offset[strong] + rows.counts[strong], shown))
+    if exposed is not None:
+        least = np.minimum(least, exposed[claims])
+    reached = np.full(rows.groups, UNKNOWN, np.int64)
+    np.maximum.at(reached, rows.group[claims], least)
+    # Nothing is lost below the smallest offset that anybody mentions.
+    known = np.full(rows.groups, NEVER, np.int64)
+    lowest = np.concatenate(
+        (ops.offset[strong], np.where(mark >= 0, np.minimum(begin, mark), begin), ops.offset[lists])
+    )
+    np.minimum.at(known, rows.group[claims], lowest)
+    late = ops.call[reads] >= since[rows.group[reads]]
+    np.maximum.at(known, rows.group[reads[late]], shown[late])
+    return reached > known
+
+
+def _extent(rows: Rows) -> tuple[Ints, Ints]:
+    """Where each fetch begins, NEVER where nobody knows, and after which offset it ends, UNKNOWN if it read nothing."""
+    ops, fetches = rows.ops, rows.fetches
+    counts = rows.counts[fetches]
+    begin = np.where(rows.position >= 0, rows.position, NEVER)
+    end = np.where(counts > 0, rows.position + counts, UNKNOWN)
+    if ops.offsets is not None:
+        filled = np.flatnonzero(counts)
+        begin[filled] = np.minimum(begin[filled], ops.offsets[ops.starts[fetches[filled]]])
+        end[filled] = ops.offsets[ops.starts[fetches[filled] + 1] - 1] + 1
+    return begin, end
+
+
+def exposed_from(rows: Rows) -> Ints:
+    """For each row, the offset from which a declared loss may have taken what it saw; NEVER where there is none."""
+    ops = rows.ops
+    elections = np.flatnonzero(ops.kind == Kind.ELECTION)
+    until, call = ops.returned[elections], ops.call
+    times, rank = np.unique(np.concatenate((until, call)), return_inverse=True)
+    key = rows.group[elections] * (len(times) + 1) + rank[: len(elections)]
+    order = np.argsort(key, kind="stable")
+    lows, low = np.unique(ops.offset[elections], return_inverse=True)
+    # The least offset from each election on: ranks of later partitions are greater, so that none leaks between them.
+    leaks_not = low[order] + rows.group[elections[order]] * len(lows)
+    least = np.minimum.accumulate(leaks_not[::-1])[::-1]
+    at = np.searchsorted(key[order], rows.group * (len(times) + 1) + rank[len(elections) :], side="right")
+    there = np.minimum(at, len(elections) - 1)
+    mine = (at < len(elections)) & (rows.group[elections[order][there]] == rows.group)
+    return np.where(mine, lows[least[there] % len(lows)], NEVER)
+
+
+def _gap(operations: Operations, starts: Ints, first: int) -> Gap:
+    """The partition of row `first`; histories begin at `starts`."""
+    at = int(np.searchsorted(starts, first, side="right")) - 1
+    rows = operations.slice(int(starts[at]), int(starts[at + 1]))
+    same = (rows.topic == operations.topic[first]) & (rows.partition == operations.partition[first])
+    return gap(list(rows.take(np.flatnonzero(same))))
+
+
+def gap(rows: Sequence[Operation]) -> Gap:
+    """What is not covered of one partition, given its operations in order of index: the definition, row by row."""
+    evidence = Evidence(rows, Level.KAFKA)
+    must: dict[int, int] = {}
+    confirmed: set[int] = set()
+    for row in (*filter(is_strong, evidence.produces), *evidence.fetches):
+        for value, offset in zip(row.values, row.placed, strict=True):
+            if value in evidence.writes and offset < evidence.exposed_from(row):
+                must[value] = min(offset, must.get(value, NEVER))
+        if row.kind is Kind.FETCH and row.call >= evidence.settled:
+            confirmed.update(row.values)
+    lost = [offset for value, offset in must.items() if value not in confirmed]
+    reads = [one for one in evidence.at_least if one.operation.kind is not Kind.PRODUCE]
+    known = [one.length for one in reads if one.operation.call >= evidence.settled]
+    reached = max((min(one.length, evidence.exposed_from(one.operation)) for one in evidence.at_least), default=0)
+    return Gap(
+        history=rows[0].history,
+        topic=rows[0].topic,
+        partition=rows[0].partition,
+        records=len(must),
+        unconfirmed=len(lost),
+        first=min(lost, default=None),
+        open_end=reached > max([evidence.log_start, *known]),
+        settled=evidence.settled != NEVER,
+    )

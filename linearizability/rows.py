@@ -1,0 +1,93 @@
+"""The operations of a block, as the passes over arrays take them: the partition of each, and the rows of each kind."""
+
+from __future__ import annotations
+
+import attrs
+import numpy as np
+
+from tidegauge.linearizability.arrays import runs, spread
+from tidegauge.linearizability.history import NEVER, Ints, Kind, Operations, Outcome
+from tidegauge.linearizability.positions import positions
+
+
+def partitions(operations: Operations) -> tuple[Ints, int]:
+    """For each row the number of its (history, topic, partition), and how many numbers there are."""
+    if not len(operations):
+        return np.zeros(0, np.int64), 0
+    history = np.zeros(len(operations), np.int64)
+    np.cumsum(operations.history[1:] != operations.history[:-1], out=history[1:])
+    width = int(operations.partition.max()) + 1
+    code = operations.topic.astype(np.int64) * width + operations.partition
+    codes = int(code.max()) + 1
+    total = (int(history[-1]) + 1) * codes
+    if total <= 2 * len(operations) + 64:
+        return history * codes + code, total
+    found, group = np.unique(history * codes + code, return_inverse=True)
+    return group.astype(np.int64), len(found)
+
+
+@attrs.frozen(eq=False)
+class Rows:
+    """The operations of a block: the partition of each, and the rows of each kind.
+
+    The rows of a kind are an array of indices: `where` with a random mask takes ten times as long.
+    """
+
+    ops: Operations
+    group: Ints
+    """The number of the partition of each row."""
+    groups: int
+    counts: Ints
+    """How many records each row has."""
+    produces: Ints
+    fetches: Ints
+    """Completed fetches, as the other kinds below are completed too, but for `failed` and `unknown`."""
+    position: Ints
+    """Where each of `fetches` began; UNKNOWN where nobody knows."""
+    lists: Ints
+    strong: Ints
+    """Produces that were acknowledged with acks=all: they must not be lost."""
+    weak: Ints
+    """Produces that were acknowledged with another acks: they may be lost."""
+    failed: Ints
+    unknown: Ints
+
+    @classmethod
+    def of(cls, ops: Operations) -> Rows:
+        group, groups = partitions(ops)
+        ok = ops.outcome == Outcome.OK
+        produce = ops.kind == Kind.PRODUCE
+        acknowledged = produce & ok & (ops.offset >= 0)
+        failed = ops.outcome == Outcome.FAIL
+        fetches = np.flatnonzero((ops.kind == Kind.FETCH) & ok)
+        return cls(
+            ops,
+            group,
+            groups,
+            np.diff(ops.starts),
+            np.flatnonzero(produce),
+            fetches,
+            positions(ops, group, fetches),
+            np.flatnonzero((ops.kind == Kind.LIST_OFFSETS) & ok),
+            np.flatnonzero(acknowledged & (ops.acks == -1)),
+            np.flatnonzero(acknowledged & (ops.acks != -1)),
+            np.flatnonzero(produce & failed),
+            np.flatnonzero(produce & ~acknowledged & ~failed),
+        )
+
+    def records(self, rows: Ints) -> tuple[Ints, Ints]:
+        """The records of `rows`: where they are in `values`, and the row of each."""
+        first = self.ops.starts[rows]
+        counts = self.counts[rows]
+        if not len(rows) or counts.max() == 1 == counts.min():
+            return first, rows
+        filled = np.flatnonzero(counts)
+        return runs(first[filled], counts[filled]), spread(rows[filled], counts[filled])
+
+    def settled(self) -> Ints:
+        """Per partition, the call of its last declaration that it has settled; NEVER where there is none."""
+        declared = np.flatnonzero(self.ops.kind == Kind.SETTLED)
+        since = np.full(self.groups, NEVER, np.int64)
+        since[self.group[declared]] = -1
+        np.maximum.at(since, self.group[declared], self.ops.call[declared])
+        return since
