@@ -68,9 +68,6 @@ Brokers know the controller by its messages and by `impl.metadata` only.
 """
 ABOVE_THE_SERVER = frozenset({"impl.client", "impl.cluster", "impl.faults"})
 
-ONE_DEFINITION_IN_SEVERAL_FILES = ("model_tests.harness.validation",)
-"""The follower of a trace and the readers of its events name each other."""
-
 CORES = ("impl.partition", "impl.coordinators", "impl.controller", "impl.metadata", "impl.records")
 PURE = ("spec", "linearizability", *CORES)
 COMPOSED_OF_EXTENSIONS = ("spec.replication.composed", "spec.replication.models", "spec.registry", "spec.bugs")
@@ -186,8 +183,6 @@ def packages_of_the_server_import_downwards(module: Module) -> Iterator[str]:
 
 def imports_form_no_circle(module: Module) -> Iterator[str]:
     """No module imports itself by way of others, in functions and under TYPE_CHECKING neither."""
-    if module.inside(*ONE_DEFINITION_IN_SEVERAL_FILES):
-        return
     came_from = dict.fromkeys(imported_modules(module), module.name)
     waiting = list(came_from)
     while waiting:

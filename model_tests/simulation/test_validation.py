@@ -17,8 +17,8 @@ from tidegauge.impl.server.trace import events
 from tidegauge.impl.server.trace.tracer import TraceEvent
 from tidegauge.model_tests.harness.simulation.options import Fault, Options, draw
 from tidegauge.model_tests.harness.simulation.simulation import traced
+from tidegauge.model_tests.harness.validation.followed import Settings
 from tidegauge.model_tests.harness.validation.validation import (
-    Settings,
     Validated,
     concerns,
     partitions,

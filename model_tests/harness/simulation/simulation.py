@@ -37,7 +37,8 @@ from tidegauge.model_tests.harness.simulation.recorder import (
 )
 from tidegauge.model_tests.harness.simulation.sometimes import seen
 from tidegauge.model_tests.harness.simulation.workload import TOPIC, Workload
-from tidegauge.model_tests.harness.validation.validation import Settings, Validated, validate
+from tidegauge.model_tests.harness.validation.followed import Settings
+from tidegauge.model_tests.harness.validation.validation import Validated, validate
 
 CLOSING = "closing"
 CONVERGES_WITHIN = 60.0

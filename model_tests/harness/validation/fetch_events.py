@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from tidegauge.impl.partition.messages import FollowerFetch
 from tidegauge.impl.server.trace import events
+from tidegauge.model_tests.harness.validation.followed import Followed
 from tidegauge.model_tests.harness.validation.observed import (
     AbandonFetch,
     ArriveLate,
@@ -35,103 +35,100 @@ from tidegauge.spec.replication.state import (
     State,
 )
 
-if TYPE_CHECKING:
-    from tidegauge.model_tests.harness.validation.validation import Validator
-
 
 @actions_of.register(events.SendFetch)
-def send_fetch(decision: events.SendFetch, node: int, validator: Validator) -> Iterator[Choice]:
+def send_fetch(decision: events.SendFetch, node: int, followed: Followed) -> Iterator[Choice]:
     """A fetch to a leader that is down already is lost, and so is no action: its Disconnect follows."""
-    assert validator.state is not None
-    leader = validator.index(decision.source)
-    if validator.state.replicas[leader].running:
-        wanted = request_of(decision.fetch, decision.source, validator)
-        yield [lambda state: protocol.SendFetch(validator.index(node))]
-        if wanted not in validator.sent:
+    assert followed.state is not None
+    leader = followed.index(decision.source)
+    if followed.state.replicas[leader].running:
+        wanted = request_of(decision.fetch, decision.source, followed)
+        yield [lambda state: protocol.SendFetch(followed.index(node))]
+        if wanted not in followed.sent:
             return
     else:
         yield []
 
 
 @actions_of.register(events.ReceiveFetch)
-def receive_fetch(decision: events.ReceiveFetch, node: int, validator: Validator) -> Iterator[Choice]:
-    assert validator.state is not None
-    request = request_of(decision.fetch, node, validator)
+def receive_fetch(decision: events.ReceiveFetch, node: int, followed: Followed) -> Iterator[Choice]:
+    assert followed.state is not None
+    request = request_of(decision.fetch, node, followed)
     receive = protocol.ReceiveFetch(request, decision.outcome.records)
 
     def as_recorded(state: State) -> ReplicationAction:
         """The action, if its response is the decision's. The follower may never get to see that response."""
-        assert validator.machine is not None
-        _, response = protocol.fetched(validator.machine, state, request, receive.records)
+        assert followed.machine is not None
+        _, response = protocol.fetched(followed.machine, state, request, receive.records)
         if error_of(decision.outcome.error) is not None and not says(decision.outcome, response):
             raise NotEnabled(receive, f"broker {request.leader} responds {response}")
         return receive
 
-    if request in validator.state.network.fetches:
+    if request in followed.state.network.fetches:
         yield [as_recorded]
-    elif request in validator.sent:
+    elif request in followed.sent:
         yield [lambda state: ArriveLate(request), as_recorded]
 
 
 @actions_of.register(events.HoldFetch)
-def hold_fetch(decision: events.HoldFetch, node: int, validator: Validator) -> Iterator[Choice]:
-    assert validator.state is not None
-    request = request_of(decision.fetch, node, validator)
-    if request in validator.state.network.fetches:
+def hold_fetch(decision: events.HoldFetch, node: int, followed: Followed) -> Iterator[Choice]:
+    assert followed.state is not None
+    request = request_of(decision.fetch, node, followed)
+    if request in followed.state.network.fetches:
         yield just(protocol.HoldFetch(request))
-    elif request in validator.sent:
+    elif request in followed.sent:
         yield [lambda state: ArriveLate(request), lambda state: protocol.HoldFetch(request)]
 
 
 @actions_of.register(events.RefuseFetch)
-def refuse_fetch(decision: events.RefuseFetch, node: int, validator: Validator) -> Iterator[Choice]:
+def refuse_fetch(decision: events.RefuseFetch, node: int, followed: Followed) -> Iterator[Choice]:
     """A broker has no such replica, as it says; its response changes nothing at the follower."""
-    assert validator.state is not None
-    request = request_of(decision.fetch, node, validator)
-    replica = validator.state.replicas[request.leader]
+    assert followed.state is not None
+    request = request_of(decision.fetch, node, followed)
+    replica = followed.state.replicas[request.leader]
     if has_failed(replica) or request.leader not in listed(replica):
-        validator.refused[request] = decision.error
+        followed.refused[request] = decision.error
         yield []
 
 
 @actions_of.register(events.ReceiveFetchResponse)
-def receive_fetch_response(decision: events.ReceiveFetchResponse, node: int, validator: Validator) -> Iterator[Choice]:
+def receive_fetch_response(decision: events.ReceiveFetchResponse, node: int, followed: Followed) -> Iterator[Choice]:
     """A response with an error that the specification lacks changes nothing, nor does that of a failed disk.
 
     It may have been sent just before its sender stopped, when the specification's follower no longer waits for it.
     """
-    assert validator.state is not None
-    request, outcome = request_of(decision.fetch, decision.source, validator), decision.outcome
-    refused = validator.refused.get(request) is outcome.error
+    assert followed.state is not None
+    request, outcome = request_of(decision.fetch, decision.source, followed), decision.outcome
+    refused = followed.refused.get(request) is outcome.error
     if refused or error_of(outcome.error) in (None, Error.KAFKA_STORAGE_ERROR):
-        yield just(AbandonFetch(request)) if waits_for(request, validator.state) else []
+        yield just(AbandonFetch(request)) if waits_for(request, followed.state) else []
         return
-    for response in validator.state.network.fetch_responses:
+    for response in followed.state.network.fetch_responses:
         if response.request == request and says(outcome, response):
             yield just(protocol.ReceiveFetchResponse(response))
             return
-    for response in validator.responses:
+    for response in followed.responses:
         if response.request == request and says(outcome, response):
             yield all_of(RespondLate(response), protocol.ReceiveFetchResponse(response))
 
 
 @actions_of.register(events.Disconnect)
-def disconnect(decision: events.Disconnect, node: int, validator: Validator) -> Iterator[Choice]:
+def disconnect(decision: events.Disconnect, node: int, followed: Followed) -> Iterator[Choice]:
     """One request is given up; one that never was an action (its leader was down) leaves no trace."""
-    assert validator.state is not None
-    request = request_of(decision.fetch, decision.source, validator)
-    yield just(AbandonFetch(request)) if waits_for(request, validator.state) else []
+    assert followed.state is not None
+    request = request_of(decision.fetch, decision.source, followed)
+    yield just(AbandonFetch(request)) if waits_for(request, followed.state) else []
 
 
-def request_of(fetch: FollowerFetch, source: int, validator: Validator) -> FetchRequest:
+def request_of(fetch: FollowerFetch, source: int, followed: Followed) -> FetchRequest:
     """A fetch to the broker `source` in the specification's terms."""
     return FetchRequest(
-        validator.index(fetch.replica_id),
-        validator.index(source),
+        followed.index(fetch.replica_id),
+        followed.index(source),
         fetch.leader_epoch,
         fetch.fetch_offset,
         fetch.last_fetched_epoch,
-        validator.incarnation(fetch.replica_id, fetch.broker_epoch),
+        followed.incarnation(fetch.replica_id, fetch.broker_epoch),
         parts_of(FollowerLogStart(fetch.log_start_offset)),
     )
 

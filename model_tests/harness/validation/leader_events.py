@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from tidegauge.impl.partition.messages import AlterPartitionRequest as CoreAlterPartitionRequest
 from tidegauge.impl.server.trace import events
+from tidegauge.model_tests.harness.validation.followed import Followed
 from tidegauge.model_tests.harness.validation.observed import (
     ArriveLate,
 )
@@ -24,82 +24,77 @@ from tidegauge.spec.replication.state import (
     AlterPartitionResponse,
 )
 
-if TYPE_CHECKING:
-    from tidegauge.model_tests.harness.validation.validation import Validator
-
 
 @actions_of.register(events.Append)
-def append(decision: events.Append, node: int, validator: Validator) -> Iterator[Choice]:
-    action = protocol.Append(validator.index(node), Acks(decision.acks))
+def append(decision: events.Append, node: int, followed: Followed) -> Iterator[Choice]:
+    action = protocol.Append(followed.index(node), Acks(decision.acks))
     yield [lambda state: action] * decision.records
 
 
 @actions_of.register(events.ShrinkIsr)
-def shrink_isr(decision: events.ShrinkIsr, node: int, validator: Validator) -> Iterator[Choice]:
+def shrink_isr(decision: events.ShrinkIsr, node: int, followed: Followed) -> Iterator[Choice]:
     lagging = set(decision.state.isr).difference(decision.state.pending_isr or ())
-    yield just(control.ShrinkIsr(validator.index(node), tuple(sorted(map(validator.index, lagging)))))
+    yield just(control.ShrinkIsr(followed.index(node), tuple(sorted(map(followed.index, lagging)))))
 
 
 @actions_of.register(events.RetryAlterPartition)
-def retry_alter_partition(decision: events.RetryAlterPartition, node: int, validator: Validator) -> Iterator[Choice]:
-    yield just(control.RetryAlterPartition(validator.index(node)))
+def retry_alter_partition(decision: events.RetryAlterPartition, node: int, followed: Followed) -> Iterator[Choice]:
+    yield just(control.RetryAlterPartition(followed.index(node)))
 
 
 @actions_of.register(events.ReceiveAlterPartition)
-def receive_alter_partition(
-    decision: events.ReceiveAlterPartition, node: int, validator: Validator
-) -> Iterator[Choice]:
-    assert validator.state is not None
-    request = proposal_of(decision.request, validator)
+def receive_alter_partition(decision: events.ReceiveAlterPartition, node: int, followed: Followed) -> Iterator[Choice]:
+    assert followed.state is not None
+    request = proposal_of(decision.request, followed)
     receive = control.ReceiveAlterPartition(request)
-    if request in validator.state.network.alters:
+    if request in followed.state.network.alters:
         yield just(receive)
-    elif request in validator.sent:
+    elif request in followed.sent:
         yield [lambda state: ArriveLate(request), lambda state: receive]
 
 
 @actions_of.register(events.ReceiveAlterPartitionResponse)
 def receive_alter_partition_response(
-    decision: events.ReceiveAlterPartitionResponse, node: int, validator: Validator
+    decision: events.ReceiveAlterPartitionResponse, node: int, followed: Followed
 ) -> Iterator[Choice]:
-    assert validator.state is not None
-    request = proposal_of(decision.request, validator)
-    for response in validator.state.network.alter_responses:
+    assert followed.state is not None
+    request = proposal_of(decision.request, followed)
+    for response in followed.state.network.alter_responses:
         if is_response_to(response, request) and response.error is error_of(decision.error):
             yield just(control.ReceiveAlterPartitionResponse(response))
 
 
 @actions_of.register(events.DisconnectController)
-def disconnect_controller(decision: events.DisconnectController, node: int, validator: Validator) -> Iterator[Choice]:
-    assert validator.state is not None
-    broker = validator.index(node)
-    on_its_way = validator.state.network.has_alter_of(broker)
+def disconnect_controller(decision: events.DisconnectController, node: int, followed: Followed) -> Iterator[Choice]:
+    assert followed.state is not None
+    broker = followed.index(node)
+    on_its_way = followed.state.network.has_alter_of(broker)
     yield just(faults.DisconnectController(broker)) if on_its_way else []
 
 
 @actions_of.register(events.DeleteRecords)
-def delete_records(decision: events.DeleteRecords, node: int, validator: Validator) -> Iterator[Choice]:
+def delete_records(decision: events.DeleteRecords, node: int, followed: Followed) -> Iterator[Choice]:
     """A deletion of what is gone already deletes nothing."""
-    assert validator.state is not None
-    broker, offset = validator.index(node), decision.offset
-    yield just(DeleteRecords(broker, offset)) if offset > log_start_of(validator.state.replicas[broker]) else []
+    assert followed.state is not None
+    broker, offset = followed.index(node), decision.offset
+    yield just(DeleteRecords(broker, offset)) if offset > log_start_of(followed.state.replicas[broker]) else []
 
 
 @actions_of.register(events.Retain)
-def retain(decision: events.Retain, node: int, validator: Validator) -> Iterator[Choice]:
+def retain(decision: events.Retain, node: int, followed: Followed) -> Iterator[Choice]:
     """How much retention takes is its own affair, up to the high watermark; a leader's is a deletion."""
-    assert validator.state is not None
-    broker = validator.index(node)
-    leads = validator.state.replicas[broker].leader == broker
+    assert followed.state is not None
+    broker = followed.index(node)
+    leads = followed.state.replicas[broker].leader == broker
     yield just((DeleteRecords if leads else Retain)(broker, decision.state.log_start))
 
 
-def proposal_of(request: CoreAlterPartitionRequest, validator: Validator) -> AlterPartitionRequest:
+def proposal_of(request: CoreAlterPartitionRequest, followed: Followed) -> AlterPartitionRequest:
     """A proposed ISR in the specification's terms."""
-    members = sorted((validator.index(member), validator.incarnation(member, epoch)) for member, epoch in request.isr)
+    members = sorted((followed.index(member), followed.incarnation(member, epoch)) for member, epoch in request.isr)
     return AlterPartitionRequest(
-        validator.index(request.broker_id),
-        validator.incarnation(request.broker_id, request.broker_epoch),
+        followed.index(request.broker_id),
+        followed.incarnation(request.broker_id, request.broker_epoch),
         request.leader_epoch,
         request.partition_epoch,
         tuple(members),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from tidegauge.impl.server.trace import events
 from tidegauge.impl.server.trace.tracer import TraceEvent
@@ -13,22 +12,20 @@ from tidegauge.model_tests.harness.validation import (  # noqa: F401 - they regi
     fetch_events,
     leader_events,
 )
+from tidegauge.model_tests.harness.validation.followed import Followed
 from tidegauge.model_tests.harness.validation.ways import Choice, Untranslatable, actions_of
 
 __all__ = ["Untranslatable", "actions_of", "ways_of"]
 
-if TYPE_CHECKING:
-    from tidegauge.model_tests.harness.validation.validation import Validator
 
-
-def ways_of(event: TraceEvent, validator: Validator) -> Iterator[Choice]:
+def ways_of(event: TraceEvent, followed: Followed) -> Iterator[Choice]:
     """The ways to understand an event; one empty way for an event that does not touch this partition."""
     decision = event.decision
     broker = decision.broker if isinstance(decision, events.SessionDecision) else event.node
-    if isinstance(decision, OF_BROKERS) and broker not in validator.brokers:
+    if isinstance(decision, OF_BROKERS) and broker not in followed.brokers:
         yield []
     else:
-        yield from actions_of(decision, event.node, validator)
+        yield from actions_of(decision, event.node, followed)
 
 
 OF_BROKERS = (

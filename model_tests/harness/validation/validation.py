@@ -21,15 +21,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
-from typing import Any
 
 import attrs
-from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.partition.registration import PartitionRegistration
 from tidegauge.impl.server.trace import events
 from tidegauge.impl.server.trace.tracer import TraceEvent
 from tidegauge.model_tests.harness.validation import observed
+from tidegauge.model_tests.harness.validation.followed import DEFAULTS, Followed, Settings
 from tidegauge.model_tests.harness.validation.observed_events import Untranslatable, ways_of
 from tidegauge.spec.kernel.changes import plain
 from tidegauge.spec.kernel.machine import NotEnabled
@@ -41,13 +40,8 @@ from tidegauge.spec.replication.extensions.reassignment import Assignment, assig
 from tidegauge.spec.replication.extensions.retention import log_start_of
 from tidegauge.spec.replication.extensions.settings import TopicSettings
 from tidegauge.spec.replication.extensions.shutdown import ShuttingDown
-from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.state import (
-    NONE,
-    AlterPartitionRequest,
     Controller,
-    FetchRequest,
-    FetchResponse,
     Log,
     Replica,
     Session,
@@ -111,19 +105,11 @@ class Validated:
         return f"{where}: the first {self.matched} of {self.events} events match, then\n{self.mismatch}"
 
 
-@attrs.frozen
-class Settings:
-    """The constants of the partition that the specification depends on."""
-
-    min_insync_replicas: int = 1
-    unclean_leader_election: bool = False
-
-
 class Wrong(Exception):  # noqa: N818 - a finding
     """The event is not what the specification says."""
 
 
-def validate(trace: Sequence[TraceEvent], topic: str, partition: int, settings: Settings = Settings()) -> Validated:
+def validate(trace: Sequence[TraceEvent], topic: str, partition: int, settings: Settings = DEFAULTS) -> Validated:
     """Validate the events of one partition against the specification."""
     concerning = [(place, event) for place, event in enumerate(trace) if concerns(event, topic, partition)]
     validator = Validator(topic, partition, settings)
@@ -160,69 +146,8 @@ def partitions(trace: Iterable[TraceEvent]) -> list[tuple[str, int]]:
     return list(known)
 
 
-@attrs.define
-class World:
-    """What is known of the cluster before the partition exists: brokers, their incarnations, the controller's epoch."""
-
-    epochs: dict[tuple[int, int], int] = attrs.field(factory=dict)
-    """(broker, broker epoch in the cluster) -> its incarnations so far, as the specification counts them."""
-    registrations: Counter[int] = attrs.field(factory=Counter)
-    fenced: dict[int, bool] = attrs.field(factory=dict)
-    running: dict[int, bool] = attrs.field(factory=dict)
-    controller_epoch: int = 0
-    shutting_down: dict[int, bool] = attrs.field(factory=dict)
-
-    def note(self, event: TraceEvent) -> None:
-        match event.decision:
-            case events.Register(broker=broker, broker_epoch=broker_epoch):
-                self.note_registration(broker, broker_epoch)
-                self.fenced[broker], self.running[broker], self.shutting_down[broker] = True, True, False
-            case events.Unfence(broker=broker):
-                self.fenced[broker] = False
-            case events.ExpireSession(broker=broker):
-                self.fenced[broker] = True
-            case events.Shutdown(broker=broker) | events.GrantShutdown(broker=broker):
-                self.fenced[broker] = self.shutting_down[broker] = True
-            case events.BeginShutdown(broker=broker):
-                self.shutting_down[broker] = True
-            case events.Crash() | events.Stop():
-                self.running[event.node] = False
-            case events.Restart():
-                self.running[event.node] = True
-            case events.ControllerFailover(controller_epoch=epoch):
-                self.controller_epoch = epoch
-
-    def note_registration(self, broker: int, broker_epoch: int) -> None:
-        """A new broker epoch is the broker's next incarnation."""
-        self.epochs[broker, broker_epoch] = self.registrations[broker]
-        self.registrations[broker] += 1
-
-
-class Validator:
-    """The specification's state, moved along the trace."""
-
-    def __init__(self, topic: str, partition: int, settings: Settings) -> None:
-        self.topic, self.partition, self.settings = topic, partition, settings
-        self.world = World()
-        self.machine: Replication | None = None
-        self.state: State | None = None
-        self.brokers: tuple[int, ...] = ()
-        """All brokers of the cluster; the specification's ids are their places here."""
-        self.actions: Counter[str] = Counter()
-        self.taken: tuple[ReplicationAction, ...] = ()
-        self.sent: dict[FetchRequest | AlterPartitionRequest, None] = {}
-        """Every request that was ever sent, to know a late one."""
-        self.responses: dict[FetchResponse, None] = {}
-        """Responses to fetches that were sent, and that the follower has neither received nor given up."""
-        self.refused: dict[FetchRequest, ErrorCode] = {}
-        """Fetches that came to a broker without the replica, with the error that it responded."""
-        self.metadata_offsets: dict[int, int] = {}
-        """Broker -> how far its process has read the metadata log."""
-        self.failed_directories: set[int] = set()
-        """Brokers of whose directories one has failed, in the life of their processes."""
-        self.kept: dict[int, int] = {}
-        self._written: list[tuple[int, Controller]] = []
-        """The controller's word, by the end of the metadata log when it was written."""
+class Validator(Followed):
+    """Moves the specification's state along the trace."""
 
     def follow(self, event: TraceEvent) -> None:
         """Take one event's actions. Raises Wrong, NotEnabled or Untranslatable."""
@@ -237,7 +162,7 @@ class Validator:
     def _follow(self, event: TraceEvent) -> None:
         if self.state is None:
             created = isinstance(event.decision, events.CreateTopic | events.CreatePartitions)
-            if created and (changed := self._changes(event.decision)):
+            if created and (changed := self.changes(event.decision)):
                 self._create(changed[0])
             else:
                 self.world.note(event)
@@ -253,18 +178,6 @@ class Validator:
                 continue
             return
         raise failed
-
-    def changed(self, decision: events.Decision) -> list[PartitionRegistration]:
-        """What a decision of the controller made of this partition, if it changed it."""
-        return [one.registration for one in self._changes(decision)]
-
-    def _changes(self, decision: events.Decision) -> list[events.ChangedPartition]:
-        changed = decision.changed if isinstance(decision, events.ControllerDecision) else ()
-        return [one for one in changed if (one.topic, one.partition) == (self.topic, self.partition)]
-
-    def written_at(self, offset: int) -> Controller | None:
-        """What the metadata log said of the partition up to an offset; None before it was created."""
-        return next((written for end, written in reversed(self._written) if end <= offset), None)
 
     def _create(self, created: events.ChangedPartition) -> None:
         """The partition just created: the controller has written it, and no broker knows it yet."""
@@ -297,7 +210,7 @@ class Validator:
         )
         hosts = (Replica(running=world.running[b], broker_epoch=incarnations[b]) for b in self.brokers)
         self.state = State(tuple(hosts), controller)
-        self._written.append((created.metadata_offset, controller))
+        self.written.append((created.metadata_offset, controller))
 
     def _take(self, event: TraceEvent, choice: Sequence[Callable[[State], ReplicationAction]]) -> None:
         """All of one event's actions, or none of them."""
@@ -322,9 +235,9 @@ class Validator:
         self.sent.update(dict.fromkeys((*state.network.fetches, *state.network.alters)))
         self._note_responses(state, taken)
         if isinstance(event.decision, events.ControllerFailover):
-            self._written.append((event.decision.metadata_offset, state.controller))
-        for changed in self._changes(event.decision):
-            self._written.append((changed.metadata_offset, state.controller))
+            self.written.append((event.decision.metadata_offset, state.controller))
+        for changed in self.changes(event.decision):
+            self.written.append((changed.metadata_offset, state.controller))
 
     def _note_responses(self, state: State, taken: Sequence[ReplicationAction]) -> None:
         """Keep each response until it is received, or its follower no longer waits for it."""
@@ -360,8 +273,9 @@ class Validator:
             for name, expected in REGISTERED.items():
                 self._compare_registered(name, getattr(registration, name), expected(controller))
 
-    def _compare_registered(self, name: str, said: Any, expected: Any) -> None:
+    def _compare_registered(self, name: str, said: object, expected: object) -> None:
         if name == "leader":
+            assert isinstance(expected, int)
             expected = self.broker(expected)
         elif isinstance(expected, tuple):
             expected = tuple(map(self.broker, expected))
@@ -370,27 +284,19 @@ class Validator:
         if said != expected:
             raise Wrong(f"the controller wrote {name} {plain(said)}, the specification {plain(expected)}")
 
-    def _seen(self, name: str, replica: Replica) -> Any:
+    def _seen(self, name: str, replica: Replica) -> object:
         """A field of the specification's replica in the cluster's terms."""
-        value: Any = log_start_of(replica) if name == "log_start" else getattr(replica, name)
-        if name == "leader":
-            return self.broker(value)
-        if name == "isr":
-            return tuple(sorted(self.broker(index) for index in value))
-        if name == "pending_isr":
-            return tuple(sorted(self.broker(index) for index in value)) if value else None
+        match name:
+            case "log_start":
+                return log_start_of(replica)
+            case "leader":
+                return self.broker(replica.leader)
+            case "isr":
+                return tuple(sorted(map(self.broker, replica.isr)))
+            case "pending_isr":
+                return tuple(sorted(map(self.broker, replica.pending_isr))) or None
+        value: object = getattr(replica, name)
         return value
-
-    def index(self, broker: int) -> int:
-        """The specification's id of a broker."""
-        return self.brokers.index(broker) if broker != NONE else NONE
-
-    def broker(self, index: int) -> int:
-        return self.brokers[index] if index != NONE else NONE
-
-    def incarnation(self, broker: int, broker_epoch: int) -> int:
-        """The specification's broker epoch."""
-        return NONE if broker_epoch == NONE else self.world.epochs[broker, broker_epoch]
 
 
 def surviving(before: State, after: State, broker: int) -> tuple[int, int]:
@@ -412,5 +318,5 @@ def common_prefix(one: Log, other: Log) -> int:
     return next((offset for offset, (own, theirs) in pairs if own != theirs), min(len(one), len(other)))
 
 
-def plain_values(values: Mapping[str, Any]) -> str:
+def plain_values(values: Mapping[str, object]) -> str:
     return ", ".join(f"{name}: {value}" for name, value in values.items())

@@ -12,19 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import singledispatch
-from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.server.trace import events
+from tidegauge.model_tests.harness.validation.followed import Followed
 from tidegauge.spec.replication.actions import ReplicationAction
 from tidegauge.spec.replication.state import (
     Error,
     State,
 )
-
-if TYPE_CHECKING:
-    from tidegauge.model_tests.harness.validation.validation import Validator
 
 Make = Callable[[State], ReplicationAction]
 Choice = Sequence[Make]
@@ -35,7 +32,7 @@ class Untranslatable(Exception):  # noqa: N818 - a finding
 
 
 @singledispatch
-def actions_of(decision: events.Decision, node: int, validator: Validator) -> Iterator[Choice]:
+def actions_of(decision: events.Decision, node: int, followed: Followed) -> Iterator[Choice]:
     """The ways to understand a decision of a node. Raises Untranslatable for one that is registered nowhere."""
     raise Untranslatable(f"the specification knows no {type(decision).__name__}")
 

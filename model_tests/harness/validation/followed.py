@@ -1,0 +1,127 @@
+"""What is known of one partition after the events of a trace that were followed so far.
+
+The readers of events (`fetch_events`, `leader_events`, `broker_events`, `controller_events`) look at it to find the
+actions that an event may stand for; `validation` takes those actions and moves it along.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+import attrs
+from kio.schema.errors import ErrorCode
+
+from tidegauge.impl.partition.registration import PartitionRegistration
+from tidegauge.impl.server.trace import events
+from tidegauge.impl.server.trace.tracer import TraceEvent
+from tidegauge.spec.replication.actions import ReplicationAction
+from tidegauge.spec.replication.machine import Replication
+from tidegauge.spec.replication.state import (
+    NONE,
+    AlterPartitionRequest,
+    Controller,
+    FetchRequest,
+    FetchResponse,
+    State,
+)
+
+
+@attrs.frozen
+class Settings:
+    """The constants of the partition that the specification depends on."""
+
+    min_insync_replicas: int = 1
+    unclean_leader_election: bool = False
+
+
+DEFAULTS: Final = Settings()
+
+
+@attrs.define
+class World:
+    """What is known of the cluster before the partition exists: brokers, their incarnations, the controller's epoch."""
+
+    epochs: dict[tuple[int, int], int] = attrs.field(factory=dict)
+    """(broker, broker epoch in the cluster) -> its incarnations so far, as the specification counts them."""
+    registrations: Counter[int] = attrs.field(factory=Counter)
+    fenced: dict[int, bool] = attrs.field(factory=dict)
+    running: dict[int, bool] = attrs.field(factory=dict)
+    controller_epoch: int = 0
+    shutting_down: dict[int, bool] = attrs.field(factory=dict)
+
+    def note(self, event: TraceEvent) -> None:
+        match event.decision:
+            case events.Register(broker=broker, broker_epoch=broker_epoch):
+                self.note_registration(broker, broker_epoch)
+                self.fenced[broker], self.running[broker], self.shutting_down[broker] = True, True, False
+            case events.Unfence(broker=broker):
+                self.fenced[broker] = False
+            case events.ExpireSession(broker=broker):
+                self.fenced[broker] = True
+            case events.Shutdown(broker=broker) | events.GrantShutdown(broker=broker):
+                self.fenced[broker] = self.shutting_down[broker] = True
+            case events.BeginShutdown(broker=broker):
+                self.shutting_down[broker] = True
+            case events.Crash() | events.Stop():
+                self.running[event.node] = False
+            case events.Restart():
+                self.running[event.node] = True
+            case events.ControllerFailover(controller_epoch=epoch):
+                self.controller_epoch = epoch
+
+    def note_registration(self, broker: int, broker_epoch: int) -> None:
+        """A new broker epoch is the broker's next incarnation."""
+        self.epochs[broker, broker_epoch] = self.registrations[broker]
+        self.registrations[broker] += 1
+
+
+class Followed:
+    """The specification's state, and what the cluster has told of its nodes and messages."""
+
+    def __init__(self, topic: str, partition: int, settings: Settings) -> None:
+        self.topic, self.partition, self.settings = topic, partition, settings
+        self.world = World()
+        self.machine: Replication | None = None
+        self.state: State | None = None
+        self.brokers: tuple[int, ...] = ()
+        """All brokers of the cluster; the specification's ids are their places here."""
+        self.actions: Counter[str] = Counter()
+        self.taken: tuple[ReplicationAction, ...] = ()
+        self.sent: dict[FetchRequest | AlterPartitionRequest, None] = {}
+        """Every request that was ever sent, to know a late one."""
+        self.responses: dict[FetchResponse, None] = {}
+        """Responses to fetches that were sent, and that the follower has neither received nor given up."""
+        self.refused: dict[FetchRequest, ErrorCode] = {}
+        """Fetches that came to a broker without the replica, with the error that it responded."""
+        self.metadata_offsets: dict[int, int] = {}
+        """Broker -> how far its process has read the metadata log."""
+        self.failed_directories: set[int] = set()
+        """Brokers of whose directories one has failed, in the life of their processes."""
+        self.kept: dict[int, int] = {}
+        self.written: list[tuple[int, Controller]] = []
+        """The controller's word, by the end of the metadata log when it was written."""
+
+    def changed(self, decision: events.Decision) -> list[PartitionRegistration]:
+        """What a decision of the controller made of this partition, if it changed it."""
+        return [one.registration for one in self.changes(decision)]
+
+    def changes(self, decision: events.Decision) -> list[events.ChangedPartition]:
+        """How a decision of the controller changed this partition, and where the metadata log says so."""
+        changed = decision.changed if isinstance(decision, events.ControllerDecision) else ()
+        return [one for one in changed if (one.topic, one.partition) == (self.topic, self.partition)]
+
+    def written_at(self, offset: int) -> Controller | None:
+        """What the metadata log said of the partition up to an offset; None before it was created."""
+        return next((written for end, written in reversed(self.written) if end <= offset), None)
+
+    def index(self, broker: int) -> int:
+        """The specification's id of a broker."""
+        return self.brokers.index(broker) if broker != NONE else NONE
+
+    def broker(self, index: int) -> int:
+        return self.brokers[index] if index != NONE else NONE
+
+    def incarnation(self, broker: int, broker_epoch: int) -> int:
+        """The specification's broker epoch."""
+        return NONE if broker_epoch == NONE else self.world.epochs[broker, broker_epoch]
