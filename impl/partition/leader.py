@@ -18,7 +18,7 @@ from typing import Final
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.partition.isr import InSyncReplicas
-from tidegauge.impl.partition.log import Buffer, Records
+from tidegauge.impl.partition.log import Records
 from tidegauge.impl.partition.messages import (
     UNKNOWN_BROKER_EPOCH,
     Appended,
@@ -29,6 +29,7 @@ from tidegauge.impl.partition.messages import (
     PartitionFetchResponse,
 )
 from tidegauge.impl.partition.producer_state import RepeatedBatchError
+from tidegauge.impl.records.checked import Batches
 from tidegauge.impl.records.origin import Origin
 
 ACKS_ALL: Final = -1
@@ -39,7 +40,7 @@ TO_HIGH_WATERMARK: Final = -1
 class Leader(InSyncReplicas):
     """What a replica does while it believes that it leads."""
 
-    def append(self, batches: Buffer, acks: int, now_ms: int, origin: Origin = Origin.CLIENT) -> Appended | ErrorCode:
+    def append(self, batches: Batches, acks: int, now_ms: int, origin: Origin = Origin.CLIENT) -> Appended | ErrorCode:
         """Append batches; with acks=all ask `append_outcome` whenever effects show progress.
 
         A repeat of what an idempotent producer had appended before is not appended, and acknowledged as if it were.

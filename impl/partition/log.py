@@ -1,6 +1,6 @@
 """What a replica needs of its log. The storage room's Log satisfies it; the lockstep tests bring one in memory.
 
-The core never looks inside `batches`: one or more whole record batches, end to end.
+The core never looks inside `batches`: one or more whole record batches, end to end, or one that is checked already.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import Protocol, TypeAlias
 
 from tidegauge.impl.partition.producer_state import ProducerStates
 from tidegauge.impl.records.batches import BatchHeader
+from tidegauge.impl.records.checked import Batches
 from tidegauge.impl.records.lazy import LazyRecords
 from tidegauge.impl.records.origin import Origin
 
@@ -50,7 +51,7 @@ class ReplicaLog(Protocol):
 
     def append_as_leader(
         self,
-        batches: Buffer,
+        batches: Batches,
         leader_epoch: int,
         now_ms: int,
         *,

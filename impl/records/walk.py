@@ -2,22 +2,37 @@
 
 `is_framed` looks at the lengths alone: that they lead from record to record and end where the payload ends. Where
 many records in a row have the same length, as those of a busy producer do, a run of them is compared as one slice of
-bytes. `walk` looks into each record, at the numbers that a broker has to hold against its rules; for more than a few
-records it decodes one number of all of them at a time.
+bytes. `walking` looks into each record, at the numbers that a broker has to hold against its rules; for more than a few
+records it decodes one number of all of them at a time. Neither holds more of the records than a chunk of them, and both
+can be done in slices: a batch of a few bytes may hold millions of records when it is decompressed.
 """
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
 from typing import NamedTuple
 
 from tidegauge.impl.records.batches import Buffer, CorruptRecordError, InvalidRecordError
 from tidegauge.impl.records.payload import decode_varint
+from tidegauge.impl.records.slices import Sliced
 
+CHUNK = 1024
+"""Records that are looked at between two steps."""
+
+NUMPY = "numpy"
 _STREAK = 16
 """So many equal lengths in a row make it worth to compare a run of them at once."""
 _RUN = 1024
 _FEW = 48
 """Up to here one record at a time is faster."""
+_LENGTHS_A_UNIT = 8
+_RECORDS_A_UNIT = 2
+_HEADERS_A_STEP = 256
+_SMALLEST_HEADER = 2
+"""Bytes of a header without a key or a value."""
 
 
 class Walked(NamedTuple):
@@ -34,16 +49,25 @@ def is_framed(payload: Buffer, start: int, count: int) -> bool:
 
     `payload` may be a batch, `start` the size of its header then.
     """
-    return _starts(payload, start, count, None)
+    return _after(payload, start, count, None) == len(payload)
 
 
-def _starts(payload: Buffer, start: int, count: int, starts: list[int] | None) -> bool:
-    """`is_framed`; `starts` gets the position of each record."""
+def framing(payload: Buffer, start: int, count: int) -> Sliced[bool]:
+    """`is_framed`, in slices."""
+    while count and start >= 0:
+        many = min(count, CHUNK)
+        start, count = _after(payload, start, many, None), count - many
+        yield many // _LENGTHS_A_UNIT
+    return start == len(payload)
+
+
+def _after(payload: Buffer, start: int, count: int, starts: list[int] | None) -> int:
+    """The position after `count` records, -1 when they are not there; `starts` gets the position of each."""
     position, end, stride, streak = start, len(payload), 0, 0
     while count and position < end:
         byte = payload[position]
         if byte & 1:
-            return False
+            return -1
         if byte < 0x80:
             taken = 1 + (byte >> 1)
         elif position + 1 < end and payload[position + 1] < 0x80:
@@ -52,7 +76,7 @@ def _starts(payload: Buffer, start: int, count: int, starts: list[int] | None) -
             try:
                 length, after = decode_varint(payload, position)
             except CorruptRecordError:
-                return False
+                return -1
             taken = after - position + length
         if starts is not None:
             starts.append(position)
@@ -64,7 +88,7 @@ def _starts(payload: Buffer, start: int, count: int, starts: list[int] | None) -
             if starts is not None:
                 starts.extend(range(position, position + run * stride, stride))
             position, count, streak = position + run * stride, count - run, 0
-    return not count and position == end
+    return -1 if count or position > end else position
 
 
 def _equal_lengths(payload: Buffer, position: int, stride: int, most: int) -> int:
@@ -79,19 +103,30 @@ def _equal_lengths(payload: Buffer, position: int, stride: int, most: int) -> in
         place += 1
 
 
-def walk(payload: bytes, count: int) -> Walked:
-    """What is in the records of a payload.
+def walking(payload: bytes, count: int, take: Callable[[Walked], None]) -> Sliced[None]:
+    """Look into each record of a payload; `take` gets what is in them, so many records at a time, in order.
 
     Raises InvalidRecordError or CorruptRecordError where the bytes do not hold `count` records, each within the length
     that it claims, and nothing else.
     """
-    starts: list[int] = []
-    if not _starts(payload, 0, count, starts):
+    position, number = 0, 0
+    while number < count:
+        starts: list[int] = []
+        many = min(count - number, CHUNK)
+        end = _after(payload, position, many, starts)
+        if end < 0 or (number + many == count and end != len(payload)):
+            break
+        piece = payload[position:end] if many < count else payload
+        if position:
+            starts = [start - position for start in starts]
+        take((yield from (_one_by_one if many <= _FEW else _all_at_once)(piece, starts, number)))
+        position, number = end, number + many
+        yield many // _RECORDS_A_UNIT
+    if number < count:
         raise InvalidRecordError(f"{len(payload)} bytes that are not {count} records one after the other")
-    return _one_by_one(payload, starts) if count <= _FEW else _all_at_once(payload, starts)
 
 
-def _one_by_one(payload: bytes, starts: list[int]) -> Walked:
+def _one_by_one(payload: bytes, starts: list[int], first: int) -> Sliced[Walked]:
     walked = Walked([], [], [])
     for number, start in enumerate(starts):
         end = starts[number + 1] if number + 1 < len(starts) else len(payload)
@@ -101,9 +136,10 @@ def _one_by_one(payload: bytes, starts: list[int]) -> Walked:
         key_length, position = decode_varint(payload, position)
         value_length, position = decode_varint(payload, position + max(0, key_length))
         headers, position = decode_varint(payload, position + max(0, value_length))
-        position = _after_headers(payload, position, end, headers)
+        if headers:
+            position = yield from _after_headers(payload, position, end, headers)
         if min(key_length, value_length) < -1 or position != end:
-            raise _ill_formed(number)
+            raise _ill_formed(first + number)
         walked.timestamp_deltas.append(timestamp_delta)
         walked.offset_deltas.append(offset_delta)
         walked.key_lengths.append(key_length)
@@ -114,10 +150,10 @@ def _ill_formed(number: int) -> InvalidRecordError:
     return InvalidRecordError(f"the fields of record {number} do not take the bytes that it claims")
 
 
-def _after_headers(payload: bytes, position: int, end: int, count: int) -> int:
-    if not 0 <= count <= end - position:
+def _after_headers(payload: bytes, position: int, end: int, count: int) -> Sliced[int]:
+    if not 0 <= count <= (end - position) // _SMALLEST_HEADER:
         raise InvalidRecordError(f"{count} headers in {end - position} bytes")
-    for _ in range(count):
+    for number in range(count):
         key_length, position = decode_varint(payload, position)
         if key_length < 0:
             raise InvalidRecordError("a header's key is null")
@@ -125,11 +161,14 @@ def _after_headers(payload: bytes, position: int, end: int, count: int) -> int:
         position += max(0, value_length)
         if value_length < -1 or position > end:
             raise InvalidRecordError(f"a header's value of {value_length} bytes")
+        if number % _HEADERS_A_STEP == _HEADERS_A_STEP - 1:
+            yield _HEADERS_A_STEP
     return position
 
 
-def _all_at_once(payload: bytes, starts: list[int]) -> Walked:
-    # numpy takes a while to import, and most brokers never need it.
+def _all_at_once(payload: bytes, starts: list[int], first: int) -> Sliced[Walked]:
+    if NUMPY not in sys.modules:  # it takes a while to import, and most brokers never need it
+        yield partial(import_module, NUMPY)
     import numpy as np
 
     size = len(payload)
@@ -158,9 +197,10 @@ def _all_at_once(payload: bytes, starts: list[int]) -> Walked:
     headers, position = numbers(position + np.maximum(value_lengths, 0))
     for number in np.flatnonzero(headers).tolist():
         if not position[number] <= ends[number]:
-            raise _ill_formed(number)
-        position[number] = _after_headers(payload, int(position[number]), int(ends[number]), int(headers[number]))
+            raise _ill_formed(first + number)
+        there, end, count = int(position[number]), int(ends[number]), int(headers[number])
+        position[number] = yield from _after_headers(payload, there, end, count)
     wrong = (np.minimum(key_lengths, value_lengths) < -1) | (position != ends)
     if wrong.any():
-        raise _ill_formed(int(wrong.argmax()))
+        raise _ill_formed(first + int(wrong.argmax()))
     return Walked(timestamp_deltas.tolist(), offset_deltas.tolist(), key_lengths.tolist())

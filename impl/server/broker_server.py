@@ -261,6 +261,7 @@ class Broker:
                 on_failure=self.failed_requests.note,
                 turns=trio.Semaphore(config.queued_max_requests),
                 idle=self.idle_connections,
+                apart=node.disk.in_background,
             )
         )
 

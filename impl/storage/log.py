@@ -38,7 +38,9 @@ from tidegauge.impl.records.batches import (
     checked_headers,
     leader_prefix,
 )
+from tidegauge.impl.records.checked import Batches, CheckedBatch
 from tidegauge.impl.records.origin import Origin
+from tidegauge.impl.records.slices import Sliced
 from tidegauge.impl.storage import checkpoints
 from tidegauge.impl.storage.appends import AppendInfo
 from tidegauge.impl.storage.config import LOG_APPEND_TIME, NEVER, LogConfig
@@ -53,7 +55,8 @@ from tidegauge.impl.storage.producer_snapshot import ProducerSnapshots
 from tidegauge.impl.storage.reading import FileRegion
 from tidegauge.impl.storage.recovery import Recovery, recover_segments
 from tidegauge.impl.storage.segment import AppendedBatch, Segment
-from tidegauge.impl.storage.segments import Segments, TimestampOffset
+from tidegauge.impl.storage.segments import Segments
+from tidegauge.impl.storage.timestamp_search import KnownPoints, TimestampOffset, searching
 from tidegauge.impl.storage.transaction_index import AbortedTransaction
 from tidegauge.impl.storage.validation import validated
 
@@ -227,7 +230,7 @@ class Log:
 
     def append_as_leader(
         self,
-        batches: Buffer,
+        batches: Batches,
         leader_epoch: int,
         now_ms: int,
         *,
@@ -236,11 +239,13 @@ class Log:
     ) -> AppendInfo:
         """Append batches with the next offsets and this leader epoch; the caller's bytes are not changed.
 
-        A client sends exactly one batch, which must obey the rules for producers (`validation`). `admit` sees the
-        headers before anything is appended, and raises to refuse them. Raises RecordError when a batch is not intact
-        or breaks a rule, OSError when the disk does not take it.
+        A client sends exactly one batch, which must obey the rules for producers (`validation`); it may have been
+        checked before. `admit` sees the headers before anything is appended, and raises to refuse them. Raises
+        RecordError when a batch is not intact or breaks a rule, OSError when the disk does not take it.
         """
-        if origin is Origin.CLIENT:
+        if isinstance(batches, CheckedBatch):
+            headers, batches = [batches.header], batches.stored
+        elif origin is Origin.CLIENT:
             header, batches = validated(batches, self.config, now_ms)
             headers = [header]
         else:
@@ -350,8 +355,7 @@ class Log:
 
     def fetch(self, offset: int, max_bytes: int, end_offset: int | None = None) -> Buffer | FileRegion:
         """As `read`, but many bytes may come as the place in a file where they are."""
-        segments = self._segments
-        log_end_offset = segments.active.next_offset
+        segments, log_end_offset = self._segments, self._segments.active.next_offset
         if not self._log_start_offset <= offset <= log_end_offset:
             raise OffsetOutOfRangeError(offset, self._log_start_offset, log_end_offset)
         end = log_end_offset if end_offset is None else min(end_offset, log_end_offset)
@@ -365,14 +369,9 @@ class Log:
                 break
         return data
 
-    def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
-        """The first record at or after a timestamp (ms since 1970), for ListOffsets; None when there is none."""
-        return self._segments.offset_for_timestamp(timestamp, self._log_start_offset)
-
-    def newest_record(self) -> TimestampOffset | None:
-        """The first record with the largest timestamp, for ListOffsets; None when no record has one."""
-        newest = self._segments.newest_timestamp()
-        return None if newest == NO_TIMESTAMP else self.offset_for_timestamp(newest)
+    def offset_for_timestamp(self, timestamp: int | None, known: KnownPoints) -> Sliced[TimestampOffset | None]:
+        """The first record at or after a timestamp (ms since 1970; None: the newest), for ListOffsets; or None."""
+        return searching(self._segments, self.directory, timestamp, self._log_start_offset, known)
 
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
         """The aborted transactions with records in [start, end), for readers with read_committed."""

@@ -467,14 +467,23 @@ class Segment:
         position = self._indexed_position(offset - self.base_offset)
         return (header for header in self._headers(position) if header.last_offset >= offset)
 
-    def headers_reaching(self, timestamp: int) -> Iterator[BatchHeader]:
-        """Headers of the batches with a timestamp at or after `timestamp`."""
+    def next_reaching(self, timestamp: int, offset: int, most: int) -> tuple[BatchHeader | None, int]:
+        """The first batch from an offset on with a timestamp at or after `timestamp`, and the offset after it.
+
+        Looks at so many batches at `most`: None, and the offset from which to look on, when none of them has one.
+        """
         if self.size == 0 or self.max_timestamp < timestamp:
-            return
-        position = self._indexed_position(self._time_index.offset_before(timestamp))
-        for header in self._headers(position):
+            return None, self.next_offset
+        first = max(offset - self.base_offset, self._time_index.offset_before(timestamp))
+        for header in self._headers(self._indexed_position(first)):
+            if header.last_offset < offset:
+                continue
             if header.max_timestamp >= timestamp:
-                yield header
+                return header, header.next_offset
+            offset, most = header.next_offset, most - 1
+            if not most:
+                return None, offset
+        return None, self.next_offset
 
     def _headers(self, position: int) -> Iterator[BatchHeader]:
         for extent in self._extents(position):

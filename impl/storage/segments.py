@@ -9,25 +9,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from crc32c import crc32c
 
 from tidegauge.impl.ports.disk import Disk
 from tidegauge.impl.records.batches import NO_TIMESTAMP
-from tidegauge.impl.records.payload import decode_records
 from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.segment import DELETED_SUFFIX, MAX_RELATIVE_OFFSET, SWAP_SUFFIX, Segment
 from tidegauge.impl.storage.transaction_index import AbortedTransaction
-
-
-class TimestampOffset(NamedTuple):
-    """A record found by its timestamp."""
-
-    timestamp: int
-    """ms since 1970."""
-    offset: int
-    leader_epoch: int
 
 
 class Segments:
@@ -72,15 +61,6 @@ class Segments:
         return roll_ms - crc32c(f"{self._directory}/{self.active.base_offset}".encode()) % jitter_ms
 
     # --- looking up ---------------------------------------------------------------------------------------------------
-
-    def offset_for_timestamp(self, timestamp: int, log_start_offset: int) -> TimestampOffset | None:
-        """The first record at or after a timestamp (ms since 1970) and the log start offset; None without one."""
-        for segment in self.ordered:
-            for header in segment.headers_reaching(timestamp):
-                for record in decode_records(segment.read_batch(header)):
-                    if record.timestamp >= timestamp and record.offset >= log_start_offset:
-                        return TimestampOffset(record.timestamp, record.offset, header.partition_leader_epoch)
-        return None
 
     def newest_timestamp(self) -> int:
         """The largest timestamp of all records, in ms since 1970; -1 when none has one."""

@@ -19,12 +19,19 @@ A batch is written anew in three cases only: the topic's `compression.type` asks
 the append (`message.timestamp.type=LogAppendTime`: a bit, the largest timestamp and the checksum change, the records
 stay), or a compressed batch claims a wrong largest timestamp.
 
-Refusals are `RecordError`s with the Kafka error code; those that concern single records say which (KIP-467).
+Refusals are `RecordError`s with the Kafka error code; those that concern single records say which (KIP-467), up to
+`MAX_RECORD_ERRORS` of them.
+
+The check of a large or compressed batch takes long, and more so when the batch is made for that. `takes_long` says so
+from its header; such a batch is checked by `checking`, in slices, before it comes to its log. What it costs is bounded
+by its size: it is decompressed up to a multiple of it, apart from the rest, and its records are walked a chunk at a
+time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from crc32c import crc32c
@@ -45,12 +52,27 @@ from tidegauge.impl.records.batches import (
     check_produced,
     checked_header,
 )
-from tidegauge.impl.records.compression import compress, decompress
-from tidegauge.impl.records.walk import Walked, is_framed, walk
+from tidegauge.impl.records.checked import CheckedBatch
+from tidegauge.impl.records.compression import compress, decompress, decompress_within, most_decompressed
+from tidegauge.impl.records.slices import UNIT_BYTES, Sliced, at_once
+from tidegauge.impl.records.walk import Walked, framing, is_framed, walking
 from tidegauge.impl.storage.config import LOG_APPEND_TIME, NEVER, PRODUCER, UNCOMPRESSED, LogConfig
 from tidegauge.impl.storage.errors import BatchTooLargeError
 
 _SHOWN = 3
+MAX_RECORD_ERRORS: Final = 20
+"""Records that a refusal names. Kafka names all; a batch of some bytes may hold millions."""
+FEW_RECORDS: Final = 2048
+"""Up to here the lengths of a batch's records are walked in less than a slice."""
+FEW_WALKED: Final = 16 << 10
+"""The same of bytes of records that are looked into: one record may have thousands of headers."""
+FEW_BYTES: Final = 4 << 20
+"""Up to here a checksum is computed in less than a slice."""
+_FEW_COMPRESSED: Final = 32 << 10
+_FEW_DECOMPRESSED: Final = 256 << 10
+"""Records that take no more bytes than these two say are decompressed, and compressed, in less than a slice."""
+_ATTRIBUTES_AT: Final = 22
+_COUNT_AT: Final = 57
 
 
 class RefusedRecord(NamedTuple):
@@ -64,45 +86,92 @@ class RefusedRecord(NamedTuple):
 class RecordsRefusedError(RecordError):
     """Some of a batch's records break a rule; all of the batch is refused."""
 
-    def __init__(self, error_code: ErrorCode, record_errors: Sequence[RefusedRecord]) -> None:
+    def __init__(self, error_code: ErrorCode, record_errors: Sequence[RefusedRecord], count: int = 0) -> None:
+        """`count` is how many records break the rule, of which `record_errors` has the first; 0: those."""
+        more = max(count, len(record_errors)) - _SHOWN
         shown = "; ".join(f"record {number}: {message}" for number, message in record_errors[:_SHOWN])
-        more = f", and {len(record_errors) - _SHOWN} more" if len(record_errors) > _SHOWN else ""
-        super().__init__(f"{shown}{more}")
+        super().__init__(f"{shown}, and {more} more" if more > 0 else shown)
         self.error_code = error_code  # type: ignore[misc]
-        self.record_errors = tuple(record_errors)
+        self.record_errors = tuple(record_errors[:MAX_RECORD_ERRORS])
 
 
-def validated(batch: Buffer, config: LogConfig, now_ms: int) -> tuple[BatchHeader, Buffer]:
+def takes_long(batch: Buffer, config: LogConfig, now_ms: int) -> bool:
+    """Whether to check a producer's batch may take longer than a slice of work; `checking` is for such a one."""
+    size = len(batch)
+    if size < HEADER_SIZE:
+        return False
+    if batch[_ATTRIBUTES_AT] & COMPRESSION_MASK or int.from_bytes(batch[_COUNT_AT:HEADER_SIZE], "big") > FEW_RECORDS:
+        return True
+    return size > FEW_WALKED and (size > FEW_BYTES or not _is_plain(BatchHeader.parse(batch), config, now_ms))
+
+
+def validated(batch: Buffer, config: LogConfig, now_ms: int) -> CheckedBatch:
     """The header and the bytes to store of a producer's batch; the caller's bytes are not changed.
 
     Raises RecordError.
     """
+    _check_size(batch, config)
     header = checked_header(batch)
-    size = header.size
-    if size > config.max_message_bytes:
+    _check_header(header, batch)
+    is_stored_as_it_came = not header.attributes & COMPRESSION_MASK and config.compression_type in (
+        PRODUCER,
+        UNCOMPRESSED,
+    )
+    if is_stored_as_it_came and _is_plain(header, config, now_ms):
+        if not is_framed(batch, HEADER_SIZE, header.records_count):
+            raise _not_framed(header)
+        return CheckedBatch(*_stamped(header, batch, config, now_ms))
+    return at_once(_checking_records(header, batch, config, now_ms))
+
+
+def checking(batch: Buffer, config: LogConfig, now_ms: int) -> Sliced[CheckedBatch]:
+    """`validated`, in slices."""
+    _check_size(batch, config)
+    header = checked_header(batch) if len(batch) <= FEW_BYTES else (yield partial(checked_header, batch))
+    _check_header(header, batch)
+    yield len(batch) // UNIT_BYTES
+    return (yield from _checking_records(header, batch, config, now_ms))
+
+
+def _check_size(batch: Buffer, config: LogConfig) -> None:
+    """Of more bytes than the topic takes not even the checksum is computed."""
+    if len(batch) > config.max_message_bytes and (size := BatchHeader.parse(batch).size) > config.max_message_bytes:
         raise BatchTooLargeError(f"a batch of {size} bytes: max.message.bytes is {config.max_message_bytes}")
+
+
+def _check_header(header: BatchHeader, batch: Buffer) -> None:
     check_produced(header)
-    if size != len(batch):
-        raise InvalidRecordError(f"{len(batch)} bytes where one batch takes {size}: send one batch at a time")
+    if header.size != len(batch):
+        raise InvalidRecordError(f"{len(batch)} bytes where one batch takes {header.size}: send one batch at a time")
     if header.is_log_append_time:
         raise RecordsRefusedError(
             ErrorCode.invalid_timestamp, [RefusedRecord(0, "LogAppendTime is the broker's: producers send CreateTime")]
         )
-    stamped = config.message_timestamp_type == LOG_APPEND_TIME
+
+
+def _checking_records(header: BatchHeader, batch: Buffer, config: LogConfig, now_ms: int) -> Sliced[CheckedBatch]:
     if header.attributes & COMPRESSION_MASK or config.compression_type not in (PRODUCER, UNCOMPRESSED):
-        header, batch = _compressed(header, batch, config, now_ms)
+        header, batch = yield from _checking_compressed(header, batch, config, now_ms)
     elif _is_plain(header, config, now_ms):
-        if not is_framed(batch, HEADER_SIZE, header.records_count):
-            raise InvalidRecordError(f"the batch does not hold {header.records_count} records one after the other")
+        if not (yield from framing(batch, HEADER_SIZE, header.records_count)):
+            raise _not_framed(header)
     else:
-        payload = bytes(memoryview(batch)[HEADER_SIZE:])
-        _check_records(header, walk(payload, header.records_count), config, now_ms)
-    if stamped:
-        header, batch = _rebuilt(
-            header._replace(attributes=header.attributes | LOG_APPEND_TIME_FLAG, max_timestamp=now_ms),
-            memoryview(batch)[HEADER_SIZE:],
-        )
-    return header, batch
+        records = _Records(header, config, now_ms)
+        yield from walking(bytes(memoryview(batch)[HEADER_SIZE:]), header.records_count, records.take)
+        records.check()
+    return CheckedBatch(*_stamped(header, batch, config, now_ms))
+
+
+def _not_framed(header: BatchHeader) -> InvalidRecordError:
+    return InvalidRecordError(f"the batch does not hold {header.records_count} records one after the other")
+
+
+def _stamped(header: BatchHeader, batch: Buffer, config: LogConfig, now_ms: int) -> tuple[BatchHeader, Buffer]:
+    """The batch with the time of its append, where the topic wants that."""
+    if config.message_timestamp_type != LOG_APPEND_TIME:
+        return header, batch
+    header = header._replace(attributes=header.attributes | LOG_APPEND_TIME_FLAG, max_timestamp=now_ms)
+    return _rebuilt(header, memoryview(batch)[HEADER_SIZE:])
 
 
 def _is_plain(header: BatchHeader, config: LogConfig, now_ms: int) -> bool:
@@ -115,19 +184,24 @@ def _is_plain(header: BatchHeader, config: LogConfig, now_ms: int) -> bool:
     return config.message_timestamp_before_max_ms == NEVER and newest - now_ms <= config.message_timestamp_after_max_ms
 
 
-def _compressed(header: BatchHeader, batch: Buffer, config: LogConfig, now_ms: int) -> tuple[BatchHeader, Buffer]:
+def _checking_compressed(
+    header: BatchHeader, batch: Buffer, config: LogConfig, now_ms: int
+) -> Sliced[tuple[BatchHeader, Buffer]]:
     """The batch in the codec that the topic wants; as it came, if that is the one."""
     source = header.compression
     stored = memoryview(batch)[HEADER_SIZE:]
-    payload = decompress(source, stored)
-    walked = walk(payload, header.records_count)
-    _check_records(header, walked, config, now_ms)
-    max_timestamp = header.base_timestamp + max(walked.timestamp_deltas)
+    payload = yield from _decompressing(source, stored)
+    records = _Records(header, config, now_ms)
+    yield from walking(payload, header.records_count, records.take)
+    records.check()
+    max_timestamp = header.base_timestamp + records.newest_delta
     target = source if config.compression_type == PRODUCER else _CODECS[config.compression_type]
     if target is source and max_timestamp == header.max_timestamp:
         return header, batch
     if target is not source:
-        stored = memoryview(compress(target, payload, _level(target, config)))
+        work = partial(compress, target, payload, _level(target, config))
+        stored = memoryview(work() if len(payload) <= _FEW_DECOMPRESSED else (yield work))
+        yield len(payload) // UNIT_BYTES
     attributes = header.attributes & ~COMPRESSION_MASK | target
     header, batch = _rebuilt(header._replace(attributes=attributes, max_timestamp=max_timestamp), stored)
     if header.size > config.max_message_bytes:
@@ -136,6 +210,16 @@ def _compressed(header: BatchHeader, batch: Buffer, config: LogConfig, now_ms: i
             f"max.message.bytes is {config.max_message_bytes}"
         )
     return header, batch
+
+
+def _decompressing(codec: Compression, stored: Buffer) -> Sliced[bytes]:
+    """What a producer's records are decompressed; apart from the rest if they may be many."""
+    payload = decompress_within(codec, stored, _FEW_DECOMPRESSED) if len(stored) <= _FEW_COMPRESSED else None
+    if payload is None:
+        payload = yield partial(decompress, codec, stored, most_decompressed(len(stored)))
+    assert payload is not None, "what is not decompressed raises an error"
+    yield len(payload) // UNIT_BYTES
+    return payload
 
 
 _CODECS: Final = {
@@ -163,35 +247,68 @@ def _rebuilt(header: BatchHeader, payload: Buffer) -> tuple[BatchHeader, bytes]:
     return header, b"".join((header.pack(), payload))
 
 
-def _check_records(header: BatchHeader, walked: Walked, config: LogConfig, now_ms: int) -> None:
-    """Raises RecordsRefusedError naming every record that breaks a rule."""
-    if walked.offset_deltas != list(range(header.records_count)):
-        wrong = [
-            RefusedRecord(number, f"offset delta {delta} instead of {number}")
-            for number, delta in enumerate(walked.offset_deltas)
-            if delta != number
-        ]
-        raise RecordsRefusedError(ErrorCode.invalid_record, wrong)
-    if config.message_timestamp_type != LOG_APPEND_TIME:
-        _check_timestamps(header, walked.timestamp_deltas, config, now_ms)
-    if config.is_compacted and min(walked.key_lengths) < 0:
-        keyless = [number for number, length in enumerate(walked.key_lengths) if length < 0]
-        raise RecordsRefusedError(
-            ErrorCode.invalid_record,
-            [RefusedRecord(number, "no key: every record of a compacted topic needs one") for number in keyless],
-        )
+class _Records:
+    """What the records of a batch amount to, and which of them break a rule."""
+
+    def __init__(self, header: BatchHeader, config: LogConfig, now_ms: int) -> None:
+        self.newest_delta = -(1 << 63)
+        self._base = header.base_timestamp
+        self._count = 0
+        self._has_times = config.message_timestamp_type != LOG_APPEND_TIME
+        self._oldest = now_ms - config.message_timestamp_before_max_ms
+        self._newest = now_ms + config.message_timestamp_after_max_ms
+        self._now_ms = now_ms
+        self._is_compacted = config.is_compacted
+        self._gaps, self._times, self._keyless = _Refused(), _Refused(), _Refused()
+
+    def take(self, walked: Walked) -> None:
+        """Look at some more records."""
+        first, self._count = self._count, self._count + len(walked.offset_deltas)
+        newest = max(walked.timestamp_deltas)
+        self.newest_delta = max(self.newest_delta, newest)
+        if walked.offset_deltas != list(range(first, self._count)):
+            for number, delta in enumerate(walked.offset_deltas, start=first):
+                if delta != number and self._gaps.is_more():
+                    self._gaps.add(number, f"offset delta {delta} instead of {number}")
+        if self._has_times and not (
+            self._oldest <= self._base + min(walked.timestamp_deltas) and self._base + newest <= self._newest
+        ):
+            self._check_times(walked.timestamp_deltas, first)
+        if self._is_compacted and min(walked.key_lengths) < 0:
+            for number, length in enumerate(walked.key_lengths, start=first):
+                if length < 0 and self._keyless.is_more():
+                    self._keyless.add(number, "no key: every record of a compacted topic needs one")
+
+    def _check_times(self, deltas: Sequence[int], first: int) -> None:
+        for number, delta in enumerate(deltas, start=first):
+            timestamp = self._base + delta
+            outside = timestamp != NO_TIMESTAMP and not self._oldest <= timestamp <= self._newest
+            if outside and self._times.is_more():
+                limits = f"from {self._oldest} to {self._newest} (the time is {self._now_ms})"
+                self._times.add(number, f"timestamp {timestamp} is not {limits}")
+
+    def check(self) -> None:
+        """Raise RecordsRefusedError for the records that break a rule: the first rule that is broken."""
+        for error, refused in (
+            (ErrorCode.invalid_record, self._gaps),
+            (ErrorCode.invalid_timestamp, self._times),
+            (ErrorCode.invalid_record, self._keyless),
+        ):
+            if refused.count:
+                raise RecordsRefusedError(error, refused.first, refused.count)
 
 
-def _check_timestamps(header: BatchHeader, deltas: Sequence[int], config: LogConfig, now_ms: int) -> None:
-    oldest = now_ms - config.message_timestamp_before_max_ms
-    newest = now_ms + config.message_timestamp_after_max_ms
-    base = header.base_timestamp
-    if oldest <= base + min(deltas) and base + max(deltas) <= newest:
-        return
-    outside = [
-        RefusedRecord(number, f"timestamp {base + delta} is not from {oldest} to {newest} (the time is {now_ms})")
-        for number, delta in enumerate(deltas)
-        if base + delta != NO_TIMESTAMP and not oldest <= base + delta <= newest
-    ]
-    if outside:
-        raise RecordsRefusedError(ErrorCode.invalid_timestamp, outside)
+class _Refused:
+    """The records that break one rule."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.first: list[RefusedRecord] = []
+
+    def is_more(self) -> bool:
+        """Count one more; whether it is to be named."""
+        self.count += 1
+        return self.count <= MAX_RECORD_ERRORS
+
+    def add(self, number: int, message: str) -> None:
+        self.first.append(RefusedRecord(number, message))

@@ -15,9 +15,9 @@ from tidegauge.impl.client.client import ClientConfig
 from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.client.idempotent import IdempotentProducer
 from tidegauge.impl.cluster.cluster import Cluster
-from tidegauge.impl.partition.log import Buffer
 from tidegauge.impl.partition.messages import Appended
 from tidegauge.impl.partition.replica import PartitionReplica
+from tidegauge.impl.records.checked import Batches
 from tidegauge.impl.records.origin import Origin
 from tidegauge.linearizability.check import Verdict, check
 from tidegauge.model_tests.harness.deterministic import run_deterministically
@@ -53,7 +53,7 @@ class Run:
 
         class Counting(PartitionReplica):
             def append(
-                self, batches: Buffer, acks: int, now_ms: int, origin: Origin = Origin.CLIENT
+                self, batches: Batches, acks: int, now_ms: int, origin: Origin = Origin.CLIENT
             ) -> Appended | ErrorCode:
                 result = super().append(batches, acks, now_ms, origin)
                 run.repeats += isinstance(result, Appended) and result.repeated

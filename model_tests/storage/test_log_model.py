@@ -17,10 +17,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tidegauge.impl.ports.simulated_disk import CrashOutcome, SimulatedDisk
 from tidegauge.impl.records.batches import checked_headers
 from tidegauge.impl.records.payload import Record, build_batch, decode_batches
+from tidegauge.impl.records.slices import at_once
 from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.errors import OffsetOutOfRangeError
 from tidegauge.impl.storage.leader_epoch_cache import EpochEntry
 from tidegauge.impl.storage.log import Log
+from tidegauge.impl.storage.timestamp_search import KnownPoints
 
 DIRECTORY = "logs/tide-0"
 
@@ -49,6 +51,7 @@ class LogAgainstList(RuleBasedStateMachine):
         self.epoch = 0
         self.now_ms = 1000
         self.checkpointed = 0
+        self.known = KnownPoints(most=20, few=0)
         self.log = self.opened(clean=False)
 
     def opened(self, *, clean: bool) -> Log:
@@ -182,7 +185,7 @@ class LogAgainstList(RuleBasedStateMachine):
 
     @rule(timestamp=st.integers(990, 1100))
     def find_a_timestamp(self, timestamp: int) -> None:
-        found = self.log.offset_for_timestamp(timestamp)
+        found = at_once(self.log.offset_for_timestamp(timestamp, self.known))
         expected = [n for n in range(self.first, self.end) if self.model[n].timestamp >= timestamp]
         assert (None if found is None else found.offset) == (expected[0] if expected else None)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -12,7 +13,8 @@ from hypothesis import strategies as st
 from tidegauge.impl.records import walk as records_walk
 from tidegauge.impl.records.batches import HEADER_SIZE, RecordError
 from tidegauge.impl.records.payload import Record, RecordHeader, build_batch
-from tidegauge.impl.records.walk import Walked, is_framed, walk
+from tidegauge.impl.records.slices import at_once
+from tidegauge.impl.records.walk import CHUNK, Walked, framing, is_framed, walking
 
 RECORDS = st.lists(
     st.tuples(
@@ -28,6 +30,14 @@ RECORDS = st.lists(
 
 def built(records: list[Record]) -> bytes:
     return build_batch(records)[HEADER_SIZE:]
+
+
+def walk(payload: bytes, count: int) -> Walked:
+    """All records of a payload, without a pause."""
+    chunks: list[Walked] = []
+    at_once(walking(payload, count, chunks.append))
+    assert all(len(chunk.offset_deltas) <= CHUNK for chunk in chunks)
+    return Walked(*(list(chain.from_iterable(column)) for column in zip(*chunks, strict=True)))
 
 
 def uniform(count: int, size: int = 100) -> bytes:
@@ -81,6 +91,9 @@ def test_damage_is_seen_by_both_ways_of_walking_or_by_neither(data: st.DataObjec
 @given(st.binary(max_size=120), st.integers(0, 60))
 def test_no_bytes_break_it(data: bytes, count: int) -> None:
     framed = is_framed(data, 0, count)
+    assert framed == at_once(framing(data, 0, count))
+    if not count:
+        return
     try:
         walk(data, count)
     except RecordError:
@@ -108,6 +121,27 @@ def test_one_record_of_another_length_in_a_run(odd: int) -> None:
     assert is_framed(payload, 0, 100)
     broken = bytearray(payload)
     starts: list[int] = []
-    assert records_walk._starts(payload, 0, 100, starts)
+    assert records_walk._after(payload, 0, 100, starts) == len(payload)
     broken[starts[odd]] += 2
     assert not is_framed(broken, 0, 100)
+
+
+@pytest.mark.parametrize("count", [CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK + 5])
+def test_records_are_walked_a_chunk_at_a_time_to_the_byte(count: int) -> None:
+    payload = built([Record(n, n % 7, b"k" if n % 3 else None, bytes(n % 5)) for n in range(count)])
+    walked = walk(payload, count)
+    assert walked.offset_deltas == list(range(count))
+    assert walked.key_lengths == [1 if n % 3 else -1 for n in range(count)]
+    assert at_once(framing(payload, 0, count))
+    for wrong in (payload[:-1], payload + b"\0"):
+        assert not at_once(framing(wrong, 0, count))
+        with pytest.raises(RecordError, match=f"{count} records one after the other|fields of record {count - 1} "):
+            walk(wrong, count)
+
+
+def test_a_record_of_many_headers_is_walked_in_steps() -> None:
+    headers = tuple(RecordHeader("", None) for _ in range(100_000))
+    payload = built([Record(0, 0, None, None, headers)])
+    steps = list(walking(payload, 1, lambda _: None))
+    assert sum(step for step in steps if isinstance(step, int)) >= 99_000
+    assert max(step for step in steps if isinstance(step, int)) <= 500

@@ -68,40 +68,48 @@ async def handle_list_offsets(
 ) -> ListOffsetsResponse:
     """Find an offset in each partition."""
     often = Counter((topic.name, asked.partition_index) for topic in request.topics for asked in topic.partitions)
-    twice = {key for key, times in often.items() if times > 1}
     topics = []
-    for topic in request.topics:
+    async for topic in context.pace.each(request.topics):
         allowed = context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
         partitions = []
-        for asked in topic.partitions:
+        async for asked in context.pace.each(topic.partitions):
             found: _Found | ErrorCode = ErrorCode.topic_authorization_failed
-            if allowed and (topic.name, asked.partition_index) in twice:
+            if allowed and often[topic.name, asked.partition_index] > 1:
                 found = ErrorCode.invalid_request
             elif allowed:
-                found = _look_up(replicas, topic.name, asked, request.replica_id, context.api_version)
+                found = await _look_up(replicas, topic.name, asked, request.replica_id, context)
             partitions.append(_listed(asked, found))
         topics.append(list_response.ListOffsetsTopicResponse(name=topic.name, partitions=tuple(partitions)))
     return ListOffsetsResponse(throttle_time=NO_WAIT, topics=tuple(topics))
 
 
-def _look_up(
-    replicas: ReplicaManager, topic: str, asked: ListOffsetsPartition, replica_id: int, version: int
+async def _look_up(
+    replicas: ReplicaManager, topic: str, asked: ListOffsetsPartition, replica_id: int, context: RequestContext
 ) -> _Found | ErrorCode:
+    version = context.api_version
     if asked.timestamp < 0 and version < _ASKED_FROM.get(asked.timestamp, version + 1):
         return ErrorCode.unsupported_version
     partition = replicas.get(topic, asked.partition_index)
     if partition is None:
         return replicas.absence(topic, asked.partition_index)
     try:
-        found = _find(partition, asked, replica_id)
+        found = await _find(replicas, partition, asked, replica_id, context)
     except (RecordError, OSError) as error:
+        if partition.is_gone:  # it went while it was searched
+            return replicas.absence(topic, asked.partition_index)
         return replicas.storage_failed(partition, error)
     if found is ErrorCode.offset_not_available and version < OFFSET_NOT_AVAILABLE_FROM:
         return ErrorCode.leader_not_available
     return found
 
 
-def _find(partition: Partition, asked: ListOffsetsPartition, replica_id: int) -> _Found | ErrorCode:
+async def _find(
+    replicas: ReplicaManager,
+    partition: Partition,
+    asked: ListOffsetsPartition,
+    replica_id: int,
+    context: RequestContext,
+) -> _Found | ErrorCode:
     replica, log = partition.replica, partition.log
     epoch = None if asked.current_leader_epoch < 0 else asked.current_leader_epoch
     only_leader = replica_id != DEBUGGING_CONSUMER
@@ -117,8 +125,9 @@ def _find(partition: Partition, asked: ListOffsetsPartition, replica_id: int) ->
     latest = replica.log_end_offset if is_follower else replica.latest_offset(epoch, only_leader=only_leader)
     if asked.timestamp == LATEST:
         return latest if isinstance(latest, ErrorCode) else _Found(latest, leader_epoch=replica.leader_epoch)
-    found = log.newest_record() if asked.timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(asked.timestamp)
     end_offset = replica.high_watermark if isinstance(latest, ErrorCode) else latest
+    timestamp = None if asked.timestamp == MAX_TIMESTAMP else asked.timestamp
+    found = await replicas.find_timestamp(partition, timestamp, context.pace)
     if found is not None and found.offset < end_offset:
         return _Found(found.offset, found.timestamp, found.leader_epoch)
     return latest if isinstance(latest, ErrorCode) else _NOTHING
@@ -142,13 +151,13 @@ async def handle_offset_for_leader_epoch(
     """Where a leader epoch ends in the leader's log (KIP-101, KIP-320)."""
     trusted = context.allowed(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
     topics = []
-    for topic in request.topics:
+    async for topic in context.pace.each(request.topics):
         allowed = trusted or context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, topic.topic)
-        ends = tuple(
+        ends = [
             _end(replicas, topic.topic, asked) if allowed else _ended(asked, ErrorCode.topic_authorization_failed)
-            for asked in topic.partitions
-        )
-        topics.append(epoch_response.OffsetForLeaderTopicResult(topic=topic.topic, partitions=ends))
+            async for asked in context.pace.each(topic.partitions)
+        ]
+        topics.append(epoch_response.OffsetForLeaderTopicResult(topic=topic.topic, partitions=tuple(ends)))
     return OffsetForLeaderEpochResponse(throttle_time=NO_WAIT, topics=tuple(topics))
 
 

@@ -95,6 +95,7 @@ async def handle_produce(
         timeout_ms=request.timeout_ms,
         check=checked if context.api_version >= ZSTD_FROM else checked_before_zstd,
         wait=lambda wait: context.while_connected(wait, watched=request.timeout_ms > LONG_MS),
+        pace=context.pace,
     )
     produced: list[PartitionProduced]
     responses: list[TopicProduced] = []

@@ -18,7 +18,7 @@ from enum import Enum
 import attrs
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.records.batches import Buffer
+from tidegauge.impl.records.checked import Batches
 
 
 @attrs.define
@@ -27,7 +27,7 @@ class PartitionAppend:
 
     topic: str
     partition: int
-    records: Buffer | None
+    records: Batches | None
     """None is refused, as damaged bytes are."""
     topic_id: str = ""
     """The id that the topic must have; "" for a writer that knows it by its name."""

@@ -22,7 +22,7 @@ when a log raises an `OSError` they call `storage_failed`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from kio.schema.errors import ErrorCode
 
@@ -32,6 +32,7 @@ from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.impl.ports.clock import Clock
 from tidegauge.impl.ports.disk import Disk
 from tidegauge.impl.records.batches import Buffer, InvalidRecordError, RecordError
+from tidegauge.impl.records.checked import CheckedBatch
 from tidegauge.impl.records.origin import Origin
 from tidegauge.impl.server import trace
 from tidegauge.impl.server.broker.appends import AppendOutcome, AppendState, PartitionAppend
@@ -46,15 +47,19 @@ from tidegauge.impl.server.broker.record_deletions import DeletionOutcome, Parti
 from tidegauge.impl.server.broker.replica_effects import ReplicaEffects
 from tidegauge.impl.server.broker.replica_reader import ReadLimits, ReplicaReader
 from tidegauge.impl.server.broker.replica_selection import ReplicaSelector
+from tidegauge.impl.server.pace import Pace
 from tidegauge.impl.server.purgatory import Wait, wait_here
 from tidegauge.impl.server.reads import PartitionRead, ReadOutcome
 from tidegauge.impl.server.trace.tracer import Tracer
 from tidegauge.impl.storage.log_directories import LogDirectories
-from tidegauge.impl.storage.validation import RecordsRefusedError
+from tidegauge.impl.storage.timestamp_search import KnownPoints, TimestampOffset
+from tidegauge.impl.storage.validation import RecordsRefusedError, checking, takes_long
 
 Check: TypeAlias = Callable[[Buffer | None], Buffer]
 """Checks what is to be appended, before its replica does; raises RecordError."""
 
+_APPEND_UNITS: Final = 60
+"""Of work, as `impl.server.pace` counts it, for one batch that takes no time to check."""
 
 _Pending: TypeAlias = tuple[Partition, Appended, AppendOutcome]
 """An append with acks=all whose commit is waited for."""
@@ -91,6 +96,7 @@ class ReplicaManager:
             disk.all_at_once,
         )
         self.flushes = LogFlushes(self.hosted, directories, tracer)
+        self.known_points = KnownPoints()
         self._metadata = metadata
         self._clock = clock
         self._tracer = tracer
@@ -127,16 +133,25 @@ class ReplicaManager:
         origin: Origin = Origin.CLIENT,
         check: Check | None = None,
         wait: Wait = wait_here,
+        pace: Pace | None = None,
     ) -> list[AppendOutcome]:
         """Append at the leaders that are here; with acks=all (-1) wait for the commit, up to `timeout_ms`.
 
         Outcomes come in the order of `appends`; what has not been committed by then is PENDING. Batches of a
         coordinator, transaction markers among them, have `Origin.BROKER`. `check` is what the caller holds against the
-        bytes of each append, once its partition is known to be here.
+        bytes of each append, once its partition is known to be here. With a `pace` producers' batches that take long to
+        check are checked in slices, before they come to their replicas.
         """
         pending: list[_Pending] = []
         outcomes = []
         for append in appends:
+            if pace is not None:
+                await pace.did(_APPEND_UNITS)
+                if append.records is not None and self._takes_long(append, acks):
+                    refused = await self._check_ahead(append, check, pace)
+                    if refused is not None:
+                        outcomes.append(refused)
+                        continue
             outcomes.append(self._append(append, acks, origin, check, pending))
         if pending and not _settle(pending):
             keys = [partition.key for partition, _, outcome in pending if outcome.state is AppendState.PENDING]
@@ -144,6 +159,32 @@ class ReplicaManager:
             seen = purgatory.wakes
             await wait(lambda: purgatory.until(keys, lambda: _settle(pending) or None, timeout_ms, since=seen))
         return outcomes
+
+    def _takes_long(self, append: PartitionAppend, acks: int) -> bool:
+        """Whether to check a batch that its replica may take needs more than a slice of work."""
+        partition, records = self.hosted.get(append.topic, append.partition), append.records
+        return (
+            partition is not None
+            and records is not None
+            and not isinstance(records, CheckedBatch)
+            and takes_long(records, partition.log.config, self._clock.now_ms())
+            and partition.replica.append_error(acks) is ErrorCode.none
+        )
+
+    async def _check_ahead(self, append: PartitionAppend, check: Check | None, pace: Pace) -> AppendOutcome | None:
+        """Check a batch in slices, and put what is to be stored in its place; the outcome if it is refused."""
+        partition, records = self.hosted.get(append.topic, append.partition), append.records
+        assert partition is not None, "somebody has looked"
+        assert not isinstance(records, CheckedBatch), "a batch is checked once"
+        log = partition.log
+        try:
+            if check is not None:
+                records = check(records)
+            assert records is not None, "somebody has looked"
+            append.records = await pace.finish(checking(records, log.config, self._clock.now_ms()))
+        except RecordError as error:
+            return self._failed(partition, error, log.log_start_offset, log.log_end_offset)
+        return None
 
     def _append(
         self, append: PartitionAppend, acks: int, origin: Origin, check: Check | None, pending: list[_Pending]
@@ -156,7 +197,9 @@ class ReplicaManager:
         replica, log, now_ms = partition.replica, partition.log, self._clock.now_ms()
         log_start, log_end = log.log_start_offset, log.log_end_offset
         try:
-            records = append.records if check is None else check(append.records)
+            records = append.records
+            if check is not None and not isinstance(records, CheckedBatch):
+                records = check(records)
             if records is None:
                 raise InvalidRecordError("no record batch")
             appended = replica.append(records, acks, now_ms, origin)
@@ -240,6 +283,13 @@ class ReplicaManager:
                 outcomes = self._reader.read(reads, limits, may_hold=False)
         assert outcomes is not None, "a read that may not be held has an outcome"
         return outcomes
+
+    async def find_timestamp(self, partition: Partition, timestamp: int | None, pace: Pace) -> TimestampOffset | None:
+        """The first record of a partition at or after a timestamp (ms since 1970; None: the newest); or None.
+
+        Raises RecordError and OSError; the partition may be gone then.
+        """
+        return await pace.finish(partition.log.offset_for_timestamp(timestamp, self.known_points))
 
     async def delete_records(
         self, deletions: Sequence[PartitionDeletion], *, timeout_ms: float, wait: Wait = wait_here

@@ -29,6 +29,7 @@ from kio.schema.errors import ErrorCode
 from tidegauge.impl.ports.network import abort, peer_host, reset
 from tidegauge.impl.server.error_responses.table import error_response
 from tidegauge.impl.server.error_responses.unsupported_version import unsupported_version
+from tidegauge.impl.server.pace import Pace
 from tidegauge.impl.server.transport.authorization import ANONYMOUS, Principal
 from tidegauge.impl.server.transport.context import RequestContext
 from tidegauge.impl.server.transport.peer_watch import PeerWatch, WatchState
@@ -93,6 +94,7 @@ class Connection:
             stream, service.max_frame_bytes if self._gate is None else self._gate.max_frame_bytes, service.memory
         )
         self._watch = PeerWatch(self._reader)
+        self._pace = Pace(service.apart, service.clock.until_running)
         self._nursery: trio.Nursery
         self._unsent: list[Part] = []
         self._unsent_bytes = 0
@@ -233,7 +235,15 @@ class Connection:
             return
         client_id, request = decode_canonical(frame, api_key, version)
         context = RequestContext(
-            api_key, version, correlation_id, client_id, self, self.principal, self.client_host, service.authorizer
+            api_key,
+            version,
+            correlation_id,
+            client_id,
+            self,
+            self.principal,
+            self.client_host,
+            service.authorizer,
+            self._pace,
         )
         begun_at = trio.current_time()
         try:

@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 import attrs
 import trio
 
+from tidegauge.impl.server.pace import Pace
 from tidegauge.impl.server.transport.authorization import (
     CLUSTER_NAME,
     OPERATIONS_OF,
@@ -53,6 +54,8 @@ class RequestContext:
     client_host: str
     """The peer's address, "" where the network has none."""
     authorizer: Authorizer
+    pace: Pace = attrs.field(factory=Pace)
+    """That of the connection's task: long work for the peer goes on in slices."""
     waited_s: float = 0.0
     """How long the request has waited for others; the rest of its time was spent on it."""
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import attrs
 
 from tidegauge.impl.ports.clock import Clock
+from tidegauge.impl.server.pace import Apart, called_here
 from tidegauge.impl.server.transport.authorization import AllowAll, Authorizer, Principal
 from tidegauge.impl.server.transport.context import Handler, RequestContext
 from tidegauge.impl.server.transport.slow_requests import SlowRequests
@@ -73,6 +74,8 @@ class Service:
     """Logs them."""
     memory: FrameMemory = attrs.field(factory=FrameMemory)
     """What large requests are received into."""
+    apart: Apart = called_here
+    """Calls what must not be cut in slices apart from the loop."""
     served: frozenset[tuple[int, int]] = attrs.field(init=False)
     """The APIs and versions that have a response: what is advertised, without what Kafka advertises and refuses."""
 

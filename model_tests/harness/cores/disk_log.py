@@ -8,6 +8,7 @@ from typing import Final
 from tidegauge.impl.partition.log import Admit, Buffer
 from tidegauge.impl.partition.producer_state import ProducerStates
 from tidegauge.impl.ports.simulated_disk import SimulatedDisk
+from tidegauge.impl.records.checked import Batches
 from tidegauge.impl.records.origin import Origin
 from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.log import Log
@@ -51,7 +52,7 @@ class DiskLog:
 
     def append_as_leader(
         self,
-        batches: Buffer,
+        batches: Batches,
         leader_epoch: int,
         now_ms: int,
         *,

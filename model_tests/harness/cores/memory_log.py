@@ -12,6 +12,7 @@ from typing import Protocol
 
 from tidegauge.impl.partition.log import Admit, Buffer, ReplicaLog
 from tidegauge.impl.partition.producer_state import ProducerStates
+from tidegauge.impl.records.checked import Batches, CheckedBatch
 from tidegauge.impl.records.origin import Origin
 from tidegauge.spec.replication.state import Record
 
@@ -92,13 +93,14 @@ class MemoryLog:
 
     def append_as_leader(
         self,
-        batches: Buffer,
+        batches: Batches,
         leader_epoch: int,
         now_ms: int,
         *,
         origin: Origin = Origin.CLIENT,
         admit: Admit | None = None,
     ) -> None:
+        assert not isinstance(batches, CheckedBatch), "these batches are plain numbers: nobody has checked them"
         self.records += tuple(Record(leader_epoch, value) for (value,) in _VALUE.iter_unpack(batches))
 
     def append_as_follower(self, batches: Buffer) -> None:

@@ -15,6 +15,7 @@ from tidegauge.impl.partition.producer_state import ProducerStates
 from tidegauge.impl.ports.disk import Disk
 from tidegauge.impl.ports.simulated_disk import SimulatedDisk
 from tidegauge.impl.records.batches import BatchHeader, headers
+from tidegauge.impl.records.checked import Batches, CheckedBatch
 from tidegauge.impl.records.origin import Origin
 from tidegauge.impl.records.payload import ProducerIdentity, Record, build_batch, decode_records
 from tidegauge.impl.storage.config import LogConfig
@@ -88,7 +89,7 @@ class ProducerLog(DiskLog):
 
     def append_as_leader(
         self,
-        batches: Buffer,
+        batches: Batches,
         leader_epoch: int,
         now_ms: int,
         *,
@@ -96,7 +97,7 @@ class ProducerLog(DiskLog):
         admit: Admit | None = None,
     ) -> None:
         before = self.log_end_offset
-        self._make_segment_full(len(batches))
+        self._make_segment_full(batches.header.size if isinstance(batches, CheckedBatch) else len(batches))
         try:
             super().append_as_leader(batches, leader_epoch, now_ms, admit=admit)
         finally:
