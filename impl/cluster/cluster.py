@@ -147,7 +147,7 @@ class Cluster:
         return TcpHost(options.directory, seed=options.seed, listen=options.listen, port=options.port)
 
     async def _bring_up(self) -> None:
-        """Return when all brokers are unfenced. Raises TimeoutError."""
+        """Return when all brokers are unfenced and each knows it of all. Raises TimeoutError."""
         if not self.timers:
             for broker in self.brokers:
                 await broker.actions.register()
@@ -158,6 +158,9 @@ class Cluster:
         with trio.move_on_after(START_TIMEOUT_S) as scope:
             for broker in self.brokers:
                 await broker.unfenced.wait()
+            unfenced_at = self.controller.controller.image.offset
+            for broker in self.brokers:
+                await broker.metadata.until_in_force(unfenced_at)
         security = self.options.security
         if security is not None and security.acls and self.controller.is_new:
             await self.create_acls(security.acls)

@@ -114,7 +114,7 @@ async def run_broker(
         ends = trio.current_time() + JOIN_TIMEOUT
         while (left := ends - trio.current_time()) > 0:
             with trio.move_on_after(min(REPORT_INTERVAL, left)):
-                await server.unfenced.wait()
+                await server.readiness.until_ready()
                 on_ready(server.advertised)
                 return
             more = max(0.0, ends - trio.current_time())

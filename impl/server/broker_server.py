@@ -49,6 +49,7 @@ from tidegauge.impl.server.broker.metadata_loader import MetadataLoader
 from tidegauge.impl.server.broker.peers import Peers
 from tidegauge.impl.server.broker.producer_ids import ProducerIdAllocator
 from tidegauge.impl.server.broker.quotas import Quotas
+from tidegauge.impl.server.broker.readiness import Readiness
 from tidegauge.impl.server.broker.registration import Registration
 from tidegauge.impl.server.broker.replica_fetchers import ReplicaFetchers
 from tidegauge.impl.server.broker.replica_manager import ReplicaManager
@@ -156,6 +157,7 @@ class Broker:
             client_id=f"broker-{node.id}",
             response_timeout_ms=node.response_timeout_ms(config.replica_socket_timeout_ms),
         )
+        self.readiness = Readiness(self.registration, self.metadata, self.loader, self.peers)
 
     def _make_replication(self) -> None:
         """What makes replicas follow, and leaders keep their ISR."""

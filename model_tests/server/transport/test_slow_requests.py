@@ -23,7 +23,7 @@ REQUEST = ListGroupsRequest(states_filter=(), types_filter=())
 @simulated
 async def test_a_request_that_takes_long_has_a_line(caplog: pytest.LogCaptureFixture) -> None:
     assert await lines_of_a_request(caplog, works_s=1.5) == [
-        'slow request: node=broker-0 api=LIST_GROUPS version=5 client=asker seconds=1.500 '
+        "slow request: node=broker-0 api=LIST_GROUPS version=5 client=asker seconds=1.500 "
         'why="its handler, the disk or other requests took that long"'
     ]
 
