@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from tidegauge.model_tests.processes.node import CONFIG_VARIABLE, CONTROLLER, HOST
+from tidegauge.model_tests.cluster.processes.node import CONFIG_VARIABLE, CONTROLLER, HOST
 
 
 class Processes:
@@ -68,7 +68,7 @@ class Processes:
         self._wait(str(broker))
 
     def _launch(self, role: str) -> None:
-        command = [sys.executable, "-m", "tidegauge.model_tests.processes.node", role, str(self.root / role)]
+        command = [sys.executable, "-m", "tidegauge.model_tests.cluster.processes.node", role, str(self.root / role)]
         command += [str(self._ports.get(role, 0)), str(self._ports.get(CONTROLLER, 0))]
         self._processes[role] = subprocess.Popen(
             command, env=self._environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

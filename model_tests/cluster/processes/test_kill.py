@@ -20,7 +20,7 @@ from kafka.admin import KafkaAdminClient, NewTopic
 from kafka.errors import KafkaError, TopicAlreadyExistsError
 from kafka.record.memory_records import MemoryRecords
 
-from tidegauge.model_tests.processes.cluster import Processes
+from tidegauge.model_tests.cluster.processes.cluster import Processes
 
 TOPIC = "t"
 PATIENCE_S = 30.0

@@ -21,7 +21,7 @@ from tidegauge.impl.records.payload import ProducerIdentity, build_batch, decode
 from tidegauge.impl.server.broker_handlers import BROKER_HANDLERS
 from tidegauge.impl.wire.apis import BROKER_APIS, ApiKey, request_class
 from tidegauge.impl.wire.message_classes import blank, nested_class
-from tidegauge.model_tests.security.access_rules import (
+from tidegauge.model_tests.server.apis.access_rules import (
     CASES,
     GROUP,
     OPEN,
@@ -33,7 +33,7 @@ from tidegauge.model_tests.security.access_rules import (
     Required,
     table,
 )
-from tidegauge.model_tests.security.peers import USERS, Peer, one_broker
+from tidegauge.model_tests.server.transport.security.peers import USERS, Peer, one_broker
 from tidegauge.model_tests.simulated import simulated
 from tidegauge.model_tests.tidy import ROOT
 

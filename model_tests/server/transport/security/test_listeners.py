@@ -25,8 +25,8 @@ from tidegauge.impl.server.transport.security.settings import STANDARD_AUTHORIZE
 from tidegauge.impl.server.transport.security.users import format_users, parse_jaas_users, parse_users
 from tidegauge.impl.wire.apis import ApiKey
 from tidegauge.impl.wire.primitives import i8
-from tidegauge.model_tests.security.certificates import Authority
-from tidegauge.model_tests.security.peers import USERS, Peer, empty, one_broker
+from tidegauge.model_tests.server.transport.security.certificates import Authority
+from tidegauge.model_tests.server.transport.security.peers import USERS, Peer, empty, one_broker
 from tidegauge.model_tests.simulated import simulated
 
 NODE = Address("node", 9092)

@@ -30,7 +30,7 @@ from confluent_kafka.admin import (
 
 from tidegauge import RunningCluster, running_cluster
 from tidegauge.impl.cluster.security import Security, allow, deny
-from tidegauge.model_tests.security.certificates import Authority
+from tidegauge.model_tests.server.transport.security.certificates import Authority
 
 PATIENCE_S = 20.0
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")

@@ -25,7 +25,7 @@ from tidegauge.impl.ports.tls import (
     server_context,
 )
 from tidegauge.impl.server.transport.security.principals import NoPrincipalError, PrincipalMapping
-from tidegauge.model_tests.security.certificates import Authority
+from tidegauge.model_tests.server.transport.security.certificates import Authority
 
 AUTHORITY, UNTRUSTED = Authority(), Authority()
 CHAIN, KEY = AUTHORITY.server

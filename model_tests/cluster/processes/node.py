@@ -1,6 +1,6 @@
 """One node in a process of its own, to be killed.
 
-    python -m tidegauge.model_tests.processes.node ROLE DIRECTORY PORT [PORT OF THE CONTROLLER]
+    python -m tidegauge.model_tests.cluster.processes.node ROLE DIRECTORY PORT [PORT OF THE CONTROLLER]
 
 ROLE is `controller` or a broker's id. Settings come as JSON in the environment variable NODE_CONFIG. The node prints
 the port on which it listens, and serves until it is killed, or until it is sent SIGTERM: then it stops cleanly.

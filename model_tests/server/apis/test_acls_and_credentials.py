@@ -22,7 +22,7 @@ from tidegauge.impl.metadata.access import Operation, ResourceType
 from tidegauge.impl.server.transport.authorization import Principal
 from tidegauge.impl.wire.apis import ApiKey
 from tidegauge.impl.wire.primitives import i8, i32
-from tidegauge.model_tests.security.peers import USERS, Peer, empty, one_broker
+from tidegauge.model_tests.server.transport.security.peers import USERS, Peer, empty, one_broker
 from tidegauge.model_tests.simulated import simulated
 
 ROOT = Security("SASL_PLAINTEXT", users=USERS, super_users=["User:alice"])

@@ -24,7 +24,7 @@ from tidegauge.impl.server.transport.security.sasl_gate import SaslGate, SaslSer
 from tidegauge.impl.wire.apis import BROKER_APIS, ApiKey
 from tidegauge.impl.wire.codecs import MalformedMessageError, peek_request
 from tidegauge.model_tests.harness.deterministic import run_deterministically
-from tidegauge.model_tests.security.peers import USERS, OneBroker, Peer, empty, one_broker
+from tidegauge.model_tests.server.transport.security.peers import USERS, OneBroker, Peer, empty, one_broker
 from tidegauge.model_tests.simulated import simulated
 
 METADATA = empty(ApiKey.METADATA, 12)
