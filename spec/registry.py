@@ -28,7 +28,7 @@ from tidegauge.spec.idempotence.models import IDEMPOTENCE_MODELS
 from tidegauge.spec.idempotence.state import named_producers
 from tidegauge.spec.kernel.codec import Reader, constants
 from tidegauge.spec.kernel.extension import extensions_of
-from tidegauge.spec.kernel.machine import Action, Machine
+from tidegauge.spec.kernel.machine import Action, Machine, constants_of
 from tidegauge.spec.kernel.model import Model
 from tidegauge.spec.published.kip320.machine import Kip320
 from tidegauge.spec.replication.composed import everything
@@ -42,6 +42,7 @@ from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.models import MODELS
 from tidegauge.spec.replication.state import named_brokers
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 
@@ -54,9 +55,9 @@ class Population:
     """Whom a machine's actions may name: brokers, producers."""
 
     what: str
-    size: Callable[[Any], int]
-    """How many of them a machine has; they are numbered from 0."""
-    named_in: Callable[[Any], Iterator[int]]
+    constant: str
+    """How many of them a machine has, by the name of the constant; they are numbered from 0."""
+    named_in: Callable[[object], Iterator[int]]
     """Every one that an action names."""
 
 
@@ -71,10 +72,10 @@ class Registration:
     bugs: tuple[Bug[Any], ...] = ()
     populations: tuple[Population, ...] = ()
 
-    def unknown_members(self, machine: Machine[Any], action: Action) -> Iterator[str]:
+    def unknown_members(self, machine: Machine[S], action: Action) -> Iterator[str]:
         """Whom the action names that the machine does not have, and whom it has."""
         for population in self.populations:
-            count = population.size(machine)
+            count = int(constants_of(machine)[population.constant])
             for number in population.named_in(action):
                 if not 0 <= number < count:
                     what = population.what
@@ -134,7 +135,7 @@ class Registry:
         """Every bug by name."""
         return {bug.name: bug for registration in self for bug in registration.bugs}
 
-    def of(self, machine: Machine[Any]) -> Registration:
+    def of(self, machine: Machine[S]) -> Registration:
         """The registration of a machine, whatever its constants, and whatever bug it has."""
         correct = {bug.buggy: bug.replaced for bug in self.bugs.values()}
         kinds = tuple(correct.get(kind, kind) for kind in machine.kinds)
@@ -160,7 +161,7 @@ class Registry:
         """The bug of that name."""
         return _chosen("bug", name, self.bugs)
 
-    def bugs_of(self, machine: Machine[Any]) -> dict[str, Bug[Any]]:
+    def bugs_of(self, machine: Machine[S]) -> dict[str, Bug[Any]]:
         """The bugs that can be switched on in a machine, by name."""
         return {name: bug for name, bug in self.bugs.items() if bug.fits(machine)}
 
@@ -180,7 +181,7 @@ class Registry:
             raise NotRegisteredError(f"{name} has no bug {bug!r}: choose one of {', '.join(known) or 'none'}")
         return known[bug].switched_on(machine) if name in models else known[bug].machine()
 
-    def described(self, machine: Machine[Any]) -> dict[str, Any]:
+    def described(self, machine: Machine[S]) -> dict[str, object]:
         """A registered machine as JSON: its name here, and the constants that are not at their defaults."""
         registration = self.of(machine)
         given = constants(machine)
@@ -188,7 +189,7 @@ class Registry:
             del given["extensions"]
         return {"name": registration.name, "constants": given}
 
-    def read(self, data: Any) -> Machine[Any]:
+    def read(self, data: object) -> Machine[Any]:
         """The machine that `described` wrote. Raises ValueError, saying what is wrong with which constant."""
         if not isinstance(data, dict) or data.keys() != {"name", "constants"}:
             raise ValueError(f'"machine" must give "name" and "constants", not {data!r}')
@@ -214,12 +215,12 @@ class Registry:
         return machine
 
 
-def _extensions(registration: Registration) -> tuple[Any, ...]:
+def _extensions(registration: Registration) -> tuple[object, ...]:
     """The extensions of a registered machine, with their constants at the defaults."""
     return tuple(kind() for kind in registration.machine.kinds[1:])
 
 
-def _numbers(value: Any) -> Iterator[int]:
+def _numbers(value: object) -> Iterator[int]:
     """Every number in a constant; those of enums and bounds have their own rules."""
     if isinstance(value, tuple):
         for item in value:
@@ -239,9 +240,9 @@ def _models(*extensions: type[ReplicationExtension]) -> tuple[Model[Any], ...]:
     return tuple(model for model in MODELS.values() if model.machine.kinds == (Replication, *extensions))
 
 
-BROKERS: Final = Population("broker", lambda machine: int(machine.brokers), named_brokers)
-PRODUCERS: Final = Population("producer", lambda machine: int(machine.producers), named_producers)
-PRODUCERS_BROKERS: Final = Population("broker", lambda machine: int(machine.brokers), idempotence.named_brokers)
+BROKERS: Final = Population("broker", "brokers", named_brokers)
+PRODUCERS: Final = Population("producer", "producers", named_producers)
+PRODUCERS_BROKERS: Final = Population("broker", "brokers", idempotence.named_brokers)
 
 
 def _extended(

@@ -30,7 +30,7 @@ Sequences count modulo `sequences` (2^31 on the wire; small models wrap at small
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import attrs
 
@@ -94,5 +94,5 @@ class Idempotence(IdempotenceRules):
     def sometimes(self) -> Mapping[str, Invariant[State]]:
         return properties.goals(self)
 
-    def explain(self, invariant: str, state: State) -> Mapping[str, Any]:
+    def explain(self, invariant: str, state: State) -> Mapping[str, object]:
         return properties.explain(state)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
 
 from tidegauge.spec.idempotence.rules import IdempotenceRules
 from tidegauge.spec.idempotence.state import Batch, Error, LoggedBatch, ProducerEntry, Replica, State, entry_of
@@ -178,9 +177,9 @@ def goals(machine: IdempotenceRules) -> Mapping[str, Callable[[State], bool]]:
     return wanted
 
 
-def explain(state: State) -> Mapping[str, Any]:
+def explain(state: State) -> Mapping[str, object]:
     """The values on which the invariants turn."""
-    shown: dict[str, Any] = {
+    shown: dict[str, object] = {
         "leader": f"broker {state.leader} in epoch {state.leader_epoch}, in sync {list(state.in_sync)}",
         "acknowledged": tuple(f"{_told(promise.batch)} at {promise.base_offset}" for promise in state.acknowledged),
     }

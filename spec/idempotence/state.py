@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import IntEnum
-from typing import Annotated, Any
+from typing import Annotated
 
 import attrs
 
@@ -228,11 +228,11 @@ class State:
         return attrs.evolve(self, spent=spend(self.spent, perturbation))
 
 
-def named_brokers(value: Any) -> Iterator[int]:
+def named_brokers(value: object) -> Iterator[int]:
     """Every broker that `value`, an action or a message, names."""
     return named(value, BrokerId)
 
 
-def named_producers(value: Any) -> Iterator[int]:
+def named_producers(value: object) -> Iterator[int]:
     """Every producer that `value`, an action or a message, names."""
     return named(value, ProducerId)

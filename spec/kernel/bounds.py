@@ -7,7 +7,7 @@ A machine bounds what harms and what an operator does by hand. It never bounds w
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 Spent: TypeAlias = tuple[tuple[str, int], ...]
 """How often each perturbation has happened: (name, count), by name, without those that have not."""
@@ -54,7 +54,7 @@ class Bounds(Mapping[str, int]):
     def __repr__(self) -> str:
         return f"Bounds({', '.join(f'{name}={count}' for name, count in self._counts.items())})"
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return Bounds, (self._counts,)
 
     def allow(self, name: str, spent: Spent) -> bool:

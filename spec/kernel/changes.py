@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import Enum
 from itertools import zip_longest
-from typing import Any
+from typing import TypeVar
 
 import attrs
 
+from tidegauge.spec.kernel.fields import fields_of
 from tidegauge.spec.kernel.traces import Trace
+
+S = TypeVar("S")
+T = TypeVar("T")
 
 
 class Missing(Enum):
@@ -29,21 +33,20 @@ class Change:
     """One value that a step changed; `path` says where, as in `replicas[1].hw`."""
 
     path: str
-    before: Any
-    after: Any
+    before: object
+    after: object
 
     def __str__(self) -> str:
         return f"{self.path}: {plain(self.before)} → {plain(self.after)}"
 
 
-def changes(before: Any, after: Any, path: str = "") -> Iterator[Change]:
+def changes(before: object, after: object, path: str = "") -> Iterator[Change]:
     """The innermost differences between two values of the same type, in the order of their fields."""
     if before == after:
         return
     if type(before) is type(after) and attrs.has(type(before)):
-        for field in attrs.fields(type(before)):
-            inner = f"{path}.{field.name}" if path else field.name
-            yield from changes(getattr(before, field.name), getattr(after, field.name), inner)
+        for (name, old), (_, new) in zip(fields_of(before), fields_of(after), strict=True):
+            yield from changes(old, new, f"{path}.{name}" if path else name)
     elif isinstance(before, tuple) and isinstance(after, tuple):
         for index, (old, new) in enumerate(zip_longest(before, after, fillvalue=ABSENT)):
             yield from changes(old, new, f"{path}[{index}]")
@@ -51,7 +54,7 @@ def changes(before: Any, after: Any, path: str = "") -> Iterator[Change]:
         yield Change(path, before, after)
 
 
-def plain(value: Any) -> str:
+def plain(value: object) -> str:
     """A value as one would write it by hand: sets sorted, enums by name, attrs classes without noise."""
     if isinstance(value, Missing):
         return str(value)
@@ -62,27 +65,27 @@ def plain(value: Any) -> str:
     if isinstance(value, tuple):
         return "[" + ", ".join(plain(item) for item in value) + "]"
     if attrs.has(type(value)):
-        fields = (f"{field.name}={plain(getattr(value, field.name))}" for field in attrs.fields(type(value)))
+        fields = (f"{name}={plain(inner)}" for name, inner in fields_of(value))
         return f"{type(value).__name__}({', '.join(fields)})"
     return str(value)
 
 
-def ordered(items: frozenset[Any]) -> list[Any]:
+def ordered(items: frozenset[T]) -> list[T]:
     """The members of a set in an order that is the same in every process."""
     try:
-        return sorted(items)
+        return sorted(items)  # type: ignore[type-var]
     except TypeError:
         return sorted(items, key=plain)
 
 
-def narrate(trace: Trace[Any]) -> Iterator[str]:
+def narrate(trace: Trace[S]) -> Iterator[str]:
     """A trace as lines of text: the initial state, part by part, then each action with what it changed.
 
     Actions count from 1, as everywhere; the initial state is number 0.
     """
     yield "0. initial state"
-    for field in attrs.fields(type(trace.initial)) if attrs.has(type(trace.initial)) else ():
-        yield f"     {field.name}: {plain(getattr(trace.initial, field.name))}"
+    for name, value in fields_of(trace.initial):
+        yield f"     {name}: {plain(value)}"
     for number, (before, action, after) in enumerate(trace.transitions(), start=1):
         yield f"{number}. {plain(action)}"
         for change in changes(before, after):

@@ -18,12 +18,13 @@ import re
 from collections.abc import Iterable, Iterator
 from enum import Enum
 from types import NoneType, UnionType
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Generic, TypeAlias, TypeVar, Union, get_args, get_origin
 
 import attrs
 
 from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.kernel.changes import changes, ordered, plain
+from tidegauge.spec.kernel.fields import fields_of
 from tidegauge.spec.kernel.json_objects import each_name_once
 from tidegauge.spec.kernel.machine import Action, Machine
 from tidegauge.spec.kernel.naming import hints_of
@@ -31,6 +32,13 @@ from tidegauge.spec.kernel.parts import parts_of
 from tidegauge.spec.kernel.traces import Step, Trace, Violation
 
 S = TypeVar("S")
+
+Hint: TypeAlias = object
+"""An annotation: a class, or what `typing` makes of several."""
+
+Json: TypeAlias = object
+"""What `json.dumps` takes and `json.loads` gives."""
+
 _SCALARS = (bool, int, str, type(None))
 
 
@@ -41,7 +49,7 @@ class TraceFormatError(ValueError):
 # --- writing ---------------------------------------------------------------------------------------------------------
 
 
-def encode(value: Any, hint: Any = Any) -> Any:
+def encode(value: object, hint: Hint = Any) -> Any:
     """`value`, annotated as `hint`, as what `json.dumps` takes. Raises TypeError for a type that no state may hold."""
     hint = _resolved(hint)
     if isinstance(value, Enum):
@@ -65,28 +73,31 @@ def encode(value: Any, hint: Any = Any) -> Any:
     )
 
 
-def constants(machine: Machine[Any]) -> dict[str, Any]:
+def constants(machine: Machine[S]) -> dict[str, Json]:
     """The machine's constants that are not at their defaults, by name, ready for JSON."""
-    return _fields(machine) if attrs.has(type(machine)) else {}
+    return _fields(machine)
 
 
-def _fields(value: Any) -> dict[str, Any]:
-    hints = hints_of(type(value))
+def _fields(value: object) -> dict[str, Json]:
+    kind = type(value)
+    if not attrs.has(kind):
+        return {}
+    hints, fields = hints_of(kind), attrs.fields_dict(kind)
     return {
-        field.name: encode(getattr(value, field.name), hints[field.name])
-        for field in attrs.fields(type(value))
-        if field.init and not _is_default(field, getattr(value, field.name))
+        name: encode(inner, hints[name])
+        for name, inner in fields_of(value)
+        if fields[name].init and not _is_default(fields[name], inner)
     }
 
 
-def _is_default(field: attrs.Attribute[Any], value: Any) -> bool:
+def _is_default(field: attrs.Attribute[Any], value: object) -> bool:
     default: Any = field.default
     if isinstance(default, attrs.Factory):  # type: ignore[arg-type]
         default = default.factory()
     return type(default) is type(value) and bool(default == value)
 
 
-def _resolved(hint: Any) -> Any:
+def _resolved(hint: Hint) -> Hint:
     """An annotation without what is for readers, and without the None of an optional class."""
     if get_origin(hint) is Annotated:
         return _resolved(get_args(hint)[0])
@@ -96,7 +107,7 @@ def _resolved(hint: Any) -> Any:
     return hint
 
 
-def _items(hint: Any, count: int) -> list[Any]:
+def _items(hint: Hint, count: int) -> list[Hint]:
     """The annotation of each item of a tuple."""
     arguments = get_args(hint) if get_origin(hint) is tuple else (Any, Ellipsis)
     return [arguments[0]] * count if len(arguments) == 2 and arguments[1] is Ellipsis else list(arguments)
@@ -108,15 +119,15 @@ def _items(hint: Any, count: int) -> list[Any]:
 class Reader:
     """Reads what `encode` wrote, of the classes that these annotations speak of."""
 
-    def __init__(self, name: str, hints: Iterable[Any]) -> None:
+    def __init__(self, name: str, hints: Iterable[Hint]) -> None:
         """`name` is for messages. Raises TypeError for two classes of one name."""
         self._name = name
         self._known: dict[str, type[Any]] = {}
-        self._seen: set[type[Any]] = set()
+        self._seen: set[type[object]] = set()
         for hint in hints:
             self._learn(hint)
 
-    def read(self, data: Any, hint: Any) -> Any:
+    def read(self, data: Json, hint: Hint) -> Any:
         """The value, annotated as `hint`, that became `data`. Raises TraceFormatError, naming what is wrong."""
         wanted = _resolved(hint)
         if data is None and (hint is Any or hint is None or NoneType in get_args(hint)):
@@ -139,7 +150,7 @@ class Reader:
             return data
         raise TraceFormatError(f"{data!r} is no {_told(wanted)}")
 
-    def fields(self, data: Any, kind: type[Any]) -> dict[str, Any]:
+    def fields(self, data: Json, kind: type[Any]) -> dict[str, Any]:
         """The fields of a class by name, as its constructor takes them."""
         if not isinstance(data, dict):
             raise TraceFormatError(f"{data!r} is not an object with the fields of {kind.__name__}")
@@ -160,7 +171,7 @@ class Reader:
                 raise TraceFormatError(f"{kind.__name__}.{name}: {error}") from None
         return found
 
-    def _object(self, data: Any, kind: type[Any]) -> Any:
+    def _object(self, data: Json, kind: type[attrs.AttrsInstance]) -> object:
         """An object of this class, or of a class that extends it and is named."""
         extending = [name for name, known in self._known.items() if known is not kind and issubclass(known, kind)]
         if extending and isinstance(data, dict) and len(data) == 1 and next(iter(data)) not in hints_of(kind):
@@ -173,7 +184,7 @@ class Reader:
             values["parts"] = parts_of(*values["parts"])  # as machines keep them, in whatever order they are given
         return kind(**values)
 
-    def _open(self, data: Any) -> Any:
+    def _open(self, data: Json) -> object:
         """A value of which the annotation says nothing."""
         if isinstance(data, _SCALARS):
             return data
@@ -188,7 +199,7 @@ class Reader:
             raise TraceFormatError(f"{self._name} has no class {name!r}; it has {', '.join(sorted(self._known))}")
         raise TraceFormatError(f"{data!r} is neither a value nor an object under the name of its class")
 
-    def _one_of(self, data: Any, hint: Any) -> Any:
+    def _one_of(self, data: Json, hint: Hint) -> object:
         """A value of one of several types: a scalar as it is, an object under the name of its class."""
         names = [one.__name__ for one in get_args(hint) if isinstance(one, type)]
         if isinstance(data, dict) and len(data) == 1 and next(iter(data)) in names:
@@ -197,7 +208,7 @@ class Reader:
             return data
         raise TraceFormatError(f"{data!r} is none of {', '.join(names)}")
 
-    def _tuple(self, data: Any, hint: Any) -> tuple[Any, ...]:
+    def _tuple(self, data: Json, hint: Hint) -> tuple[object, ...]:
         if not isinstance(data, list):
             raise TraceFormatError(f"{data!r} is not an array")
         items = _items(hint, len(data))
@@ -205,7 +216,7 @@ class Reader:
             raise TraceFormatError(f"{data!r} has {len(data)} items in place of {len(items)}")
         return tuple(self.read(item, inner) for item, inner in zip(data, items, strict=True))
 
-    def _bounds(self, data: Any) -> Bounds:
+    def _bounds(self, data: Json) -> Bounds:
         if not isinstance(data, dict):
             raise TraceFormatError(f"{data!r} gives no whole numbers of at least 0 by action: it is no object")
         try:
@@ -213,12 +224,12 @@ class Reader:
         except ValueError as error:
             raise TraceFormatError(f"{data!r} gives no whole numbers of at least 0 by action: {error}") from None
 
-    def _member(self, data: Any, kind: type[Enum]) -> Enum:
+    def _member(self, data: Json, kind: type[Enum]) -> Enum:
         if not isinstance(data, str) or data not in kind.__members__:
             raise TraceFormatError(f"{data!r} is no member of {kind.__name__}; it has {', '.join(kind.__members__)}")
         return kind[data]
 
-    def _learn(self, hint: Any) -> None:
+    def _learn(self, hint: Hint) -> None:
         """Note the classes that `hint`, an annotation, speaks of, and those that their fields speak of."""
         if not isinstance(hint, type) or get_args(hint):
             for argument in get_args(hint):
@@ -233,38 +244,40 @@ class Reader:
                     self._learn(inner)
 
 
-class Codec(Reader):
+class Codec(Reader, Generic[S]):
     """Reads states and actions of one machine."""
 
-    def __init__(self, machine: Machine[Any]) -> None:
+    def __init__(self, machine: Machine[S]) -> None:
         self._action_types = machine.action_types
         self._state_type = type(next(iter(machine.initial())))
         super().__init__(machine.name, (*machine.action_types, *machine.part_types, self._state_type))
 
-    def action(self, data: Any) -> Action:
+    def action(self, data: Json) -> Action:
         """An action of the machine."""
         value = self.read(data, Action)
         if not isinstance(value, self._action_types):
             raise TraceFormatError(f"{data!r} is not an action of {self._name}")
         return value
 
-    def state(self, data: Any) -> Any:
+    def state(self, data: Json) -> S:
         """A state of the machine."""
-        return self.read(data, self._state_type)
+        state: S = self.read(data, self._state_type)
+        return state
 
 
-def _told(hint: Any) -> str:
+def _told(hint: Hint) -> str:
     return hint.__name__ if isinstance(hint, type) and not get_args(hint) else str(hint)
 
 
-def _words(kind: type[Any]) -> str:
+def _words(kind: type[object]) -> str:
     """The name of a class in a sentence: ReplicationExtension is a replication extension."""
     return re.sub(r"(?<!^)(?=[A-Z])", " ", kind.__name__).lower()
 
 
-def fits(value: Any, hint: Any) -> bool:
+def fits(value: object, hint: Hint) -> bool:
     """Whether `value` is what the annotation `hint` promises, all the way down."""
-    origin, arguments = get_origin(hint) or hint, get_args(hint)
+    origin: Any = get_origin(hint) or hint
+    arguments = get_args(hint)
     if hint is Any:
         return True
     if origin is Annotated:
@@ -286,7 +299,7 @@ def fits(value: Any, hint: Any) -> bool:
 
 def trace_lines(machine: Machine[S], trace: Trace[S], violation: Violation[S] | None = None) -> Iterator[str]:
     """`trace` as JSON lines, without line ends; with `violation`, the header says what is violated."""
-    header: dict[str, Any] = {"machine": machine.name, "constants": constants(machine)}
+    header: dict[str, Json] = {"machine": machine.name, "constants": constants(machine)}
     if violation is not None:
         header["violates"] = violation.invariant
         header["values"] = {name: _shown(value) for name, value in violation.values.items()}
@@ -300,7 +313,7 @@ def trace_lines(machine: Machine[S], trace: Trace[S], violation: Violation[S] | 
 def read_trace(machine: Machine[S], lines: Iterable[str]) -> Trace[S]:
     """The trace that `trace_lines` wrote. Raises TraceFormatError, naming the line."""
     codec = Codec(machine)
-    states: list[Any] = []
+    states: list[S] = []
     actions: list[Action] = []
     for number, line in enumerate(lines, start=1):
         if not line.strip():
@@ -315,7 +328,7 @@ def read_trace(machine: Machine[S], lines: Iterable[str]) -> Trace[S]:
     return Trace(states[0], tuple(map(Step, actions, states[1:])))
 
 
-def _read_line(codec: Codec, machine: Machine[Any], data: Any, states: list[Any], actions: list[Action]) -> None:
+def _read_line(codec: Codec[S], machine: Machine[S], data: Json, states: list[S], actions: list[Action]) -> None:
     if not isinstance(data, dict):
         raise TraceFormatError(f"{data!r} is not an object")
     if "machine" in data:
@@ -329,12 +342,12 @@ def _read_line(codec: Codec, machine: Machine[Any], data: Any, states: list[Any]
     states.append(codec.state(data["state"]))
 
 
-def _shown(value: Any) -> Any:
+def _shown(value: object) -> Json:
     """A value for a reader: numbers, strings and arrays of them as they are, all else as text."""
     if isinstance(value, tuple | list):
         return [_shown(item) for item in value]
     return value if isinstance(value, _SCALARS) and not isinstance(value, Enum) else plain(value)
 
 
-def _dumps(data: Any) -> str:
+def _dumps(data: Json) -> str:
     return json.dumps(data, ensure_ascii=False, separators=(", ", ": "))

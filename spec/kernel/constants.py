@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TypeVar
 
 from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.kernel.machine import Machine, constants_of
 
+S = TypeVar("S")
 
-def settable(machine: Machine[Any]) -> dict[str, int | bool]:
+
+def settable(machine: Machine[S]) -> dict[str, int | bool]:
     """Every whole number and every switch among the machine's constants and bounds, with its present value."""
     values = constants_of(machine)
     found: dict[str, int | bool] = {name: value for name, value in values.items() if isinstance(value, int)}
@@ -19,7 +21,7 @@ def settable(machine: Machine[Any]) -> dict[str, int | bool]:
     return found
 
 
-def with_constants(machine: Machine[Any], words: Iterable[str]) -> Machine[Any]:
+def with_constants(machine: Machine[S], words: Iterable[str]) -> Machine[S]:
     """`machine` with the constants and bounds that the words give. Raises ValueError, with what there is to set."""
     known = settable(machine)
     given: dict[str, int | bool] = {}
@@ -37,7 +39,7 @@ def with_constants(machine: Machine[Any], words: Iterable[str]) -> Machine[Any]:
     changed = constants | {name: value for name, value in given.items() if name in constants}
     if bounded:
         changed["bounds"] = Bounds({**constants["bounds"], **bounded})
-    made: Machine[Any] = type(machine)(**changed)
+    made: Machine[S] = type(machine)(**changed)
     return made
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TypeVar
 
 import attrs
 
 from tidegauge.spec.kernel.machine import Action, Machine
+
+S = TypeVar("S")
 
 
 @attrs.frozen
@@ -37,7 +39,7 @@ class Tally:
 class Counts(dict[type[Action], Tally]):
     """A tally for each kind of action, in the machine's own order; a kind that it did not declare is refused."""
 
-    def __init__(self, machine: Machine[Any]) -> None:
+    def __init__(self, machine: Machine[S]) -> None:
         super().__init__((kind, Tally()) for kind in machine.action_types)
         self.machine = machine.name
 
@@ -60,6 +62,6 @@ def never_enabled(coverage: Iterable[ActionCoverage]) -> tuple[str, ...]:
     return tuple(row.action for row in coverage if not row.enabled)
 
 
-def unreached(machine: Machine[Any], reached: Mapping[str, object]) -> tuple[str, ...]:
+def unreached(machine: Machine[S], reached: Mapping[str, object]) -> tuple[str, ...]:
     """Goals of `machine` that a search did not reach."""
     return tuple(goal for goal in machine.sometimes if goal not in reached)

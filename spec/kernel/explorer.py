@@ -16,7 +16,7 @@ from array import array
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import attrs
 
@@ -167,7 +167,7 @@ class _Search(Generic[S]):
         self.clock, self.progress = clock, progress
         self.states: list[S] = []
         self.parents = array("q")
-        self.known: set[Any] = set()
+        self.known: set[object] = set()
         self.bounds = [0]
         self.terminal = self.orbit_sum = 0
         self.counts = Counts(machine)

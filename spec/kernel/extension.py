@@ -15,12 +15,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 from types import FunctionType
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self, TypeVar
 
 import attrs
 
 from tidegauge.spec.kernel.machine import Action, Machine
 from tidegauge.spec.kernel.parts import Part
+
+S = TypeVar("S")
 
 
 @attrs.frozen
@@ -34,7 +36,7 @@ class Extension:
     """What it adds to states and messages."""
 
     @classmethod
-    def of(cls, machine: Machine[Any]) -> Self:
+    def of(cls, machine: Machine[S]) -> Self:
         """The machine's extension of this class. Raises TypeError if it has none."""
         try:
             found: Self = machine.__dict__["extension_by_class"][cls]
@@ -43,7 +45,7 @@ class Extension:
         return found
 
 
-def extensions_of(machine: Machine[Any]) -> tuple[Extension, ...]:
+def extensions_of(machine: Machine[S]) -> tuple[Extension, ...]:
     """The machine's list of extensions; empty for a machine that takes none."""
     extensions: tuple[Extension, ...] = getattr(machine, "extensions", ())
     return extensions
@@ -62,7 +64,7 @@ def check_extensions(extensions: Sequence[Extension]) -> None:
         earlier.append(extension)
 
 
-def wrap_rules(machine: Machine[Any], extensions: Sequence[Extension], interface: type[Extension]) -> None:
+def wrap_rules(machine: Machine[S], extensions: Sequence[Extension], interface: type[Extension]) -> None:
     """Put the wrapped rules in the machine's place of its own.
 
     `interface` declares every rule that may be wrapped. Raises TypeError for a rule that it does not declare.

@@ -7,12 +7,11 @@ a copy that goes unseen is a change that goes unseen, so every reader of JSON ha
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 
-def each_name_once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+def each_name_once(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
     """A JSON object, for `object_pairs_hook`. Raises ValueError for a name that is there twice."""
-    fields: dict[str, Any] = {}
+    fields: dict[str, object] = {}
     for name, value in pairs:
         if name in fields:
             raise ValueError(f"an object has the field {name!r} twice: give each once")

@@ -60,7 +60,7 @@ class NotEnabled(Exception):  # noqa: N818 - a state of affairs, not an error
         self.guard = guard
 
 
-def constants_of(machine: Machine[Any]) -> dict[str, Any]:
+def constants_of(machine: Machine[S]) -> dict[str, Any]:
     """The machine's constants by name."""
     kind: type[Any] = type(machine)
     return {field.name: getattr(machine, field.name) for field in attrs.fields(kind) if field.init}
@@ -79,7 +79,7 @@ class Machine(ABC, Generic[S]):
         return type(self).__name__
 
     @property
-    def kinds(self) -> tuple[type[Any], ...]:
+    def kinds(self) -> tuple[type[object], ...]:
         """The classes that the machine is made of: its own, and those of its extensions. They identify it."""
         return (type(self),)
 
@@ -88,7 +88,7 @@ class Machine(ABC, Generic[S]):
         """What its bounds may name."""
         return tuple(dict.fromkeys(kind.bounded_as for kind in self.action_types if kind.bounded_as))
 
-    def exchanged(self, kind: type[Any], other: type[Any]) -> Machine[S]:
+    def exchanged(self, kind: type[object], other: Callable[..., Any]) -> Machine[S]:
         """The same machine, with the same constants, with `other` in place of one of its `kinds`."""
         if kind is not type(self):
             raise ValueError(f"{self.name} is not made of {kind.__name__}")
@@ -127,7 +127,7 @@ class Machine(ABC, Generic[S]):
         """Goals: what a search that proves anything must have reached in at least one state."""
         return {}
 
-    def explain(self, invariant: str, state: S) -> Mapping[str, Any]:
+    def explain(self, invariant: str, state: S) -> Mapping[str, object]:
         """The values that make `invariant` false in `state`, for a reader."""
         return {}
 

@@ -8,14 +8,22 @@ Minimising tries the nearest action in its place.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TypeAlias, TypeVar
 
 import attrs
 
+from tidegauge.spec.kernel.fields import fields_of
 from tidegauge.spec.kernel.machine import Action, Machine, NotEnabled
 
+S = TypeVar("S")
 
-def nearest_enabled(machine: Machine[Any], state: Any, action: Action) -> Action | None:
+Path: TypeAlias = tuple[str | int, ...]
+"""Where a value is: the names of fields and the places in tuples that lead to it."""
+
+Values: TypeAlias = tuple[tuple[Path, object], ...]
+
+
+def nearest_enabled(machine: Machine[S], state: S, action: Action) -> Action | None:
     """The enabled action of the same class that agrees in most values; None if there is none.
 
     What the action says beside its messages stays as it is where that is enabled. An action without a message has no
@@ -32,16 +40,15 @@ def nearest_enabled(machine: Machine[Any], state: Any, action: Action) -> Action
     return same_beside if _is_enabled(machine, state, same_beside) else nearest
 
 
-def _messages(action: Action) -> dict[str, Any]:
-    fields = {field.name: getattr(action, field.name) for field in attrs.fields(type(action))}
-    return {name: value for name, value in fields.items() if attrs.has(type(value))}
+def _messages(action: Action) -> dict[str, object]:
+    return {name: value for name, value in fields_of(action) if attrs.has(type(value))}
 
 
-def _values(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Any]]:
+def _values(value: object, path: Path = ()) -> Iterator[tuple[Path, object]]:
     """The innermost values, each with where it is."""
     if attrs.has(type(value)):
-        for field in attrs.fields(type(value)):
-            yield from _values(getattr(value, field.name), (*path, field.name))
+        for name, inner in fields_of(value):
+            yield from _values(inner, (*path, name))
     elif isinstance(value, tuple):
         for index, item in enumerate(value):
             yield from _values(item, (*path, index))
@@ -49,12 +56,12 @@ def _values(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tupl
         yield path, value
 
 
-def _agreement(wanted: tuple[Any, ...], found: tuple[Any, ...]) -> int:
+def _agreement(wanted: Values, found: Values) -> int:
     have = dict(found)
     return sum(1 for path, value in wanted if path in have and have[path] == value)
 
 
-def _is_enabled(machine: Machine[Any], state: Any, action: Action) -> bool:
+def _is_enabled(machine: Machine[S], state: S, action: Action) -> bool:
     try:
         machine.step(state, action)
     except NotEnabled:

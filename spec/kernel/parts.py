@@ -8,9 +8,11 @@ that it always had, and equal states stay equal.
 
 from __future__ import annotations
 
-from typing import Any, Protocol, Self, TypeAlias, TypeVar
+from typing import Protocol, Self, TypeAlias, TypeVar
 
 import attrs
+
+from tidegauge.spec.kernel.fields import fields_of
 
 
 @attrs.frozen
@@ -20,16 +22,18 @@ class Part:
     @classmethod
     def of(cls, owner: Extended) -> Self:
         """The owner's part of this class."""
-        part: Any
         for part in owner.parts:
-            if part.__class__ is cls:
+            if type(part) is cls and isinstance(part, cls):
                 return part
-        return _DEFAULTS.get(cls) or cls.default()
+        found = _DEFAULTS.get(cls)
+        return found if isinstance(found, cls) else cls.default()
 
     @classmethod
     def default(cls) -> Self:
         """The part of an owner that has none of this class."""
-        found: Self = _DEFAULTS.get(cls) or _DEFAULTS.setdefault(cls, cls())
+        found = _DEFAULTS.get(cls)
+        if not isinstance(found, cls):
+            found = _DEFAULTS[cls] = cls()
         return found
 
     def __lt__(self, other: object) -> bool:
@@ -39,7 +43,7 @@ class Part:
         return _order(self) > _order(other) if isinstance(other, Part) else NotImplemented
 
 
-_DEFAULTS: dict[type[Part], Any] = {}
+_DEFAULTS: dict[type[Part], Part] = {}
 
 Parts: TypeAlias = tuple[Part, ...]
 
@@ -55,8 +59,8 @@ class Extended(Protocol):
 E = TypeVar("E", bound=Extended)
 
 
-def _order(part: Part) -> tuple[str, Any]:
-    return type(part).__name__, tuple(getattr(part, field.name) for field in attrs.fields(type(part)))
+def _order(part: Part) -> tuple[str, tuple[object, ...]]:
+    return type(part).__name__, tuple(value for _, value in fields_of(part))
 
 
 def _name(part: Part) -> str:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import Any
+from typing import TypeVar
 
 import attrs
 
 Clock = Callable[[], float]
 """Returns seconds; only differences are used."""
+
+
+N = TypeVar("N", int | None, float | None)
 
 
 class Stop(Enum):
@@ -36,7 +39,7 @@ class Cut(Enum):
     SECONDS = "seconds"
 
 
-def _positive(_: object, attribute: attrs.Attribute[Any], value: float | None) -> None:
+def _positive(_: object, attribute: attrs.Attribute[N], value: N) -> None:
     if value is not None and not value > 0:  # no comparison holds of nan
         raise ValueError(
             f"{attribute.name}={value} leaves nothing to search: give a positive number, or None for no limit"

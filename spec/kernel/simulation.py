@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from random import Random
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import attrs
 
@@ -76,7 +76,7 @@ class Swarm:
 
     weights: Mapping[type[Action], int]
 
-    def __call__(self, behaviour: Behaviour[Any], rng: Random) -> tuple[Action] | None:
+    def __call__(self, behaviour: Behaviour[S], rng: Random) -> tuple[Action] | None:
         kinds: dict[type[Action], list[Action]] = {}
         for action in behaviour.machine.actions(behaviour.state):
             kinds.setdefault(type(action), []).append(action)
@@ -130,7 +130,7 @@ def _note_goals(machine: Machine[S], trace: Trace[S], reached: dict[str, Trace[S
 
 def diverse(traces: Iterable[Trace[S]]) -> Iterator[Trace[S]]:
     """Those traces, in the order given, in which some kind of action follows another as in none before: test cases."""
-    seen: set[tuple[Any, ...]] = set()
+    seen: set[tuple[type[Action], ...]] = set()
     for trace in traces:
         kinds = [type(action) for action in trace.actions]
         pairs = {(kind,) for kind in kinds} | set(pairwise(kinds))

@@ -27,14 +27,14 @@ S = TypeVar("S")
 Key = tuple[int, ...]
 
 
-class Numbering(dict[Any, int]):
+class Numbering(dict[object, int]):
     """Numbers values in the order in which they are met."""
 
     def __init__(self) -> None:
         super().__init__()
         self._next = count().__next__
 
-    def __missing__(self, value: Any) -> int:
+    def __missing__(self, value: object) -> int:
         number = self[value] = self._next()
         return number
 
@@ -76,7 +76,7 @@ class Orbits(Generic[S]):
         return tuple([number[value] for value in self._fields(state)])
 
 
-def _fields_of(kind: type[Any]) -> Callable[[Any], tuple[Any, ...]]:
+def _fields_of(kind: type[Any]) -> Callable[[object], tuple[object, ...]]:
     names = [field.name for field in attrs.fields(kind)]
     if len(names) > 1:
         return attrgetter(*names)

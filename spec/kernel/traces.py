@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import attrs
 
@@ -63,7 +63,7 @@ class Violation(Generic[S]):
     """An invariant that is violated: in the last state of the trace, or in its last step."""
 
     invariant: str
-    values: Mapping[str, Any]
+    values: Mapping[str, object]
     """What made it false, as the machine explains it."""
     trace: Trace[S]
     count: int = 1

@@ -7,7 +7,6 @@ says how). Here each passes the call on: an extension overrides those that it ch
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import attrs
 
@@ -58,7 +57,7 @@ class ReplicationExtension(Extension):
         """What a search within the machine's constants must have reached."""
         return {}
 
-    def explain(self, state: State) -> Mapping[str, Any]:
+    def explain(self, state: State) -> Mapping[str, object]:
         """The values on which its invariants turn."""
         return {}
 

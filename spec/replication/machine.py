@@ -27,10 +27,10 @@ parts of the state; `Replication(extensions=(Retention(), …))` is the machine 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from itertools import chain
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import attrs
 
@@ -57,6 +57,8 @@ from tidegauge.spec.replication.state import (
     Session,
     State,
 )
+
+T = TypeVar("T")
 
 
 @attrs.frozen(slots=False)  # so that extensions' rules can stand in the place of its own
@@ -104,16 +106,16 @@ class Replication(ReplicationRules):
         self.__dict__["part_types"] = tuple(chain.from_iterable(one.part_types for one in self.extensions))
         self.bounds.check(self.name, self.perturbations)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _rebuilt, (type(self), constants_of(self))
 
     # --- the machine -------------------------------------------------------------------------------------------
 
     @property
-    def kinds(self) -> tuple[type[Any], ...]:
+    def kinds(self) -> tuple[type[object], ...]:
         return (type(self), *map(type, self.extensions))
 
-    def exchanged(self, kind: type[Any], other: type[Any]) -> Machine[State]:
+    def exchanged(self, kind: type[object], other: Callable[..., Any]) -> Machine[State]:
         if kind is type(self):
             return super().exchanged(kind, other)
         if kind not in self.kinds:
@@ -162,7 +164,7 @@ class Replication(ReplicationRules):
     def sometimes(self) -> Mapping[str, Invariant[State]]:
         return {**replication_properties.goals(self), **_merged(one.goals(self) for one in self.extensions)}
 
-    def explain(self, invariant: str, state: State) -> Mapping[str, Any]:
+    def explain(self, invariant: str, state: State) -> Mapping[str, object]:
         return {
             **_merged(extension.explain(state) for extension in self.extensions),
             **replication_properties.explain(invariant, state),
@@ -174,7 +176,7 @@ class Replication(ReplicationRules):
         return control.metadata_applied(self, state, broker, replica, metadata)
 
 
-def _merged(mappings: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def _merged(mappings: Iterable[Mapping[str, T]]) -> dict[str, T]:
     """One mapping of all; the later one counts where two have a name."""
     return {name: value for mapping in mappings for name, value in mapping.items()}
 

@@ -11,7 +11,6 @@ neither lead nor vote. And a leader that an unclean election has overtaken promi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
 from tidegauge.spec.replication.rules import ReplicationRules
@@ -208,9 +207,9 @@ def goals(machine: ReplicationRules) -> Mapping[str, Callable[[State], bool]]:
     return wanted
 
 
-def explain(invariant: str, state: State) -> Mapping[str, Any]:
+def explain(invariant: str, state: State) -> Mapping[str, object]:
     """The values on which the replication invariants turn."""
-    shown: dict[str, Any] = {
+    shown: dict[str, object] = {
         "controller": f"leader {state.controller.leader} in epoch {state.controller.leader_epoch}, "
         f"ISR {list(state.controller.isr)}, ELR {list(state.controller.elr)}",
         "committed": tuple(str(record) for record in state.history.committed),

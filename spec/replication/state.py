@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import IntEnum
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Self, TypeVar
 
 import attrs
 
@@ -285,6 +285,6 @@ class State:
         return State(self.replicas, self.controller, network, self.history, self.spent)
 
 
-def named_brokers(value: Any) -> Iterator[int]:
+def named_brokers(value: object) -> Iterator[int]:
     """Every broker that `value`, an action or a message, names, in the messages within it as well."""
     return named(value, BrokerId)

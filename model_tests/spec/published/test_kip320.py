@@ -153,12 +153,13 @@ def test_leader_in_isr_is_false_as_published_until_there_is_a_leader() -> None:
 def test_a_violation_shows_the_logs_that_disagree(variant: type[Kip320], invariant: str) -> None:
     violation = explored(variant()).violation(invariant)
     assert violation is not None
-    leader, member, hw = violation.values["leader"], violation.values["member"], violation.values["hw"]
+    values: dict[str, Any] = dict(violation.values)
+    leader, member, hw = values["leader"], values["member"], values["hw"]
     state = violation.trace.last
     assert state.presumes_leadership(leader)
     assert member in (state.replicas[leader].isr if invariant == "WeakIsr" else state.quorum.isr)
-    assert violation.values["log"] == state.replicas[leader].log
-    assert violation.values["log"][:hw] != violation.values["member's log"][:hw]
+    assert values["log"] == state.replicas[leader].log
+    assert values["log"][:hw] != values["member's log"][:hw]
 
 
 def test_only_presumed_leaders_and_their_own_isr_are_to_blame() -> None:

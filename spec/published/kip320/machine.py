@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import attrs
 
@@ -88,7 +88,7 @@ class Kip320(Kip320Rules):
             and [request.leader_epoch for request in state.requests] == [*range(state.quorum.leader_epoch + 1)]
         )
 
-    def explain(self, invariant: str, state: State) -> Mapping[str, Any]:
+    def explain(self, invariant: str, state: State) -> Mapping[str, object]:
         """The presumed leader and the member of its ISR that disagree below the leader's HW, with their logs."""
         for leader, own in enumerate(state.replicas):
             isr = own.isr if invariant == "WeakIsr" else state.quorum.isr

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import permutations
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import attrs
 
@@ -180,7 +180,7 @@ class Reassignment(ReplicationExtension):
     def goals(self, machine: ReplicationRules) -> Mapping[str, Invariant[State]]:
         return goals(machine, self)
 
-    def explain(self, state: State) -> Mapping[str, Any]:
+    def explain(self, state: State) -> Mapping[str, object]:
         now = Assignment.of(state.controller)
         return {"replicas": f"{list(now.replicas)}, adding {list(now.adding)}, removing {list(now.removing)}"}
 

@@ -26,7 +26,7 @@ were, for the invariants of the base machine, which hold as they are; the rules 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, Final, Self
+from typing import ClassVar, Final, Self
 
 import attrs
 
@@ -216,7 +216,7 @@ class Retention(ReplicationExtension):
     def goals(self, machine: ReplicationRules) -> Mapping[str, Invariant[State]]:
         return goals(machine)
 
-    def explain(self, state: State) -> Mapping[str, Any]:
+    def explain(self, state: State) -> Mapping[str, object]:
         starts = {f"log start of broker {b}": log_start_of(r) for b, r in enumerate(state.replicas)}
         known = {f"log starts that broker {b} knows": low_watermark_known(r) for b, r in leaders(state)}
         return {**starts, **known}
