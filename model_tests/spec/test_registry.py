@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
+
 import attrs
 import pytest
 
 from tidegauge.model_tests.spec.kernel.toys import DieHard
 from tidegauge.spec.bugs import BUGS
 from tidegauge.spec.bugs.bug import Bug
-from tidegauge.spec.kernel.machine import Machine
+from tidegauge.spec.compaction.machine import Crash
+from tidegauge.spec.idempotence.producer import LoseConnection
+from tidegauge.spec.kernel.machine import Action, Machine
 from tidegauge.spec.kernel.model import Model
 from tidegauge.spec.registry import REGISTRY, NotRegisteredError, Registration, Registry
+from tidegauge.spec.replication.actions import Append, ReceiveFetch
+from tidegauge.spec.replication.control import ShrinkIsr
+from tidegauge.spec.replication.extensions.retention import Retention
 from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.models import MODELS
-from tidegauge.spec.replication.state import Controller
+from tidegauge.spec.replication.state import Controller, FetchRequest
 
 
 @attrs.frozen
@@ -109,3 +117,88 @@ def test_a_registration_that_has_one_name_twice_is_refused(what: str) -> None:
         bugs = (*bugs, Bug("leaky", "another leak", "Die Hard 3", "water is lost", ("NotFour",), Leaky, DieHard()))
     with pytest.raises(ValueError, match=f"{TOY.name} has .* twice"):
         Registry(Registration(TOY.name, DieHard(), models, bugs))
+
+
+# --- machines as JSON, and whom actions name -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", REGISTRY.names)
+def test_every_registered_machine_reads_back_as_it_was_described(name: str) -> None:
+    machine = REGISTRY.machine(name)
+    assert REGISTRY.read(json.loads(json.dumps(REGISTRY.described(machine)))) == machine
+
+
+def test_a_description_leaves_out_what_the_name_says() -> None:
+    machine = Replication(brokers=2, extensions=(Retention(),))
+    assert REGISTRY.described(machine) == {"name": "retention", "constants": {"brokers": 2}}
+    assert REGISTRY.read({"name": "retention", "constants": {"brokers": 2}}) == machine
+    written = attrs.evolve(machine, extensions=(Retention(written_by_clock=True),))
+    told = {"brokers": 2, "extensions": [{"Retention": {"written_by_clock": True}}]}
+    assert REGISTRY.described(written) == {"name": "retention", "constants": told}
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (["retention"], r'"machine" must give "name" and "constants", not \[\'retention\'\]'),
+        ({"name": "retention"}, '"machine" must give "name" and "constants"'),
+        ({"name": "retentoin", "constants": {}}, "there is no machine 'retentoin': choose one of replication, "),
+        ({"name": ["retention"], "constants": {}}, r"there is no machine \['retention'\]: choose one of"),
+        ({"name": "isr", "constants": {}}, "there is no machine 'isr'"),
+        ({"name": "replication", "constants": 3}, "3 is not an object with the fields of Replication"),
+        ({"name": "replication", "constants": {"brokers": -2}}, "the constant brokers has a number below 0: -2"),
+        (
+            {"name": "replication", "constants": {"initial_isr": [0, -1]}},
+            "initial_isr has a number below 0: .0, -1",
+        ),
+        ({"name": "replication", "constants": {"brokers": 17}}, "fit no initial state: brokers=17: .* at most 16"),
+        ({"name": "replication", "constants": {"initial_isr": [1]}}, "initial_leader=0 is not in the initial ISR"),
+        ({"name": "replication", "constants": {"initial_isr": [0, 9]}}, "must name brokers from 0 to 2, each once"),
+        (
+            {"name": "retention", "constants": {"extensions": []}},
+            "these constants make a machine that is registered as replication",
+        ),
+    ],
+)
+def test_a_description_that_is_wrong_is_refused_with_the_constant(data: object, told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        REGISTRY.read(data)
+
+
+@pytest.mark.parametrize(
+    ("name", "action", "told"),
+    [
+        ("replication", Append(2), ["names broker 2, but the machine has the brokers 0 to 1"]),
+        ("replication", Append(1), []),
+        ("replication", ReceiveFetch(FetchRequest(7, 0, 0, 0, 0, 0)), ["names broker 7, but the machine has the bro"]),
+        ("replication", ShrinkIsr(0, (1, 5)), ["names broker 5, but the machine has the brokers 0 to 1"]),
+        (
+            "idempotence",
+            LoseConnection(producer=3, broker=4),
+            ["names broker 4, but the machine has the brokers 0 to 1", "names producer 3, but the machine has the pr"],
+        ),
+        ("compaction", Crash(), []),
+    ],
+)
+def test_whom_an_action_names_is_held_against_the_machine(name: str, action: Action, told: list[str]) -> None:
+    found = list(REGISTRY.registration(name).unknown_members(REGISTRY.machine(name), action))
+    assert len(found) == len(told)
+    assert all(line.startswith(start) for line, start in zip(found, told, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("lookup", "told"),
+    [
+        (REGISTRY.model, "there is no model 'raft': choose one of isr, "),
+        (REGISTRY.bug, "there is no bug 'raft': choose"),
+    ],
+)
+def test_an_unknown_model_or_bug_is_refused(lookup: Callable[[str], object], told: str) -> None:
+    with pytest.raises(NotRegisteredError, match=told):
+        lookup("raft")
+
+
+def test_a_bug_that_overrides_nothing_of_its_model_is_refused() -> None:
+    stray = Bug("leaky", "a leak", "Die Hard 3", "water is lost", ("NotFour",), Leaky, Replication())
+    with pytest.raises(TypeError, match="leaky: Leaky overrides nothing that Replication is made of"):
+        _ = stray.replaced

@@ -138,8 +138,8 @@ class Reader:
             return self._one_of(data, wanted)
         if get_origin(wanted) is tuple:
             return self._tuple(data, wanted)
-        if get_origin(wanted) is frozenset and isinstance(data, list):
-            return frozenset(self.read(item, get_args(wanted)[0]) for item in data)
+        if get_origin(wanted) is frozenset:
+            return frozenset(self.read(item, get_args(wanted)[0]) for item in self._array(data))
         if wanted is Bounds:
             return self._bounds(data)
         if isinstance(wanted, type) and issubclass(wanted, Enum):
@@ -209,12 +209,17 @@ class Reader:
         raise TraceFormatError(f"{data!r} is none of {', '.join(names)}")
 
     def _tuple(self, data: Json, hint: Hint) -> tuple[object, ...]:
+        given = self._array(data)
+        items = _items(hint, len(given))
+        if len(items) != len(given):
+            raise TraceFormatError(f"{data!r} has {len(given)} items in place of {len(items)}")
+        return tuple(self.read(item, inner) for item, inner in zip(given, items, strict=True))
+
+    @staticmethod
+    def _array(data: Json) -> list[Json]:
         if not isinstance(data, list):
-            raise TraceFormatError(f"{data!r} is not an array")
-        items = _items(hint, len(data))
-        if len(items) != len(data):
-            raise TraceFormatError(f"{data!r} has {len(data)} items in place of {len(items)}")
-        return tuple(self.read(item, inner) for item, inner in zip(data, items, strict=True))
+            raise TraceFormatError(f"{data!r} is not an array: give […]")
+        return data
 
     def _bounds(self, data: Json) -> Bounds:
         if not isinstance(data, dict):

@@ -39,9 +39,6 @@ class Part:
     def __lt__(self, other: object) -> bool:
         return _order(self) < _order(other) if isinstance(other, Part) else NotImplemented
 
-    def __gt__(self, other: object) -> bool:
-        return _order(self) > _order(other) if isinstance(other, Part) else NotImplemented
-
 
 _DEFAULTS: dict[type[Part], Part] = {}
 

@@ -60,3 +60,22 @@ def test_constants_and_bounds_are_set_by_name() -> None:
         with_constants(Replication(), ["Crsh=3"])
     with pytest.raises(ValueError, match="Crash=4: Crash is given twice"):
         with_constants(Replication(), ["Crash=3", "Crash=4"])
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("long_polls=yes", "long_polls='yes' is neither true nor false"),
+        ("brokers=two", "brokers='two' is not a whole number between 0 and 999999999"),
+        ("brokers=9999999999", "brokers='9999999999' is not a whole number"),
+        ("brokers", "'brokers' is not a constant of Replication: give NAME=VALUE with one of brokers, "),
+    ],
+)
+def test_a_word_that_sets_no_constant_is_refused(word: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        with_constants(Replication(), [word])
+
+
+def test_a_name_is_bounded_if_it_is_given() -> None:
+    assert "Crash" in Bounds(Crash=1)
+    assert "Pause" not in Bounds(Crash=1, Pause=0)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Optional
+from collections.abc import Iterable
+from typing import Any, ClassVar, Optional
 
 import attrs
 import pytest
@@ -14,7 +15,7 @@ from tidegauge.model_tests.spec.kernel.toys import Award, Badges, Ceremony, DieH
 from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.kernel.codec import Codec, TraceFormatError, constants, encode, fits, read_trace, trace_lines
 from tidegauge.spec.kernel.explorer import explore
-from tidegauge.spec.kernel.machine import Action
+from tidegauge.spec.kernel.machine import Action, Machine, NotEnabled
 from tidegauge.spec.kernel.simulation import walk
 from tidegauge.spec.kernel.traces import replay
 from tidegauge.spec.published.kip320.machine import Kip320
@@ -212,3 +213,87 @@ def test_two_classes_of_one_name_are_refused() -> None:
 )
 def test_values_are_held_against_annotations(value: Any, hint: Any, expected: bool) -> None:
     assert fits(value, hint) is expected
+
+
+NO_BOUNDS = Bounds()
+
+
+@attrs.frozen
+class Shelf:
+    """A state with every shape that an annotation may have."""
+
+    pair: tuple[int, str] = (0, "")
+    many: tuple[int, ...] = ()
+    moods: frozenset[Mood] = frozenset()
+    either: int | Mood | Award = 0
+    open: Any = None
+    bounds: Bounds = NO_BOUNDS
+
+
+@attrs.frozen
+class Shop(Machine[Shelf]):
+    action_types: ClassVar[tuple[type[Action], ...]] = (Award, Relax)
+
+    def initial(self) -> Iterable[Shelf]:
+        return (Shelf(),)
+
+    def actions(self, state: Shelf) -> Iterable[Action]:
+        return ()
+
+    def step(self, state: Shelf, action: Action) -> Shelf:
+        raise NotEnabled(action, "the shop is open")
+
+
+SHELVES = st.builds(
+    Shelf,
+    pair=st.tuples(st.integers(), st.text()),
+    many=st.lists(st.integers()).map(tuple),
+    moods=st.frozensets(st.sampled_from(Mood)),
+    either=st.integers() | st.sampled_from(Mood) | st.builds(Award, st.text()),
+    open=st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text() | st.sampled_from(Mood) | st.builds(Award, st.text()),
+        lambda inner: st.lists(inner, max_size=3).map(tuple) | st.frozensets(inner, max_size=3),
+        max_leaves=8,
+    ),
+    bounds=st.dictionaries(st.sampled_from(["Crash", "Pause"]), st.integers(0, 3)).map(Bounds),
+)
+
+
+@given(SHELVES)
+def test_every_shape_of_a_value_reads_back_as_it_was_written(state: Shelf) -> None:
+    assert Codec(Shop()).state(json.loads(json.dumps(encode(state, Shelf)))) == state
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"pair": 3}, r"Shelf\.pair: 3 is not an array: give \[…\]"),
+        ({"pair": [1, "a", 2]}, r"Shelf\.pair: \[1, 'a', 2\] has 3 items in place of 2"),
+        ({"pair": ["a", "a"]}, r"Shelf\.pair: 'a' is no int"),
+        ({"many": [1, True]}, r"Shelf\.many: True is no int"),
+        ({"moods": {"FREE": 1}}, r"Shelf\.moods: \{'FREE': 1\} is not an array: give \[…\]"),
+        ({"either": "FREE"}, r"Shelf\.either: 'FREE' is none of int, Mood, Award"),
+        ({"either": {"Relax": {}}}, r"Shelf\.either: \{'Relax': \{\}\} is none of int, Mood, Award"),
+        ({"either": {"Mood": "SAD"}}, r"Shelf\.either: 'SAD' is no member of Mood; it has FREE, BUSY"),
+        ({"open": {"Popen": {}}}, r"Shelf\.open: Shop has no class 'Popen'; it has Award, Mood, Relax, Shelf$"),
+        ({"open": 1.5}, r"Shelf\.open: 1\.5 is neither a value nor an object under the name of its class"),
+        ({"open": {"set": 3}}, r"Shelf\.open: Shop has no class 'set'; it has "),
+        ({"bounds": [1]}, r"Shelf\.bounds: \[1\] gives no whole numbers of at least 0 by action: it is no object"),
+        ({"bounds": {"Crash": -1}}, r"Shelf\.bounds: .* the bound Crash=-1 is no whole number of at least 0"),
+    ],
+)
+def test_a_value_of_the_wrong_shape_is_named_with_its_field(data: Any, message: str) -> None:
+    with pytest.raises(TraceFormatError, match=message):
+        Codec(Shop()).state(data)
+
+
+def test_an_action_of_another_machine_is_none_of_this() -> None:
+    @attrs.frozen
+    class Quiet(Ceremony):
+        """Knows the class of the action through its state only."""
+
+        action_types = ()
+        part_types = (Award,)  # type: ignore[assignment]
+
+    with pytest.raises(TraceFormatError, match=r"\{'Award': \{'badge': 'tin'\}\} is not an action of Quiet"):
+        Codec(Quiet()).action({"Award": {"badge": "tin"}})

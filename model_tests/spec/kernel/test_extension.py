@@ -8,7 +8,8 @@ from collections.abc import Callable
 import attrs
 import pytest
 
-from tidegauge.spec.kernel.extension import Extension
+from tidegauge.spec.idempotence.machine import Idempotence
+from tidegauge.spec.kernel.extension import Extension, extensions_of
 from tidegauge.spec.kernel.parts import Part, Parts, parts_of, with_part
 from tidegauge.spec.replication.composed import Together, everything
 from tidegauge.spec.replication.extension import ReplicationExtension
@@ -112,3 +113,16 @@ def test_parts_are_kept_in_one_order() -> None:
         (LogStart(1),),
         (LogStart(2),),
     ]
+
+
+def test_parts_are_ordered_by_class_and_then_by_their_fields() -> None:
+    parts: list[Part] = [LogStart(1), Colour("white"), LogStart(0), Colour("red")]
+    assert sorted(parts) == [Colour("red"), Colour("white"), LogStart(0), LogStart(1)]
+    assert max(parts) == LogStart(1)
+    with pytest.raises(TypeError, match="'<' not supported between instances of 'Colour' and 'int'"):
+        _ = Colour("red") < 1  # type: ignore[operator]
+
+
+def test_a_machine_that_takes_no_extensions_has_none() -> None:
+    assert extensions_of(Replication(extensions=(Retention(),))) == (Retention(),)
+    assert extensions_of(Idempotence()) == ()

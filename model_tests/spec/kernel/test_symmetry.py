@@ -64,3 +64,8 @@ def test_symmetry_must_be_declared() -> None:
         explore(Ceremony(), symmetry=True)
     with pytest.raises(NotImplementedError, match="Ceremony declares no symmetry"):
         Ceremony().permute(next(iter(Ceremony().initial())), (1, 0))
+
+
+def test_too_many_renamings_are_refused() -> None:
+    with pytest.raises(ValueError, match="DieHard has 9 interchangeable processes, too many to rename"):
+        explore(DieHard((1,) * 9), symmetry=True)
