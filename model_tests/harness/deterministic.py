@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, TypeVarTuple, Unpack
 
 import outcome
 import trio
@@ -25,6 +25,7 @@ from trio._core import _run
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 Program = Callable[[], Awaitable[T]]
 
 MAX_TICKS = 100_000
@@ -63,7 +64,7 @@ def seed_scheduler(seed: int) -> Iterator[None]:
         _run._ALLOW_DETERMINISTIC_SCHEDULING, _run._r = before  # type: ignore[misc]
 
 
-def run_deterministically(program: Callable[..., Awaitable[T]], *args: Any, seed: int) -> T:
+def run_deterministically(program: Callable[[Unpack[Ts]], Awaitable[T]], *args: *Ts, seed: int) -> T:
     """The result of `program(*args)` in virtual time, scheduled by `seed`; whatever it raises is raised."""
     with seed_scheduler(seed):
         return trio.run(program, *args, clock=MockClock(autojump_threshold=0))
@@ -79,7 +80,7 @@ class GuestRun:
         self._scheduler = seed_scheduler(seed)
         self._max_ticks = max_ticks
         self._ticks: deque[Callable[[], object]] = deque()
-        self._program: Callable[[], Awaitable[Any]] | None = None
+        self._program: Callable[[], Awaitable[object]] | None = None
         self._result: outcome.Outcome[Any] | None = None
         self._ended: outcome.Outcome[None] | None = None
         self._closing = False
@@ -107,7 +108,7 @@ class GuestRun:
         if self._ended is not None and error is None:
             self._ended.unwrap()
 
-    def call(self, program: Callable[..., Awaitable[T]], *args: Any) -> T:
+    def call(self, program: Callable[[Unpack[Ts]], Awaitable[T]], *args: *Ts) -> T:
         """Run `program(*args)` and all that follows from it, until every task waits; returns its result.
 
         Raises what the program raises, and StillBusy when the limit of ticks is reached or the run has ended.

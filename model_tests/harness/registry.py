@@ -59,7 +59,7 @@ from tidegauge.spec.replication.extensions.shutdown import BeginShutdown, Contro
 
 BindRoles: TypeAlias = Callable[[Any, Any], Binding]
 """Makes the binding of a machine, with the classes that play each part."""
-NO_BUGS: Final[Mapping[Bug[Any], Any]] = MappingProxyType({})
+NO_BUGS: Final[Mapping[Bug[Any], object]] = MappingProxyType({})
 
 
 class Side(Enum):
@@ -75,7 +75,7 @@ class Registration:
 
     machine: str
     """The name in `spec.registry`."""
-    roles: Any = None
+    roles: object = None
     """The classes that play each part of the implementation, as in production."""
     cores: BindRoles | None = None
     cluster: BindRoles | None = None
@@ -92,7 +92,7 @@ class Registration:
         """The implementations that the machine is bound to."""
         return tuple(side for side in Side if self._binds(side) is not None)
 
-    def bind(self, side: Side, roles: Any = None) -> Bind:
+    def bind(self, side: Side, roles: object = None) -> Bind[Machine[Any]]:
         """What binds the machine to an implementation, with the classes in `roles` or those of production."""
         bind = self._binds(side)
         if bind is None:
@@ -124,8 +124,8 @@ class Registration:
         number: int = 0,
         *,
         side: Side = Side.CORES,
-        roles: Any = None,
-        wrong: type[Any] | None = None,
+        roles: object = None,
+        wrong: type[object] | None = None,
         length: int | None = None,
     ) -> Walk[Any]:
         """Walk `number` of `seed` beside an implementation; a bug may be in `roles`, in `wrong`, or in both."""
@@ -137,8 +137,8 @@ class Registration:
         count: int,
         *,
         side: Side = Side.CORES,
-        roles: Any = None,
-        wrong: type[Any] | None = None,
+        roles: object = None,
+        wrong: type[object] | None = None,
         length: int | None = None,
     ) -> Iterator[Walk[Any]]:
         """The first `count` walks of `seed`, one at a time."""
@@ -150,8 +150,8 @@ class Registration:
         limit: int,
         *,
         side: Side = Side.CORES,
-        roles: Any = None,
-        wrong: type[Any] | None = None,
+        roles: object = None,
+        wrong: type[object] | None = None,
         length: int | None = None,
     ) -> Walk[Any] | None:
         """The first of `limit` walks that fails; None if none does. Its number says how many did not."""
@@ -213,7 +213,7 @@ class HarnessRegistry:
             raise NotRegisteredError(f"no implementation has a bug {name!r}: choose one of {', '.join(known)}")
         return known[name]
 
-    def roles(self, bug: str | None) -> Any:
+    def roles(self, bug: str | None) -> object:
         """The classes that play each part with this bug; None, which stands for those of production, without one."""
         return None if bug is None else self.bug(bug).roles
 
@@ -292,10 +292,10 @@ def registered(
     *,
     models: tuple[Model[Any], ...] = (),
     populations: tuple[Population, ...] = (),
-    bugs: Mapping[Bug[Any], Any] = NO_BUGS,
+    bugs: Mapping[Bug[Any], object] = NO_BUGS,
     cores: BindRoles | None = None,
     cluster: BindRoles | None = None,
-    roles: Any = None,
+    roles: object = None,
     plan: WalkPlan[Any] | None = None,
     steps: Callable[[Trace[Any]], tuple[Step, ...]] = plain_steps,
 ) -> Iterator[Registration]:

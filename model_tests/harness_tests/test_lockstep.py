@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tidegauge.model_tests.harness.counterexamples.replay import SpecBinding
@@ -11,14 +13,14 @@ from tidegauge.model_tests.harness.lockstep.replication_rules import Replication
 from tidegauge.model_tests.harness.lockstep.replication_walks import BROKERS, large_machine, quiet_round
 from tidegauge.model_tests.harness.lockstep.shrinking import difference_of, shrunk
 from tidegauge.spec.bugs import BUGS
-from tidegauge.spec.kernel.machine import Action
+from tidegauge.spec.kernel.machine import Action, Machine
 from tidegauge.spec.replication.actions import Append, SendFetch
 from tidegauge.spec.replication.faults import Crash, ExpireSession, Restart
 from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.state import Acks, State
 
 
-def with_bug(name: str, machine: Replication) -> SpecBinding:
+def with_bug(name: str, machine: Machine[Any]) -> SpecBinding:
     """The specification with a bug of the zoo, as if it were an implementation."""
     return SpecBinding(BUGS[name].switched_on(machine))
 

@@ -27,7 +27,7 @@ from tidegauge.model_tests.lockstep.test_retention import (
     StaysBelowItsLogStart,
 )
 from tidegauge.model_tests.lockstep.test_settings import KeepsTheEligible, RaisesNoEpoch
-from tidegauge.spec.kernel.machine import Action
+from tidegauge.spec.kernel.machine import Action, Machine
 from tidegauge.spec.registry import REGISTRY
 from tidegauge.spec.replication.control import PullMetadata
 from tidegauge.spec.replication.machine import Replication
@@ -47,7 +47,7 @@ def walk(machine: str, seed: int, number: int, roles: Roles | None = None) -> Wa
     return HARNESS[machine].walk(seed, number, side=Side.CLUSTER, roles=roles)
 
 
-def bind_cluster(machine: str, roles: Roles | None = None) -> Bind:
+def bind_cluster(machine: str, roles: Roles | None = None) -> Bind[Machine[Any]]:
     return HARNESS[machine].bind(Side.CLUSTER, roles)
 
 

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from functools import partial
-from typing import Any, ClassVar, Final, TypeVar
+from typing import ClassVar, Final, TypeVar, TypeVarTuple, Unpack
 
 import attrs
 import trio
@@ -124,6 +124,7 @@ class ClusterExtension:
 
 
 E = TypeVar("E", bound=ClusterExtension)
+Ts = TypeVarTuple("Ts")
 
 
 class ClusterBinding:
@@ -318,7 +319,7 @@ class ClusterBinding:
                 and abstraction.fetch_request(fetch, leader, self.epochs) not in but
             ]
 
-    def start_soon(self, task: Callable[..., Awaitable[None]], *args: Any) -> None:
+    def start_soon(self, task: Callable[[Unpack[Ts]], Awaitable[None]], *args: *Ts) -> None:
         """Run a client's task for as long as it takes."""
         self._nursery.start_soon(task, *args)
 

@@ -30,6 +30,7 @@ from tidegauge.impl.client import requests, topic_requests
 from tidegauge.impl.client.route import Route
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.partition.messages import PartitionConfig
+from tidegauge.impl.partition.producer_state import ProducerStates
 from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.impl.ports.simulated_network import Frame
 from tidegauge.impl.server.broker.partition import Partition
@@ -258,7 +259,7 @@ MOST_ROUNDS: Final = 20
 LARGE: Final = 1 << 30
 
 
-def remembering(replica: type[PartitionReplica], states: type[Any]) -> type[PartitionReplica]:
+def remembering(replica: type[PartitionReplica], states: type[ProducerStates]) -> type[PartitionReplica]:
     """The replica, over a log that remembers producers with `states`; a replica's log start follows no other."""
 
     class Remembering(replica):  # type: ignore[valid-type, misc]

@@ -27,11 +27,10 @@ import json
 from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import attrs
 
-from tidegauge.model_tests.harness.counterexamples.machines import machine_data, machine_of
 from tidegauge.spec.kernel.codec import Codec, encode
 from tidegauge.spec.kernel.json_objects import each_name_once
 from tidegauge.spec.kernel.machine import Action, Machine
@@ -111,9 +110,9 @@ def save(counterexample: Counterexample, path: Path) -> str:
 def dumps(counterexample: Counterexample, replay: str) -> str:
     """The text of the file."""
     expected, found = counterexample.expected, counterexample.found
-    head: dict[str, Any] = {
+    head: dict[str, object] = {
         "format": FORMAT,
-        "machine": machine_data(counterexample.machine),
+        "machine": REGISTRY.described(counterexample.machine),
         "bug": counterexample.bug,
         "expected": {"kind": expected.kind.value, "name": expected.name},
         "found": {"by": found.by, "seed": found.seed},
@@ -150,13 +149,13 @@ def _integer(text: str) -> int:
     return int(text)
 
 
-def _counterexample(data: Any) -> Counterexample:
+def _counterexample(data: object) -> Counterexample:
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise CounterexampleError(f'is not a counterexample: "format" must be {FORMAT!r}')
     if data.keys() != _FIELDS:
         missing, unknown = sorted(_FIELDS - data.keys()), sorted(data.keys() - _FIELDS)
         raise CounterexampleError(f"has the wrong fields: missing {missing}, unknown {unknown}")
-    machine = machine_of(data["machine"])
+    machine = REGISTRY.read(data["machine"])
     bug, known = data["bug"], REGISTRY.bugs_of(machine)
     if bug is not None and (not isinstance(bug, str) or bug not in known):
         name, bugs = REGISTRY.of(machine).name, ", ".join(known) or "none"
@@ -174,7 +173,7 @@ def _counterexample(data: Any) -> Counterexample:
     )
 
 
-def _actions(machine: Machine[Any], data: Sequence[Any]) -> list[Action]:
+def _actions(machine: Machine[Any], data: Sequence[object]) -> list[Action]:
     codec, registration = Codec(machine), REGISTRY.of(machine)
     actions: list[Action] = []
     for number, item in enumerate(data, start=1):
@@ -188,7 +187,7 @@ def _actions(machine: Machine[Any], data: Sequence[Any]) -> list[Action]:
     return actions
 
 
-def _expected(machine: Machine[Any], data: Any) -> Expected:
+def _expected(machine: Machine[Any], data: object) -> Expected:
     kinds = [kind.value for kind in Failure]
     if not _has_fields(data, "kind", "name") or data["kind"] not in kinds or not isinstance(data["name"], str):
         told = " or ".join(map(repr, kinds))
@@ -202,7 +201,7 @@ def _expected(machine: Machine[Any], data: Any) -> Expected:
     return expected
 
 
-def _found(data: Any) -> Found:
+def _found(data: object) -> Found:
     if not _has_fields(data, "by", "seed") or not isinstance(data["by"], str):
         raise CounterexampleError(f'"found" must give "by" and "seed", not {data!r}')
     if data["seed"] is not None and type(data["seed"]) is not int:
@@ -210,5 +209,5 @@ def _found(data: Any) -> Found:
     return Found(data["by"], data["seed"])
 
 
-def _has_fields(data: Any, *names: str) -> bool:
+def _has_fields(data: object, *names: str) -> TypeGuard[dict[str, object]]:
     return isinstance(data, dict) and data.keys() == set(names)

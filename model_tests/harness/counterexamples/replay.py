@@ -44,7 +44,7 @@ class Replayed:
     """What went wrong, or None."""
     words: str
     """The failure for a reader: the invariant with its values, or the fields that differ."""
-    values: Mapping[str, Any]
+    values: Mapping[str, object]
     """The values that make the invariant false; empty for a difference."""
     skipped: tuple[Action, ...]
 
@@ -68,7 +68,7 @@ class SpecBinding:
     def perform(self, action: Action, before: Any) -> None:
         self._state = self._machine.step(self._state, action)
 
-    def abstraction(self, state: Any) -> Any:
+    def abstraction(self, state: object) -> Any:
         return self._state
 
     def close(self) -> None:

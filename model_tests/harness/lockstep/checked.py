@@ -7,7 +7,7 @@ There are two kinds of failure. Either the implementation *differs* from the spe
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TypeVar
 
 import attrs
 
@@ -17,11 +17,13 @@ from tidegauge.spec.kernel.changes import plain
 from tidegauge.spec.kernel.machine import Action, Machine
 from tidegauge.spec.kernel.traces import violated_by_step, violated_in
 
+S = TypeVar("S")
+
 
 class InvariantViolated(AssertionError):  # noqa: N818 (as the literature says it)
     """The specification's state violates an invariant, whether or not the implementation's state is the same."""
 
-    def __init__(self, machine: Machine[Any], invariant: str, action: Action, state: Any) -> None:
+    def __init__(self, machine: Machine[S], invariant: str, action: Action, state: S) -> None:
         self.invariant = invariant
         values = "".join(f"\n  {name}: {value}" for name, value in machine.explain(invariant, state).items())
         super().__init__(f"{invariant} is violated after {plain(action)}:{values}")
@@ -54,7 +56,7 @@ class Outcome:
     """The actions that were taken, up to the one that failed."""
 
 
-def failure_of(pair: CheckedLockstep[Any], actions: Iterable[Action]) -> Outcome | None:
+def failure_of(pair: CheckedLockstep[M], actions: Iterable[Action]) -> Outcome | None:
     """Perform those of the actions that are enabled, and close the lockstep; returns the failure, if there was one."""
     try:
         for action in actions:

@@ -42,7 +42,7 @@ class Tally:
 class LockstepRules(RuleBasedStateMachine, Generic[M]):
     """The rules of a machine; `drive` makes a subclass for a binding."""
 
-    bind: ClassVar[Bind]
+    bind: ClassVar[Bind[Any]]
     tally: ClassVar[Tally]
 
     def __init__(self) -> None:
@@ -139,7 +139,7 @@ class LockstepRun:
 
 def drive(
     rules: type[LockstepRules[Any]],
-    bind: Bind,
+    bind: Bind[Any],
     *,
     name: str,
     examples: int,

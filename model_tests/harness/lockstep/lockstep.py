@@ -14,7 +14,7 @@ Comparing states finds a bug in the step in which it acts, long before an invari
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from tidegauge.spec.kernel.changes import Change, changes, plain
 from tidegauge.spec.kernel.machine import Action, Machine, NotEnabled
@@ -34,10 +34,6 @@ class Binding(Protocol):
 
     def close(self) -> None:
         """Stop, and release all resources."""
-
-
-Bind = Callable[[Any], Binding]
-"""Makes the binding of a machine: an implementation with its constants, in its initial state."""
 
 
 @runtime_checkable
@@ -76,6 +72,9 @@ class Difference(AssertionError):  # noqa: N818 - a finding
 
 
 M = TypeVar("M", bound=Machine[Any])
+
+Bind: TypeAlias = Callable[[M], Binding]
+"""Makes the binding of a machine: an implementation with its constants, in its initial state."""
 
 
 class Lockstep(Generic[M]):
@@ -124,7 +123,7 @@ class Lockstep(Generic[M]):
         """Stop the implementation."""
         self.binding.close()
 
-    def _compare(self, action: Action | None, actual: Any) -> None:
+    def _compare(self, action: Action | None, actual: object) -> None:
         if actual != self.state:
             raise Difference(action, tuple(changes(self.state, actual)))
         if self._choosing is not None and (found := tuple(self._choosing.differences(self.state))):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tidegauge.model_tests.harness.lockstep.checked import CheckedLockstep
 from tidegauge.model_tests.harness.lockstep.lockstep import M
 from tidegauge.model_tests.harness.registry import HARNESS, Side
@@ -15,5 +13,5 @@ class CoresLockstep(CheckedLockstep[M]):
     Raises NotRegisteredError for a machine that `harness.registry` binds to no cores.
     """
 
-    def __init__(self, machine: M, roles: Any = None) -> None:
+    def __init__(self, machine: M, roles: object = None) -> None:
         super().__init__(machine, HARNESS.of(machine).bind(Side.CORES, roles)(machine))

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Any
 
 from tidegauge.model_tests.harness.counterexamples.files import Counterexample, Expected, Failure, Found
-from tidegauge.model_tests.harness.lockstep.lockstep import Bind, Difference, Lockstep
-from tidegauge.spec.kernel.machine import Action, Machine
+from tidegauge.model_tests.harness.lockstep.lockstep import Bind, Difference, Lockstep, M
+from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.kernel.minimising import minimised
 from tidegauge.spec.kernel.nearest import nearest_enabled
 
 
 def counterexample_of(
-    bind: Bind, machine: Machine[Any], actions: Sequence[Action], found: Found, bug: str | None = None
+    bind: Bind[M], machine: M, actions: Sequence[Action], found: Found, bug: str | None = None
 ) -> Counterexample:
     """The shortest list found on which the two still differ, to be saved. Raises ValueError if they don't."""
     shortest, difference = shrunk(bind, machine, actions)
@@ -22,7 +21,7 @@ def counterexample_of(
 
 
 def shrunk(
-    bind: Bind, machine: Machine[Any], actions: Sequence[Action], attempts: int = 600
+    bind: Bind[M], machine: M, actions: Sequence[Action], attempts: int = 600
 ) -> tuple[tuple[Action, ...], Difference]:
     """The shortest list found on which the two still differ, and the difference. Raises ValueError if they don't.
 
@@ -41,19 +40,19 @@ def shrunk(
     return shortest, difference
 
 
-def difference_of(bind: Bind, machine: Machine[Any], actions: Iterable[Action]) -> Difference | None:
+def difference_of(bind: Bind[M], machine: M, actions: Iterable[Action]) -> Difference | None:
     """The first difference when `actions` are performed; None when there is none."""
     return _perform(bind, machine, actions)[1]
 
 
 def _perform(
-    bind: Bind, machine: Machine[Any], actions: Iterable[Action], *, nearest: bool = False
+    bind: Bind[M], machine: M, actions: Iterable[Action], *, nearest: bool = False
 ) -> tuple[Sequence[Action], Difference | None]:
     """The actions that were performed up to the first difference, and that."""
     binding = bind(machine)
     performed: Sequence[Action] = ()
     try:
-        lockstep: Lockstep[Any] = Lockstep(machine, binding)
+        lockstep: Lockstep[M] = Lockstep(machine, binding)
         performed = lockstep.actions
         for action in actions:
             if not lockstep.perform(action) and nearest:

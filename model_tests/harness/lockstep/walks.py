@@ -107,11 +107,11 @@ class Walk(Generic[M]):
 
 def walk(
     plan: WalkPlan[M],
-    bind: Bind,
+    bind: Bind[M],
     seed: int,
     number: int = 0,
     *,
-    wrong: type[Any] | None = None,
+    wrong: type[object] | None = None,
     length: int | None = None,
 ) -> Walk[M]:
     """Walk `number` of `seed`, of about `length` actions, beside what `bind` makes.
@@ -133,11 +133,11 @@ def walk(
 
 def walks(
     plan: WalkPlan[M],
-    bind: Bind,
+    bind: Bind[M],
     seed: int,
     count: int,
     *,
-    wrong: type[Any] | None = None,
+    wrong: type[object] | None = None,
     length: int | None = None,
 ) -> Iterator[Walk[M]]:
     """The first `count` walks of `seed`, one at a time."""
@@ -146,11 +146,11 @@ def walks(
 
 def first_failure(
     plan: WalkPlan[M],
-    bind: Bind,
+    bind: Bind[M],
     seed: int,
     limit: int,
     *,
-    wrong: type[Any] | None = None,
+    wrong: type[object] | None = None,
     length: int | None = None,
 ) -> Walk[M] | None:
     """The first of `limit` walks that fails; None if none does. Its number says how many did not."""
@@ -158,7 +158,7 @@ def first_failure(
     return next((found for found in taken if found.failure is not None), None)
 
 
-def with_class(machine: M, wrong: type[Any]) -> M:
+def with_class(machine: M, wrong: type[object]) -> M:
     """The machine with a class in place of the one that it extends. Raises TypeError if the machine has none such."""
     for kind in machine.kinds:
         if issubclass(wrong, kind):

@@ -28,10 +28,13 @@ def fields_of(action: Action) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {plain(value)}" for name, value in _fields(action).items())
 
 
-def view(state: Any) -> tuple[PartyView]:
+def view(state: object) -> tuple[PartyView]:
     """The fields of a state in one lane."""
     return (PartyView(LANE, {name.replace("_", " "): plain(value) for name, value in _fields(state).items()}),)
 
 
-def _fields(value: Any) -> dict[str, Any]:
-    return attrs.asdict(value, recurse=False) if attrs.has(type(value)) else {"value": value}
+def _fields(value: object) -> dict[str, object]:
+    kind: type[object] = type(value)
+    if not attrs.has(kind):
+        return {"value": value}
+    return {field.name: getattr(value, field.name) for field in attrs.fields(kind)}

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 from random import Random
-from typing import Any
 
 import attrs
 
@@ -105,13 +104,13 @@ class Options:
     bug: str | None = None
     """A bug of the zoo to switch on."""
 
-    def config(self) -> dict[str, Any]:
+    def config(self) -> dict[str, object]:
         """The brokers' settings."""
         flush = {} if self.flush_interval_ms is None else {"log.flush.scheduler.interval.ms": self.flush_interval_ms}
         directories = ",".join(f"disk-{number}" for number in range(self.log_directories))
         return {**CONFIG, **flush, **({"log.dirs": directories} if self.log_directories > 1 else {})}
 
-    def topic_config(self) -> dict[str, Any]:
+    def topic_config(self) -> dict[str, object]:
         """The topic's settings as it begins."""
         retention = {
             "retention.bytes": self.retention_bytes,

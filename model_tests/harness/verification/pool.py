@@ -15,8 +15,8 @@ class Task:
     """One call in a worker; `part` says of which part of the verification it is one."""
 
     part: str
-    call: Callable[..., Any]
-    arguments: tuple[Any, ...]
+    call: Callable[..., object]
+    arguments: tuple[object, ...]
 
 
 def run(tasks: Sequence[Task], workers: int) -> Iterator[tuple[int, Any]]:
