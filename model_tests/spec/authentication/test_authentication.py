@@ -6,8 +6,9 @@ import attrs
 import pytest
 
 from tidegauge.model_tests.spec.authentication.small_machines import MACHINES
-from tidegauge.spec.authentication.machine import Authentication, Session
+from tidegauge.spec.authentication.machine import Ask, Authentication, Phase, Session, TimePasses
 from tidegauge.spec.kernel.explorer import Stop, explore
+from tidegauge.spec.kernel.machine import NotEnabled
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=str)
@@ -44,3 +45,12 @@ class SessionsGoOn(Authentication):
 )
 def test_a_rule_that_is_wrong_is_found(machine: Authentication, violated: set[str]) -> None:
     assert {violation.invariant for violation in explore(machine, stop=Stop.EACH).violations} == violated
+
+
+def test_nothing_happens_on_a_closed_connection_and_no_time_passes_without_a_session() -> None:
+    machine = Authentication()
+    (state,) = machine.initial()
+    with pytest.raises(NotEnabled, match="the connection is open"):
+        machine.step(attrs.evolve(state, phase=Phase.CLOSED), Ask())
+    with pytest.raises(NotEnabled, match="a session is running"):
+        machine.step(state, TimePasses())

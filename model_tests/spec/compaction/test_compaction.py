@@ -5,8 +5,9 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from tidegauge.spec.compaction.machine import DELETED, Compaction, Record, Round, Segment, State
+from tidegauge.spec.compaction.machine import DELETED, Compaction, EndRound, Record, Round, Segment, State
 from tidegauge.spec.kernel.explorer import explore
+from tidegauge.spec.kernel.machine import NotEnabled
 
 QUICK = (
     Compaction(max_records=2, max_time=1, reads=False),
@@ -93,3 +94,10 @@ def test_each_rule_is_needed(machine: Compaction, invariant: str) -> None:
     exploration = explore(machine)
     assert exploration.violations, "nothing is violated"
     assert exploration.violations[0].invariant == invariant
+
+
+def test_a_round_that_has_not_begun_does_not_end() -> None:
+    machine = Compaction()
+    (state,) = machine.initial()
+    with pytest.raises(NotEnabled, match=r"EndRound\(\) is not enabled: the round is not over"):
+        machine.step(state, EndRound())

@@ -99,3 +99,15 @@ def test_records_are_deleted_between_batches_that_every_replica_has() -> None:
     deleted = machine.step(state, DeleteRecords(0, 2))
     assert deleted.replicas[0].log_start == 2
     assert deleted.replicas[0].producers == state.replicas[0].producers
+
+
+def test_a_request_that_arrives_again_before_it_is_committed_waits_once() -> None:
+    state = MACHINE.step(initial(), Send(0))
+    (request,) = state.requests
+    for _ in range(2):
+        state = MACHINE.step(state, ReceiveProduce(request, duplicate=True))
+    waiting = state.replicas[0].waiting
+    assert [one.repeated for one in waiting] == [False, True]
+    state = MACHINE.step(state, ReceiveProduce(request))
+    assert state.replicas[0].waiting == waiting
+    assert len(state.replicas[0].log) == 1

@@ -79,3 +79,4 @@ def test_a_word_that_sets_no_constant_is_refused(word: str, message: str) -> Non
 def test_a_name_is_bounded_if_it_is_given() -> None:
     assert "Crash" in Bounds(Crash=1)
     assert "Pause" not in Bounds(Crash=1, Pause=0)
+    assert len(Bounds(Crash=1, Pause=0)) == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any, ClassVar, Optional
+from typing import Annotated, Any, ClassVar, Optional
 
 import attrs
 import pytest
@@ -209,6 +209,11 @@ def test_two_classes_of_one_name_are_refused() -> None:
         (True, int, False),
         (Mood.FREE, Mood, True),
         ("x", Any, True),
+        (1, Annotated[int, "a broker"], True),
+        ("1", Annotated[int, "a broker"], False),
+        (frozenset({1, 2}), frozenset[int], True),
+        (frozenset({1, "2"}), frozenset[int], False),
+        ((1, 2), frozenset[int], False),
     ],
 )
 def test_values_are_held_against_annotations(value: Any, hint: Any, expected: bool) -> None:
@@ -223,7 +228,7 @@ class Shelf:
     """A state with every shape that an annotation may have."""
 
     pair: tuple[int, str] = (0, "")
-    many: tuple[int, ...] = ()
+    many: tuple[int, ...] = attrs.field(factory=tuple)
     moods: frozenset[Mood] = frozenset()
     either: int | Mood | Award = 0
     open: Any = None
@@ -297,3 +302,23 @@ def test_an_action_of_another_machine_is_none_of_this() -> None:
 
     with pytest.raises(TraceFormatError, match=r"\{'Award': \{'badge': 'tin'\}\} is not an action of Quiet"):
         Codec(Quiet()).action({"Award": {"badge": "tin"}})
+
+
+def test_what_is_at_its_default_is_left_out_however_the_default_is_made() -> None:
+    assert encode(Shelf(), Shelf) == {}
+    assert encode(Shelf(many=(1,)), Shelf) == {"many": [1]}
+    assert Codec(Shop()).state({}) == Shelf()
+
+
+def test_a_machine_that_is_no_attrs_class_has_no_constants() -> None:
+    class Counter(Machine[int]):
+        def initial(self) -> Iterable[int]:
+            return (0,)
+
+        def actions(self, state: int) -> Iterable[Action]:
+            return ()
+
+        def step(self, state: int, action: Action) -> int:
+            raise NotEnabled(action, "it counts")
+
+    assert constants(Counter()) == {}

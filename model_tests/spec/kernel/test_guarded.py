@@ -109,3 +109,13 @@ def test_an_action_of_another_machine_is_refused(machine: Machine[object], actio
 def test_the_guards_of_a_published_model_say_what_is_missing() -> None:
     with pytest.raises(NotEnabled, match="the replica presumes leadership"):
         Kip320().step(next(iter(Kip320().initial())), LeaderWrite(0))
+
+
+def test_an_action_is_called_as_its_class() -> None:
+    assert [action.name for action in Lamps(Bounds(Blow=1)).actions(Lamp())] == ["Light", "Blow"]
+
+
+def test_only_a_class_that_a_machine_is_made_of_can_be_exchanged() -> None:
+    assert Lamps(Bounds(Blow=2)).exchanged(Lamps, Lamps) == Lamps(Bounds(Blow=2))
+    with pytest.raises(ValueError, match="Lamps is not made of LampRules"):
+        Lamps().exchanged(LampRules, Lamps)

@@ -6,9 +6,13 @@ from collections.abc import Iterable, Mapping
 
 import attrs
 
+from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.kernel.machine import Action, Invariant, Machine, NotEnabled
 from tidegauge.spec.kernel.nearest import nearest_enabled
 from tidegauge.spec.kernel.traces import minimise, replay
+from tidegauge.spec.replication.actions import Append
+from tidegauge.spec.replication.control import ReceiveAlterPartition, ShrinkIsr
+from tidegauge.spec.replication.machine import Replication
 
 
 @attrs.frozen
@@ -90,3 +94,18 @@ def test_a_step_that_only_changes_what_messages_carry_is_left_out() -> None:
     violation = replay(Post(), actions).violation
     assert violation is not None
     assert minimise(Post(), violation).trace.actions == (Send(1), Receive(Message(1, 0)))
+
+
+def test_values_within_the_tuples_of_a_message_are_compared_too() -> None:
+    machine = Replication(brokers=3, max_records=1, bounds=Bounds(ShrinkIsr=2))
+    (state,) = machine.initial()
+    state = machine.step(machine.step(state, Append(0)), ShrinkIsr(0, (1,)))
+    (proposed,) = state.network.alters
+    earlier = attrs.evolve(proposed, partition_epoch=3)
+    assert nearest_enabled(machine, state, ReceiveAlterPartition(earlier)) == ReceiveAlterPartition(proposed)
+    other = attrs.evolve(proposed, isr=((0, 0), (1, 0)))
+    both = attrs.evolve(state, network=attrs.evolve(state.network, alters=tuple(sorted((proposed, other)))))
+    assert nearest_enabled(machine, both, ReceiveAlterPartition(earlier)) == ReceiveAlterPartition(proposed)
+    assert nearest_enabled(
+        machine, both, ReceiveAlterPartition(attrs.evolve(other, partition_epoch=3))
+    ) == ReceiveAlterPartition(other)
