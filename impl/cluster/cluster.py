@@ -172,7 +172,7 @@ class Cluster:
         tasks = parts.nodes.tasks
         parts.disks.end_slowness()  # an end waits for its last writes
         try:
-            if error[0] is None:
+            if error[0] is None and parts.host.keeps_files:
                 await self._let_brokers_leave()
                 for task in tasks.values():
                     if task.alive:

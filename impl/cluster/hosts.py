@@ -92,6 +92,10 @@ class Host(Protocol):
     def close(self) -> None:
         """Release and remove what is temporary."""
 
+    @property
+    def keeps_files(self) -> bool:
+        """Whether the nodes' files outlive the cluster; else its end brings nothing to stable storage."""
+
     def simulated(self, what: str) -> SimulatedHost:
         """This host, if it is simulated. Raises UnsupportedFaultError that says what needs it."""
 
@@ -164,6 +168,10 @@ class SimulatedHost:
     def close(self) -> None:
         self._links.unhold()
 
+    @property
+    def keeps_files(self) -> bool:
+        return True  # who made the host may look at its disks
+
     def simulated(self, what: str) -> SimulatedHost:
         return self
 
@@ -234,8 +242,12 @@ class TcpHost:
 
     def close(self) -> None:
         self._lock.release()
-        if self._temporary:
+        if not self.keeps_files:
             shutil.rmtree(self.root)
+
+    @property
+    def keeps_files(self) -> bool:
+        return not self._temporary
 
     def simulated(self, what: str) -> SimulatedHost:
         raise UnsupportedFaultError(f"{what} needs the simulated host: host='simulated'")

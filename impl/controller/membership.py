@@ -21,8 +21,8 @@ Two live processes with one id are the operator's mistake; the later one wins, a
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
-import attrs
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.controller.config import ControllerConfig
@@ -43,8 +43,7 @@ PartitionChange = Callable[[ClusterImage, str, PartitionRegistration], Partition
 """What a broker's new standing makes of a partition of a topic."""
 
 
-@attrs.frozen
-class HeartbeatResponse:
+class HeartbeatResponse(NamedTuple):
     """What a broker learns from its heartbeat."""
 
     error: ErrorCode

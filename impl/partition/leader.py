@@ -185,6 +185,28 @@ class Leader(InSyncReplicas):
         self.expand_isr(fetch.replica_id)
         self.advance_high_watermark()
 
+    def is_at_rest(self, fetch: FollowerFetch) -> bool:
+        """Whether the same fetch again would change nothing but times, and would get the same empty response.
+
+        So it stays until an effect of this replica, or its log start, says otherwise.
+        """
+        return (
+            fetch.replica_id in self.isr
+            and fetch.fetch_offset == self.log_end_offset
+            and fetch.log_start_offset >= self.log.log_start_offset
+            and self.pending_isr is None
+            and self.fetch_error(fetch) is ErrorCode.none
+        )
+
+    def was_at_rest(self, fetch: FollowerFetch, at_ms: int) -> None:
+        """A follower had everything until now, when its fetch stops being at rest; it last asked at `at_ms`."""
+        remote = self.remote_replicas.get(fetch.replica_id)
+        if remote is None or fetch.leader_epoch != self.leader_epoch or fetch.broker_epoch != remote.broker_epoch:
+            return
+        if fetch.fetch_offset == remote.log_end_offset:
+            remote.last_caught_up_ms = max(remote.last_caught_up_ms, at_ms)
+            remote.last_fetch_ms = max(remote.last_fetch_ms, at_ms)
+
     def read(
         self,
         offset: int,

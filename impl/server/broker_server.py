@@ -178,6 +178,7 @@ class Broker:
         self.fetch_sessions = FetchSessions(
             node.config.max_incremental_fetch_session_cache_slots,
             lambda: int.from_bytes(node.randomness.token(4), "big") % LARGEST_SESSION_ID + 1,
+            self.replicas.effects.follower_fetches if node.tracer.trace is None else None,
         )
 
     def _make_upkeep(self) -> None:

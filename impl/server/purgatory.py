@@ -3,6 +3,9 @@
 A waiting request is a task that sleeps on the keys (partitions) that it needs. Who changes a partition wakes its
 waiters, and each looks again whether it is complete: no second place holds the rule for that. A deadline costs what a
 trio timeout costs, O(log n) of what is waiting.
+
+A `Watch` is for one who waits again and again on many keys, most of which do not change: it is told of each change,
+also between two waits, and so has to look at nothing else.
 """
 
 from __future__ import annotations
@@ -38,7 +41,7 @@ class Purgatory(Generic[K]):
         self._clock = clock
         self.wakes = 0
         """How often any key was woken."""
-        self._waiting: dict[K, dict[_Waiter, None]] = {}
+        self._waiting: dict[K, dict[Waiter[K], None]] = {}
 
     def __len__(self) -> int:
         """How many (waiter, key) pairs there are."""
@@ -49,23 +52,37 @@ class Purgatory(Generic[K]):
         self.wakes += 1
         if waiters := self._waiting.get(key):
             for waiter in waiters:
+                waiter.changed(key)
                 waiter.is_woken.set()
 
+    def note(self, key: K) -> None:
+        """`key` has changed in a way that nobody waits for: watches look at it when they look next."""
+        if waiters := self._waiting.get(key):
+            for waiter in waiters:
+                waiter.changed(key)
+
     async def until(
-        self, keys: Iterable[K], ready: Callable[[], T | None], timeout_ms: float, *, since: int | None = None
+        self,
+        keys: Iterable[K],
+        ready: Callable[[], T | None],
+        timeout_ms: float,
+        *,
+        since: int | None = None,
+        watch: Watch[K] | None = None,
     ) -> T | None:
         """The first result of `ready` that is not None; None when there was none within `timeout_ms`.
 
         `ready` is called whenever one of `keys` is woken, and never while the node is paused. `since` is the count of
         `wakes` when the caller last looked: had there been others before this wait began, `ready` is called at once.
+        With `watch`, what that one watches wakes it too.
         """
         deadline = trio.current_time() + timeout_ms / 1000 if timeout_ms < math.inf else math.inf
-        waiter = _Waiter()
+        waiter: Waiter[K] = Waiter() if watch is None else watch
         if since is not None and since != self.wakes:
             waiter.is_woken.set()
         keys = tuple(dict.fromkeys(keys))
         for key in keys:
-            self._waiting.setdefault(key, {})[waiter] = None
+            self.join(key, waiter)
         try:
             while True:
                 with trio.CancelScope(deadline=deadline) as scope:
@@ -78,17 +95,59 @@ class Purgatory(Generic[K]):
                     return result
         finally:
             for key in keys:
-                self._leave(key, waiter)
+                if watch is None or key not in watch:
+                    self.leave(key, waiter)
 
-    def _leave(self, key: K, waiter: _Waiter) -> None:
-        waiters = self._waiting[key]
-        del waiters[waiter]
+    def join(self, key: K, waiter: Waiter[K]) -> None:
+        """Tell the waiter when `key` is woken."""
+        self._waiting.setdefault(key, {})[waiter] = None
+
+    def leave(self, key: K, waiter: Waiter[K]) -> None:
+        """Tell it no more."""
+        waiters = self._waiting.get(key, {})
+        waiters.pop(waiter, None)
         if not waiters:
-            del self._waiting[key]
+            self._waiting.pop(key, None)
 
 
-class _Waiter:
-    """One waiting task."""
+class Waiter(Generic[K]):
+    """One who waits."""
 
     def __init__(self) -> None:
         self.is_woken = trio.Event()
+
+    def changed(self, key: K) -> None:
+        """A key that it waits for has changed."""
+
+
+class Watch(Waiter[K]):
+    """One who waits again and again, and calls `on_change` with each of its keys that changes, at that moment."""
+
+    def __init__(self, purgatory: Purgatory[K]) -> None:
+        super().__init__()
+        self._purgatory = purgatory
+        self._keys: set[K] = set()
+        self.on_change: Callable[[K], None] | None = None
+
+    def __contains__(self, key: K) -> bool:
+        return key in self._keys
+
+    def add(self, key: K) -> None:
+        """Watch a key."""
+        self._keys.add(key)
+        self._purgatory.join(key, self)
+
+    def discard(self, key: K) -> None:
+        """Watch it no more."""
+        if key in self._keys:
+            self._keys.remove(key)
+            self._purgatory.leave(key, self)
+
+    def close(self) -> None:
+        """Watch nothing more."""
+        for key in list(self._keys):
+            self.discard(key)
+
+    def changed(self, key: K) -> None:
+        if self.on_change is not None:
+            self.on_change(key)

@@ -171,6 +171,8 @@ class Segments:
 
     def free_deleted(self, now_ms: int) -> int:
         """Remove the files of deleted segments whose time has come; returns how many segments."""
+        if not self._deleted:
+            return 0
         due = [segment for free_ms, segment in self._deleted if free_ms <= now_ms]
         self._deleted = [(free_ms, segment) for free_ms, segment in self._deleted if free_ms > now_ms]
         for segment in due:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -111,6 +112,15 @@ def test_a_node_that_does_not_start_says_why_and_the_others_end(tmp_path: Path) 
         ProcessCluster(brokers=2, directory=tmp_path).__enter__()
     with pytest.raises(ValueError, match="there is no broker 0"):
         ProcessCluster(brokers=2).pid(0)
+
+
+def test_nodes_stop_in_order_at_the_end_unless_their_files_are_temporary(tmp_path: Path) -> None:
+    codes = {}
+    for directory in (tmp_path, None):
+        with ProcessCluster(brokers=1, directory=directory) as cluster:
+            process = cluster._nodes["broker-0"].process
+        codes[directory] = process.returncode
+    assert codes == {tmp_path: 0, None: -signal.SIGKILL}
 
 
 def test_no_node_outlives_the_process_that_started_it(tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ import trio
 
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.cluster.hosts import UnsupportedFaultError
+from tidegauge.impl.cluster.names import CONTROLLER, broker_name
+from tidegauge.impl.ports.failing_disk import SYNCS, Operation
 from tidegauge.model_tests.cluster.test_replication import log_values
 
 
@@ -67,3 +69,32 @@ def test_a_temporary_directory_is_removed() -> None:
             return root
 
     assert not trio.run(main).exists()
+
+
+def syncs_at_the_end(directory: Path | None) -> int:
+    """How often the nodes sync from the end of the block on, when every replica has a record that was not synced."""
+    syncs = 0
+
+    def count(operation: Operation, _: str) -> None:
+        nonlocal syncs
+        syncs += operation in SYNCS
+
+    async def main() -> None:
+        async with Cluster(brokers=2, host="tcp", directory=directory) as cluster:
+            await cluster.create_topic("t", partitions=3)
+            async with cluster.client() as client:
+                for partition in range(3):
+                    await client.produce("t", b"a", partition=partition)
+            for name in (CONTROLLER, *map(broker_name, range(2))):
+                cluster.host.disk(name).watched_by(count)
+
+    trio.run(main)
+    return syncs
+
+
+def test_the_end_of_a_temporary_cluster_syncs_nothing() -> None:
+    assert syncs_at_the_end(None) == 0
+
+
+def test_the_end_of_a_cluster_that_keeps_its_files_syncs_every_log(tmp_path: Path) -> None:
+    assert syncs_at_the_end(tmp_path) >= 2 * 3

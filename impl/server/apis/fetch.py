@@ -1,6 +1,6 @@
 """Fetch: what followers and consumers may read, and what of it the response says (`ReplicaManager.read`).
 
-A fetch session (`fetch_sessions`) leaves out of the response what has not changed; it was read all the same.
+A fetch session (`fetch_sessions`) leaves out of the response what has not changed.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import attrs
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.partition.messages import PartitionFetchResponse
+from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.impl.ports.clock import Clock
 from tidegauge.impl.records.batches import Compression
 from tidegauge.impl.server.broker.fetch_sessions import FetchSessions
@@ -52,26 +53,36 @@ async def handle_fetch(
     if isinstance(session, ErrorCode):
         return FetchResponse([], error_code=session)
     is_follower = request.replica_id > CONSUMER
-    refused = _refused(session.reads, context, metadata)
+    if session.has_resting and not context.allowed(Operation.CLUSTER_ACTION, ResourceType.CLUSTER):
+        session.rouse_all()
+    reads = session.reads
+    refused = _refused(reads, context, metadata)
     outcomes = await replicas.read(
-        [read for read in session.reads if id(read) not in refused] if refused else session.reads,
+        [read for read in reads if id(read) not in refused] if refused else reads,
         min_bytes=request.min_bytes,
         max_bytes=request.max_bytes,
         timeout_ms=0 if refused else request.max_wait_ms,
         only_leader=is_follower or context.api_version < RACKS_FROM,
         rack=request.rack_id,
         wait=context.while_connected,
+        session=None if refused else session,
     )
     if refused:
         read = iter(outcomes)
-        outcomes = [refused.get(id(one)) or next(read) for one in session.reads]
+        outcomes = [refused.get(id(one)) or next(read) for one in reads]
     to_send = session.to_send(outcomes)
+    session.rest(outcomes, lambda topic, index: _leader(replicas, topic, index))
     if context.api_version < ZSTD_FROM:
         to_send = [_for_old_version(one, context.api_version, replicas) for one in to_send]
     response = fetch_response(to_send)
     response.session_id = session.session_id
     _tell_leaders(response, context, metadata, is_follower=is_follower)
     return response
+
+
+def _leader(replicas: ReplicaManager, topic: str, index: int) -> PartitionReplica | None:
+    partition = replicas.get(topic, index)
+    return None if partition is None else partition.replica
 
 
 def _refused(

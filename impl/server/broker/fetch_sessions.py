@@ -4,10 +4,16 @@ Theory of operation
 -------------------
 A full fetch with session epoch 0 asks for a session. The broker remembers the partitions and responds with a session
 id, or with 0 when it keeps no session. From then on the client sends incremental fetches: epoch 1, 2, … (after 2^31-1
-comes 1), the partitions that are new or asked for differently, and those to forget. The broker reads all partitions of
+comes 1), the partitions that are new or asked for differently, and those to forget. The broker reads the partitions of
 the session, and its response has only those with news: records, an error, a divergence, or another high watermark or
 log start than in the last response. A partition with records goes to the end of the session's order, so that each one
 gets its turn when a response has room for few.
+
+A follower's partition is AT REST while nothing can have come of reading it: the follower has the whole log, and was
+told all (`Leader.is_at_rest`). The session watches it (`Watch`), and does not look at it until it changes. At that
+moment the leader learns when the follower last asked, so that it counts as caught up until then. So an idle session
+costs the same with one partition and with thousands. A broker with a trace reads all partitions each time: the trace
+has each follower's fetch.
 
 The epoch guards against fetches that are repeated or overtaken. Epoch -1 is a full fetch that ends the session and asks
 for none.
@@ -33,6 +39,9 @@ from typing import Final
 import attrs
 from kio.schema.errors import ErrorCode
 
+from tidegauge.impl.partition.replica import PartitionReplica
+from tidegauge.impl.server.broker.partition import TopicPartition
+from tidegauge.impl.server.purgatory import Purgatory, Watch
 from tidegauge.impl.server.reads import PartitionRead, ReadOutcome, partition_reads
 from tidegauge.impl.wire.fetch_messages import CONSUMER, INITIAL_EPOCH, NO_SESSION, SESSIONLESS_EPOCH, FetchRequest
 
@@ -53,6 +62,10 @@ class Cached:
     read: PartitionRead
     high_watermark: int = _UNKNOWN
     log_start_offset: int = _UNKNOWN
+    watched_as: TopicPartition | None = None
+    """What its session watches it by, from its first rest on."""
+    at_rest: PartitionReplica | None = None
+    """The leader, while the partition is at rest."""
 
     def has_news(self, outcome: ReadOutcome) -> bool:
         """Whether the outcome must be sent. Notes it as sent."""
@@ -79,6 +92,73 @@ class Session:
     partitions: dict[Key, Cached]
     epoch: int = INITIAL_EPOCH + 1
     """Of the next fetch."""
+    broker_epoch: int = _UNKNOWN
+    """Of the follower."""
+    watch: Watch[TopicPartition] | None = None
+    """None where no partition comes to rest."""
+    awake: dict[Key, Cached] = attrs.field(init=False)
+    """The partitions to look at, in order; without `watch` all of them."""
+    _keys: dict[TopicPartition, Key] = attrs.field(factory=dict)
+
+    def __attrs_post_init__(self) -> None:
+        self.awake = self.partitions
+        if self.watch is not None:
+            self.awake = dict(self.partitions)
+            self.watch.on_change = self._changed
+
+    @property
+    def has_resting(self) -> bool:
+        """Whether a partition is at rest."""
+        return len(self.awake) < len(self.partitions)
+
+    def forget(self, key: Key) -> None:
+        """The partition is not in the session any more."""
+        cached = self.partitions.pop(key, None)
+        self.awake.pop(key, None)
+        if cached is not None and cached.watched_as is not None and self.watch is not None:
+            self.watch.discard(cached.watched_as)
+            del self._keys[cached.watched_as]
+
+    def ask(self, read: PartitionRead) -> None:
+        """The partition is new, or asked for differently."""
+        key = _key(read)
+        cached = self.partitions.get(key)
+        if cached is None:
+            self.partitions[key] = self.awake[key] = Cached(read)
+        else:
+            self._rouse(key, cached)
+            cached.read = read
+
+    def rest(self, key: Key, cached: Cached, replica: PartitionReplica) -> None:
+        """Do not look at the partition until it changes, if nothing can have come of looking at it."""
+        follower, watch = cached.read.follower, self.watch
+        if watch is None or follower is None or self.partitions.get(key) is not cached:
+            return
+        told = cached.high_watermark, cached.log_start_offset
+        if told != (replica.high_watermark, replica.log.log_start_offset) or not replica.is_at_rest(follower):
+            return
+        if cached.watched_as is None:
+            cached.watched_as = cached.read.topic, cached.read.partition
+            self._keys[cached.watched_as] = key
+            watch.add(cached.watched_as)
+        cached.at_rest = replica
+        self.awake.pop(key, None)
+
+    def rouse_all(self) -> None:
+        """Look at every partition again."""
+        for key, cached in self.partitions.items():
+            self._rouse(key, cached)
+
+    def _changed(self, name: TopicPartition) -> None:
+        if (key := self._keys.get(name)) is not None:
+            self._rouse(key, self.partitions[key])
+
+    def _rouse(self, key: Key, cached: Cached) -> None:
+        replica, follower = cached.at_rest, cached.read.follower
+        if replica is not None and follower is not None:
+            cached.at_rest = None
+            replica.was_at_rest(follower, self.used_ms)
+            self.awake[key] = cached
 
     @property
     def weight(self) -> tuple[bool, int, int]:
@@ -90,9 +170,31 @@ class Session:
 class SessionFetch:
     """One fetch within its session: what to read, and which outcomes to send."""
 
-    reads: list[PartitionRead]
+    _reads: list[PartitionRead]
     session: Session | None = None
     is_incremental: bool = False
+
+    @property
+    def reads(self) -> list[PartitionRead]:
+        """What to look at now; while the fetch is held, what wakes from its rest comes in addition."""
+        if self.session is None or self.watch is None:
+            return self._reads
+        return [cached.read for cached in self.session.awake.values()]
+
+    @property
+    def has_resting(self) -> bool:
+        """Whether a partition of the session is at rest."""
+        return self.session is not None and self.session.has_resting
+
+    def rouse_all(self) -> None:
+        """Look at every partition of the session."""
+        if self.session is not None:
+            self.session.rouse_all()
+
+    @property
+    def watch(self) -> Watch[TopicPartition] | None:
+        """What wakes this fetch besides its reads, while it is held."""
+        return None if self.session is None else self.session.watch
 
     @property
     def session_id(self) -> int:
@@ -110,18 +212,36 @@ class SessionFetch:
             has_news = cached is None or cached.has_news(outcome)
             if has_news or not self.is_incremental:
                 news.append(outcome)
-            if self.is_incremental and cached is not None and outcome.response.records:
-                session.partitions[key] = session.partitions.pop(key)
+            if self.is_incremental and outcome.response.records and key in session.awake:
+                session.awake[key] = session.awake.pop(key)
         return news
+
+    def rest(self, outcomes: list[ReadOutcome], replica_of: Callable[[str, int], PartitionReplica | None]) -> None:
+        """Let partitions rest that had nothing but what was told. Call it right after `to_send`."""
+        session = self.session
+        if session is None or session.watch is None:
+            return
+        for outcome in outcomes:
+            if not outcome.response.has_news:
+                key, read = _key(outcome.read), outcome.read
+                cached, replica = session.partitions.get(key), replica_of(read.topic, read.partition)
+                if cached is not None and cached.read is read and replica is not None:
+                    session.rest(key, cached, replica)
 
 
 class FetchSessions:
     """The sessions of one broker."""
 
-    def __init__(self, slots: int, new_id: Callable[[], int]) -> None:
-        """`new_id` gives random numbers from 1 to 2^31-1."""
+    def __init__(
+        self, slots: int, new_id: Callable[[], int], purgatory: Purgatory[TopicPartition] | None = None
+    ) -> None:
+        """
+        new_id: gives random numbers from 1 to 2^31-1.
+        purgatory: where changes of partitions are told to followers' sessions; without one no partition rests.
+        """
         self._slots = slots
         self._new_id = new_id
+        self._purgatory = purgatory
         self._sessions: dict[int, Session] = {}
         self.evictions = 0
         """How many sessions were evicted."""
@@ -137,7 +257,7 @@ class FetchSessions:
     def begin(self, request: FetchRequest, *, uses_topic_ids: bool, now_ms: int) -> SessionFetch | ErrorCode:
         """What a fetch is to read, or why it is refused as a whole."""
         if request.session_epoch in (INITIAL_EPOCH, SESSIONLESS_EPOCH):
-            self._sessions.pop(request.session_id, None)
+            self._end(request.session_id)
             reads = list(partition_reads(request))
             if request.session_epoch == SESSIONLESS_EPOCH:
                 return SessionFetch(reads)
@@ -150,26 +270,30 @@ class FetchSessions:
         if session.uses_topic_ids != uses_topic_ids:
             return ErrorCode.fetch_session_topic_id_error
         self._update(session, request)
-        if session.is_follower:
+        if session.is_follower and session.broker_epoch != request.replica_epoch:
+            session.rouse_all()
+            session.broker_epoch = request.replica_epoch
             _renew(session, request.replica_epoch)
         if not session.partitions:
-            del self._sessions[session.id]
+            self._end(session.id)
             return SessionFetch([])
         session.epoch = 1 if session.epoch == _LARGEST_EPOCH else session.epoch + 1
         session.used_ms = now_ms
-        return SessionFetch([cached.read for cached in session.partitions.values()], session, is_incremental=True)
+        reads = [] if session.watch is not None else [cached.read for cached in session.partitions.values()]
+        return SessionFetch(reads, session, is_incremental=True)
 
     @staticmethod
     def _update(session: Session, request: FetchRequest) -> None:
         for topic in request.forgotten:
             for index in topic.partitions:
-                session.partitions.pop((topic.topic_id or topic.name, index), None)
+                session.forget((topic.topic_id or topic.name, index))
         for read in partition_reads(request):
-            cached = session.partitions.get(_key(read))
-            if cached is None:
-                session.partitions[_key(read)] = Cached(read)
-            else:
-                cached.read = read
+            session.ask(read)
+
+    def _end(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None and session.watch is not None:
+            session.watch.close()
 
     def _create(
         self, request: FetchRequest, reads: Iterable[PartitionRead], uses_topic_ids: bool, now_ms: int
@@ -182,7 +306,17 @@ class FetchSessions:
         session_id = self._new_id()
         while session_id in self._sessions:
             session_id = self._new_id()
-        session = Session(session_id, is_follower, uses_topic_ids, now_ms, now_ms, partitions)
+        watch = Watch(self._purgatory) if is_follower and self._purgatory is not None else None
+        session = Session(
+            session_id,
+            is_follower,
+            uses_topic_ids,
+            now_ms,
+            now_ms,
+            partitions,
+            broker_epoch=request.replica_epoch,
+            watch=watch,
+        )
         self._sessions[session_id] = session
         return session
 
@@ -203,7 +337,7 @@ class FetchSessions:
         return least is not None and least.weight < weight and self._evict(least)
 
     def _evict(self, session: Session) -> bool:
-        del self._sessions[session.id]
+        self._end(session.id)
         self.evictions += 1
         return True
 

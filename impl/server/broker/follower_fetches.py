@@ -47,6 +47,8 @@ class FetchResult:
     may_go_on: bool
     """Whether the next request may follow at once; else all partitions of this one must back off."""
     partitions: Sequence[tuple[Partition, Fetched]] = ()
+    resting: Sequence[Partition] = ()
+    """Those among `partitions` that the session asks for from now on without a word."""
 
 
 FAILED: Final = FetchResult(may_go_on=False)
@@ -81,10 +83,12 @@ class FollowerFetches:
         *,
         purpose: str = "",
         session: FollowerSession | None = None,
+        may_rest: bool = False,
     ) -> FetchResult:
         """Send one request for these partitions, and apply its response.
 
         `purpose` chooses the connection (`Peers.channel`). Without `session` the request is outside of any session.
+        `may_rest`: whether partitions may come to rest in it; none does with a trace, which has each fetch.
         """
         channel = self._peers.channel(leader, purpose)
         if channel is None:
@@ -94,8 +98,10 @@ class FollowerFetches:
         except UnreachableError:
             return FAILED
         await self._clock.until_running()
+        if session is not None:
+            session.rouse_other_epochs(self._registration.broker_epoch)
         fetches = self._begin(leader, partitions)
-        if not fetches:
+        if not fetches and (session is None or not session.has_resting):
             return NOTHING_TO_FETCH
         request = (session or FollowerSession()).request(
             [((partition.topic_id, partition.index), fetch) for partition, fetch in fetches],
@@ -119,12 +125,41 @@ class FollowerFetches:
         if responses is None:
             self._give_up(leader, fetches)
             return FetchResult(may_go_on=request.session_epoch != INITIAL_EPOCH)
-        return FetchResult(
-            may_go_on=True,
-            partitions=[
-                (partition, self._apply(leader, partition, fetch, responses, session)) for partition, fetch in fetches
-            ],
-        )
+        fetches += self._named_from_rest(responses, session)
+        fetched = [
+            (partition, self._apply(leader, partition, fetch, responses, session)) for partition, fetch in fetches
+        ]
+        resting: list[Partition] = []
+        if session is not None and may_rest and self._tracer.trace is None:
+            resting = self._rest(leader, session, fetches)
+        return FetchResult(may_go_on=True, partitions=fetched, resting=resting)
+
+    @staticmethod
+    def _named_from_rest(
+        responses: dict[tuple[str, int], PartitionFetchResponse], session: FollowerSession | None
+    ) -> list[tuple[Partition, FollowerFetch]]:
+        """The fetches at rest that the leader has responded to."""
+        if session is None or not session.has_resting:
+            return []
+        named = [resting for key in responses if (resting := session.rouse(key)) is not None]
+        for resting in named:
+            resting.partition.outstanding.append(resting.fetch)
+        return [(resting.partition, resting.fetch) for resting in named]
+
+    def _rest(
+        self, leader: int, session: FollowerSession, fetches: Sequence[tuple[Partition, FollowerFetch]]
+    ) -> list[Partition]:
+        """Let partitions rest that would be asked for with the same fetch again; returns them."""
+        epoch = self._registration.broker_epoch
+        return [
+            partition
+            for partition, fetch in fetches
+            if not partition.is_gone
+            and partition.replica.leader == leader
+            and session.is_taken((partition.topic_id, partition.index))
+            and partition.replica.fetch_request(epoch) == fetch
+            and session.rest((partition.topic_id, partition.index), partition, fetch)
+        ]
 
     def _begin(self, leader: int, partitions: Sequence[Partition]) -> list[tuple[Partition, FollowerFetch]]:
         """The fetches that are outstanding from now on. Partitions that changed during the connect are left out."""

@@ -6,7 +6,8 @@ The first request of a session is FULL: it names every partition. If the leader 
 requests are INCREMENTAL: they name partitions that are asked for differently, new ones, and those to forget; the leader
 responds with partitions that have news. For a partition without news, the response is what the leader said last: no
 records, the same high watermark and log start. A replica that has taken this response to this very fetch has nothing to
-do.
+do: its partition is AT REST (`rest`). No request and no response looks at it, until a response names it, its next fetch
+would be another one (`rouse`), or the session ends.
 
 What the session knows of a partition, and the transitions:
 
@@ -34,6 +35,7 @@ import attrs
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.partition.messages import FollowerFetch, PartitionFetchResponse
+from tidegauge.impl.server.broker.partition import Partition
 from tidegauge.impl.server.reads import follower_request, partition_responses
 from tidegauge.impl.wire.fetch_messages import INITIAL_EPOCH, NO_SESSION, FetchRequest, FetchResponse, ForgottenTopic
 
@@ -52,6 +54,15 @@ class Knowledge(Enum):
     """The leader has said something that still holds; the replica has not taken it as the response to its fetch."""
     TAKEN = "taken"
     """The replica has taken it as the response to this very fetch."""
+
+
+@attrs.frozen
+class Resting:
+    """A partition at rest."""
+
+    partition: Partition
+    fetch: FollowerFetch
+    """The fetch that the leader holds."""
 
 
 @attrs.define(eq=False)
@@ -95,6 +106,10 @@ class FollowerSession:
         self.epoch = INITIAL_EPOCH
         """Of the next request."""
         self._partitions: dict[Key, SessionPartition] = {}
+        self._awake: dict[Key, SessionPartition] = {}
+        """Those that are not at rest."""
+        self._resting: dict[Key, Resting] = {}
+        self._roused: list[Partition] = []
 
     @property
     def is_incremental(self) -> bool:
@@ -110,15 +125,16 @@ class FollowerSession:
         max_bytes: int,
         partition_max_bytes: int,
     ) -> FetchRequest:
-        """The next request. It asks for exactly these partitions, all of one replica."""
+        """The next request. It asks for exactly these partitions and those at rest, all of one replica."""
         gone: list[Key] = []
         if self.is_incremental:
             wanted = {key for key, _ in fetches}
-            gone = [key for key in self._partitions if key not in wanted]
+            gone = [key for key in self._awake if key not in wanted]
             for key in gone:
-                del self._partitions[key]
+                del self._partitions[key], self._awake[key]
         else:
             self._partitions.clear()
+            self._awake.clear()
         request = follower_request(
             [(*key, fetch) for key, fetch in fetches if self._must_name(key, fetch)],
             max_wait_ms=max_wait_ms,
@@ -131,13 +147,16 @@ class FollowerSession:
         if fetches:
             _, fetch = fetches[0]
             request.replica_id, request.replica_epoch = fetch.replica_id, fetch.broker_epoch
+        elif self._resting:
+            resting = next(iter(self._resting.values())).fetch
+            request.replica_id, request.replica_epoch = resting.replica_id, resting.broker_epoch
         return request
 
     def _must_name(self, key: Key, fetch: FollowerFetch) -> bool:
         """Ask for a partition; True when the request must name it."""
         partition = self._partitions.get(key)
         if partition is None:
-            self._partitions[key] = SessionPartition(fetch)
+            self._partitions[key] = self._awake[key] = SessionPartition(fetch)
             return True
         return partition.ask(fetch)
 
@@ -154,7 +173,7 @@ class FollowerSession:
             if (partition := self._partitions.get(key)) is not None:
                 partition.receive(response)
         if self.is_incremental:
-            for key, partition in self._partitions.items():
+            for key, partition in self._awake.items():
                 if partition.last is None or (partition.knowledge is Knowledge.TAKEN and not repeat):
                     continue
                 responses.setdefault(key, partition.last)
@@ -175,8 +194,47 @@ class FollowerSession:
         if (partition := self._partitions.get(key)) is not None:
             partition.take()
 
+    # --- rest --------------------------------------------------------------------------------------------------------
+
+    @property
+    def has_resting(self) -> bool:
+        """Whether the next request asks for partitions without a word."""
+        return bool(self._resting)
+
+    def rest(self, key: Key, partition: Partition, fetch: FollowerFetch) -> bool:
+        """Ask for the partition with the same fetch in all requests to come; False when it has something to do."""
+        known = self._partitions.get(key)
+        if not self.is_incremental or known is None or known.knowledge is not Knowledge.TAKEN or known.fetch != fetch:
+            return False
+        self._awake.pop(key, None)
+        self._resting[key] = Resting(partition, fetch)
+        return True
+
+    def rouse(self, key: Key) -> Resting | None:
+        """What was at rest is not any more: the next request forgets it unless it asks for it."""
+        resting = self._resting.pop(key, None)
+        if resting is not None:
+            self._awake[key] = self._partitions[key]
+            self._roused.append(resting.partition)
+        return resting
+
+    def rouse_other_epochs(self, broker_epoch: int) -> None:
+        """The broker has registered anew: no fetch of the former broker epoch rests."""
+        if self._resting and next(iter(self._resting.values())).fetch.broker_epoch != broker_epoch:
+            self.rouse_all()
+
+    def rouse_all(self) -> None:
+        for key in list(self._resting):
+            self.rouse(key)
+
+    def take_roused(self) -> list[Partition]:
+        """The partitions that were roused since the last call."""
+        roused, self._roused = self._roused, []
+        return roused
+
     def end(self, *, keep_id: bool = False) -> None:
         """Send a full request next. `keep_id`: it names this session, which the leader may still have."""
+        self.rouse_all()
         self.id = self.id if keep_id else NO_SESSION
         self.epoch = INITIAL_EPOCH
 

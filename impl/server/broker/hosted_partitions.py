@@ -234,6 +234,8 @@ class HostedPartitions:
 
     def _departed(self, image: ClusterImage, changed: Set[str] | None) -> list[Partition]:
         """The partitions that the metadata do not put here any more."""
+        if changed is not None and not changed:
+            return []
         return [partition for partition in self if self._is_departed(partition, image, changed)]
 
     def _belongs_here(self, key: TopicPartition, image: ClusterImage) -> bool:
@@ -274,7 +276,7 @@ class HostedPartitions:
         for delay_ms, doomed in by_delay.items():
             self.directories.delete_logs(doomed, now_ms, delay_ms)
         for partition in departed:
-            self._effects.wake_all(partition.key)
+            self._effects.gone(partition)
 
     def _is_lost(self, topic: TopicImage, index: int) -> bool:
         """Whether the replica is in a failed directory: it is not made again in another one (KIP-858)."""

@@ -45,6 +45,9 @@ class Fetchers(Protocol):
     def leader_changed(self, partition: Partition) -> None:
         """A new leader epoch has begun: the replica may follow another leader now, or none."""
 
+    def fetch_changed(self, partition: Partition) -> None:
+        """The replica's next fetch is another one than its last, or there is none any more."""
+
 
 class SegmentFlusher(Protocol):
     """Flushes segments in the background."""
@@ -103,6 +106,7 @@ class ReplicaEffects:
                 case HighWatermarkAdvanced():
                     self.produces.wake(key)
                     self.fetches.wake(key)
+                    self.follower_fetches.note(key)
                 case LogEndAdvanced():
                     self.follower_fetches.wake(key)
                 case FollowerLogStartMoved():
@@ -125,6 +129,18 @@ class ReplicaEffects:
         self.follower_fetches.wake(key)
         self.deletions.wake(key)
 
+    def log_start_moved(self, partition: Partition) -> None:
+        """The log start has moved by itself: followers are to learn it, and so is the leader that this one follows."""
+        self.follower_fetches.wake(partition.key)
+        if self._fetchers is not None:
+            self._fetchers.fetch_changed(partition)
+
+    def gone(self, partition: Partition) -> None:
+        """The replica is not here any more: wake all who wait for it, and fetch for it no more."""
+        self.wake_all(partition.key)
+        if self._fetchers is not None:
+            self._fetchers.fetch_changed(partition)
+
     def rolled(self, partition: Partition) -> None:
         """A log has closed a segment."""
         if self._flusher is not None:
@@ -133,6 +149,6 @@ class ReplicaEffects:
     def directory_failed(self, directory: LogDirectory, lost: list[Partition]) -> None:
         """A log directory has failed: tell those who wait for its replicas, and the controller."""
         for partition in lost:
-            self.wake_all(partition.key)
+            self.gone(partition)
         if self._failures is not None:
             self._failures.directory_failed(directory, lost)

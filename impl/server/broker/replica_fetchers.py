@@ -66,6 +66,7 @@ class ReplicaFetchers:
 
     def leader_changed(self, partition: Partition) -> None:
         """A partition has a new leader epoch: fetch it from its leader, if that is another broker."""
+        self.fetch_changed(partition)
         for leader in self._leaders.values():
             leader.schedule.unfollow(partition.key)
         leader_id = partition.replica.leader
@@ -75,6 +76,15 @@ class ReplicaFetchers:
             self._leaders[leader_id] = Leader(leader_id, FetchSchedule(leader_id))
         leader = self._leaders[leader_id]
         self._wake(leader, leader.schedule.follow(partition))
+
+    def fetch_changed(self, partition: Partition) -> None:
+        """The partition's next fetch is another one than its last, or there is none any more: it rests nowhere."""
+        for leader in self._leaders.values():
+            quiet = leader.fetchers.get(Lane.QUIET)
+            if quiet is None or quiet.session is None:
+                continue
+            if quiet.session.rouse((partition.topic_id, partition.index)) is not None:
+                leader.schedule.rouse(partition)
 
     def busy(self, leader: int) -> tuple[TopicPartition, ...]:
         """The partitions of the busy fetcher of a leader; the latest to have records comes last."""
@@ -104,7 +114,7 @@ class ReplicaFetchers:
             if lane is not Lane.NEW and schedule.take_over(lane):
                 await leader.fetchers[Lane.NEW].finished.wait()
             due = schedule.due(lane, trio.current_time())
-            if not due:
+            if not due and (fetcher.session is None or not fetcher.session.has_resting):
                 with trio.CancelScope(deadline=schedule.next_due(lane)):
                     await fetcher.woken.wait()
                 fetcher.woken = trio.Event()
@@ -113,7 +123,12 @@ class ReplicaFetchers:
             fetcher.finished = trio.Event()
             try:
                 result = await self._fetches.fetch(
-                    leader.id, due, self._max_wait_ms(lane), purpose=lane.value, session=fetcher.session
+                    leader.id,
+                    due,
+                    self._max_wait_ms(lane),
+                    purpose=lane.value,
+                    session=fetcher.session,
+                    may_rest=lane is Lane.QUIET,
                 )
                 self._apply(leader, lane, due, result)
             finally:
@@ -127,13 +142,19 @@ class ReplicaFetchers:
     def _apply(self, leader: Leader, lane: Lane, due: list[Partition], result: FetchResult) -> None:
         """Tell the schedule what came of a request for the partitions that were due."""
         schedule, fetched = leader.schedule, len(result.partitions)
-        later = trio.current_time() + self._config.replica_fetch_backoff_ms / 1000
+        session, now = leader.fetchers[lane].session, trio.current_time()
+        later = now + self._config.replica_fetch_backoff_ms / 1000
+        for partition in roused if session is not None and (roused := session.take_roused()) else ():
+            schedule.rouse(partition)
+            due.append(partition)
+        for partition in result.resting:
+            schedule.rest(partition)
         if not result.may_go_on:
             schedule.back_off(due, later)
         for partition, outcome in result.partitions:
             if outcome is Fetched.ERROR:
                 schedule.back_off([partition], later)
             elif outcome is Fetched.RECORDS:
-                schedule.had_records(partition, fetched)
+                schedule.had_records(partition, fetched, now)
         for partition, _ in result.partitions:
-            self._wake(leader, schedule.fetched(partition, lane))
+            self._wake(leader, schedule.fetched(partition, lane, now))

@@ -22,7 +22,7 @@ when a log raises an `OSError` they call `storage_failed`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from kio.schema.errors import ErrorCode
 
@@ -42,13 +42,13 @@ from tidegauge.impl.server.broker.hosted_partitions import HostedPartitions
 from tidegauge.impl.server.broker.leaders import known_leader
 from tidegauge.impl.server.broker.log_flushes import LogFlushes
 from tidegauge.impl.server.broker.metadata_cache import MetadataCache
-from tidegauge.impl.server.broker.partition import Partition
+from tidegauge.impl.server.broker.partition import Partition, TopicPartition
 from tidegauge.impl.server.broker.record_deletions import DeletionOutcome, PartitionDeletion, RecordDeletions
 from tidegauge.impl.server.broker.replica_effects import ReplicaEffects
 from tidegauge.impl.server.broker.replica_reader import ReadLimits, ReplicaReader
 from tidegauge.impl.server.broker.replica_selection import ReplicaSelector
 from tidegauge.impl.server.pace import Pace
-from tidegauge.impl.server.purgatory import Wait, wait_here
+from tidegauge.impl.server.purgatory import Wait, Watch, wait_here
 from tidegauge.impl.server.reads import PartitionRead, ReadOutcome
 from tidegauge.impl.server.trace.tracer import Tracer
 from tidegauge.impl.storage.log_directories import LogDirectories
@@ -63,6 +63,16 @@ _APPEND_UNITS: Final = 60
 
 _Pending: TypeAlias = tuple[Partition, Appended, AppendOutcome]
 """An append with acks=all whose commit is waited for."""
+
+
+class WatchedReads(Protocol):
+    """Reads of a fetch session: which ones they are may change while the fetch waits."""
+
+    @property
+    def reads(self) -> Sequence[PartitionRead]: ...
+
+    @property
+    def watch(self) -> Watch[TopicPartition] | None: ...
 
 
 class ReplicaManager:
@@ -260,27 +270,35 @@ class ReplicaManager:
         only_leader: bool = True,
         rack: str = "",
         wait: Wait = wait_here,
+        session: WatchedReads | None = None,
     ) -> list[ReadOutcome]:
         """Read at the replicas that are here; wait for news or for `min_bytes`, up to `timeout_ms`.
 
         Outcomes come in the order of `reads`; where the wait has ended without records theirs are empty. All reads are
         followers' or none is. Unless `only_leader`, a follower serves what it knows to be committed (KIP-392); `rack`
-        is the consumer's then.
+        is the consumer's then. With `session`, a follower's, what wakes from its rest while the fetch waits is read
+        too.
         """
         limits = ReadLimits(min_bytes, max_bytes, only_leader, rack)
-        outcomes = self._reader.read(reads, limits, may_hold=timeout_ms > 0)
+        watch = None if session is None else session.watch
+
+        def look(*, may_hold: bool) -> list[ReadOutcome] | None:
+            now = reads if session is None else session.reads
+            if not now and watch is not None and may_hold:
+                return None
+            return self._reader.read(now, limits, may_hold=may_hold)
+
+        outcomes = look(may_hold=timeout_ms > 0)
         if outcomes is None:
             keys = [(read.topic, read.partition) for read in reads]
-            is_follower = reads[0].follower is not None
+            is_follower = watch is not None or reads[0].follower is not None
             purgatory = self.effects.follower_fetches if is_follower else self.effects.fetches
             seen = purgatory.wakes
             outcomes = await wait(
-                lambda: purgatory.until(
-                    keys, lambda: self._reader.read(reads, limits, may_hold=True), timeout_ms, since=seen
-                )
+                lambda: purgatory.until(keys, lambda: look(may_hold=True), timeout_ms, since=seen, watch=watch)
             )
             if outcomes is None:
-                outcomes = self._reader.read(reads, limits, may_hold=False)
+                outcomes = look(may_hold=False)
         assert outcomes is not None, "a read that may not be held has an outcome"
         return outcomes
 

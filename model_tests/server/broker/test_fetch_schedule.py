@@ -7,7 +7,7 @@ from random import Random
 import attrs
 import pytest
 
-from tidegauge.impl.server.broker.fetch_schedule import FEW, MOST_BUSY, FetcherState, FetchSchedule, Lane
+from tidegauge.impl.server.broker.fetch_schedule import BUSY_FOR_S, FEW, MOST_BUSY, FetcherState, FetchSchedule, Lane
 
 LEADER = 1
 LATER = 100.0
@@ -258,3 +258,27 @@ def test_a_newcomer_that_becomes_busy_wakes_the_busy_fetcher_which_takes_it_over
     schedule.finished(Lane.NEW)
     assert due(schedule, Lane.BUSY) == [0]
     assert due(schedule, Lane.NEW) == []
+
+
+def test_a_partition_at_rest_is_not_due_until_it_is_roused() -> None:
+    schedule, partitions = following(3)
+    schedule.rest(partitions[1])
+    assert due(schedule, Lane.QUIET) == [0, 2]
+    schedule.rouse(partitions[1])
+    assert due(schedule, Lane.QUIET) == [0, 2, 1]
+    schedule.rest(partitions[1])
+    schedule.unfollow(partitions[1].key)
+    schedule.rouse(partitions[1])
+    assert due(schedule, Lane.QUIET) == [0, 2], "it follows another leader by now"
+
+
+def test_a_busy_partition_is_quiet_again_when_it_had_no_records_for_a_while() -> None:
+    schedule, partitions = following(FEW + 2)
+    for partition in partitions:
+        schedule.had_records(partition, len(partitions), now=0.0)
+    assert schedule.fetched(partitions[0], Lane.BUSY, now=BUSY_FOR_S) is None
+    assert schedule.fetched(partitions[0], Lane.BUSY, now=BUSY_FOR_S + 0.1) is Lane.QUIET
+    assert due(schedule, Lane.QUIET) == [0]
+    schedule.had_records(partitions[1], len(partitions), now=BUSY_FOR_S)
+    assert schedule.fetched(partitions[1], Lane.BUSY, now=BUSY_FOR_S + 0.1) is None
+    assert due(schedule, Lane.BUSY)[-1] == 1

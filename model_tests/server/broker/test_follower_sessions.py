@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import trio
@@ -68,6 +70,33 @@ def test_a_partition_that_is_not_wanted_any_more_is_forgotten_and_named_again_wh
     assert [(topic.topic_id, topic.partitions) for topic in request.forgotten] == [(TOPIC, [0])]
     session.receive(responded(99))
     assert named(session.request([(A, at(5)), (B, at(5))], **LIMITS)) == [(0, 5)]
+
+
+def test_a_partition_at_rest_is_asked_for_without_a_word_until_it_is_roused() -> None:
+    session, hosted = begun(), Mock()
+    assert session.rest(A, hosted, at(5))
+    assert not session.rest(B, hosted, at(6)), "B would be asked for differently"
+    request = session.request([(B, at(5))], **LIMITS)
+    assert (named(request), request.forgotten, request.replica_id) == ([], [], 2)
+    assert session.receive(responded(99)) == {}
+    request = session.request([], **LIMITS)
+    assert ([topic.partitions for topic in request.forgotten], request.replica_epoch) == ([[1]], 7)
+    assert session.rouse(A) is not None
+    assert session.rouse(A) is None
+    assert session.take_roused() == [hosted]
+    session.receive(responded(99))
+    assert [topic.partitions for topic in session.request([], **LIMITS).forgotten] == [[0]]
+
+
+@pytest.mark.parametrize("ends", [lambda session: session.end(), lambda session: session.rouse_other_epochs(8)])
+def test_nothing_rests_beyond_the_session_or_the_broker_epoch(ends: Callable[[FollowerSession], None]) -> None:
+    session, hosted = begun(), Mock()
+    assert session.rest(A, hosted, at(5))
+    session.rouse_other_epochs(7)
+    assert session.has_resting
+    ends(session)
+    assert not session.has_resting
+    assert session.take_roused() == [hosted]
 
 
 def test_silence_is_the_last_response_and_nothing_to_do_for_who_has_taken_it() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import trio
 
 from tidegauge.impl.cluster.cluster import Cluster
-from tidegauge.impl.server.broker.fetch_schedule import FEW, MOST_BUSY
+from tidegauge.impl.server.broker.fetch_schedule import BUSY_FOR_S, FEW, MOST_BUSY
 from tidegauge.model_tests.simulated import simulated
 
 
@@ -33,11 +33,13 @@ async def test_a_partition_with_records_is_fetched_apart_from_the_quiet_ones() -
         assert busy(cluster, 1) == busy(cluster, 2) == [2, 5], "the latest to have records is last"
         hosted = cluster.broker(1).replicas.get("t", 5)
         assert hosted is not None
-        await trio.sleep(3)
+        await trio.sleep(BUSY_FOR_S / 2)
         assert len(hosted.outstanding) == 1, "a partition is fetched once at a time"
         await client.produce("t", b"x", partition=7)
         await replicated(cluster, FEW + 4)
         assert busy(cluster, 1) == [2, 5, 7]
+        await trio.sleep(BUSY_FOR_S / 2 + 1)
+        assert busy(cluster, 1) == [7], "the others have had no records for a while"
 
 
 @simulated
