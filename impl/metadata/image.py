@@ -16,6 +16,7 @@ import attrs
 from tidegauge.impl.metadata.access import AccessControlLists, Acl, Operation, PatternType, Permission, ResourceType
 from tidegauge.impl.metadata.client_quotas import QuotaEntity
 from tidegauge.impl.metadata.credentials import ScramCredential
+from tidegauge.impl.metadata.draft_topics import DraftTopics
 from tidegauge.impl.metadata.records import (
     AccessControlEntryRecord,
     BrokerConfigRecord,
@@ -131,7 +132,7 @@ class ClusterImage:
         draft = ClusterImage.__new__(ClusterImage)
         draft.__dict__.update(self.__dict__)
         draft.controllers, draft.brokers = dict(self.controllers), dict(self.brokers)
-        draft.topics, draft._own_topics = dict(self.topics), set()
+        draft.topics, draft._own_topics = DraftTopics(self.topics), set()
         draft.broker_configs, draft.client_quotas = dict(self.broker_configs), dict(self.client_quotas)
         draft.scram_credentials = dict(self.scram_credentials)
         draft._shares_names = draft._shares_acls = True
@@ -140,7 +141,8 @@ class ClusterImage:
     def adopt(self, draft: ClusterImage) -> None:
         """Become what a draft of this image has become; the draft is void then. Costs the same for any change."""
         assert self._own_topics is None, "a draft adopts nothing: it shares objects with its original"
-        self.__dict__.update(draft.__dict__)
+        assert isinstance(draft.topics, DraftTopics), "it is a draft"
+        self.__dict__.update(draft.__dict__, topics=draft.topics.merge())
         self._own_topics, self._shares_names, self._shares_acls = None, False, False
 
     def replay(self, records: Iterable[MetadataRecord]) -> None:
