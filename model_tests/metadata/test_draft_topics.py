@@ -1,4 +1,4 @@
-"""A draft's topics are, to whoever asks, a copy of the original's dict with the same changes."""
+"""A draft's topics look like a copy of the original's dict with the same changes."""
 
 from __future__ import annotations
 
