@@ -27,7 +27,7 @@ from tidegauge.impl.client.routes import Routes
 from tidegauge.impl.ports.background_tasks import BackgroundTasks, require_trio
 from tidegauge.impl.ports.clock import Clock
 from tidegauge.impl.ports.network import Address, Network
-from tidegauge.impl.wire.channel import Channel, NoResponseError, UnreachableError
+from tidegauge.impl.wire.channel import Channel, Handshake, NoResponseError, UnreachableError
 
 T = TypeVar("T")
 
@@ -62,13 +62,16 @@ class Client:
         client_id: str = "client",
         config: ClientConfig | None = None,
         observer: Observer | None = None,
+        login: Handshake | None = None,
     ) -> None:
+        """`login` authenticates on each new connection."""
         if not bootstrap:
             raise ValueError("bootstrap is empty: give the address of at least one broker")
         self.client_id = client_id
         self.config = config or ClientConfig()
         self.observer = observer
         self._network = network
+        self._login = login
         self._clock = clock
         self._routes = Routes(bootstrap)
         self._channels: dict[Address, Channel] = {}
@@ -297,7 +300,12 @@ class Client:
             raise RuntimeError("the client is not running: use it within `async with client:`")
         if address not in self._channels:
             self._channels[address] = Channel(
-                self._network, address, self.client_id, self._nursery, timeout_ms=self.config.request_timeout_ms
+                self._network,
+                address,
+                self.client_id,
+                self._nursery,
+                timeout_ms=self.config.request_timeout_ms,
+                handshake=self._login,
             )
         return self._channels[address]
 

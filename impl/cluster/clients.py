@@ -47,4 +47,6 @@ class Clients:
             config = ClientConfig(message_max_bytes=largest)
         bootstrap = [nodes.addresses[broker_name(broker_id)] for broker_id in nodes.broker_ids]
         network, clock = nodes.host.network(name), nodes.host.clock(name)
-        return Client(network, bootstrap, clock, client_id=name, config=config, observer=observer)
+        return Client(
+            network, bootstrap, clock, client_id=name, config=config, observer=observer, login=nodes.login(name)
+        )

@@ -17,6 +17,7 @@ from tidegauge.impl.cluster.hosts import lock_directory
 from tidegauge.impl.cluster.names import CONTROLLER, LOOPBACK, broker_name
 from tidegauge.impl.cluster.node_task import NodeTask
 from tidegauge.impl.cluster.options import CLUSTER_ID, DEFAULTS
+from tidegauge.impl.cluster.secret_files import SECRET_FILE, SECRET_VARIABLE, kept_secret
 from tidegauge.impl.controller.config import DEFAULT_CONTROLLER_ID
 from tidegauge.impl.ports.clock import SystemClock
 from tidegauge.impl.ports.disk import RealDisk
@@ -27,6 +28,7 @@ from tidegauge.impl.server.config import ServerConfig
 from tidegauge.impl.server.controller.node import METADATA_DIRECTORY, ControllerNode
 from tidegauge.impl.server.node import Node
 from tidegauge.impl.server.trace.tracer import Tracer
+from tidegauge.impl.server.transport.security.cluster_secret import ClusterSecret
 from tidegauge.impl.server.voters import SETTING, check_membership, parse_voters
 from tidegauge.impl.storage.checkpoints import META_PROPERTIES
 
@@ -52,8 +54,10 @@ class NodeOptions:
     advertised_host: str | None = None
     cluster_id: str = CLUSTER_ID
     rack: str | None = None
+    secret: ClusterSecret | None = None
+    """The cluster's. Without one a controller keeps its own in its directory, and a broker does not start."""
 
-    def node(self, node_id: int) -> Node:
+    def node(self, node_id: int, secret: ClusterSecret) -> Node:
         clock = SystemClock()
         return Node(
             id=node_id,
@@ -64,6 +68,7 @@ class NodeOptions:
             directory=str(self.directory),
             listen=self.listen,
             cluster_id=self.cluster_id,
+            secret=secret,
             config=ServerConfig.from_properties({**DEFAULTS, **self.config}),
             rack=self.rack,
             advertised_host=self.advertised_host,
@@ -78,12 +83,13 @@ Ending = Callable[[], Awaitable[object]]
 async def run_controller(options: NodeOptions, on_ready: Ready, until: Ending, *, seed: int = 0) -> None:
     """Run the controller until `until` returns. Raises ValueError for a directory that is not its own, OSError."""
     NODE.set(CONTROLLER)
-    node = options.node(DEFAULT_CONTROLLER_ID)
-    check_membership(node.config.controller_quorum_voters, node.id, is_alone=True)
+    voters = ServerConfig.from_properties(options.config).controller_quorum_voters
+    check_membership(voters, DEFAULT_CONTROLLER_ID, is_alone=True)
     refuse_other_files(options.directory)
     lock = lock_directory(options.directory)
     try:
-        server = ControllerNode(node, seed=seed)
+        secret = options.secret or kept_secret(options.directory)
+        server = ControllerNode(options.node(DEFAULT_CONTROLLER_ID, secret), seed=seed)
         await _run(server, until, lambda: _call(on_ready, server.address))
     finally:
         lock.release()
@@ -106,8 +112,13 @@ async def run_broker(
     TimeoutError when the controller cannot be reached.
     """
     NODE.set(broker_name(broker_id))
+    if options.secret is None:
+        raise ValueError(
+            f"no cluster secret: name its file by --secret-file (a controller that is given none writes {SECRET_FILE} "
+            f"in its directory), or set {SECRET_VARIABLE}"
+        )
     refuse_other_files(options.directory)
-    server = Broker(options.node(broker_id), voters)
+    server = Broker(options.node(broker_id, options.secret), voters)
     controllers = " or ".join(map(str, voters))
 
     async def join() -> None:
@@ -159,7 +170,7 @@ def refuse_other_files(directory: Path) -> None:
     if directory.exists() and not directory.is_dir():
         raise ValueError(f"{directory} is a file: name a directory")
     names = sorted(path.name for path in directory.iterdir()) if directory.exists() else []
-    if names and not {META_PROPERTIES, METADATA_DIRECTORY, ".lock"} & set(names):
+    if names and not {META_PROPERTIES, METADATA_DIRECTORY, SECRET_FILE, ".lock"} & set(names):
         raise ValueError(f"{directory} holds {names[0]!r}, which no node wrote: name an empty or a new directory")
 
 

@@ -19,6 +19,8 @@ from tidegauge.impl.server.broker_server import Broker
 from tidegauge.impl.server.controller.node import ControllerNode
 from tidegauge.impl.server.node import Node
 from tidegauge.impl.server.trace.tracer import Trace, Tracer
+from tidegauge.impl.server.transport.security.cluster_secret import ClusterSecret, Login
+from tidegauge.impl.server.transport.security.listeners import plan_listeners
 
 
 @attrs.define(eq=False)
@@ -36,6 +38,8 @@ class Nodes:
     have_ended: bool = False
     """Whether the cluster's block has ended."""
     request_faults: RequestFaults = attrs.field(init=False)
+    secret: ClusterSecret = attrs.field(init=False)
+    """By which nodes know each other, and the cluster's own clients."""
     _bound: dict[str, Mapping[str, Address]] = attrs.field(factory=dict)
     """Where each broker's first process listened, by listener."""
     _nursery: trio.Nursery = attrs.field(init=False)
@@ -43,6 +47,7 @@ class Nodes:
     def __attrs_post_init__(self) -> None:
         names = [CONTROLLER, *map(broker_name, self.broker_ids)]
         links = self.host.links if isinstance(self.host, TcpHost) else None
+        self.secret = ClusterSecret.generate(self.host.randomness("cluster"))
         self.request_faults = RequestFaults(self.options.seed, names, links)
 
     @property
@@ -92,6 +97,7 @@ class Nodes:
             directory=self.host.directory(name),
             listen=(name not in self._bound and self.addresses.get(name)) or self.host.listen_address(name),
             cluster_id=CLUSTER_ID,
+            secret=self.secret,
             config=options.config,
             rack=options.racks[node_id] if is_broker and options.racks is not None else None,
             timers=options.timers,
@@ -101,6 +107,12 @@ class Nodes:
             internal_host=self.host.internal_host(name),
             bound=self._bound.get(name, {}),
         )
+
+    def login(self, client_id: str) -> Login | None:
+        """How a client of the cluster's own authenticates at brokers; None where their listener is for everybody."""
+        if not plan_listeners(self.options.config)[0].trusted:
+            return None
+        return self.secret.login(client_id, self.host.randomness(client_id))
 
     # --- finding ------------------------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ does, in whatever way.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -33,9 +34,12 @@ from tidegauge.impl.cluster.hosts import lock_directory, refuse_fewer, refuse_fo
 from tidegauge.impl.cluster.names import BROKER, CONTROLLER
 from tidegauge.impl.cluster.node_process import address_of
 from tidegauge.impl.cluster.options import refuse_voters
+from tidegauge.impl.cluster.secret_files import SECRET_VARIABLE
 from tidegauge.impl.ports.clock import SystemClock
 from tidegauge.impl.ports.network import Address, TcpNetwork
+from tidegauge.impl.ports.randomness import SystemRandomness
 from tidegauge.impl.server.config import ServerConfig
+from tidegauge.impl.server.transport.security.cluster_secret import ClusterSecret
 
 PATIENCE_S: Final = 60.0
 
@@ -104,6 +108,7 @@ class ProcessCluster:
         refuse_voters(config or {})
         self.size = brokers
         self._settings = [f"--config={name}={_text(value)}" for name, value in (config or {}).items()]
+        self._secret = ClusterSecret.generate(SystemRandomness())
         self._directory = directory
         self._root: Path
         self._nodes: dict[str, NodeProcess] = {}
@@ -157,12 +162,14 @@ class ProcessCluster:
                 *words,
             ]
         log = self._root / f"{name}.log"
+        environment = {**os.environ, SECRET_VARIABLE: self._secret.text}
         with log.open("ab") as errors:
             process = subprocess.Popen(
                 [sys.executable, "-m", "tidegauge", *words, "--until-eof", "--json"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
+                env=environment,
                 text=True,
                 start_new_session=True,  # Ctrl-C is for this process, which ends them in order
             )

@@ -131,6 +131,7 @@ class Broker:
             self.tasks,
             node.network,
             voters,
+            login=node.login(),
             response_timeout_ms=node.response_timeout_ms(timeout_ms),
             metadata_timeout_ms=node.response_timeout_ms(timeout_ms + config.metadata_fetch_wait_max_ms),
         )
@@ -154,7 +155,8 @@ class Broker:
             self.metadata,
             node.network,
             self.tasks,
-            client_id=f"broker-{node.id}",
+            client_id=node.name,
+            login=node.login() if plan_listeners(config)[0].trusted else None,
             response_timeout_ms=node.response_timeout_ms(config.replica_socket_timeout_ms),
         )
         self.readiness = Readiness(self.registration, self.metadata, self.loader, self.peers)
@@ -247,6 +249,7 @@ class Broker:
             metadata=self.metadata,
             clock=node.clock,
             randomness=node.randomness,
+            secret=node.secret,
         )
         self.listeners = BrokerListeners(map(make_listener, plan_listeners(config)), self.config, self.quotas)
         self._versions = {

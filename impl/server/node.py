@@ -14,6 +14,7 @@ from tidegauge.impl.ports.network import Address, Network
 from tidegauge.impl.ports.randomness import Randomness, SystemRandomness
 from tidegauge.impl.server.config import ServerConfig
 from tidegauge.impl.server.trace.tracer import Tracer
+from tidegauge.impl.server.transport.security.cluster_secret import ClusterSecret, Login
 
 if TYPE_CHECKING:
     from tidegauge.impl.server.transport.request_hook import RequestHooks
@@ -31,6 +32,8 @@ class Node:
     directory: str
     listen: Address
     cluster_id: str
+    secret: ClusterSecret
+    """By which the cluster's nodes know each other."""
     config: ServerConfig = attrs.field(factory=ServerConfig)
     rack: str | None = None
     timers: bool = True
@@ -44,6 +47,15 @@ class Node:
     """Where it listens for brokers alone, when the listeners for clients are secured."""
     bound: Mapping[str, Address] = attrs.field(factory=dict)
     """Where an earlier process of this node listened, by listener. This process listens there again."""
+
+    @property
+    def name(self) -> str:
+        """A broker's name, as other nodes are told."""
+        return f"broker-{self.id}"
+
+    def login(self) -> Login:
+        """Authenticates at another node, on a listener for nodes alone."""
+        return self.secret.login(self.name, self.randomness)
 
     @property
     def log_directories(self) -> list[str]:

@@ -172,6 +172,9 @@ class Channel:
                     await self._handshake(self)
                 except NoResponseError as error:
                     raise UnreachableError(f"{self.address} does not respond: {error}") from error
+                except UnreachableError as error:
+                    await self._lose(stream, str(error))
+                    raise
             if self._stream is not stream:
                 raise UnreachableError(f"the connection to {self.address} broke before it could be used")
             self._ready = stream

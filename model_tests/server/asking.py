@@ -10,7 +10,10 @@ import attrs
 import trio
 
 from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.ports.network import Address
+from tidegauge.impl.ports.randomness import SeededRandomness
 from tidegauge.impl.server.transport.authorization import Operation, Principal, ResourceType
+from tidegauge.impl.server.transport.security.cluster_secret import ClusterSecret
 from tidegauge.impl.wire.codecs import decode_response, encode_request
 from tidegauge.impl.wire.fetch_messages import FetchPartition, FetchRequest, FetchTopic
 from tidegauge.impl.wire.frames import FrameReader
@@ -35,6 +38,27 @@ class Asker:
         response = decode_response(frame, request.__api_key__, spoken)
         assert response.correlation_id == self._count
         return response.message
+
+
+@attrs.frozen
+class Opening:
+    """A connection that is being opened, for a login."""
+
+    asker: Asker
+
+    @property
+    def address(self) -> Address:
+        return Address("asked", 1)
+
+    async def request_here(self, message: Any) -> Any:
+        return await self.asker.ask(message)
+
+
+async def node_asker(stream: trio.abc.Stream, secret: ClusterSecret, name: str = "asker") -> Asker:
+    """A connection that is authenticated as a node's."""
+    made = Asker(stream)
+    await secret.login(name, SeededRandomness(1, name))(Opening(made))
+    return made
 
 
 async def asker(cluster: Cluster, broker: int = 0, client_id: str | None = "asker") -> Asker:

@@ -21,8 +21,16 @@ from tidegauge import __main__ as command_line
 from tidegauge.commands import serving
 from tidegauge.commands.serving import warn_of_halts
 from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.cluster.secret_files import SECRET_FILE, SECRET_VARIABLE
 from tidegauge.model_tests.cluster.real_clients import produce, producer, read
 from tidegauge.screen import Screen
+
+SECRET = "known to all nodes"
+
+
+@pytest.fixture(autouse=True)
+def cluster_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SECRET_VARIABLE, SECRET)
 
 
 @contextmanager
@@ -140,6 +148,32 @@ def test_a_broker_that_is_told_several_controllers_finds_the_one_that_is(spellin
         }
         words = ("broker", "--id", 0, "--port", 0, "--data", tmp_path / "broker", *spellings[spelling])
         with started(*words) as (_, ready):
+            assert ready["id"] == 0
+
+
+def test_a_node_without_the_secret_of_the_cluster_is_not_let_in(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(SECRET_VARIABLE)
+    monkeypatch.setattr("tidegauge.impl.cluster.node_process.JOIN_TIMEOUT", 1.0)
+    with started("controller", "--port", 0, "--data", tmp_path / "controller") as (process, told):
+        kept = tmp_path / "controller" / SECRET_FILE
+        assert kept.stat().st_mode & 0o777 == 0o600
+        secret = kept.read_text().strip()
+        assert secret.encode() not in Path(f"/proc/{process.pid}/cmdline").read_bytes()
+        words = ("broker", "--id", 0, "--port", 0, "--controller", told["controller"], "--data", tmp_path / "broker")
+        assert "no cluster secret: name its file by --secret-file" in refusal(capsys, *words)
+        other = tmp_path / "other.secret"
+        other.touch(0o600)
+        assert "other.secret: the cluster's secret has 0 characters: take at least 16" in refusal(
+            capsys, *words, "--secret-file", other
+        )
+        other.write_text("another cluster's")
+        assert "no controller has let broker 0 in within 1 s" in refusal(capsys, *words, "--secret-file", other)
+        other.chmod(0o644)
+        assert "can be read by others (mode 644): chmod 600" in refusal(capsys, *words, "--secret-file", other)
+        assert "the cluster's secret cannot be read" in refusal(capsys, *words, "--secret-file", tmp_path / "none")
+        with started(*words, "--secret-file", kept) as (_, ready):
             assert ready["id"] == 0
 
 

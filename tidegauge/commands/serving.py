@@ -21,8 +21,10 @@ from tidegauge.exits import Status, Unusable, in_one_line
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.cluster.names import LOOPBACK
 from tidegauge.impl.cluster.node_process import NodeEndedError, NodeOptions, run_broker, run_controller, voters_of
+from tidegauge.impl.cluster.secret_files import given_secret
 from tidegauge.impl.ports.network import Address
 from tidegauge.impl.server.broker.controller_link import RegistrationRefusedError
+from tidegauge.impl.server.transport.security.cluster_secret import ClusterSecret
 from tidegauge.impl.storage.log_directories import LogDirectoryLockedError, NoLogDirectoryError
 from tidegauge.impl.storage.log_directory import ForeignLogDirectoryError
 from tidegauge.log_output import LogLevel, write_log_lines
@@ -119,6 +121,7 @@ def controller(
     port: int = 9093,
     host: str = LOOPBACK,
     config: Settings = None,
+    secret_file: Path | None = None,
     seed: int = 0,
     log_level: LogLevel = "warning",
     until_eof: Flag = False,
@@ -136,6 +139,9 @@ def controller(
         The address to listen at.
     config
         A setting as NAME=VALUE, under Kafka's name; may be given several times.
+    secret_file
+        The file with the cluster's secret, by which its nodes know each other; else it is in the environment variable
+        TIDEGAUGE_CLUSTER_SECRET, else the controller keeps one in cluster.secret in its directory.
     seed
         Where the ids of topics come from.
     log_level
@@ -146,7 +152,8 @@ def controller(
         Print one JSON document when ready, and nothing else.
     """
     write_log_lines(log_level)
-    options = NodeOptions(data, listening(host, port), settings_of(config))
+    secret = secret_of(secret_file)
+    options = NodeOptions(data, listening(host, port), settings_of(config), secret=secret)
     screen = Screen("controller", json=json)
     screen.header({"data": data, "seed": seed})
 
@@ -166,6 +173,7 @@ def broker(
     advertised_host: str | None = None,
     rack: str | None = None,
     config: Settings = None,
+    secret_file: Path | None = None,
     log_level: LogLevel = "warning",
     until_eof: Flag = False,
     json: Flag = False,
@@ -191,6 +199,8 @@ def broker(
         The broker's rack.
     config
         A setting as NAME=VALUE, under Kafka's name; may be given several times.
+    secret_file
+        The file with the cluster's secret, that of the controller; else TIDEGAUGE_CLUSTER_SECRET has it.
     log_level
         The least important log lines that standard error shows; docs/logging.md lists them.
     until_eof
@@ -206,7 +216,14 @@ def broker(
         voters = voters_of(controller or [], settings)
     except ValueError as error:
         raise Unusable(str(error)) from error
-    options = NodeOptions(data, listening(host, port, advertised_host), settings, advertised_host, rack=rack)
+    options = NodeOptions(
+        data,
+        listening(host, port, advertised_host),
+        settings,
+        advertised_host,
+        rack=rack,
+        secret=secret_of(secret_file),
+    )
     screen = Screen("broker", json=json)
     screen.header({"id": id_, "controller": ", ".join(map(str, voters)), "data": data})
 
@@ -229,6 +246,14 @@ async def warn_of_halts(screen: Screen, cluster: Cluster) -> None:
                 known.add(broker.id)
                 screen.warn(f"broker {broker.id} has stopped: {broker.halted}")
     raise NodeEndedError("every broker has stopped by itself: see above")
+
+
+def secret_of(file: Path | None) -> ClusterSecret | None:
+    """The cluster's secret, if one is given."""
+    try:
+        return given_secret(file, os.environ)
+    except ValueError as error:
+        raise Unusable(str(error)) from error
 
 
 def settings_of(words: list[str] | None) -> dict[str, str]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kio.schema.api_versions.v4.request import ApiVersionsRequest
@@ -34,7 +35,7 @@ from tidegauge.impl.server.broker.active_controller import ActiveController
 from tidegauge.impl.server.broker.alter_partition import core_response_of, wire_request_of
 from tidegauge.impl.server.broker.partition import Partition
 from tidegauge.impl.server.reads import follower_request, partition_responses
-from tidegauge.impl.wire.channel import Channel, NoResponseError, UnreachableError
+from tidegauge.impl.wire.channel import Channel, Handshake, NoResponseError, UnreachableError
 from tidegauge.impl.wire.error_codes import has_error
 from tidegauge.impl.wire.primitives import BrokerId, i16, i64, u16
 
@@ -62,10 +63,11 @@ class ControllerLink:
         network: Network,
         voters: Sequence[Address],
         *,
+        login: Handshake,
         response_timeout_ms: float,
         metadata_timeout_ms: float,
     ) -> None:
-        """`voters` are the nodes one of which is the active controller, at least one.
+        """`voters` are the nodes one of which is the active controller, at least one; `login` authenticates at it.
 
         `metadata_timeout_ms` is for metadata fetches, which the controller may hold.
         """
@@ -73,6 +75,7 @@ class ControllerLink:
         self._directories = directories
         self._tasks = tasks
         self._network = network
+        self._login = login
         self._response_timeout_ms = response_timeout_ms
         self._metadata_timeout_ms = metadata_timeout_ms
         self._epoch = -1
@@ -83,9 +86,10 @@ class ControllerLink:
     def _connect(self) -> None:
         network, address, tasks = self._network, self.active.address, self._tasks
         name, short_ms = f"broker-{self._registration.broker_id}", self._response_timeout_ms
-        self._requests = Channel(network, address, name, tasks, timeout_ms=short_ms)
-        self._metadata = Channel(network, address, name, tasks, timeout_ms=self._metadata_timeout_ms)
-        self._proposals = Channel(network, address, name, tasks, timeout_ms=short_ms, handshake=self._learn_epoch)
+        connect = partial(Channel, network, address, name, tasks)
+        self._requests = connect(timeout_ms=short_ms, handshake=self._login)
+        self._metadata = connect(timeout_ms=self._metadata_timeout_ms, handshake=self._login)
+        self._proposals = connect(timeout_ms=short_ms, handshake=self._learn_epoch)
 
     def _follow(self) -> None:
         """Open connections to the active controller, unless these are. What was sent still gets its responses."""
@@ -118,6 +122,7 @@ class ControllerLink:
             raise NotControllerError(channel.address)
 
     async def _learn_epoch(self, channel: Channel) -> None:
+        await self._login(channel)
         request = ApiVersionsRequest(client_software_name="tidegauge", client_software_version="1")
         response = await channel.request_here(request)
         self._epoch = response.finalized_features_epoch

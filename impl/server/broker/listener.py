@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import trio
 
-from tidegauge.impl.ports.network import Address, Listener
+from tidegauge.impl.ports.network import Address, Listener, peer_host
 from tidegauge.impl.server.transport.authorization import ANONYMOUS, AllowAll, Authorizer, Principal
 from tidegauge.impl.server.transport.connection import Connection
+from tidegauge.impl.server.transport.security.failed_logins import FailedLogins
 from tidegauge.impl.server.transport.security.listeners import ListenerSpec, listener_config
 from tidegauge.impl.server.transport.service import Service
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from tidegauge.impl.server.broker.registration import Registration
     from tidegauge.impl.server.config import ServerConfig
     from tidegauge.impl.server.node import Node
+    from tidegauge.impl.server.transport.security.cluster_secret import ClusterSecret
     from tidegauge.impl.server.transport.security.principals import PrincipalMapping
     from tidegauge.impl.server.transport.security.sasl_gate import SaslGate
 
@@ -48,6 +50,7 @@ class BrokerListener:
         *,
         clock: Clock,
         randomness: Randomness,
+        secret: ClusterSecret,
     ) -> None:
         """Raises ValueError for settings that are wrong."""
         self.spec = spec
@@ -64,9 +67,12 @@ class BrokerListener:
         if spec.protocol.has_tls:
             self._prepare_tls(own, asks_for_certificates=_asks_for_certificates(spec, config))
         self._authorizer = AllowAll() if spec.trusted else authorizer
-        self._gate: Callable[[], SaslGate] | None = None
-        if spec.protocol.has_sasl:
-            self._gate = _sasl_gate(own, metadata, clock, randomness)
+        self.failed_logins = FailedLogins(spec.name)
+        self._gate: Callable[[str], SaslGate] | None = None
+        if spec.trusted:
+            self._gate = secret.gate(clock, randomness, own, self.failed_logins)
+        elif spec.protocol.has_sasl:
+            self._gate = _sasl_gate(own, metadata, clock, randomness, self.failed_logins)
         self._awaits_metadata = not spec.trusted and (spec.protocol.has_sasl or not isinstance(authorizer, AllowAll))
 
     def attach(self, service: Service) -> None:
@@ -108,6 +114,7 @@ class BrokerListener:
             name = peer_name(secured)
             principal = ANONYMOUS if name is None else Principal("User", self._mapping.name(name))
         except (TlsHandshakeError, NoPrincipalError) as error:
+            self.failed_logins.note(peer_host(stream), str(error))
             return str(error)
         reason = await self._serve(secured, principal)
         with trio.move_on_after(TLS_CLOSE_TIMEOUT_S):
@@ -147,12 +154,12 @@ def _asks_for_certificates(spec: ListenerSpec, config: ServerConfig) -> bool:
 
 
 def _sasl_gate(
-    config: ServerConfig, metadata: MetadataCache, clock: Clock, randomness: Randomness
-) -> Callable[[], SaslGate]:
+    config: ServerConfig, metadata: MetadataCache, clock: Clock, randomness: Randomness, failed: FailedLogins
+) -> Callable[[str], SaslGate]:
     from tidegauge.impl.server.transport.security.authentication import sasl_server
     from tidegauge.impl.server.transport.security.sasl_gate import SaslGate
 
-    server = sasl_server(config, clock, randomness, lambda: metadata.image.scram_credentials)
+    server = sasl_server(config, clock, randomness, lambda: metadata.image.scram_credentials, failed)
     return partial(SaslGate, server)
 
 

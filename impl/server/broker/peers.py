@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidegauge.impl.wire.channel import Channel
+from tidegauge.impl.wire.channel import Channel, Handshake
 from tidegauge.impl.wire.frames import FrameMemory
 
 if TYPE_CHECKING:
@@ -23,8 +23,11 @@ class Peers:
         tasks: BrokerTasks,
         *,
         client_id: str,
+        login: Handshake | None,
         response_timeout_ms: float,
     ) -> None:
+        """`login` authenticates this node, where the listener for other brokers is for nodes alone."""
+        self._login = login
         self._metadata = metadata
         self._network = network
         self._tasks = tasks
@@ -49,6 +52,7 @@ class Peers:
                 self._client_id,
                 self._tasks,
                 timeout_ms=self._response_timeout_ms,
+                handshake=self._login,
                 memory=self._memory,
             )
         return channel

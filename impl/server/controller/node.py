@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import trio
@@ -31,10 +30,14 @@ from tidegauge.impl.server.controller.metadata_fetches import MetadataFetches, h
 from tidegauge.impl.server.controller.metadata_log import ServedMetadataLog, StoredMetadataLog
 from tidegauge.impl.server.controller_handlers import CONTROLLER_HANDLERS
 from tidegauge.impl.server.error_responses.table import error_response
+from tidegauge.impl.server.rights import cluster_error
+from tidegauge.impl.server.transport.authorization import Operation
 from tidegauge.impl.server.transport.connection import Connection
 from tidegauge.impl.server.transport.context import Handler, RequestContext
 from tidegauge.impl.server.transport.failed_requests import FailedRequests
 from tidegauge.impl.server.transport.handlers import Handlers
+from tidegauge.impl.server.transport.security.cluster_secret import NodesOnly
+from tidegauge.impl.server.transport.security.failed_logins import FailedLogins
 from tidegauge.impl.server.transport.service import Service
 from tidegauge.impl.server.voters import check_membership
 from tidegauge.impl.wire.apis import CONTROLLER_APIS, ApiKey
@@ -43,6 +46,8 @@ if TYPE_CHECKING:
     from tidegauge.impl.metadata.credentials import ScramCredential, ScramMechanism
     from tidegauge.impl.server.node import Node
 
+LISTENER = "CONTROLLER"
+"""The name of the controller's one listener."""
 METADATA_DIRECTORY = f"{METADATA_TOPIC}-0"
 
 
@@ -65,6 +70,7 @@ class ControllerNode:
         self.id = node.id
         self.address = node.listen
         self.failed_requests = FailedRequests(node.tracer)
+        self.failed_logins = FailedLogins(LISTENER)
         self.halted: str | None = None
         """Why the controller has stopped by itself; None while it has not."""
         self._node = node
@@ -99,7 +105,7 @@ class ControllerNode:
             clock=node.clock,
         )
         handlers = Handlers(CONTROLLER_HANDLERS, lambda: collaborators, self._only_while_active)
-        handlers[ApiKey.FETCH] = partial(handle_fetch, fetches=self.fetches)
+        handlers[ApiKey.FETCH] = self._handle_fetch
         handlers[ApiKey.API_VERSIONS] = self._handle_api_versions
         return Service(
             handlers,
@@ -108,6 +114,9 @@ class ControllerNode:
             node.config.socket_request_max_bytes,
             request_hook=None if (faults := node.request_faults) is None else faults.at("controller", lambda _: None),
             on_failure=self.failed_requests.note,
+            authorizer=NodesOnly(),
+            listener=LISTENER,
+            gate=node.secret.gate(node.clock, node.randomness, node.config, self.failed_logins),
         )
 
     async def run(self, task_status: trio.TaskStatus[Address] = trio.TASK_STATUS_IGNORED) -> None:
@@ -173,15 +182,26 @@ class ControllerNode:
         return initial_credentials(self._node.config, self._node.randomness)
 
     def _only_while_active(self, handler: Handler) -> Handler:
-        """The handler, with the response NOT_CONTROLLER from a node that is not the active controller."""
+        """The handler, with the response NOT_CONTROLLER from a node that is not the active controller.
+
+        Every request needs CLUSTER_ACTION, as Kafka's envelopes of forwarded requests do: brokers send on what clients
+        may ask, and do not say for whom.
+        """
 
         async def handle(request: Any, context: RequestContext) -> Any:
+            if (error := cluster_error(Operation.CLUSTER_ACTION, context)) is not ErrorCode.none:
+                return error_response(request, error)
             if self.decisions.is_active:
                 with suppress(NotLeaderError):
                     return await handler(request, context)
             return error_response(request, ErrorCode.not_controller)
 
         return handle
+
+    async def _handle_fetch(self, request: Any, context: RequestContext) -> Any:
+        if (error := cluster_error(Operation.CLUSTER_ACTION, context)) is not ErrorCode.none:
+            return error_response(request, error)
+        return await handle_fetch(request, context, fetches=self.fetches)
 
     async def _serve(self, stream: trio.abc.Stream) -> None:
         NODE.set(self._log_name)  # on a simulated network the task is started by a task of the peer

@@ -38,16 +38,16 @@ if TYPE_CHECKING:
 def describe_user_scram_credentials_error(
     request: DescribeUserScramCredentialsRequest, error: ErrorCode, message: str = ""
 ) -> DescribeUserScramCredentialsResponse:
-    """The error, for the request and for every user of it."""
+    """The error, for the request and for every user of it; as Kafka has it, these have no names then."""
     return DescribeUserScramCredentialsResponse(
         throttle_time=NO_WAIT,
         error_code=error,
         error_message=explained(error, message),
         results=tuple(
             DescribeUserScramCredentialsResult(
-                user=user.name, error_code=error, error_message=explained(error, message), credential_infos=()
+                user="", error_code=error, error_message=explained(error, message), credential_infos=()
             )
-            for user in request.users or ()
+            for _ in request.users or ()
         ),
     )
 

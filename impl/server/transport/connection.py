@@ -89,7 +89,7 @@ class Connection:
         self.state = READY
         self._stream = stream
         self._service = service
-        self._gate = None if service.gate is None else service.gate()
+        self._gate = None if service.gate is None else service.gate(self.client_host)
         self._reader = FrameReader(
             stream, service.max_frame_bytes if self._gate is None else self._gate.max_frame_bytes, service.memory
         )

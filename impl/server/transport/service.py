@@ -60,8 +60,9 @@ class Service:
     authorizer: Authorizer = attrs.field(factory=AllowAll)
     listener: str = "PLAINTEXT"
     """The listener by which the peers came."""
-    gate: Callable[[], Gate] | None = None
-    """Makes a connection's gate, which its peer passes by authenticating; None lets everybody in."""
+    gate: Callable[[str], Gate] | None = None
+    """Makes a connection's gate, given the peer's address; the peer passes by authenticating. None lets everybody in.
+    """
     request_hook: RequestHook | None = None
     """Comes between connections and handlers; None where nobody can inject faults."""
     on_failure: Callable[[RequestContext, Exception], None] | None = None

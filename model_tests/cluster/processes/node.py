@@ -23,6 +23,7 @@ from tidegauge.impl.server.config import ServerConfig
 from tidegauge.impl.server.controller.node import ControllerNode
 from tidegauge.impl.server.node import Node
 from tidegauge.impl.server.trace.tracer import Tracer
+from tidegauge.impl.server.transport.security.cluster_secret import ClusterSecret
 
 CONFIG_VARIABLE = "NODE_CONFIG"
 CONTROLLER = "controller"
@@ -43,6 +44,7 @@ def node(role: str, directory: str, port: int) -> Node:
         directory=directory,
         listen=Address(HOST, port),
         cluster_id="killed",
+        secret=ClusterSecret("known to all nodes"),
         config=ServerConfig.from_properties(json.loads(os.environ.get(CONFIG_VARIABLE, "{}"))),
     )
 

@@ -9,14 +9,25 @@ import trio
 
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.ports.network import Address
+from tidegauge.impl.server.transport.security.cluster_secret import Login
 from tidegauge.impl.wire.channel import Channel, NoResponseError
+
+
+def login_at(cluster: Cluster, address: Address, name: str = "operator") -> Login | None:
+    """How one of the cluster's own authenticates at a node's listener for nodes; None where there is no need."""
+    nodes = cluster.parts.nodes
+    if address != cluster.controller.address:
+        return nodes.login(name)
+    return nodes.secret.login(name, cluster.host.randomness(name))
 
 
 async def ask_at(cluster: Cluster, address: Address, request: Any) -> Any:
     """The response to an operator's request; None when none comes."""
     response = None
     async with trio.open_nursery() as nursery:
-        channel = Channel(cluster.host.network("operator"), address, "operator", nursery)
+        channel = Channel(
+            cluster.host.network("operator"), address, "operator", nursery, handshake=login_at(cluster, address)
+        )
         with suppress(NoResponseError):
             response = await channel.request(request)
         await channel.aclose()

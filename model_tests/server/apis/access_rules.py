@@ -509,8 +509,8 @@ def table() -> str:
             f"`{each.operation.name}` on the {_NAMES[each.resource_type]}" for each in one.requirements
         )
         errors = ", ".join(dict.fromkeys(f"`{each.error.name.upper()}`" for each in one.requirements))
-        lines.append(f"| {_title(one.api)}{f', {one.variant}' if one.variant else ''} | {required} | {errors} |")
-    lines += [f"| {_title(api)} | nothing | {words} |" for api, words in sorted(OPEN.items())]
+        lines.append(f"| {api_title(one.api)}{f', {one.variant}' if one.variant else ''} | {required} | {errors} |")
+    lines += [f"| {api_title(api)} | nothing | {words} |" for api, words in sorted(OPEN.items())]
     return "\n".join(lines) + "\n"
 
 
@@ -522,5 +522,5 @@ _NAMES: Final = {
 }
 
 
-def _title(api: ApiKey) -> str:
+def api_title(api: ApiKey) -> str:
     return "".join(part.capitalize() for part in api.name.split("_"))

@@ -30,15 +30,17 @@ from tidegauge.impl.server.config import ServerConfig
 from tidegauge.impl.server.controller.node import ControllerNode
 from tidegauge.impl.server.node import Node
 from tidegauge.impl.server.trace.tracer import Tracer
+from tidegauge.impl.server.transport.security.cluster_secret import ClusterSecret
 from tidegauge.impl.wire.fetch_messages import FetchPartition, FetchRequest, FetchTopic
 from tidegauge.impl.wire.primitives import BrokerId, i64, millis
 from tidegauge.impl.wire.produce_messages import NodeEndpoint
 from tidegauge.model_tests.server.apis.test_configs import quorum_of
 from tidegauge.model_tests.server.apis.test_topics import create, new
-from tidegauge.model_tests.server.asking import Asker
+from tidegauge.model_tests.server.asking import Asker, node_asker
 from tidegauge.model_tests.simulated import simulated
 
 FIRST, SECOND = 3000, 3001
+SECRET = ClusterSecret("known to all nodes")
 
 
 class SharedLog:
@@ -135,6 +137,7 @@ class Nodes:
             directory=self._host.directory(name),
             listen=self._host.listen_address(name),
             cluster_id="two",
+            secret=SECRET,
             config=ServerConfig.from_properties({"broker.heartbeat.interval.ms": 1_000, **self._settings}),
             randomness=self._host.randomness(name),
         )
@@ -290,7 +293,7 @@ async def test_a_deposed_controller_refuses_at_once_what_its_log_has_not_committ
         first = nodes.controllers[FIRST]
         assert isinstance(first.log, Member)
         first.log.gate = trio.Event()
-        peer = Asker(await nodes.network("peer").connect(first.address))
+        peer = await node_asker(await nodes.network("peer").connect(first.address), SECRET)
         errors: list[E] = []
 
         async def ask() -> None:
@@ -389,7 +392,7 @@ async def test_a_quorum_has_its_configured_voters_and_observers() -> None:
         ]
         nodes.cut_off("broker-0")
         await trio.sleep(301)
-        peer = Asker(await nodes.network("peer").connect(nodes.controllers[SECOND].address))
+        peer = await node_asker(await nodes.network("peer").connect(nodes.controllers[SECOND].address), SECRET)
         ((partition,),) = (t.partitions for t in (await peer.ask(quorum_of("__cluster_metadata"))).topics)
         assert partition.observers == (), "it has not fetched for five minutes"
 
@@ -417,7 +420,7 @@ async def test_a_node_that_is_not_the_controller_responds_so_and_names_the_leade
         with pytest.raises(NotLeaderError, match="node 3000 is not the active controller"):
             async with first.decisions.turn():
                 pass
-        peer = Asker(await nodes.network("peer").connect(first.address))
+        peer = await node_asker(await nodes.network("peer").connect(first.address), SECRET)
         assert (await peer.ask(heartbeat())).error_code is E.not_controller
         assert (await peer.ask(create(new("a")))).topics[0].error_code is E.not_controller
         message = await peer.ask(metadata_fetch(0))
@@ -433,7 +436,7 @@ async def test_a_node_that_is_not_the_controller_responds_so_and_names_the_leade
 @simulated
 async def test_a_metadata_fetch_that_waits_is_told_at_once_that_another_node_leads() -> None:
     async with two_controllers(leader=FIRST) as nodes:
-        peer = Asker(await nodes.network("peer").connect(nodes.controllers[FIRST].address))
+        peer = await node_asker(await nodes.network("peer").connect(nodes.controllers[FIRST].address), SECRET)
         request = metadata_fetch(60_000)
         request.topics[0].partitions[0].fetch_offset = len(nodes.log.records) + 100
         began = trio.current_time()

@@ -25,6 +25,7 @@ from tidegauge.impl.server.transport.security.users import parse_jaas_users, par
 
 if TYPE_CHECKING:
     from tidegauge.impl.server.config import ServerConfig
+    from tidegauge.impl.server.transport.security.failed_logins import FailedLogins
 
 SALT_BYTES: Final = 16
 
@@ -32,7 +33,13 @@ CredentialsOf = Callable[[], Mapping[str, Mapping[int, ScramCredential]]]
 """Gives all SCRAM credentials as they are now, by user and mechanism."""
 
 
-def sasl_server(config: ServerConfig, clock: Clock, randomness: Randomness, credentials: CredentialsOf) -> SaslServer:
+def sasl_server(
+    config: ServerConfig,
+    clock: Clock,
+    randomness: Randomness,
+    credentials: CredentialsOf,
+    failed: FailedLogins | None = None,
+) -> SaslServer:
     """What the connections of a listener share; `config` is the listener's own. Raises ValueError."""
     if not config.sasl_enabled_mechanisms:
         raise ValueError("sasl.enabled.mechanisms is empty: name at least one for a SASL listener")
@@ -55,6 +62,7 @@ def sasl_server(config: ServerConfig, clock: Clock, randomness: Randomness, cred
         max_frame_bytes=min(config.sasl_server_max_receive_size, config.socket_request_max_bytes),
         failure_delay_ms=config.connection_failed_authentication_delay_ms,
         max_reauth_ms=config.connections_max_reauth_ms,
+        failed=failed,
     )
 
 

@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     from kio.schema.sasl_authenticate.v2.request import SaslAuthenticateRequest
     from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
 
+    from tidegauge.impl.server.transport.security.failed_logins import FailedLogins
+
 MIN_REAUTHENTICATION_INTERVAL_MS: Final = 1_000
 
 _LENGTH = struct.Struct(">i")
@@ -73,16 +75,21 @@ class SaslServer:
     failure_delay_ms: int = 100
     max_reauth_ms: int = 0
     """A session's lifetime; 0 is for ever."""
+    principal_kind: str = "User"
+    failed: FailedLogins | None = None
+    """Where failures are told; None: nowhere."""
 
 
 class SaslGate:
     """One connection's gate."""
 
-    def __init__(self, server: SaslServer) -> None:
+    def __init__(self, server: SaslServer, host: str = "") -> None:
+        """`host` is the peer's address."""
         self.principal: Principal = ANONYMOUS
         """Who the peer is; set when it has first authenticated, and the same ever after."""
         self.state = GateState.HANDSHAKE
         self._server = server
+        self._host = host
         self._exchange: Exchange
         self._mechanism = ""
         self._bare_tokens = False
@@ -106,6 +113,14 @@ class SaslGate:
 
         Raises RefusedError when the connection has to be closed, and MalformedMessageError.
         """
+        try:
+            return await self._take(frame)
+        except RefusedError as error:
+            if self._server.failed is not None:
+                self._server.failed.note(self._host, str(error))
+            raise
+
+    async def _take(self, frame: Payload) -> bytes | None:
         if self.state is GateState.AUTHENTICATE and self._bare_tokens:
             return await self._take_bare_token(bytes(frame))
         api_key, version, _ = peek_request(frame)
@@ -174,7 +189,7 @@ class SaslGate:
         """The exchange's response to a token; opens the gate when the exchange is over."""
         response = self._exchange.respond(token)
         if self._exchange.user is not None:
-            self._begin_session(Principal("User", self._exchange.user))
+            self._begin_session(Principal(self._server.principal_kind, self._exchange.user))
         return response
 
     def _begin_session(self, principal: Principal) -> None:

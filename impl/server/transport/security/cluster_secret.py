@@ -1,0 +1,150 @@
+"""The secret of a cluster: by it nodes know each other, where a listener is for nodes alone.
+
+Those are the controller's listener and the brokers' INTERNAL one. A node that connects to one authenticates by SASL
+SCRAM-SHA-256 with the secret as its password and its own name as user, so that neither side is told the secret and both
+prove that they know it. Its principal is `Node:broker-0`; no user of a cluster is of that kind.
+
+A cluster in one process makes a secret at each start. Processes of a cluster are given the same one, in a file or in
+the environment (`impl.cluster.node_process`).
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Awaitable, Callable
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import attrs
+from kio.schema.errors import ErrorCode
+from kio.schema.sasl_authenticate.v2.request import SaslAuthenticateRequest
+from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
+
+from tidegauge.impl.metadata.access import Operation, ResourceType
+from tidegauge.impl.metadata.credentials import MIN_ITERATIONS, ScramMechanism, credential, hashed, salted_password
+from tidegauge.impl.server.transport.authorization import Principal
+from tidegauge.impl.server.transport.security.exchanges import AuthenticationFailedError
+from tidegauge.impl.server.transport.security.sasl_gate import SaslGate, SaslServer
+from tidegauge.impl.server.transport.security.scram import NONCE_BYTES, ScramExchange
+from tidegauge.impl.server.transport.security.scram_client import ScramClient
+from tidegauge.impl.wire.channel import UnreachableError
+
+if TYPE_CHECKING:
+    from kio.static.protocol import Payload
+
+    from tidegauge.impl.ports.clock import Clock
+    from tidegauge.impl.ports.network import Address
+    from tidegauge.impl.ports.randomness import Randomness
+    from tidegauge.impl.server.config import ServerConfig
+    from tidegauge.impl.server.transport.security.failed_logins import FailedLogins
+
+MECHANISM: Final = ScramMechanism.SCRAM_SHA_256
+NODE: Final = "Node"
+"""The kind of nodes' principals."""
+LEAST_LENGTH: Final = 16
+
+
+class NewConnection(Protocol):
+    """A connection that is being opened."""
+
+    @property
+    def address(self) -> Address: ...
+
+    async def request_here(self, message: Payload) -> Any:
+        """Send a request, and return its response."""
+        ...
+
+
+Login = Callable[[NewConnection], Awaitable[None]]
+"""Authenticates at the other end of a new connection. Raises UnreachableError or NoResponseError."""
+
+
+@attrs.frozen
+class ClusterSecret:
+    """What all nodes of one cluster know, and nobody else."""
+
+    text: str = attrs.field(repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        if len(self.text) < LEAST_LENGTH:
+            raise ValueError(f"the cluster's secret has {len(self.text)} characters: take at least {LEAST_LENGTH}")
+
+    @classmethod
+    def generate(cls, randomness: Randomness) -> ClusterSecret:
+        """A new one, of 256 bits."""
+        return cls(randomness.token(32).hex())
+
+    def login(self, name: str, randomness: Randomness) -> Login:
+        """How the node of this name authenticates at another node."""
+
+        async def login(channel: NewConnection) -> None:
+            try:
+                await self._exchange(channel, name, randomness)
+            except AuthenticationFailedError as error:
+                raise UnreachableError(f"{channel.address} is no node of this cluster: {error}") from error
+
+        return login
+
+    async def _exchange(self, channel: NewConnection, name: str, randomness: Randomness) -> None:
+        salt, salted = _salted(self.text)
+        client = ScramClient(
+            MECHANISM.hash_name, name, _nonce(randomness), salt=salt, iterations=MIN_ITERATIONS, salted=salted
+        )
+        handshake = await channel.request_here(SaslHandshakeRequest(mechanism=MECHANISM.sasl_name))
+        if handshake.error_code is not ErrorCode.none:
+            raise AuthenticationFailedError(f"it does not speak {MECHANISM.sasl_name}")
+        client.verify(await _sent(channel, client.final(await _sent(channel, client.first()))))
+
+    def gate(
+        self, clock: Clock, randomness: Randomness, config: ServerConfig, failed: FailedLogins
+    ) -> Callable[[str], SaslGate]:
+        """The gate of a listener for nodes alone; it is given the address of each peer."""
+        salt, salted = _salted(self.text)
+        known = credential(MECHANISM.hash_name, salted, salt, MIN_ITERATIONS)
+
+        def exchange() -> ScramExchange:
+            return ScramExchange(MECHANISM.hash_name, lambda _: known, _nonce(randomness), b"")
+
+        server = SaslServer(
+            {MECHANISM.sasl_name: exchange},
+            clock,
+            max_frame_bytes=min(config.sasl_server_max_receive_size, config.socket_request_max_bytes),
+            failure_delay_ms=config.connection_failed_authentication_delay_ms,
+            principal_kind=NODE,
+            failed=failed,
+        )
+        return lambda host: SaslGate(server, host)
+
+
+@cache
+def _salted(secret: str) -> tuple[bytes, bytes]:
+    """The salt of a secret, and the secret with it. The salt need not be drawn: the secret is nobody's password."""
+    salt = hashed(MECHANISM.hash_name, f"salt of {hashed(MECHANISM.hash_name, secret.encode()).hex()}".encode())
+    return salt, salted_password(MECHANISM.hash_name, secret, salt, MIN_ITERATIONS)
+
+
+def _nonce(randomness: Randomness) -> str:
+    return base64.b64encode(randomness.token(NONCE_BYTES)).decode()
+
+
+async def _sent(channel: NewConnection, token: bytes) -> bytes:
+    """Send a token, and return the other side's. Raises AuthenticationFailedError."""
+    response = await channel.request_here(SaslAuthenticateRequest(auth_bytes=token))
+    if response.error_code is not ErrorCode.none:
+        raise AuthenticationFailedError("it has another cluster secret")
+    token_back: bytes = response.auth_bytes
+    return token_back
+
+
+class NodesOnly:
+    """The authorizer of the controller: nodes may do everything, others nothing."""
+
+    def allowed(
+        self, principal: Principal, host: str, operation: Operation, resource_type: ResourceType, name: str
+    ) -> bool:
+        return principal.kind == NODE
+
+    def allowed_anywhere(
+        self, principal: Principal, host: str, operation: Operation, resource_type: ResourceType
+    ) -> bool:
+        return principal.kind == NODE

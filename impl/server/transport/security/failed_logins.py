@@ -1,0 +1,35 @@
+"""Refused logins in the log: who tried where, from which host, and why it failed. So many lines and no more.
+
+Anybody who can connect can fail to log in, as often as they like.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+import trio
+
+from tidegauge.impl.ports.repeated_lines import RepeatedLines
+
+LOGGER: Final = logging.getLogger(__name__)
+
+
+class FailedLogins:
+    """The refused logins at one listener."""
+
+    def __init__(self, listener: str) -> None:
+        self._listener = listener
+        self._lines = RepeatedLines(trio.current_time)
+
+    def note(self, host: str, reason: str) -> None:
+        """Somebody from this host was refused."""
+        self._lines.log_event(
+            LOGGER,
+            logging.WARNING,
+            "login refused",
+            listener=self._listener,
+            peer=host or None,
+            why=reason,
+            next="the connection is closed",
+        )
