@@ -212,10 +212,7 @@ def broker(
     if id_ < 0:
         raise Unusable(f"--id {id_}: give a whole number from 0")
     settings = settings_of(config)
-    try:
-        voters = voters_of(controller or [], settings)
-    except ValueError as error:
-        raise Unusable(str(error)) from error
+    voters = controllers_of(controller or [], settings)
     options = NodeOptions(
         data,
         listening(host, port, advertised_host),
@@ -246,6 +243,14 @@ async def warn_of_halts(screen: Screen, cluster: Cluster) -> None:
                 known.add(broker.id)
                 screen.warn(f"broker {broker.id} has stopped: {broker.halted}")
     raise NodeEndedError("every broker has stopped by itself: see above")
+
+
+def controllers_of(given: list[str], settings: Mapping[str, str]) -> tuple[Address, ...]:
+    """The controllers' addresses."""
+    try:
+        return voters_of(given, settings)
+    except ValueError as error:
+        raise Unusable(str(error)) from error
 
 
 def secret_of(file: Path | None) -> ClusterSecret | None:
