@@ -108,8 +108,12 @@ class Channel:
         return await self._exchange(stream, message, timeout_ms, message.__version__ if version is None else version)
 
     async def request_here(self, message: Payload) -> Any:
-        """Send a request on the connection that is being opened; for handshakes."""
-        assert self._stream is not None, "a handshake runs on an open connection"
+        """Send a request on the connection that is being opened; for handshakes.
+
+        Raises NoResponseError when none comes, or when the connection was lost since the last one.
+        """
+        if self._stream is None:
+            raise NoResponseError(f"the connection to {self.address} broke before its handshake was done")
         return await self._exchange(self._stream, message, self._timeout_ms, message.__version__)
 
     async def send(self, message: Any) -> None:
