@@ -67,6 +67,22 @@ async def channel_to(answerer: Answerer, **options: Any) -> AsyncIterator[tuple[
 
 
 @simulated
+async def test_a_connection_that_is_lost_within_its_handshake_is_unreachable() -> None:
+    async def leave(channel: Channel) -> None:
+        await channel.request_here(question("first"))
+        await trio.sleep(1)
+        await channel.request_here(question("second"))
+
+    async def respond_and_close(stream: trio.abc.Stream, request: Request) -> None:
+        await respond(stream, request)
+        await stream.aclose()
+
+    async with channel_to(respond_and_close, handshake=leave) as (channel, _):
+        with pytest.raises(UnreachableError, match="broke before its handshake was done"):
+            await channel.request(question("a"))
+
+
+@simulated
 async def test_responses_find_their_requests_in_any_order() -> None:
     waiting: list[tuple[trio.abc.Stream, Request]] = []
 

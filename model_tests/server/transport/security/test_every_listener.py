@@ -25,6 +25,7 @@ from tidegauge.impl.wire.channel import Channel, NoResponseError, UnreachableErr
 from tidegauge.impl.wire.fetch_messages import FetchPartition, FetchRequest, FetchTopic
 from tidegauge.impl.wire.message_classes import blank
 from tidegauge.model_tests.server.apis.access_rules import TOPIC, Fixtures
+from tidegauge.model_tests.server.apis.test_access import REFUSALS, errors_in, message
 from tidegauge.model_tests.server.transport.security.listener_rules import (
     ABSENT,
     CLOSED,
@@ -39,7 +40,6 @@ from tidegauge.model_tests.server.transport.security.listener_rules import (
     rows,
 )
 from tidegauge.model_tests.server.transport.security.peers import USERS, Peer
-from tidegauge.model_tests.server.apis.test_access import REFUSALS, errors_in, message
 from tidegauge.model_tests.simulated import simulated
 from tidegauge.model_tests.tidy import ROOT
 
