@@ -29,6 +29,7 @@ COMMANDS = {
     "serve": "serving",
     "controller": "serving",
     "broker": "serving",
+    "strays": "strays",
     "record": "recording",
     "check": "checking",
 }

@@ -147,7 +147,10 @@ class Cluster:
         return TcpHost(options.directory, seed=options.seed, listen=options.listen, port=options.port)
 
     async def _bring_up(self) -> None:
-        """Return when all brokers are unfenced and each knows it of all. Raises TimeoutError."""
+        """Return when all brokers are unfenced and each knows it of all.
+
+        Raises TimeoutError, and NodeEndedError when one ends instead.
+        """
         if not self.timers:
             for broker in self.brokers:
                 await broker.actions.register()
@@ -157,7 +160,7 @@ class Cluster:
                 await broker.actions.apply_metadata()
         with trio.move_on_after(START_TIMEOUT_S) as scope:
             for broker in self.brokers:
-                await broker.unfenced.wait()
+                await self.parts.nodes.task(broker.id).until_ended_or(broker.unfenced.wait)
             unfenced_at = self.controller.controller.image.offset
             for broker in self.brokers:
                 await broker.metadata.until_in_force(unfenced_at)
@@ -312,6 +315,8 @@ class Cluster:
     fill_disk = DISKS.fault(DiskFaults.fill_disk)
     fail_disk = DISKS.fault(DiskFaults.fail_disk)
     fail_next_sync = DISKS.fault(DiskFaults.fail_next_sync)
+    strays = DISKS.method(DiskFaults.strays)
+    delete_stray = DISKS.method(DiskFaults.delete_stray)
     slow_disk = DISKS.fault(DiskFaults.slow_disk)
     heal_disk = DISKS.fault(DiskFaults.heal_disk)
 

@@ -5,7 +5,7 @@ An error takes a log directory offline, with the replicas in it. A broker whose 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, Literal, TypeAlias
 
 import attrs
@@ -14,6 +14,7 @@ from tidegauge.impl.cluster.hosts import SimulatedHost, UnsupportedFaultError
 from tidegauge.impl.cluster.names import broker_name
 from tidegauge.impl.cluster.nodes import Nodes
 from tidegauge.impl.ports.failing_disk import EVERYTHING, SYNCS, WRITES, FailingDisk, Operation
+from tidegauge.impl.storage.strays import delete_stray, strays
 
 DiskOperations: TypeAlias = Literal["everything", "writes", "syncs"]
 
@@ -70,6 +71,24 @@ class DiskFaults:
         if isinstance(self.nodes.host, SimulatedHost):
             raise UnsupportedFaultError("a slow disk needs host='tcp': pause the broker instead")
         self._disk(broker_id).slow(seconds, self._path(broker_id, directory))
+
+    def strays(self, broker_id: int) -> list[str]:
+        """The names of a broker's strays: replicas that the metadata do not know, kept until `delete_stray`."""
+        return [name for directory, names in self._strays(broker_id).items() for name in names]
+
+    def delete_stray(self, broker_id: int, name: str) -> None:
+        """Delete one of a broker's strays for good. Raises ValueError for a name that is none's."""
+        for directory, names in self._strays(broker_id).items():
+            if name in names:
+                delete_stray(self._disk(broker_id), directory, name)
+                return
+        known = ", ".join(map(repr, self.strays(broker_id))) or "none"
+        raise ValueError(f"name is {name!r}: broker {broker_id} has {known}")
+
+    def _strays(self, broker_id: int) -> dict[str, Sequence[str]]:
+        disk = self._disk(broker_id)
+        directories = self.nodes.broker(broker_id).replicas.directories.online
+        return {directory.path: strays(disk, directory.path) for directory in directories}
 
     def heal_disk(self, broker_id: int) -> None:
         """Mend a full or failing disk. Logs that have failed are back after a restart of the broker."""

@@ -7,30 +7,35 @@ node's directory in a cluster in one process (`impl.cluster.hosts.TcpHost`).
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import attrs
 import trio
 
-from tidegauge.impl.cluster.hosts import lock_directory
 from tidegauge.impl.cluster.names import CONTROLLER, LOOPBACK, broker_name
-from tidegauge.impl.cluster.node_task import NodeTask
-from tidegauge.impl.cluster.options import CLUSTER_ID, DEFAULTS
+from tidegauge.impl.cluster.node_task import NodeEndedError, NodeTask
+from tidegauge.impl.cluster.options import DEFAULTS
 from tidegauge.impl.cluster.secret_files import SECRET_FILE, SECRET_VARIABLE, kept_secret
 from tidegauge.impl.controller.config import DEFAULT_CONTROLLER_ID
 from tidegauge.impl.ports.clock import SystemClock
 from tidegauge.impl.ports.disk import RealDisk
 from tidegauge.impl.ports.log_lines import NODE
 from tidegauge.impl.ports.network import Address, TcpNetwork
+from tidegauge.impl.ports.randomness import SystemRandomness
+from tidegauge.impl.server.broker.cluster_identity import learn_cluster_id
 from tidegauge.impl.server.broker_server import Broker
 from tidegauge.impl.server.config import ServerConfig
-from tidegauge.impl.server.controller.node import METADATA_DIRECTORY, ControllerNode
+from tidegauge.impl.server.controller.metadata_log import METADATA_DIRECTORY
+from tidegauge.impl.server.controller.node import ControllerNode
 from tidegauge.impl.server.node import Node
 from tidegauge.impl.server.trace.tracer import Tracer
 from tidegauge.impl.server.transport.security.cluster_secret import ClusterSecret
 from tidegauge.impl.server.voters import SETTING, check_membership, parse_voters
 from tidegauge.impl.storage.checkpoints import META_PROPERTIES
+
+T = TypeVar("T")
 
 LEAVE_TIMEOUT: Final = 60.0
 """Seconds that a broker tries to hand over what it leads."""
@@ -38,10 +43,6 @@ JOIN_TIMEOUT: Final = 60.0
 """Seconds that a broker tries to reach its controller."""
 REPORT_INTERVAL: Final = 5.0
 """Seconds between two reports of what a broker waits for."""
-
-
-class NodeEndedError(Exception):
-    """The node has stopped by itself."""
 
 
 @attrs.frozen
@@ -52,12 +53,12 @@ class NodeOptions:
     listen: Address
     config: Mapping[str, Any] = attrs.field(factory=dict)
     advertised_host: str | None = None
-    cluster_id: str = CLUSTER_ID
     rack: str | None = None
     secret: ClusterSecret | None = None
     """The cluster's. Without one a controller keeps its own in its directory, and a broker does not start."""
 
-    def node(self, node_id: int, secret: ClusterSecret) -> Node:
+    def node(self, node_id: int, secret: ClusterSecret, cluster_id: str | None = None) -> Node:
+        """The node of this process; a broker's has the id of its controller's cluster."""
         clock = SystemClock()
         return Node(
             id=node_id,
@@ -67,7 +68,7 @@ class NodeOptions:
             tracer=Tracer(None, node_id, clock),
             directory=str(self.directory),
             listen=self.listen,
-            cluster_id=self.cluster_id,
+            cluster_id=cluster_id,
             secret=secret,
             config=ServerConfig.from_properties({**DEFAULTS, **self.config}),
             rack=self.rack,
@@ -81,18 +82,19 @@ Ending = Callable[[], Awaitable[object]]
 
 
 async def run_controller(options: NodeOptions, on_ready: Ready, until: Ending, *, seed: int = 0) -> None:
-    """Run the controller until `until` returns. Raises ValueError for a directory that is not its own, OSError."""
+    """Run the controller until `until` returns.
+
+    Raises ValueError for a directory that is not its own, LogDirectoryLockedError, ForeignLogDirectoryError,
+    DamagedIdentityError, DamagedMetadataLogError, OSError, and NodeEndedError when it stops by itself.
+    """
     NODE.set(CONTROLLER)
     voters = ServerConfig.from_properties(options.config).controller_quorum_voters
     check_membership(voters, DEFAULT_CONTROLLER_ID, is_alone=True)
     refuse_other_files(options.directory)
-    lock = lock_directory(options.directory)
-    try:
-        secret = options.secret or kept_secret(options.directory)
-        server = ControllerNode(options.node(DEFAULT_CONTROLLER_ID, secret), seed=seed)
-        await _run(server, until, lambda: _call(on_ready, server.address))
-    finally:
-        lock.release()
+    options.directory.mkdir(parents=True, exist_ok=True)
+    secret = options.secret or kept_secret(options.directory)
+    server = ControllerNode(options.node(DEFAULT_CONTROLLER_ID, secret), seed=seed)
+    await _run(server, until, lambda: _call(on_ready, server.address))
 
 
 async def run_broker(
@@ -108,8 +110,8 @@ async def run_broker(
     voters: the addresses of the controllers.
     on_waiting: is called every few seconds with what it waits for until then.
 
-    Raises ValueError for a directory that is not its own, OSError, NodeEndedError when it stops by itself, and
-    TimeoutError when the controller cannot be reached.
+    Raises ValueError for a directory that is not its own, ForeignLogDirectoryError for one of another cluster or
+    broker, OSError, NodeEndedError when it stops by itself, and TimeoutError when the controller cannot be reached.
     """
     NODE.set(broker_name(broker_id))
     if options.secret is None:
@@ -118,23 +120,62 @@ async def run_broker(
             f"in its directory), or set {SECRET_VARIABLE}"
         )
     refuse_other_files(options.directory)
-    server = Broker(options.node(broker_id, options.secret), voters)
-    controllers = " or ".join(map(str, voters))
+    ends = trio.current_time() + JOIN_TIMEOUT
+    joining = _Joining(broker_id, voters, on_waiting, ends)
+    cluster_id = await _learn_cluster_id(joining, options.secret, until)
+    if cluster_id is None:
+        return  # it is to end before it has begun
+    server = Broker(options.node(broker_id, options.secret, cluster_id), voters)
 
     async def join() -> None:
-        ends = trio.current_time() + JOIN_TIMEOUT
-        while (left := ends - trio.current_time()) > 0:
-            with trio.move_on_after(min(REPORT_INTERVAL, left)):
-                await server.readiness.until_ready()
-                on_ready(server.advertised)
-                return
-            more = max(0.0, ends - trio.current_time())
-            on_waiting(f"broker {broker_id} waits for the controller at {controllers}, {more:.0f} s at most: is it up?")
-        raise TimeoutError(
-            f"no controller has let broker {broker_id} in within {JOIN_TIMEOUT:.0f} s: is {controllers} one?"
-        )
+        await joining.wait_for(server.readiness.until_ready)
+        on_ready(server.advertised)
 
     await _run(server, until, join)
+
+
+@attrs.frozen
+class _Joining:
+    """A broker's way into its cluster."""
+
+    broker_id: int
+    voters: Sequence[Address]
+    on_waiting: Waiting
+    ends: float
+    """In trio's time."""
+
+    async def wait_for(self, wait: Callable[[], Awaitable[T]]) -> T:
+        """Wait for something, with a report now and then. Raises TimeoutError."""
+        controllers = " or ".join(map(str, self.voters))
+        while (left := self.ends - trio.current_time()) > 0:
+            with trio.move_on_after(min(REPORT_INTERVAL, left)):
+                return await wait()
+            more = max(0.0, self.ends - trio.current_time())
+            self.on_waiting(
+                f"broker {self.broker_id} waits for the controller at {controllers}, {more:.0f} s at most: is it up?"
+            )
+        raise TimeoutError(
+            f"no controller has let broker {self.broker_id} in within {JOIN_TIMEOUT:.0f} s: is {controllers} one?"
+        )
+
+
+async def _learn_cluster_id(joining: _Joining, secret: ClusterSecret, until: Ending) -> str | None:
+    """The id of the controller's cluster; None when the process is to end."""
+    found: str | None = None
+    name = broker_name(joining.broker_id)
+    login = secret.login(name, SystemRandomness())
+    ask = partial(learn_cluster_id, TcpNetwork(), joining.voters, name, login)
+    async with trio.open_nursery() as nursery:
+
+        async def learn() -> None:
+            nonlocal found
+            found = await joining.wait_for(ask)
+            nursery.cancel_scope.cancel()
+
+        nursery.start_soon(learn)
+        await until()
+        nursery.cancel_scope.cancel()
+    return found
 
 
 async def _call(on_ready: Ready, address: Address) -> None:

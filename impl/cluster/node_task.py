@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 import trio
 
 from tidegauge.impl.ports.log_lines import logging_as
 from tidegauge.impl.ports.network import Address
 from tidegauge.impl.server.broker_server import Broker
 from tidegauge.impl.server.controller.node import ControllerNode
+
+
+class NodeEndedError(Exception):
+    """A node has stopped by itself."""
 
 
 class NodeTask:
@@ -43,6 +49,20 @@ class NodeTask:
     async def wait_until_ended(self) -> None:
         """Return when none of its tasks is left."""
         await self._ended.wait()
+
+    async def until_ended_or(self, wait: Callable[[], Awaitable[object]]) -> None:
+        """Wait for something else that the node is to do. Raises NodeEndedError when it ends before that."""
+        async with trio.open_nursery() as nursery:
+
+            async def watch() -> None:
+                await self.wait_until_ended()
+                nursery.cancel_scope.cancel()
+
+            nursery.start_soon(watch)
+            await wait()
+            nursery.cancel_scope.cancel()
+        if self._ended.is_set():
+            raise NodeEndedError(f"a node has stopped by itself: {self.server.halted or 'for an unknown reason'}")
 
     async def kill(self) -> None:
         """End it now, and return when none of its tasks is left."""

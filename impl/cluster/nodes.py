@@ -10,7 +10,7 @@ import trio
 from tidegauge.impl.cluster.hosts import Host, SimulatedHost, TcpHost
 from tidegauge.impl.cluster.names import CONTROLLER, NodeName, broker_name
 from tidegauge.impl.cluster.node_task import NodeTask
-from tidegauge.impl.cluster.options import CLUSTER_ID, ClusterOptions
+from tidegauge.impl.cluster.options import ClusterOptions
 from tidegauge.impl.controller.config import DEFAULT_CONTROLLER_ID
 from tidegauge.impl.faults.request_faults import RequestFaults
 from tidegauge.impl.ports.log_lines import logging_as
@@ -96,7 +96,7 @@ class Nodes:
             tracer=Tracer(self.trace, node_id, clock),
             directory=self.host.directory(name),
             listen=(name not in self._bound and self.addresses.get(name)) or self.host.listen_address(name),
-            cluster_id=CLUSTER_ID,
+            cluster_id=self.controller.cluster_id if is_broker else None,
             secret=self.secret,
             config=options.config,
             rack=options.racks[node_id] if is_broker and options.racks is not None else None,

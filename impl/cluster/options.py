@@ -17,8 +17,6 @@ from tidegauge.impl.server.config import ServerConfig
 from tidegauge.impl.server.transport.security.listeners import ListenerSpec, plan_listeners
 from tidegauge.impl.server.voters import SETTING
 
-CLUSTER_ID: Final = "tidegauge"
-
 DEFAULTS: Final[Mapping[str, Any]] = {"replica.fetch.backoff.ms": 100, "broker.heartbeat.interval.ms": 1_000}
 """Settings whose defaults differ from Kafka's, because a cluster in one process has no network to spare."""
 

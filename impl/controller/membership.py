@@ -64,6 +64,16 @@ class RegistrationRules:
         known = image.brokers.get(broker_id)
         return known is not None and known.broker_epoch == broker_epoch
 
+    def is_duplicate(self, image: ClusterImage, broker_id: int, incarnation_id: str) -> bool:
+        """Whether a process would register under the id of another one that lives: its session has not expired.
+
+        A broker that is about to stop, or whose process is not known, stands in nobody's way.
+        """
+        known = image.brokers.get(broker_id)
+        if known is None or not incarnation_id or known.incarnation_id in ("", incarnation_id):
+            return False
+        return image.is_active(broker_id)
+
     def registered_cleanly(
         self, image: ClusterImage, topic: str, registration: PartitionRegistration, broker_id: int
     ) -> PartitionRegistration:
@@ -119,11 +129,16 @@ class Membership:
         listeners: tuple[tuple[str, str, int, int], ...] = (),
         directories: tuple[str, ...] = (),
         stopped_cleanly_in: int = UNKNOWN_BROKER_EPOCH,
+        incarnation_id: str = "",
+        earlier_is_gone: bool = False,
     ) -> Proposal[int]:
         """A new process of `broker_id` joins; the response is its broker epoch. Its first heartbeat unfences it.
 
+        -1: another process with this id lives, and nothing is written; `earlier_is_gone` says that it does not.
         `stopped_cleanly_in` is the broker epoch of the process before it, if that one stopped with nothing lost.
         """
+        if not earlier_is_gone and self._rules.is_duplicate(self._image, broker_id, incarnation_id):
+            return Decision(self._image).propose(UNKNOWN_BROKER_EPOCH)
         broker_epoch = self._image.offset
         clean = self._rules.is_last_process(self._image, broker_id, stopped_cleanly_in)
         rule = self._rules.registered_cleanly if clean else self._rules.registered_uncleanly
@@ -131,7 +146,14 @@ class Membership:
         self._change_broker(
             decision,
             RegisterBrokerRecord(
-                broker_id, broker_epoch, host, port, rack, listeners=listeners, directories=directories
+                broker_id,
+                broker_epoch,
+                host,
+                port,
+                rack,
+                listeners=listeners,
+                directories=directories,
+                incarnation_id=incarnation_id,
             ),
             lambda image, topic, registration: rule(image, topic, registration, broker_id),
         )

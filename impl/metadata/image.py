@@ -68,6 +68,8 @@ class BrokerRegistration:
     """(name, host, port, security protocol) of each listener; `host` and `port` are those for other brokers."""
     directories: tuple[str, ...] = ()
     """Ids of the log directories that are online."""
+    incarnation_id: str = ""
+    """The process that registered; "" is not known."""
 
     def endpoint(self, listener: str) -> tuple[str, int] | None:
         """Where a client that came by a listener reaches this broker; None when it has no such listener."""
@@ -221,6 +223,7 @@ class ClusterImage:
             record.fenced,
             listeners=record.listeners,
             directories=record.directories,
+            incarnation_id=record.incarnation_id,
         )
 
     def _broker_registration_change(self, record: BrokerRegistrationChangeRecord) -> None:

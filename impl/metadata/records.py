@@ -43,6 +43,8 @@ class RegisterBrokerRecord:
     """(name, host, port, security protocol) of each listener; none is one, PLAINTEXT, at `host` and `port`."""
     directories: tuple[str, ...] = ()
     """Ids of the log directories that are online."""
+    incarnation_id: str = ""
+    """The process that registered; "" is not known."""
 
 
 @attrs.frozen

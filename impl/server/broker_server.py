@@ -46,6 +46,7 @@ from tidegauge.impl.server.broker.log_upkeep import LogUpkeep
 from tidegauge.impl.server.broker.membership import Membership
 from tidegauge.impl.server.broker.metadata_cache import MetadataCache
 from tidegauge.impl.server.broker.metadata_loader import MetadataLoader
+from tidegauge.impl.server.broker.metadata_notes import MetadataNotes
 from tidegauge.impl.server.broker.peers import Peers
 from tidegauge.impl.server.broker.producer_ids import ProducerIdAllocator
 from tidegauge.impl.server.broker.quotas import Quotas
@@ -79,13 +80,15 @@ class Broker:
         self, node: Node, voters: Sequence[Address], *, replica_class: type[PartitionReplica] = PartitionReplica
     ) -> None:
         """`voters` are the controllers' addresses, at least one; `replica_class` is the core of its replicas."""
+        assert node.cluster_id is not None, "a broker is told its cluster, by its controller at the latest"
         self.node = node
         self.id = node.id
         self.clock, self.disk, self.tracer = node.clock, node.disk, node.tracer
         self.address = node.listen
         """Where it listens for other brokers, and for peers that are trusted like brokers."""
         self.config = DynamicConfig(node.id, node.config)
-        self.registration = Registration(node.id, node.cluster_id, node.rack)
+        incarnation_id = UUID(bytes=node.randomness.token(16), version=4)
+        self.registration = Registration(node.id, node.cluster_id, node.rack, incarnation_id)
         self.tasks = BrokerTasks()
         self.metadata = MetadataCache()
         self.failed_requests = FailedRequests(node.tracer)
@@ -105,7 +108,7 @@ class Broker:
         directories = LogDirectories.open(
             node.disk,
             node.log_directories,
-            cluster_id=node.cluster_id,
+            cluster_id=self.registration.cluster_id,
             node_id=node.id,
             new_id=lambda: UUID(bytes=node.randomness.token(16), version=4),
         )
@@ -146,6 +149,7 @@ class Broker:
             disk=node.disk,
             tracer=node.tracer,
             timers=node.timers,
+            notes=MetadataNotes(self.replicas.directories),
         )
         self.forwarder = Forwarder(
             self.controller, self.loader, retry_backoff_ms=config.retry_backoff_ms if node.timers else None
@@ -232,6 +236,7 @@ class Broker:
             self.directory_failures,
             self.upkeep,
             self.cleaner,
+            self.tasks,
             node.config,
             node.clock,
         )

@@ -32,6 +32,7 @@ CONTROLLER_HANDLERS: Final[dict[ApiKey, Registered]] = {
     ApiKey.INCREMENTAL_ALTER_CONFIGS: Deferred("controller.configs", "handle_incremental_alter_configs"),
     ApiKey.ALTER_CLIENT_QUOTAS: Deferred("controller.client_quotas", "handle_alter_client_quotas"),
     ApiKey.DESCRIBE_QUORUM: Deferred("controller.quorum", "handle_describe_quorum"),
+    ApiKey.DESCRIBE_CLUSTER: Deferred("controller.describe_cluster", "handle_describe_cluster"),
     ApiKey.UPDATE_FEATURES: Deferred("controller.features", "handle_update_features"),
     ApiKey.CREATE_ACLS: Deferred("controller.acls", "handle_create_acls"),
     ApiKey.DELETE_ACLS: Deferred("controller.acls", "handle_delete_acls"),

@@ -31,9 +31,10 @@ class Node:
     tracer: Tracer
     directory: str
     listen: Address
-    cluster_id: str
     secret: ClusterSecret
     """By which the cluster's nodes know each other."""
+    cluster_id: str | None = None
+    """The cluster that the node must belong to. A controller without one makes it; a broker always has one."""
     config: ServerConfig = attrs.field(factory=ServerConfig)
     rack: str | None = None
     timers: bool = True

@@ -17,6 +17,7 @@ The lock keeps a second process out. It goes with the process that holds it, so 
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -25,12 +26,16 @@ from uuid import UUID
 import attrs
 
 from tidegauge.impl.ports.disk import Disk, DiskLock, DiskLockedError, PendingSync
+from tidegauge.impl.ports.log_lines import log_event
 from tidegauge.impl.storage.checkpoints import TopicPartition
 from tidegauge.impl.storage.config import LogConfig
+from tidegauge.impl.storage.identity import DamagedIdentityError, read_identity, refuse_mixture
 from tidegauge.impl.storage.log import Log
 from tidegauge.impl.storage.log_directory import LogDirectory
+from tidegauge.impl.storage.strays import BY_ORDER, strays
 
 LOCK = ".lock"
+LOGGER = logging.getLogger(__name__)
 
 
 class LogDirectoryLockedError(Exception):
@@ -64,8 +69,8 @@ class LogDirectories:
         """Use `open`."""
         self.online: list[LogDirectory] = []
         """In the order of `log.dirs`."""
-        self.offline: dict[str, OSError] = {}
-        """Path -> what its disk said."""
+        self.offline: dict[str, OSError | DamagedIdentityError] = {}
+        """Path -> why."""
         self.offline_ids: list[UUID] = []
         """Of the directories that failed since they were opened."""
         self.on_failure: Callable[[LogDirectory, OSError], None] = lambda directory, error: None
@@ -81,31 +86,62 @@ class LogDirectories:
     ) -> LogDirectories:
         """The directories at these paths, each formatted if it is new; `new_id` draws its id then.
 
-        A directory that cannot be read is offline. Raises LogDirectoryLockedError, ForeignLogDirectoryError, or
-        NoLogDirectoryError when none is left.
+        A directory that cannot be read, or of which nobody can tell whose it is, is offline. Raises
+        LogDirectoryLockedError, ForeignLogDirectoryError, or NoLogDirectoryError when none is left; nothing in a
+        directory has been changed then, but its lock.
         """
         directories = cls(disk)
         try:
+            directories._look_at(paths, cluster_id, node_id)
             for path in paths:
-                try:
-                    directories._locks.append(_locked(disk, path))
-                    directory = LogDirectory.open(
-                        disk, path, cluster_id=cluster_id, node_id=node_id, directory_id=new_id()
-                    )
-                    for key in directory.partitions():
-                        if key not in directories._where:
-                            directories._place(key, directory)
-                except OSError as error:
-                    directories.offline[path] = error
-                else:
-                    directories.online.append(directory)
+                if path not in directories.offline:
+                    directories._open_one(path, cluster_id, node_id, new_id())
             if not directories.online:
-                reasons = "; ".join(f"{path}: {error}" for path, error in directories.offline.items())
-                raise NoLogDirectoryError(f"no log directory can be used ({reasons}): mend one, or name others")
+                raise _none_left(directories.offline)
         except BaseException:
             directories._unlock()
             raise
         return directories
+
+    def _look_at(self, paths: Sequence[str], cluster_id: str, node_id: int) -> None:
+        """Lock every directory, and find out whose it is, before anything in one is changed."""
+        found = []
+        for path in paths:
+            try:
+                self._locks.append(lock_directory(self._disk, path, "broker"))
+                identity = read_identity(self._disk, path, node_id=node_id, cluster_id=cluster_id)
+            except (OSError, DamagedIdentityError) as error:
+                self.offline[path] = error
+                continue
+            if identity is not None:
+                found.append((path, identity))
+        refuse_mixture(found)
+        if self.offline and len(self.offline) == len(paths):
+            raise _none_left(self.offline)
+        for path, reason in self.offline.items():
+            log_event(
+                LOGGER,
+                logging.ERROR,
+                "log directory offline",
+                directory=path,
+                why=reason,
+                next="its replicas are offline and the other directories serve: mend it and restart the broker",
+            )
+
+    def _open_one(self, path: str, cluster_id: str, node_id: int, directory_id: UUID) -> None:
+        try:
+            directory = LogDirectory.open(
+                self._disk, path, cluster_id=cluster_id, node_id=node_id, directory_id=directory_id
+            )
+            for key in directory.partitions():
+                if key not in self._where:
+                    self._place(key, directory)
+        except OSError as error:
+            self.offline[path] = error
+        else:
+            self.online.append(directory)
+            if kept := len(strays(self._disk, path)):
+                log_event(LOGGER, logging.WARNING, "strays kept", directory=path, strays=kept, next=BY_ORDER)
 
     @property
     def paths(self) -> list[str]:
@@ -220,6 +256,28 @@ class LogDirectories:
                 with self._guarded(directory):
                     directory.delete_logs(mine, now_ms, delay_ms)
 
+    def keep_as_strays(self, keys: Iterable[TopicPartition]) -> None:
+        """Give partitions that the metadata do not know other names, and keep them."""
+        found: dict[UUID, list[TopicPartition]] = {}
+        for key in keys:
+            if (directory := self._where.get(key)) is not None:
+                found.setdefault(directory.id, []).append(key)
+            self._place(key, None)
+        for directory in list(self.online):
+            if mine := found.get(directory.id):
+                with self._guarded(directory):
+                    for (topic, partition), name in zip(mine, directory.keep_as_strays(mine), strict=True):
+                        log_event(
+                            LOGGER,
+                            logging.WARNING,
+                            "replica became a stray",
+                            partition=f"{topic}-{partition}",
+                            directory=directory.path,
+                            name=name,
+                            why="the metadata do not know it",
+                            next=BY_ORDER,
+                        )
+
     def free_deleted(self, now_ms: int) -> None:
         """Remove what was deleted long enough ago."""
         for directory in list(self.online):
@@ -317,12 +375,18 @@ class LogDirectories:
             self.fail(directory, error)
 
 
-def _locked(disk: Disk, path: str) -> DiskLock:
+def lock_directory(disk: Disk, path: str, role: str) -> DiskLock:
+    """Lock a directory for a node of this role; made if it is missing. Raises LogDirectoryLockedError, OSError."""
     disk.make_directory(path)
     try:
         return disk.lock(f"{path}/{LOCK}")
     except DiskLockedError:
         raise LogDirectoryLockedError(
-            f"{path} is used by another broker (its {LOCK} is locked): stop that one, or give this one a directory of "
-            "its own with log.dirs"
+            f"{path} is used by another {role} (its {LOCK} is locked): stop that one, or give this one a directory of "
+            "its own with log.dirs or --data"
         ) from None
+
+
+def _none_left(offline: Mapping[str, Exception]) -> NoLogDirectoryError:
+    reasons = "; ".join(f"{path}: {error}" for path, error in offline.items())
+    return NoLogDirectoryError(f"no log directory can be used ({reasons}): mend one, or name others")

@@ -13,7 +13,8 @@ A broker that stopped cleanly leaves `.kafka_cleanshutdown` behind, and removes 
 
 A partition's directory is `topic-N`. One that is deleted is renamed first, to `topic-N.<id>-delete`, and removed when
 `file.delete.delay.ms` is over or the broker starts again. One whose replica moves here from another directory of the
-broker (KIP-113) is `topic-N.<id>-future` until it has caught up and takes the other's place.
+broker (KIP-113) is `topic-N.<id>-future` until it has caught up and takes the other's place. One that the metadata do
+not know is renamed to `topic-N.<id>-stray` and kept (`strays`).
 
 The directory does not know when its disk fails: `OSError` goes through, and `log_directories` draws the conclusion.
 """
@@ -21,24 +22,31 @@ The directory does not know when its disk fails: `OSError` goes through, and `lo
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from uuid import UUID
 
 from tidegauge.impl.ports.disk import Disk, PendingSync
+from tidegauge.impl.ports.log_lines import log_event
 from tidegauge.impl.storage import checkpoints
 from tidegauge.impl.storage.checkpoints import Checkpoint, TopicPartition
 from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.flushing import PendingFlush
+from tidegauge.impl.storage.identity import Identity, read_identity, write_identity
 from tidegauge.impl.storage.log import Log
-from tidegauge.impl.storage.partition_directory import DELETED_SUFFIX, remove_directory
+from tidegauge.impl.storage.offset_notes import OffsetNote, OffsetNotes, read_note
+from tidegauge.impl.storage.partition_directory import (
+    DELETED_SUFFIX,
+    FUTURE_SUFFIX,
+    STRAY_SUFFIX,
+    name_with_suffix,
+    remove_directory,
+)
+from tidegauge.impl.storage.strays import BY_ORDER
 
+LOGGER = logging.getLogger(__name__)
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
-FUTURE_SUFFIX = "-future"
-
-
-class ForeignLogDirectoryError(Exception):
-    """The directory belongs to another cluster or node."""
 
 
 class LogDirectory:
@@ -60,6 +68,7 @@ class LogDirectory:
         self._recovery_points: dict[TopicPartition, int] = {}
         self._log_start_offsets: dict[TopicPartition, int] = {}
         self._cleaned: dict[TopicPartition, int] = {}
+        self._notes: OffsetNotes | None = None
         self._doomed: list[tuple[int, str]] = []
         self._claimed: dict[TopicPartition, UUID] = {}
         """New partitions whose log is yet to be opened -> their topic's id."""
@@ -77,17 +86,17 @@ class LogDirectory:
     def open(cls, disk: Disk, path: str, *, cluster_id: str, node_id: int, directory_id: UUID) -> LogDirectory:
         """The directory at `path`, formatted for this node if it is new; `directory_id` is used only then.
 
-        Raises ForeignLogDirectoryError when it is another cluster's or node's.
+        Raises ForeignLogDirectoryError when it is another cluster's or node's, and DamagedIdentityError.
         """
-        disk.make_directory(path)
-        text = checkpoints.read_text(disk, path, checkpoints.META_PROPERTIES)
-        if not text:
-            content = checkpoints.encode_meta_properties(cluster_id, node_id, directory_id)
-            checkpoints.write_atomically(disk, path, checkpoints.META_PROPERTIES, content)
-        else:
-            properties = checkpoints.decode_meta_properties(text)
-            _check_identity(path, properties, cluster_id, node_id)
-            directory_id = checkpoints.decode_uuid(properties.get("directory.id", "")) or directory_id
+        identity = read_identity(disk, path, node_id=node_id, cluster_id=cluster_id)
+        if identity is None:
+            disk.make_directory(path)
+            identity = Identity(cluster_id, node_id, directory_id)
+            write_identity(disk, path, identity)
+        return cls._opened(disk, path, identity.directory_id)
+
+    @classmethod
+    def _opened(cls, disk: Disk, path: str, directory_id: UUID) -> LogDirectory:
         directory = cls(disk, path, directory_id)
         directory._recovery_points = checkpoints.read_offsets(disk, path, checkpoints.RECOVERY_POINT_CHECKPOINT)
         directory._log_start_offsets = checkpoints.read_offsets(disk, path, checkpoints.LOG_START_OFFSET_CHECKPOINT)
@@ -123,7 +132,7 @@ class LogDirectory:
     ) -> Log:
         """The partition's log, recovered if the last broker crashed, created if it is new.
 
-        A directory left by another topic of the same name (its `partition.metadata` has another id) is emptied first.
+        A directory left by another topic of the same name (its `partition.metadata` has another id) becomes a stray.
         `was_closed`: the log was closed by this very process.
         """
         key = (topic, partition)
@@ -181,9 +190,18 @@ class LogDirectory:
         if found == topic_id:
             return
         if found is not None:
-            remove_directory(self._disk, path)
+            name = self._set_aside(path, key, STRAY_SUFFIX)
+            log_event(
+                LOGGER,
+                logging.WARNING,
+                "replica became a stray",
+                partition=f"{key[0]}-{key[1]}",
+                directory=self.path,
+                name=name,
+                why=f"it is of the topic with id {found}, not {topic_id}",
+                next=BY_ORDER,
+            )
             self._disk.sync_directory(self.path)
-            self._forget(key)
             self._claim(path, key, topic_id)
             return
         text = checkpoints.encode_partition_metadata(topic_id)
@@ -200,15 +218,30 @@ class LogDirectory:
         """
         for key in keys:
             log = self.logs.pop(key)
-            self._forget(key)
-            name = self._unused_name(key, DELETED_SUFFIX)
             log.abandon()
-            self._disk.rename(log.directory, f"{self.path}/{name}")
-            self._doomed.append((now_ms + delay_ms, name))
+            self._doomed.append((now_ms + delay_ms, self._set_aside(log.directory, key, DELETED_SUFFIX)))
         self._disk.sync_directory(self.path)
         self.checkpoint()
         if delay_ms <= 0:
             self.free_deleted(now_ms)
+
+    def keep_as_strays(self, keys: Sequence[TopicPartition]) -> list[str]:
+        """Give partitions that nobody knows other names, durably, and keep them; returns the names, in that order."""
+        names = []
+        for key in keys:
+            log = self.logs.pop(key)
+            log.abandon()
+            names.append(self._set_aside(log.directory, key, STRAY_SUFFIX))
+        self._disk.sync_directory(self.path)
+        self.checkpoint()
+        return names
+
+    def _set_aside(self, path: str, key: TopicPartition, suffix: str) -> str:
+        """Give a partition's directory another name, which is returned, and forget the partition."""
+        self._forget(key)
+        name = self._unused_name(key, suffix)
+        self._disk.rename(path, f"{self.path}/{name}")
+        return name
 
     def _forget(self, key: TopicPartition) -> None:
         self._recovery_points.pop(key, None)
@@ -220,7 +253,7 @@ class LogDirectory:
         """`topic-N.<32 hex digits><suffix>` for a directory on its way, as no other is called."""
         topic_id = self.topic_id(*key)
         number = 0 if topic_id is None else topic_id.int
-        while self._disk.exists(f"{self.path}/{(name := f'{key[0]}-{key[1]}.{number:032x}{suffix}')}"):
+        while self._disk.exists(f"{self.path}/{(name := name_with_suffix(*key, number, suffix))}"):
             number = (number + 1) % (1 << 128)
         return name
 
@@ -236,7 +269,7 @@ class LogDirectory:
 
     def open_future(self, source: Log, key: TopicPartition, topic_id: UUID, now_ms: int) -> Log:
         """An empty log that begins where `source` does, to be filled until `adopt_future`."""
-        path = f"{self.path}/{key[0]}-{key[1]}.{topic_id.hex}{FUTURE_SUFFIX}"
+        path = f"{self.path}/{name_with_suffix(*key, topic_id.int, FUTURE_SUFFIX)}"
         if self._disk.exists(path):
             remove_directory(self._disk, path)
         self._disk.make_directory(path)
@@ -266,6 +299,15 @@ class LogDirectory:
         remove_directory(self._disk, future.directory)
 
     # Checkpoints
+
+    def read_note(self, name: str) -> OffsetNote | None:
+        """The highest note of a log's offset in a file of this directory. Raises OSError."""
+        return read_note(self._disk, self.path, name)
+
+    def notes(self, name: str) -> OffsetNotes:
+        """Such a file, to be written; it is closed with the logs."""
+        self._notes = OffsetNotes(self._disk, self.path, name)
+        return self._notes
 
     def cleaned_offset(self, topic: str, partition: int) -> int | None:
         """Up to where the cleaner has compacted a log; None when it never has."""
@@ -349,6 +391,9 @@ class LogDirectory:
         for _, name in self._doomed:
             remove_directory(self._disk, f"{self.path}/{name}")
         self._doomed.clear()
+        if self._notes is not None:
+            self._notes.sync()
+            self._notes.close()
         text = json.dumps({"version": 0, "brokerEpoch": broker_epoch})
         checkpoints.write_atomically(self._disk, self.path, CLEAN_SHUTDOWN, text)
 
@@ -372,18 +417,12 @@ class LogDirectory:
         for log in (*self.logs.values(), *self.futures.values()):
             with suppress(OSError):
                 log.abandon()
+        if self._notes is not None:
+            with suppress(OSError):
+                self._notes.close()
 
 
 def partition_of(name: str) -> TopicPartition | None:
     """The topic and partition that a directory is named after; None for other names."""
     topic, dash, number = name.rpartition("-")
     return (topic, int(number)) if dash and topic and number.isascii() and number.isdigit() else None
-
-
-def _check_identity(path: str, found: Mapping[str, str], cluster_id: str, node_id: int) -> None:
-    for name, ours in (("cluster.id", cluster_id), ("node.id", str(node_id))):
-        theirs = found.get(name)
-        if theirs != ours:
-            raise ForeignLogDirectoryError(
-                f"{path} belongs to {name}={theirs}, this broker has {name}={ours}: give it a log directory of its own"
-            )

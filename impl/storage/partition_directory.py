@@ -1,4 +1,8 @@
-"""A partition's directory: creating it, and removing it in a way that a crash cannot leave half of it as a log."""
+"""A partition's directory: its names, creating it, and removing it so that a crash cannot leave half of it as a log.
+
+A name that is given on the way out or in (`name_with_suffix`) has a random part and a suffix. It is cut to what file
+systems take, as Kafka cuts it: a topic's name may be so long that there is no room for more.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,18 @@ from tidegauge.impl.ports.disk import Disk
 
 DELETED_SUFFIX: Final = "-delete"
 """How the name of a directory ends that is to be removed."""
+FUTURE_SUFFIX: Final = "-future"
+"""How the name of a directory ends that a replica moves into."""
+STRAY_SUFFIX: Final = "-stray"
+"""How the name of a directory ends whose topic the metadata do not know."""
+LONGEST_NAME: Final = 255
+"""Bytes in a name that every file system of ours takes."""
+
+
+def name_with_suffix(topic: str, partition: int, number: int, suffix: str) -> str:
+    """`topic-N.<32 hex digits><suffix>`, with as much of the topic's name as there is room for."""
+    rest = f"-{partition}.{number:032x}{suffix}"
+    return topic[: LONGEST_NAME - len(rest)] + rest
 
 
 def create_directory(disk: Disk, directory: str) -> bool:
@@ -28,9 +44,10 @@ def remove_directory(disk: Disk, path: str) -> None:
 
 def delete_directory(disk: Disk, path: str) -> None:
     """Remove a partition's directory. A crash half-way leaves it under a name that ends in `-delete`."""
-    renamed = f"{path}{DELETED_SUFFIX}"
+    parent, slash, name = path.rpartition("/")
+    renamed = f"{parent}{slash}{name[: LONGEST_NAME - len(DELETED_SUFFIX)]}{DELETED_SUFFIX}"
     if disk.exists(renamed):
         remove_directory(disk, renamed)
     disk.rename(path, renamed)
-    disk.sync_directory(path.rpartition("/")[0] or ".")
+    disk.sync_directory(parent or ".")
     remove_directory(disk, renamed)

@@ -230,6 +230,7 @@ CONTROLLER_APIS: Final[Mapping[ApiKey, VersionRange]] = MappingProxyType(
                 ApiKey.INCREMENTAL_ALTER_CONFIGS,
                 ApiKey.ALTER_CLIENT_QUOTAS,
                 ApiKey.DESCRIBE_QUORUM,
+                ApiKey.DESCRIBE_CLUSTER,
                 ApiKey.UPDATE_FEATURES,
             )
         },

@@ -10,7 +10,8 @@ import pytest
 from tidegauge.impl.ports.simulated_disk import CrashOutcome, SimulatedDisk
 from tidegauge.impl.records.payload import Record, build_batch
 from tidegauge.impl.storage.config import LogConfig
-from tidegauge.impl.storage.log_directory import ForeignLogDirectoryError, LogDirectory
+from tidegauge.impl.storage.identity import ForeignLogDirectoryError
+from tidegauge.impl.storage.log_directory import LogDirectory
 
 CONFIG = LogConfig(segment_bytes=300)
 TOPIC_ID = UUID(int=7)
@@ -29,9 +30,9 @@ def fill(directory: LogDirectory, records: int, topic: str = "tide") -> None:
 def test_another_brokers_directory_is_refused() -> None:
     disk = SimulatedDisk(random.Random(0))
     opened(disk)
-    with pytest.raises(ForeignLogDirectoryError, match=r"node\.id=1, this broker has node\.id=2"):
+    with pytest.raises(ForeignLogDirectoryError, match=r"node\.id=1, this node has node\.id=2"):
         opened(disk, node_id=2)
-    with pytest.raises(ForeignLogDirectoryError, match=r"cluster\.id=tide, this broker has cluster\.id=gauge"):
+    with pytest.raises(ForeignLogDirectoryError, match=r"cluster\.id=tide, this node has cluster\.id=gauge"):
         opened(disk, cluster_id="gauge")
 
 

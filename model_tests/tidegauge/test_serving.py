@@ -306,7 +306,7 @@ def test_a_directory_in_use_and_one_of_another_broker_are_refused(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     with started("controller", "--port", 0, "--data", tmp_path / "controller") as (_, told):
-        assert "another cluster uses it" in refusal(
+        assert "is used by another controller (its .lock is locked)" in refusal(
             capsys, "controller", "--port", 0, "--data", tmp_path / "controller"
         )
         words = ("--controller", told["controller"], "--data", tmp_path / "broker", "--port", 0)
@@ -315,6 +315,41 @@ def test_a_directory_in_use_and_one_of_another_broker_are_refused(
             broker.kill()
             broker.wait()
         assert "broker" in refusal(capsys, "broker", "--id", 1, *words)
+
+
+def test_a_broker_of_another_cluster_refuses_and_touches_nothing(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    words = ("--id", 0, "--data", tmp_path / "broker", "--port", 0)
+    with (
+        started("controller", "--port", 0, "--data", tmp_path / "first") as (_, told),
+        started("broker", *words, "--controller", told["controller"]) as (_, ready),
+        producer(ready["bootstrap_servers"], allow_auto_create_topics=True) as client,
+    ):
+        assert produce(client, "orders", b"a") == 0
+    before = {path: path.read_bytes() for path in (tmp_path / "broker").rglob("*") if path.is_file()}
+    with started("controller", "--port", 0, "--data", tmp_path / "second") as (_, told):
+        line = refusal(capsys, "broker", *words, "--controller", told["controller"])
+    assert "belongs to cluster.id=" in line
+    assert "nothing in it was changed" in line
+    assert {path: path.read_bytes() for path in (tmp_path / "broker").rglob("*") if path.is_file()} == before
+
+
+def test_strays_are_listed_and_deleted_by_order(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    names = [f"orders-{partition}.{partition:032x}-stray" for partition in range(2)]
+    for name in names:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "00000000000000000000.log").write_bytes(b"1234")
+    (tmp_path / "orders-0").mkdir()
+    assert "it is no stray" in refusal(capsys, "strays", "--data", tmp_path, "--delete", "orders-0")
+    assert "that is no directory" in refusal(capsys, "strays", "--data", tmp_path / "none")
+    assert command_line.run(["strays", "--data", str(tmp_path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["strays"] == names
+    assert command_line.run(["strays", "--data", str(tmp_path), "--delete", names[0]]) == 0
+    told = capsys.readouterr().out
+    assert f"deleted {names[0]}" in told
+    assert f"{names[1]}  4 bytes" in told
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["orders-0", names[1]]
 
 
 def test_a_command_loads_no_more_than_it_needs() -> None:

@@ -20,13 +20,15 @@ from cyclopts import Parameter
 from tidegauge.exits import Status, Unusable, in_one_line
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.cluster.names import LOOPBACK
-from tidegauge.impl.cluster.node_process import NodeEndedError, NodeOptions, run_broker, run_controller, voters_of
+from tidegauge.impl.cluster.node_process import NodeOptions, run_broker, run_controller, voters_of
+from tidegauge.impl.cluster.node_task import NodeEndedError
 from tidegauge.impl.cluster.secret_files import given_secret
 from tidegauge.impl.ports.network import Address
 from tidegauge.impl.server.broker.controller_link import RegistrationRefusedError
+from tidegauge.impl.server.controller.metadata_damage import DamagedMetadataLogError
 from tidegauge.impl.server.transport.security.cluster_secret import ClusterSecret
+from tidegauge.impl.storage.identity import DamagedIdentityError, ForeignLogDirectoryError
 from tidegauge.impl.storage.log_directories import LogDirectoryLockedError, NoLogDirectoryError
-from tidegauge.impl.storage.log_directory import ForeignLogDirectoryError
 from tidegauge.log_output import LogLevel, write_log_lines
 from tidegauge.screen import Screen, write_json
 
@@ -34,6 +36,8 @@ Flag = Annotated[bool, Parameter(negative="")]
 Settings = Annotated[list[str] | None, Parameter(name="--config", negative="")]
 
 WRONG_INPUT = (
+    DamagedIdentityError,
+    DamagedMetadataLogError,
     ForeignLogDirectoryError,
     LogDirectoryLockedError,
     NoLogDirectoryError,

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from kio.schema.api_versions.v4.request import ApiVersionsRequest
 from kio.schema.broker_heartbeat.v2.request import BrokerHeartbeatRequest
@@ -24,6 +24,7 @@ from tidegauge.impl.metadata.codec import decode_decisions
 from tidegauge.impl.metadata.records import MetadataRecord
 from tidegauge.impl.metadata.topic_names import METADATA_TOPIC_ID
 from tidegauge.impl.partition.messages import (
+    NO_EPOCH,
     AlterPartitionRequest,
     AlterPartitionResponse,
     FollowerFetch,
@@ -155,7 +156,7 @@ class ControllerLink:
             BrokerRegistrationRequest(
                 broker_id=BrokerId(registration.broker_id),
                 cluster_id=registration.cluster_id,
-                incarnation_id=None,
+                incarnation_id=registration.incarnation_id,
                 listeners=tuple(
                     Listener(
                         name=endpoint.listener,
@@ -173,7 +174,7 @@ class ControllerLink:
         )
         await self._require_controller(response, channel)
         if response.error_code is not ErrorCode.none:
-            raise RegistrationRefusedError(response.error_code)
+            raise RegistrationRefusedError(response.error_code, registration.broker_id, channel.address)
         return response.broker_epoch
 
     async def heartbeat(
@@ -198,32 +199,35 @@ class ControllerLink:
         await self._require_controller(response, channel)
         return response
 
-    async def metadata_since(self, offset: int, max_wait_ms: int) -> tuple[list[MetadataRecord], int]:
+    async def metadata_since(
+        self, offset: int, max_wait_ms: int, epoch: int = NO_EPOCH
+    ) -> tuple[list[MetadataRecord], int]:
         """Records of the metadata log from `offset` on, and where it ends; none when there are none after the wait.
 
-        Raises UnreachableError or NoResponseError.
+        `epoch` is that of the record before `offset`, if it is known. Raises UnreachableError or NoResponseError. A
+        log that is another one than before ends the broker (`_refuse`).
         """
-        response = await self._fetch_metadata(self._metadata, offset, max_wait_ms, METADATA_MAX_BYTES)
+        response = await self._fetch_metadata(self._metadata, offset, max_wait_ms, METADATA_MAX_BYTES, epoch)
         records = [record for _, record in decode_decisions(in_memory(response.records), offset)]
         return records, response.high_watermark
 
-    async def metadata_end(self, offset: int) -> int:
-        """Where the metadata log ends now, asked by a broker that has it up to `offset`.
+    async def metadata_end(self, offset: int, epoch: int = NO_EPOCH) -> int:
+        """Where the metadata log ends now, asked by a broker that has it up to `offset`, in this epoch.
 
         Not by the metadata fetches' connection: the controller responds to the one that it holds there first.
         Raises UnreachableError or NoResponseError.
         """
-        return (await self._fetch_metadata(self._requests, offset, 0, 1)).high_watermark
+        return (await self._fetch_metadata(self._requests, offset, 0, 1, epoch)).high_watermark
 
     async def _fetch_metadata(
-        self, channel: Channel, offset: int, max_wait_ms: int, max_bytes: int
+        self, channel: Channel, offset: int, max_wait_ms: int, max_bytes: int, epoch: int = NO_EPOCH
     ) -> PartitionFetchResponse:
         fetch = FollowerFetch(
             replica_id=self._registration.broker_id,
             broker_epoch=self._registration.broker_epoch,
             leader_epoch=-1,
             fetch_offset=offset,
-            last_fetched_epoch=-1,
+            last_fetched_epoch=epoch,
         )
         request = follower_request(
             [(METADATA_TOPIC_ID, 0, fetch)],
@@ -232,12 +236,27 @@ class ControllerLink:
             max_bytes=max_bytes,
             partition_max_bytes=max_bytes,
         )
+        request.cluster_id = self._registration.cluster_id
         message: FetchResponse = await self._send(channel, request)
+        if message.error_code is ErrorCode.inconsistent_cluster_id:
+            self._refuse(wrong_cluster(channel.address, self._registration.cluster_id))
         response = partition_responses(message)[METADATA_TOPIC_ID, 0]
         if response.error is ErrorCode.not_leader_or_follower:
             self._redirect(message, response, channel.address)
             raise NotControllerError(channel.address)
+        is_shorter = response.error is ErrorCode.none and response.high_watermark < offset
+        if response.error is ErrorCode.offset_out_of_range or response.diverging_epoch is not None or is_shorter:
+            self._refuse(
+                f"the metadata log at {channel.address} is not the one that this broker has read up to offset {offset} "
+                f"(epoch {epoch}): it ends at {response.high_watermark}, or has other records. It has lost decisions, "
+                "so nothing is deleted that it does not know: put the controller's log back from a copy"
+            )
         return response
+
+    def _refuse(self, reason: str) -> NoReturn:
+        """End the broker: it has nothing to do with such a controller."""
+        self._tasks.halt(reason)
+        raise UnreachableError(reason)
 
     def _redirect(self, message: FetchResponse, response: PartitionFetchResponse, address: Address) -> None:
         """Turn from the node at `address` to the leader that it names, or to the next voter."""
@@ -266,9 +285,19 @@ class NotControllerError(UnreachableError):
         super().__init__(f"{address} is not the active controller")
 
 
+def wrong_cluster(address: Address, cluster_id: str) -> str:
+    """Why a broker of this cluster ends at that controller."""
+    return (
+        f"INCONSISTENT_CLUSTER_ID: the controller at {address} is of another cluster than this broker, whose "
+        f"directories belong to {cluster_id}. Nothing of them was deleted: start it with the controller of its cluster"
+    )
+
+
 class RegistrationRefusedError(Exception):
     """The controller does not accept this broker."""
 
-    def __init__(self, error: ErrorCode) -> None:
-        super().__init__(f"the controller refused the registration: {error.name}")
+    def __init__(self, error: ErrorCode, broker_id: int, address: Address) -> None:
+        super().__init__(f"the controller at {address} refused broker {broker_id}: {error.name.upper()}")
         self.error = error
+        self.broker_id = broker_id
+        self.address = address

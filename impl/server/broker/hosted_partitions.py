@@ -3,7 +3,8 @@
 At its start a broker hosts what its disk has. After that the metadata log says which replicas belong here. A replica
 that the metadata take away, with its topic or by a reassignment, is deleted as soon as this broker reads it; one that
 was taken away while the broker was down, before the broker does anything else. Nothing of it is left that could count
-for a later topic of the same name, or for the same partition when it comes back.
+for a later topic of the same name, or for the same partition when it comes back. A replica of which the metadata say
+nothing is not deleted: it becomes a stray (`departures`).
 
 An `OSError` of a log takes its log directory offline with all replicas in it (KIP-112): `storage_failed`. They are not
 hosted any more until the broker starts again, wherever the metadata put them. Requests that wait for them are woken.
@@ -11,7 +12,7 @@ hosted any more until the broker starts again, wherever the metadata put them. R
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence, Set
 from typing import Any, Final
 from uuid import UUID
 
@@ -27,6 +28,7 @@ from tidegauge.impl.ports.clock import Clock
 from tidegauge.impl.ports.disk import FEW, PendingSync
 from tidegauge.impl.records.batches import RecordError
 from tidegauge.impl.server import trace
+from tidegauge.impl.server.broker.departures import departure
 from tidegauge.impl.server.broker.high_watermark_checkpoint import HighWatermarkCheckpoint
 from tidegauge.impl.server.broker.partition import Partition, TopicPartition
 from tidegauge.impl.server.broker.replica_effects import ReplicaEffects
@@ -148,16 +150,23 @@ class HostedPartitions:
 
     # --- metadata ----------------------------------------------------------------------------------------------
 
-    def apply_metadata(self, image: ClusterImage, changed: Set[str] | None = None) -> Iterator[Callable[[], None]]:
+    def apply_metadata(
+        self, image: ClusterImage, changed: Set[str] | None = None, removed_topics: Container[str] = ()
+    ) -> Iterator[Callable[[], None]]:
         """Host what the image newly puts here, delete what it takes away, and give each replica its registration.
 
-        `changed` names the topics that have changed; None means all. The work is done when the iterator ends. Each
-        step is what some new logs need of the disk; run it before the next step, in any thread.
+        `changed` names the topics that have changed; None means all. `removed_topics` are the ids of those that were
+        deleted since the last time. The work is done when the iterator ends. Each step is what some new logs need of
+        the disk; run it before the next step, in any thread.
         """
         if self._look_at_all:
             changed, self._look_at_all = None, False
         self._offline = {key for key in self._offline if self._belongs_here(key, image)}
-        self.remove(self._departed(image, changed), image.offset)
+        departed = self._departed(image, changed)
+        strays = {
+            one.key for one in departed if not departure(image, removed_topics, one.topic_id, one.index).is_decided
+        }
+        self.remove(departed, image.offset, strays)
         topics = image.topics.values() if changed is None else map(image.topics.get, sorted(changed))
         placed: list[tuple[TopicImage, int]] = []
         made: list[NewPlace] = []
@@ -252,8 +261,12 @@ class HostedPartitions:
             return True
         return partition.topic_id not in ("", topic.topic_id)
 
-    def remove(self, departed: Sequence[Partition], metadata_offset: int) -> None:
+    def remove(
+        self, departed: Sequence[Partition], metadata_offset: int, strays: Container[TopicPartition] = ()
+    ) -> None:
         """Delete partitions with all that is remembered of them, as of this metadata offset; wake who waits for them.
+
+        Those that are strays keep their records, under another name.
 
         The checkpointed high watermarks go first: without its log one would count for the next log of that name.
         """
@@ -263,6 +276,7 @@ class HostedPartitions:
         self._high_watermarks.forget(keys)
         now_ms = self._clock.now_ms()
         by_delay: dict[int, list[TopicPartition]] = {}
+        kept: list[TopicPartition] = []
         for partition in departed:
             if partition.is_offline:  # its directory has failed during this work: nothing is left to delete
                 continue
@@ -272,7 +286,11 @@ class HostedPartitions:
             if self._tracer.trace is not None:
                 removal = trace.events.RemoveReplica
                 self._tracer.record(removal, partition.topic, partition.index, metadata_offset=metadata_offset)
-            by_delay.setdefault(partition.log.config.file_delete_delay_ms, []).append(partition.key)
+            if partition.key in strays:
+                kept.append(partition.key)
+            else:
+                by_delay.setdefault(partition.log.config.file_delete_delay_ms, []).append(partition.key)
+        self.directories.keep_as_strays(kept)
         for delay_ms, doomed in by_delay.items():
             self.directories.delete_logs(doomed, now_ms, delay_ms)
         for partition in departed:

@@ -26,10 +26,14 @@ class MetadataCache:
         self.offset_in_force = 0
         """The broker acts on the metadata log below this offset; the image may be ahead of it."""
         self._has_advanced = trio.Event()
+        self.removed_topics: set[str] = set()
+        """Ids of the topics that were deleted by records that are not in force yet."""
 
     def replay(self, records: Iterable[MetadataRecord]) -> None:
         """Apply the records that follow the image's offset."""
         for record in records:
+            if isinstance(record, RemoveTopicRecord):
+                self.removed_topics.add(record.topic_id)
             if isinstance(record, ControllerEpochRecord | BrokerConfigRecord):
                 self._changed = None
             elif self._changed is not None and (name := self._topic_of(record)) is not None:
@@ -52,6 +56,7 @@ class MetadataCache:
     def note_in_force(self) -> None:
         """The broker has applied the image: it hosts the replicas that the image gives it, with its settings."""
         self.offset_in_force = self.image.offset
+        self.removed_topics.clear()
         self._has_advanced.set()
         self._has_advanced = trio.Event()
 

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Protocol
 
 import trio
 
+from tidegauge.impl.partition.messages import NO_EPOCH
 from tidegauge.impl.server import trace
+from tidegauge.impl.storage.offset_notes import OffsetNote
 from tidegauge.impl.wire.channel import NoResponseError, UnreachableError
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from tidegauge.impl.ports.clock import Clock
     from tidegauge.impl.ports.disk import Disk
     from tidegauge.impl.server.broker.metadata_cache import MetadataCache
+    from tidegauge.impl.server.broker.metadata_notes import MetadataNotes
     from tidegauge.impl.server.broker.replica_manager import ReplicaManager
     from tidegauge.impl.server.config import ServerConfig
     from tidegauge.impl.server.trace.tracer import Tracer
@@ -28,11 +31,13 @@ if TYPE_CHECKING:
 class MetadataSource(Protocol):
     """The metadata log at the controller. Both methods raise UnreachableError or NoResponseError."""
 
-    async def metadata_since(self, offset: int, max_wait_ms: int) -> tuple[list[MetadataRecord], int]:
-        """The records from `offset` on, and the end of the log."""
+    async def metadata_since(
+        self, offset: int, max_wait_ms: int, epoch: int = NO_EPOCH
+    ) -> tuple[list[MetadataRecord], int]:
+        """The records from `offset` on, and the end of the log; `epoch` is that of the record before `offset`."""
         ...
 
-    async def metadata_end(self, offset: int) -> int:
+    async def metadata_end(self, offset: int, epoch: int = NO_EPOCH) -> int:
         """The end of the log now."""
         ...
 
@@ -52,6 +57,7 @@ class MetadataLoader:
         disk: Disk,
         tracer: Tracer,
         timers: bool,
+        notes: MetadataNotes,
     ) -> None:
         """`apply_settings` brings into force what an image has besides replicas: settings and quotas.
 
@@ -66,6 +72,9 @@ class MetadataLoader:
         self._disk = disk
         self._tracer = tracer
         self._timers = timers
+        self._notes = notes
+        self._is_same_log = notes.found is None
+        """Whether the log is the one that the processes before this one have read."""
         self._pulling = trio.Lock()
         self._applied_offset = -1
         """The offset of the image that was last applied."""
@@ -78,11 +87,18 @@ class MetadataLoader:
         metadata = self._metadata
         async with self._pulling:
             image = metadata.image
+            if not self._is_same_log and (known := self._notes.found) is not None:
+                await self._controller.metadata_end(known.end_offset, known.epoch)
+                self._is_same_log = True
             while True:
-                records, end_offset = await self._controller.metadata_since(image.offset, max_wait_ms)
+                records, end_offset = await self._controller.metadata_since(
+                    image.offset, max_wait_ms, image.controller_epoch
+                )
                 metadata.replay(records)
-                if image.offset >= end_offset or not records:
+                if image.offset >= end_offset:
                     break
+                if not records:
+                    raise NoResponseError(f"nothing came of the metadata log from {image.offset} to {end_offset}")
             await self._clock.until_running()
             await trio.lowlevel.checkpoint_if_cancelled()  # a broker that has stopped has closed its logs
             if image.offset != self._applied_offset:
@@ -91,13 +107,15 @@ class MetadataLoader:
                 self._applied_offset = image.offset
             self._apply_settings(image)
             try:
-                for work in self._replicas.hosted.apply_metadata(image, metadata.take_changed()):
+                hosted, changed = self._replicas.hosted, metadata.take_changed()
+                for work in hosted.apply_metadata(image, changed, metadata.removed_topics):
                     await self._disk.in_background(work)
                     await trio.lowlevel.checkpoint()
             except trio.Cancelled:
                 self._replicas.hosted.look_at_all()  # the client that asked is gone: the next call does what is left
                 raise
             metadata.note_in_force()
+            self._notes.write(OffsetNote(image.offset, image.controller_epoch))
             return image.offset
 
     async def catch_up(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
+from uuid import UUID
 
 import attrs
 import trio
@@ -30,6 +31,8 @@ class Registration:
     broker_id: int
     cluster_id: str
     rack: str | None = None
+    incarnation_id: UUID | None = None
+    """Of this process, drawn at its start."""
     endpoints: Sequence[Endpoint] = ()
     """The listener for other brokers comes first. Empty until the listeners are open."""
     broker_epoch: int = UNREGISTERED

@@ -28,6 +28,7 @@ class BrokerTasks:
 
     def halt(self, reason: str) -> None:
         """End the broker at once, as a crash does: there is nothing that it could still do."""
-        log_event(LOGGER, logging.ERROR, "broker stopped", why=reason, next="mend that, and start it again")
-        self.halted = reason
+        if self.halted is None:
+            log_event(LOGGER, logging.ERROR, "broker stopped", why=reason, next="mend that, and start it again")
+            self.halted = reason
         self.nursery.cancel_scope.cancel()

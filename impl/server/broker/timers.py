@@ -5,12 +5,15 @@ Timers hold no state and decide nothing.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import trio
+from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.server.broker.controller_link import RegistrationRefusedError
+from tidegauge.impl.ports.log_lines import log_event
+from tidegauge.impl.server.broker.controller_link import RegistrationRefusedError, wrong_cluster
 from tidegauge.impl.wire.channel import NoResponseError, UnreachableError
 
 if TYPE_CHECKING:
@@ -21,7 +24,10 @@ if TYPE_CHECKING:
     from tidegauge.impl.server.broker.log_upkeep import LogUpkeep
     from tidegauge.impl.server.broker.metadata_loader import MetadataLoader
     from tidegauge.impl.server.broker.registration import Registration
+    from tidegauge.impl.server.broker.tasks import BrokerTasks
     from tidegauge.impl.server.config import ServerConfig
+
+LOGGER: Final = logging.getLogger(__name__)
 
 
 class BrokerTimers:
@@ -35,6 +41,7 @@ class BrokerTimers:
         failures: DirectoryFailures,
         upkeep: LogUpkeep,
         cleaner: LogCleaner,
+        tasks: BrokerTasks,
         config: ServerConfig,
         clock: Clock,
     ) -> None:
@@ -46,6 +53,9 @@ class BrokerTimers:
         self._cleaner = cleaner
         self._config = config
         self._clock = clock
+        self._tasks = tasks
+        self._refused_since: float | None = None
+        """Since when another process has the broker's id, in trio's time."""
 
     async def run(self) -> None:
         """Join the cluster, then act on time until cancelled."""
@@ -67,11 +77,14 @@ class BrokerTimers:
             try:
                 if not self._registration.is_registered:
                     await self._actions.register()
+                    self._refused_since = None
                 await self._actions.apply_metadata()
                 if await self._actions.heartbeat():
                     return
-            except (UnreachableError, NoResponseError, RegistrationRefusedError):
+            except (UnreachableError, NoResponseError):
                 pass
+            except RegistrationRefusedError as error:
+                self._refused(error)
             await self._sleep(self._config.retry_backoff_ms)
 
     async def _sleep(self, interval_ms: int) -> None:
@@ -87,8 +100,31 @@ class BrokerTimers:
         try:
             await self._failures.assign()
             await self._actions.heartbeat()
-        except (UnreachableError, NoResponseError, RegistrationRefusedError):
+            self._refused_since = None
+        except (UnreachableError, NoResponseError):
             return
+        except RegistrationRefusedError as error:
+            self._refused(error)
+
+    def _refused(self, error: RegistrationRefusedError) -> None:
+        """End the broker where waiting is of no use.
+
+        Another process with its id may be its own predecessor, whose session has yet to expire. One that lives longer
+        is another one.
+        """
+        if error.error is ErrorCode.inconsistent_cluster_id:
+            self._tasks.halt(wrong_cluster(error.address, self._registration.cluster_id))
+            return
+        now = trio.current_time()
+        if self._refused_since is None:
+            self._refused_since = now
+            log_event(LOGGER, logging.WARNING, "broker refused", why=error, next="it asks again")
+        patience_ms = 2 * self._config.broker_session_timeout_ms
+        if error.error is ErrorCode.duplicate_broker_registration and now - self._refused_since > patience_ms / 1000:
+            self._tasks.halt(
+                f"DUPLICATE_BROKER_REGISTRATION: another process is registered as broker {error.broker_id} at the "
+                f"controller at {error.address}, and lives: stop that one, or give this one an id of its own"
+            )
 
     async def _shrink_isrs(self) -> None:
         self._actions.shrink_isr()

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tidegauge.impl.controller.controller import Controller
     from tidegauge.impl.ports.clock import Clock
     from tidegauge.impl.server.config import ServerConfig
+    from tidegauge.impl.server.controller.broker_processes import BrokerProcesses
     from tidegauge.impl.server.controller.decisions import Decisions
     from tidegauge.impl.server.controller.draws import Draws
     from tidegauge.impl.server.controller.metadata_fetches import MetadataFetches
@@ -28,3 +29,7 @@ class ControllerCollaborators:
     draws: Draws
     config: ServerConfig
     clock: Clock
+    cluster_id: str
+    processes: BrokerProcesses
+    timers: bool
+    """Whether sessions expire by themselves."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import logging
+from typing import TYPE_CHECKING, Final
 
 from kio.schema.broker_heartbeat.v2.response import BrokerHeartbeatResponse
 from kio.schema.broker_registration.v4.response import BrokerRegistrationResponse
 from kio.schema.errors import ErrorCode
 
+from tidegauge.impl.partition.messages import UNKNOWN_BROKER_EPOCH
+from tidegauge.impl.ports.log_lines import log_event
 from tidegauge.impl.server import trace
 from tidegauge.impl.server.controller.directories import report_offline_directories
 from tidegauge.impl.wire.primitives import NO_WAIT, i64
@@ -17,19 +20,37 @@ if TYPE_CHECKING:
     from kio.schema.broker_registration.v4.request import BrokerRegistrationRequest
 
     from tidegauge.impl.ports.clock import Clock
+    from tidegauge.impl.server.controller.broker_processes import BrokerProcesses
     from tidegauge.impl.server.controller.decisions import Decisions
     from tidegauge.impl.server.trace.events import SessionDecision
     from tidegauge.impl.server.transport.context import RequestContext
 
+LOGGER: Final = logging.getLogger(__name__)
+
 
 async def handle_registration(
-    request: BrokerRegistrationRequest, _: RequestContext, *, decisions: Decisions
+    request: BrokerRegistrationRequest,
+    context: RequestContext,
+    *,
+    decisions: Decisions,
+    cluster_id: str,
+    processes: BrokerProcesses,
+    timers: bool,
 ) -> BrokerRegistrationResponse:
-    """A broker's process joins and gets its broker epoch."""
+    """A broker's process joins and gets its broker epoch.
+
+    Errors: INVALID_REGISTRATION without a listener, INCONSISTENT_CLUSTER_ID for a broker of another cluster, and
+    DUPLICATE_BROKER_REGISTRATION while another process with its id lives. Without timers no session expires by itself:
+    a process counts as gone then when its successor comes.
+    """
+    if request.cluster_id != cluster_id:
+        return _refused(request, ErrorCode.inconsistent_cluster_id, f"this is cluster {cluster_id}")
     if not request.listeners:
-        return BrokerRegistrationResponse(throttle_time=NO_WAIT, error_code=ErrorCode.invalid_registration)
+        return _refused(request, ErrorCode.invalid_registration, "it names no listener")
     listener = request.listeners[0]  # the one for other brokers comes first
     async with decisions.turn() as turn:
+        before = turn.controller.image.brokers.get(request.broker_id)
+        is_gone = before is not None and processes.is_gone(request.broker_id, before.broker_epoch)
         proposal = turn.controller.members.register(
             request.broker_id,
             host=listener.host,
@@ -40,20 +61,45 @@ async def handle_registration(
             ),
             directories=tuple(map(str, request.log_dirs)),
             stopped_cleanly_in=request.previous_broker_epoch,
+            incarnation_id="" if request.incarnation_id is None else str(request.incarnation_id),
+            earlier_is_gone=is_gone or not timers,
         )
         epoch = await turn.commit(proposal)
+        if epoch == UNKNOWN_BROKER_EPOCH:
+            return _refused(request, ErrorCode.duplicate_broker_registration, "another process with this id lives")
+        processes.note(request.broker_id, epoch, context.connection)
         if turn.is_traced:
             registered = trace.events.Register
             turn.tracer.record(registered, broker=request.broker_id, broker_epoch=epoch, changed=turn.changed())
     return BrokerRegistrationResponse(throttle_time=NO_WAIT, error_code=ErrorCode.none, broker_epoch=i64(epoch))
 
 
+def _refused(request: BrokerRegistrationRequest, error: ErrorCode, why: str) -> BrokerRegistrationResponse:
+    log_event(
+        LOGGER,
+        logging.WARNING,
+        "registration refused",
+        broker=request.broker_id,
+        cluster=request.cluster_id,
+        error=error.name.upper(),
+        why=why,
+    )
+    return BrokerRegistrationResponse(throttle_time=NO_WAIT, error_code=error)
+
+
 async def handle_heartbeat(
-    request: BrokerHeartbeatRequest, _: RequestContext, *, decisions: Decisions, clock: Clock
+    request: BrokerHeartbeatRequest,
+    context: RequestContext,
+    *,
+    decisions: Decisions,
+    clock: Clock,
+    processes: BrokerProcesses,
 ) -> BrokerHeartbeatResponse:
     """A broker's session is renewed; a broker that has caught up is unfenced, one that has handed over may stop."""
     broker_id = request.broker_id
     async with decisions.turn() as turn:
+        if (known := turn.controller.image.brokers.get(broker_id)) and known.broker_epoch == request.broker_epoch:
+            processes.note(broker_id, request.broker_epoch, context.connection)
         await report_offline_directories(turn, request)
         members, image = turn.controller.members, turn.controller.image
         before = image.is_unfenced(broker_id), image.is_shutting_down(broker_id)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+import trio
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.metadata.topic_names import METADATA_TOPIC, METADATA_TOPIC_ID
 from tidegauge.impl.partition.messages import PartitionFetchResponse
+from tidegauge.impl.ports.repeated_lines import RepeatedLines
 from tidegauge.impl.server.controller.observers import Observers
 from tidegauge.impl.server.purgatory import Purgatory
 from tidegauge.impl.server.reads import PartitionRead, ReadOutcome, fetch_response, partition_reads
+from tidegauge.impl.wire.fetch_messages import fetch_error
 from tidegauge.impl.wire.produce_messages import NodeEndpoint
 
 if TYPE_CHECKING:
@@ -22,17 +26,22 @@ if TYPE_CHECKING:
     from tidegauge.impl.server.transport.context import RequestContext
     from tidegauge.impl.wire.fetch_messages import FetchRequest, FetchResponse
 
+LOGGER: Final = logging.getLogger(__name__)
 METADATA_KEY: Final = f"{METADATA_TOPIC}-0"
 
 
 class MetadataFetches:
     """Reads the metadata log for brokers, and keeps the fetches that wait for it to grow."""
 
-    def __init__(self, controller: Controller, decisions: Decisions, log: ServedMetadataLog, clock: Clock) -> None:
+    def __init__(
+        self, controller: Controller, decisions: Decisions, log: ServedMetadataLog, clock: Clock, cluster_id: str
+    ) -> None:
         self.observers = Observers(clock)
         self._controller = controller
         self._decisions = decisions
         self._log = log
+        self._cluster_id = cluster_id
+        self._refusals = RepeatedLines(trio.current_time)
         self._waiting: Purgatory[str] = Purgatory(clock)
 
     @property
@@ -47,9 +56,22 @@ class MetadataFetches:
     async def respond(self, request: FetchRequest, context: RequestContext) -> FetchResponse:
         """Everything from the fetch offset on; with nothing to send it waits up to the request's max_wait_ms.
 
-        Errors: UNKNOWN_TOPIC_ID for any partition but that of the metadata log; NOT_LEADER_OR_FOLLOWER, with the
-        leader's id, epoch and endpoint as far as they are known, from a node that does not lead the log (KIP-951).
+        Errors: INCONSISTENT_CLUSTER_ID for a broker of another cluster; UNKNOWN_TOPIC_ID for any partition but that of
+        the metadata log; NOT_LEADER_OR_FOLLOWER, with the leader's id, epoch and endpoint as far as they are known,
+        from a node that does not lead the log (KIP-951); OFFSET_OUT_OF_RANGE for a broker that has read beyond the end
+        of the log, and a diverging epoch for one that has read other records (KIP-595).
         """
+        if request.cluster_id not in (None, self._cluster_id):
+            self._refusals.log_event(
+                LOGGER,
+                logging.WARNING,
+                "metadata fetch refused",
+                broker=request.replica_id,
+                cluster=request.cluster_id,
+                why=f"this is cluster {self._cluster_id}",
+                next="start the broker with the controller of its own cluster",
+            )
+            return fetch_error(request, ErrorCode.inconsistent_cluster_id)
         reads = tuple(partition_reads(request))
         if any(read.topic_id != METADATA_TOPIC_ID or read.partition != 0 for read in reads):
             unknown = PartitionFetchResponse(ErrorCode.unknown_topic_id)
@@ -93,10 +115,17 @@ class MetadataFetches:
         return response
 
     def _read(self, read: PartitionRead) -> PartitionFetchResponse:
+        end = self._log.end_offset
+        if read.last_fetched_epoch >= 0:
+            agreed = self._log.end_offset_for(read.last_fetched_epoch)
+            if agreed.epoch != read.last_fetched_epoch or agreed.end_offset < read.offset:
+                return PartitionFetchResponse(diverging_epoch=agreed, high_watermark=end)
+        if read.offset > end:
+            return PartitionFetchResponse(ErrorCode.offset_out_of_range, high_watermark=end)
         return PartitionFetchResponse(
             leader=self._log.leadership.leader_id,
             leader_epoch=self._log.leadership.epoch,
-            high_watermark=self._log.end_offset,
+            high_watermark=end,
             log_start_offset=self._log.start_offset,
             records=self._log.read_batches(read.offset, read.max_bytes),
         )

@@ -1,27 +1,50 @@
 """The metadata log of a quorum of one: a log on the controller's own disk.
 
-Its one node leads from the start, in an epoch that is one higher than any in the log. A decision is one batch, so that
-a crash keeps all of it or nothing, and is committed when it is flushed. The batches' partition leader epoch is the
-epoch of their leader.
+Its one node leads from the start, in an epoch that is one higher than any in the log and any that was noted. A
+decision is one batch, so that a crash keeps all of it or nothing, and is committed when it is flushed. The batches'
+partition leader epoch is the epoch of their leader.
+
+Beside the log's directory a file notes how far the log is committed (`offset_notes`): a log that ends before that has
+lost decisions, and is not opened (`metadata_damage`).
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 import trio
 
 from tidegauge.impl.metadata.codec import decode_decisions, encode_decision
 from tidegauge.impl.metadata.log import Leadership, MetadataLog
 from tidegauge.impl.metadata.records import MetadataRecord
+from tidegauge.impl.metadata.topic_names import METADATA_TOPIC
+from tidegauge.impl.partition.messages import EpochEndOffset
 from tidegauge.impl.ports.clock import Clock
 from tidegauge.impl.ports.disk import Disk
+from tidegauge.impl.ports.log_lines import log_event
 from tidegauge.impl.records.origin import Origin
+from tidegauge.impl.server.controller.metadata_damage import examine
 from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.log import Log
+from tidegauge.impl.storage.offset_notes import NOTHING, OffsetNote, OffsetNotes, read_note
+from tidegauge.impl.storage.segment import LOG_SUFFIX
 
 READ_SIZE = 8 << 20
+COMMITTED: Final = "metadata-commit-offset"
+"""The file that notes how far the log is committed, beside the log's directory."""
+METADATA_DIRECTORY: Final = f"{METADATA_TOPIC}-0"
+LOGGER: Final = logging.getLogger(__name__)
+
+
+def has_metadata_log(disk: Disk, beside: str) -> bool:
+    """Whether a controller has committed anything in this directory: there is a log with records, or a note of one."""
+    if read_note(disk, beside, COMMITTED) is not None:
+        return True
+    directory = f"{beside}/{METADATA_DIRECTORY}"
+    names = disk.list_directory(directory) if disk.exists(directory) else ()
+    return any(name.endswith(LOG_SUFFIX) and disk.size(f"{directory}/{name}") for name in names)
 
 
 class ServedMetadataLog(MetadataLog, Protocol):
@@ -33,6 +56,9 @@ class ServedMetadataLog(MetadataLog, Protocol):
 
     def read_batches(self, offset: int, max_bytes: int) -> bytes:
         """The committed batches from `offset` on, at least one if there is one; b"" at the end."""
+
+    def end_offset_for(self, epoch: int) -> EpochEndOffset:
+        """The largest epoch of the log that is not larger than `epoch`, and where its records end (KIP-595)."""
 
     async def check(self) -> None:
         """Find out whether the log can still be written. Raises OSError when it cannot."""
@@ -48,8 +74,39 @@ class StoredMetadataLog:
     """A controller's metadata log over a storage log."""
 
     def __init__(self, disk: Disk, directory: str, clock: Clock, node_id: int) -> None:
+        """Raises DamagedMetadataLogError, and OSError."""
+        beside = directory.rpartition("/")[0] or "."
+        note = read_note(disk, beside, COMMITTED)
+        found = examine(disk, directory, NOTHING if note is None else note)
+        self.found = found.records
+        """What the log held when it was opened."""
+        if found.torn is not None:
+            torn = found.torn
+            log_event(
+                LOGGER,
+                logging.WARNING,
+                "metadata log cut",
+                file=torn.path,
+                offset=torn.offset,
+                position=torn.position,
+                bytes=torn.size,
+                why="a crash has torn the last write, which was not acknowledged",
+                next="the controller goes on without it",
+            )
+        if note is None and found.records:
+            log_event(
+                LOGGER,
+                logging.WARNING,
+                "metadata note missing",
+                file=f"{beside}/{COMMITTED}",
+                records=len(found.records),
+                why="the note of how far the log is committed is missing or damaged",
+                next="the log counts as it is, and is noted anew",
+            )
         self.log = Log.open(disk, directory, LogConfig(), clock.now_ms())
-        self._leadership = Leadership(node_id, self.log.latest_epoch + 1)
+        assert self.log.log_end_offset == len(found.records), "what was looked at is what is opened"
+        self._notes = OffsetNotes(disk, beside, COMMITTED, NOTHING if note is None else note)
+        self._leadership = Leadership(node_id, max(self.log.latest_epoch, self._notes.last.epoch) + 1)
         self._disk = disk
         self._clock = clock
 
@@ -80,6 +137,7 @@ class StoredMetadataLog:
         batch = encode_decision(records, self.log.log_end_offset, now_ms)
         self.log.append_as_leader(batch, self.leadership.epoch, now_ms, origin=Origin.BROKER)
         self.log.flush()
+        self._notes.write(OffsetNote(self.end_offset, self.leadership.epoch))
         return self.end_offset
 
     def read(self, offset: int) -> Sequence[MetadataRecord]:
@@ -95,6 +153,10 @@ class StoredMetadataLog:
         """The batches from `offset` on, as brokers fetch them; at least one if there is one."""
         return self.log.read(offset, max_bytes, self.end_offset) if offset < self.end_offset else b""
 
+    def end_offset_for(self, epoch: int) -> EpochEndOffset:
+        """The largest epoch of the log that is not larger than `epoch`, and where its records end."""
+        return EpochEndOffset(*self.log.end_offset_for(epoch))
+
     async def check(self) -> None:
         """Write beside the log, in the background. Raises OSError when the disk does not take it."""
         flush = self.log.begin_check()
@@ -104,7 +166,10 @@ class StoredMetadataLog:
     def close(self) -> None:
         """Flush and close the files."""
         self.log.close()
+        self._notes.sync()
+        self._notes.close()
 
     def abandon(self) -> None:
         """Let go of the files as they are."""
         self.log.abandon()
+        self._notes.close()

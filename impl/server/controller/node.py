@@ -17,17 +17,23 @@ from kio.schema.errors import ErrorCode
 from tidegauge.impl.controller.config import ControllerConfig
 from tidegauge.impl.controller.controller import Controller
 from tidegauge.impl.metadata.log import Leadership, NotLeaderError
-from tidegauge.impl.metadata.topic_names import METADATA_TOPIC
 from tidegauge.impl.ports.log_lines import NODE
 from tidegauge.impl.ports.network import Address, Listener
 from tidegauge.impl.server.api_versions import api_versions_response
 from tidegauge.impl.server.config import DYNAMIC_CONFIGS
 from tidegauge.impl.server.controller.actions import ControllerActions
+from tidegauge.impl.server.controller.broker_processes import BrokerProcesses
 from tidegauge.impl.server.controller.collaborators import ControllerCollaborators
 from tidegauge.impl.server.controller.decisions import Decisions
 from tidegauge.impl.server.controller.draws import Draws
+from tidegauge.impl.server.controller.identity import found_identity, made_identity
 from tidegauge.impl.server.controller.metadata_fetches import MetadataFetches, handle_fetch
-from tidegauge.impl.server.controller.metadata_log import ServedMetadataLog, StoredMetadataLog
+from tidegauge.impl.server.controller.metadata_log import (
+    METADATA_DIRECTORY,
+    ServedMetadataLog,
+    StoredMetadataLog,
+    has_metadata_log,
+)
 from tidegauge.impl.server.controller_handlers import CONTROLLER_HANDLERS
 from tidegauge.impl.server.error_responses.table import error_response
 from tidegauge.impl.server.rights import cluster_error
@@ -40,6 +46,7 @@ from tidegauge.impl.server.transport.security.cluster_secret import NodesOnly
 from tidegauge.impl.server.transport.security.failed_logins import FailedLogins
 from tidegauge.impl.server.transport.service import Service
 from tidegauge.impl.server.voters import check_membership
+from tidegauge.impl.storage.log_directories import lock_directory
 from tidegauge.impl.wire.apis import CONTROLLER_APIS, ApiKey
 
 if TYPE_CHECKING:
@@ -48,7 +55,6 @@ if TYPE_CHECKING:
 
 LISTENER = "CONTROLLER"
 """The name of the controller's one listener."""
-METADATA_DIRECTORY = f"{METADATA_TOPIC}-0"
 
 
 class ControllerNode:
@@ -79,20 +85,33 @@ class ControllerNode:
         self._log_name = ""
         """Its name in log lines."""
         self._nursery: trio.Nursery | None = None
-        node.disk.make_directory(node.directory)
-        directory = f"{node.directory}/{METADATA_DIRECTORY}"
-        self.log = StoredMetadataLog(node.disk, directory, node.clock, node.id) if log is None else log
+        self._lock = lock_directory(node.disk, node.directory, "controller")
+        try:
+            self.log = self._open_log(log)
+        except BaseException:
+            self._lock.release()
+            raise
         self.controller = controller_class(
             node.id,
             ControllerConfig(node.config.broker_session_timeout_ms, node.config.topic_defaults, DYNAMIC_CONFIGS),
         )
-        self.controller.replay(self.log.read(0))
+        self.controller.replay(self.log.found if isinstance(self.log, StoredMetadataLog) else self.log.read(0))
         self.decisions = Decisions(
             self.controller, self.log, node.tracer, on_commit=lambda: self.fetches.wake(), on_failure=self.halt
         )
-        self.fetches = MetadataFetches(self.controller, self.decisions, self.log, node.clock)
+        self.fetches = MetadataFetches(self.controller, self.decisions, self.log, node.clock, self.cluster_id)
         self.actions = ControllerActions(self.controller, self.decisions, self.log, node.clock, node.config, self.halt)
         self._service = self._make_service(seed)
+
+    def _open_log(self, log: ServedMetadataLog | None) -> ServedMetadataLog:
+        """The metadata log, once it is certain whose the directory is."""
+        node = self._node
+        identity = found_identity(node, has_log=log is None and has_metadata_log(node.disk, node.directory))
+        if log is None:
+            log = StoredMetadataLog(node.disk, f"{node.directory}/{METADATA_DIRECTORY}", node.clock, node.id)
+        self.cluster_id = (identity or made_identity(node)).cluster_id
+        """Of the cluster that it is a controller of."""
+        return log
 
     def _make_service(self, seed: int) -> Service:
         node = self._node
@@ -103,6 +122,9 @@ class ControllerNode:
             draws=Draws(seed),
             config=node.config,
             clock=node.clock,
+            cluster_id=self.cluster_id,
+            processes=BrokerProcesses(),
+            timers=node.timers,
         )
         handlers = Handlers(CONTROLLER_HANDLERS, lambda: collaborators, self._only_while_active)
         handlers[ApiKey.FETCH] = self._handle_fetch
@@ -219,7 +241,9 @@ class ControllerNode:
     def stop(self) -> None:
         """A clean shutdown's last act."""
         self.log.close()
+        self._lock.release()
 
     def abandon(self) -> None:
         """Let go of all files as they are, when the nursery was cancelled without a `stop`."""
         self.log.abandon()
+        self._lock.release()

@@ -168,6 +168,11 @@ class Connection:
         """Since when nothing has come or gone, in trio's time; infinity while it is not the peer's move."""
         return max(self._progressed_at, self._reader.progressed_at) if self.state in PEERS_MOVE else math.inf
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the connection is served."""
+        return self.state is not CLOSED
+
     async def abort(self) -> None:
         """Reset the connection: what is on its way is lost."""
         await abort(self._stream)

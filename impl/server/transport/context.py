@@ -27,6 +27,11 @@ class PeerConnection(Protocol):
     listener: str
     """The listener by which the peer came."""
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the peer may still send and receive."""
+        ...
+
     async def while_connected(self, wait: Callable[[], Awaitable[T]], *, watched: bool = True) -> T:
         """Wait on behalf of the peer; see `RequestContext.while_connected`."""
         ...

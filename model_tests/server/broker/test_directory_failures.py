@@ -10,6 +10,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.ports.clock import SimulatedClock
+from tidegauge.impl.ports.network import Address
 from tidegauge.impl.server.broker.controller_link import RegistrationRefusedError
 from tidegauge.impl.server.broker.directory_failures import DirectoryFailures
 from tidegauge.impl.server.broker.metadata_cache import MetadataCache
@@ -67,7 +68,7 @@ def fail_directory(replicas: Any, tasks: Any, membership: Any, *, timers: bool =
     [
         UnreachableError("gone"),
         NoResponseError("lost"),
-        RegistrationRefusedError(ErrorCode.duplicate_broker_registration),
+        RegistrationRefusedError(ErrorCode.duplicate_broker_registration, 0, Address("controller", 1)),
     ],
 )
 def test_a_heartbeat_is_sent_at_once_and_its_failure_harms_nothing(error: Exception) -> None:

@@ -22,6 +22,7 @@ from tidegauge.impl.metadata.records import (
     UserScramCredentialRecord,
 )
 from tidegauge.impl.metadata.topic_names import METADATA_TOPIC_ID
+from tidegauge.impl.partition.messages import EpochEndOffset
 from tidegauge.impl.ports.network import Address, Network
 from tidegauge.impl.server.broker.active_controller import ActiveController
 from tidegauge.impl.server.broker.controller_link import NotControllerError
@@ -105,6 +106,9 @@ class Member:
         return b"".join(batch for base, batch in self.log.decisions if base < end and base >= offset) or next(
             (batch for base, batch in reversed(self.log.decisions) if base <= offset < self.end_offset), b""
         )
+
+    def end_offset_for(self, epoch: int) -> EpochEndOffset:
+        return EpochEndOffset(epoch, self.end_offset)
 
     async def check(self) -> None: ...
 
@@ -436,9 +440,11 @@ async def test_a_node_that_is_not_the_controller_responds_so_and_names_the_leade
 @simulated
 async def test_a_metadata_fetch_that_waits_is_told_at_once_that_another_node_leads() -> None:
     async with two_controllers(leader=FIRST) as nodes:
+        with trio.fail_after(30):
+            await nodes.broker.registration.unfenced.wait()
         peer = await node_asker(await nodes.network("peer").connect(nodes.controllers[FIRST].address), SECRET)
         request = metadata_fetch(60_000)
-        request.topics[0].partitions[0].fetch_offset = len(nodes.log.records) + 100
+        request.topics[0].partitions[0].fetch_offset = len(nodes.log.records)
         began = trio.current_time()
         async with trio.open_nursery() as nursery:
             messages = []
