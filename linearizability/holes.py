@@ -3,7 +3,9 @@
 A hole is an offset below the known end of the log that no known record holds. A batch of unknown outcome may fill it if
 it was called before the deadline: the earliest return of an operation that knew the log to reach beyond. Batches
 of one record need no search: deadlines grow with the offset, so the earliest call goes to the lowest hole. Longer
-batches must tile the runs of holes, which is a small exact-cover search; it is memoised, and bounded.
+batches must tile the runs of holes, which is an exact-cover search; it is memoised, and bounded. Two conditions spare
+most of it: each run must fit some batches when it has all to itself, and runs that only batches of certain sizes fit
+must not have more offsets than those have records.
 """
 
 from __future__ import annotations
@@ -115,6 +117,7 @@ class _Search:
         self.sizes = tuple(sorted(calls))
         self.calls = {size: sorted(calls[size]) for size in self.sizes}
         self.limit = limit
+        self.places: dict[tuple[int, int], int] = {}
 
     def choices(self, hole: Hole, used: tuple[int, ...]) -> Iterator[tuple[int, tuple[int, ...]]]:
         """Ways to fill the first offsets of `hole`: how many, and the unknown batches of each size used so far."""
@@ -129,6 +132,12 @@ class _Search:
                 yield size, (*used[:number], used[number] + 1, *used[number + 1 :])
 
     def run(self, holes: Sequence[Hole]) -> tuple[Filling, Hole | None]:
+        for hole in holes:
+            stuck = self._stuck(hole)
+            if stuck is not None:
+                return Filling.IMPOSSIBLE, stuck
+        # What batches with an offset of their own may hold is left to the search.
+        sets, needs = ((), [()] * (len(holes) + 1)) if self.pinned else self._needs(holes)
         failed: set[tuple[int, int, tuple[int, ...]]] = set()
         deepest = (0, holes[0].start)
         stack: list[tuple[int, int, tuple[int, ...]]] = [(0, holes[0].start, (0,) * len(self.sizes))]
@@ -148,5 +157,76 @@ class _Search:
             if steps > self.limit:
                 return Filling.UNDECIDED, None
             hole = attrs.evolve(holes[number], start=at)
+            if sets and self._too_few(sets, needs[number + 1], hole, used):
+                continue
             stack.extend((number, at + size, after) for size, after in self.choices(hole, used))
         return Filling.IMPOSSIBLE, attrs.evolve(holes[deepest[0]], start=deepest[1])
+
+    def _stuck(self, hole: Hole) -> Hole | None:
+        """None if the hole can be filled when it has all batches to itself, but for how often each size is there.
+
+        Else the hole from the offset on beyond which no filling gets.
+        """
+        if not self.pinned and not self._sums_up(hole):
+            return hole
+        if hole.stop - hole.start > self.limit:
+            return None
+        nobody = (0,) * len(self.sizes)
+        reachable, furthest = {hole.start}, hole.start
+        for at in range(hole.start, hole.stop):
+            if at not in reachable:
+                continue
+            reachable.discard(at)
+            furthest = at
+            reachable.update(at + size for size, _ in self.choices(attrs.evolve(hole, start=at), nobody))
+        return None if reachable else attrs.evolve(hole, start=furthest)
+
+    def _sums_up(self, hole: Hole) -> bool:
+        """Whether some of the batches called by the last deadline are together as long as the hole: a set of bits."""
+        last = self.deadlines.beyond(hole.stop - 1)
+        least = hole.stop - hole.start
+        most = min(hole.limit - hole.start, least + (self.sizes[-1] if self.sizes else 0))
+        sums, every = 1, (1 << most + 1) - 1
+        for size in self.sizes:
+            left, many = bisect_right(self.calls[size], last), 1
+            while left:
+                many = min(many, left)
+                sums |= sums << many * size & every
+                left -= many
+                many *= 2
+        return bool(sums >> least)
+
+    def _usable(self, least: int, most: int) -> int:
+        """Which sizes of batches have a place in a hole of `least` to `most` offsets, as bits by their number."""
+        most = min(most, least + self.sizes[-1])
+        if (least, most) not in self.places:
+            sums, every = 1, (1 << most + 1) - 1
+            for size in self.sizes:
+                step = size
+                while step <= most:
+                    sums |= sums << step & every
+                    step *= 2
+            # With a batch of this size, the others fill the rest.
+            fits = (size <= most and (sums & (1 << most - size + 1) - 1) >> max(0, least - size) for size in self.sizes)
+            self.places[least, most] = sum(1 << number for number, one in enumerate(fits) if one)
+        return self.places[least, most]
+
+    def _needs(self, holes: Sequence[Hole]) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
+        """The sets of sizes that holes can use; and from each hole on how many offsets can only use those of each."""
+        usable = [self._usable(hole.stop - hole.start, hole.limit - hole.start) for hole in holes]
+        sets = tuple(sorted(set(usable)))
+        after = [(0,) * len(sets)]
+        for hole, mine in zip(reversed(holes), reversed(usable), strict=True):
+            sums = zip(sets, after[-1], strict=True)
+            after.append(tuple(need + (0 if mine & ~one else hole.stop - hole.start) for one, need in sums))
+        return sets, after[::-1]
+
+    def _too_few(self, sets: Sequence[int], later: Sequence[int], hole: Hole, used: Sequence[int]) -> bool:
+        """Whether some holes need more records than the batches of all sizes that they can use have."""
+        mine = self._usable(hole.stop - hole.start, hole.limit - hole.start)
+        left = [size * (len(self.calls[size]) - number) for size, number in zip(self.sizes, used, strict=True)]
+        for one, need in zip(sets, later, strict=True):
+            need += 0 if mine & ~one else hole.stop - hole.start
+            if need > sum(records for number, records in enumerate(left) if one >> number & 1):
+                return True
+        return False
