@@ -223,10 +223,12 @@ def _flag_gaps(rows: Rows, written: tuple[Ints, Ints], read: tuple[Ints, Ints], 
     ops = rows.ops
     offsets = ops.record_offsets()
     wrote, writer = written
-    acknowledged = np.isin(writer, np.concatenate((rows.strong, rows.weak)))
+    responded = np.concatenate((rows.strong, rows.weak))
+    acknowledged = np.isin(writer, responded)
     for records, row in ((wrote[acknowledged], writer[acknowledged]), read):
         same = row[1:] == row[:-1]
         flagged.flag(row[1:], same & (np.diff(offsets[records]) != 1))
+    flagged.flag(responded, offsets[ops.starts[responded]] != ops.offset[responded])
     filled = np.flatnonzero(rows.counts[rows.fetches] > 0)
     fetches, expected = rows.fetches[filled], rows.position[filled]
     flagged.flag(fetches, (expected != UNKNOWN) & (offsets[ops.starts[fetches]] != expected))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
 from tidegauge.linearizability.anomaly import Anomaly, Name
-from tidegauge.linearizability.evidence import Claim, Evidence, is_strong, until
+from tidegauge.linearizability.evidence import Claim, Evidence, is_strong, is_weak, until
 from tidegauge.linearizability.history import NEVER, UNKNOWN, Kind, Operation, Outcome
 from tidegauge.linearizability.holes import Filling, checked_claims, fill
 from tidegauge.linearizability.log import Level
@@ -97,6 +97,9 @@ def find_torn_batches(evidence: Evidence) -> Iterator[Finding]:
     """A batch whose records are not at neighbouring offsets in their order."""
     for row in evidence.produces:
         places = list(row.placed) if row.outcome is Outcome.OK else [UNKNOWN] * len(row.values)
+        if (is_strong(row) or is_weak(row)) and row.placed[0] != row.offset:
+            reason = f"its response says {row.offset}, and that its first record is at {row.placed[0]}"
+            yield finding(Name.INT_SEND_SKIP, reason, row)
         for number, value in enumerate(row.values):
             seen = evidence.sightings.get(value)
             if seen and places[number] == UNKNOWN:
