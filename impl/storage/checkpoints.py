@@ -15,15 +15,20 @@ from __future__ import annotations
 
 import base64
 import json
+import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
+from typing import Final
 from uuid import UUID
 
 import attrs
 
 from tidegauge.impl.ports.disk import Disk
+from tidegauge.impl.ports.log_lines import log_event
 from tidegauge.impl.storage.leader_epoch_cache import EpochEntry
+
+LOGGER: Final = logging.getLogger(__name__)
 
 LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
 HIGH_WATERMARK_CHECKPOINT = "replication-offset-checkpoint"
@@ -34,6 +39,8 @@ PARTITION_METADATA = "partition.metadata"
 META_PROPERTIES = "meta.properties"
 
 _VERSION = "0"
+_MOST_DIGITS = 19
+_LARGEST = (1 << 63) - 1
 
 TopicPartition = tuple[str, int]
 Offsets = Mapping[TopicPartition, int]
@@ -85,13 +92,14 @@ def write_atomically(disk: Disk, directory: str, name: str, text: str) -> None:
 
 
 def read_text(disk: Disk, directory: str, name: str) -> str | None:
-    """The text of a file; None when there is none, or it is not text."""
+    """The text of a file; None when there is none, or it is not text (a NUL byte is none)."""
     try:
         file = disk.open_apart(f"{directory}/{name}")
     except FileNotFoundError:
         return None
     try:
-        return file.read(0, file.size).decode()
+        text = file.read(0, file.size).decode()
+        return None if "\0" in text else text
     except UnicodeDecodeError:
         return None
     finally:
@@ -102,6 +110,13 @@ def encode_entries(entries: Iterable[str]) -> str:
     """A checkpoint's text: version, count, entries."""
     lines = list(entries)
     return "\n".join([_VERSION, str(len(lines)), *lines]) + "\n"
+
+
+def _number(text: str) -> int:
+    """A number that an int64 holds and that is not negative. Raises ValueError."""
+    if not (text.isascii() and text.isdigit()) or len(text) > _MOST_DIGITS or int(text) > _LARGEST:
+        raise ValueError(f"{text!r} is no offset")
+    return int(text)
 
 
 def decode_entries(text: str, fields: int) -> list[list[str]] | None:
@@ -123,7 +138,7 @@ def decode_leader_epochs(text: str) -> list[EpochEntry] | None:
     if rows is None:
         return None
     try:
-        entries = [EpochEntry(int(epoch), int(start_offset)) for epoch, start_offset in rows]
+        entries = [EpochEntry(_number(epoch), _number(start_offset)) for epoch, start_offset in rows]
     except ValueError:
         return None
     increasing = all(a.epoch < b.epoch and a.start_offset < b.start_offset for a, b in pairwise(entries))
@@ -140,7 +155,7 @@ def decode_offsets(text: str) -> dict[TopicPartition, int] | None:
     if rows is None:
         return None
     try:
-        return {(topic, int(partition)): int(offset) for topic, partition, offset in rows}
+        return {(topic, _number(partition)): _number(offset) for topic, partition, offset in rows}
     except ValueError:
         return None
 
@@ -148,7 +163,17 @@ def decode_offsets(text: str) -> dict[TopicPartition, int] | None:
 def read_offsets(disk: Disk, directory: str, name: str) -> dict[TopicPartition, int]:
     """Offsets by partition from a checkpoint; none when the file is missing or damaged."""
     text = read_text(disk, directory, name)
-    return (decode_offsets(text) if text is not None else None) or {}
+    offsets = decode_offsets(text) if text is not None else None
+    if offsets is None and disk.exists(f"{directory}/{name}"):
+        log_event(
+            LOGGER,
+            logging.ERROR,
+            "checkpoint rejected",
+            file=f"{directory}/{name}",
+            why="it is no list of partitions and offsets",
+            next="its partitions count as if nothing had been written down for them",
+        )
+    return offsets or {}
 
 
 def encode_uuid(value: UUID) -> str:
@@ -159,7 +184,7 @@ def encode_uuid(value: UUID) -> str:
 def decode_uuid(text: str) -> UUID | None:
     """The UUID printed so; None when it is not one."""
     try:
-        return UUID(bytes=base64.urlsafe_b64decode(text + "=="))
+        return UUID(bytes=base64.b64decode(text + "==", altchars=b"-_", validate=True))
     except ValueError:
         return None
 

@@ -38,15 +38,9 @@ from tidegauge.impl.storage.cleaner_transactions import AbortedTransaction, Clea
 from tidegauge.impl.storage.errors import CorruptLogError
 from tidegauge.impl.storage.log import Log
 from tidegauge.impl.storage.offset_map import OffsetMap
-from tidegauge.impl.storage.segment import (
-    CLEANED_SUFFIX,
-    INDEX_SUFFIX,
-    LOG_SUFFIX,
-    MAX_RELATIVE_OFFSET,
-    TIME_INDEX_SUFFIX,
-    AppendedBatch,
-    Segment,
-)
+from tidegauge.impl.storage.segment import AppendedBatch, Segment
+from tidegauge.impl.storage.segment_names import CLEANED_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
+from tidegauge.impl.storage.survey import MAX_RELATIVE_OFFSET
 
 SLICE_BYTES = 64 << 10
 """Bytes read or written between two pauses, as far as batches allow."""

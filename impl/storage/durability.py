@@ -150,6 +150,19 @@ class Durability:
         observer.flushed(flush.end_offset)
         return True
 
+    @property
+    def epochs_are_synced(self) -> bool:
+        """Whether the leader epochs are on stable storage as they are."""
+        return self._epochs_synced >= self.epochs_version
+
+    def sync_epochs(self) -> None:
+        """Bring the leader epochs to stable storage, if they have changed. Raises OSError."""
+        if not self.epochs_are_synced:
+            with self.failing():
+                text = checkpoints.encode_leader_epochs(self._epochs.entries)
+                self._flushes.write_epochs(self._disk, self._directory, text, self.epochs_version)
+            self._epochs_synced = self.epochs_version
+
     def sync(self, observer: LogObserver) -> None:
         """Flush everything now; flushes in progress become void. Raises OSError."""
         self.finish_pending()

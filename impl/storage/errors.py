@@ -34,11 +34,25 @@ class FailedLogError(OSError):
     """The log's disk has failed before; the log can only be read until it is opened again."""
 
 
-class CorruptLogError(Exception):
-    """A log file whose structure is damaged below what recovery had found intact."""
+class CorruptLogError(RecordError):
+    """A log file that the disk has damaged below what recovery had found intact."""
 
     def __init__(self, path: str, position: int) -> None:
-        super().__init__(
-            f"{path} holds no record batch at position {position}: the disk has damaged it. "
-            "Remove the partition's directory while its broker is down; it is then fetched again from the leader"
+        self.path = path
+        self.position = position
+        super().__init__(f"{path} holds no intact record batch at position {position}: the disk has damaged it")
+
+
+class DamagedLogError(CorruptLogError):
+    """Offsets that cannot be read, because the disk has damaged what held them."""
+
+    def __init__(self, directory: str, start: int, end: int, reason: str) -> None:
+        self.start = start
+        self.end = end
+        Exception.__init__(
+            self,
+            f"{directory} cannot serve the offsets [{start}, {end}), which the disk has damaged ({reason}). "
+            "A replica that follows is repaired from its leader when its broker starts again. Where there is no other "
+            f"replica: put the file back from a copy while the broker is down, or give the records below {end} up "
+            "(DeleteRecords), or read on from there",
         )

@@ -99,6 +99,12 @@ class Flushes:
     epochs_written: int = 0
     """The version of the leader epochs that was written last: an older one that comes late is not written over it."""
 
+    def write_epochs(self, disk: Disk, directory: str, text: str, version: int) -> None:
+        """Write the leader epochs' checkpoint now; no flush that began before writes an older one over it."""
+        with self.lock:
+            checkpoints.write_atomically(disk, directory, checkpoints.LEADER_EPOCH_CHECKPOINT, text)
+            self.epochs_written = version
+
     def finish(self, flush: PendingFlush) -> OSError | None:
         """End a flush after the work of those that began before it; returns the disk's error, if any."""
         if flush in self.pending:

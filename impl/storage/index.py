@@ -14,11 +14,18 @@ gives None).
 
 from __future__ import annotations
 
+import logging
 import struct
 import sys
 from array import array
 from bisect import bisect_left, bisect_right
 from operator import lt
+from typing import Final
+
+from tidegauge.impl.ports.disk import Disk
+from tidegauge.impl.ports.log_lines import log_event
+
+LOGGER: Final = logging.getLogger(__name__)
 
 _OFFSET_ENTRY = struct.Struct(">ii")
 _TIME_ENTRY = struct.Struct(">qi")
@@ -144,3 +151,22 @@ class TimeIndex:
             index._offsets.append(offset)
             last_timestamp, last_offset = timestamp, offset
         return index
+
+
+def read_indexes(
+    disk: Disk, offsets_path: str, times_path: str, log_size: int
+) -> tuple[OffsetIndex | None, TimeIndex | None]:
+    """The two indexes in these files; None for one that is damaged, or both when one is missing."""
+    contents = []
+    for path in (offsets_path, times_path):
+        if not disk.exists(path):
+            return None, None
+        file = disk.open_apart(path)
+        contents.append(file.read(0, file.size))
+        file.close()
+    return OffsetIndex.decode(contents[0], log_size), TimeIndex.decode(contents[1])
+
+
+def tell_rebuilt(log_path: str, reason: str) -> None:
+    """Say that a segment's indexes are made anew."""
+    log_event(LOGGER, logging.WARNING, "indexes rebuilt", log=log_path, why=reason)

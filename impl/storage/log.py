@@ -40,23 +40,21 @@ from tidegauge.impl.records.batches import (
 )
 from tidegauge.impl.records.checked import Batches, CheckedBatch
 from tidegauge.impl.records.origin import Origin
-from tidegauge.impl.records.slices import Sliced
-from tidegauge.impl.storage import checkpoints
 from tidegauge.impl.storage.appends import AppendInfo
 from tidegauge.impl.storage.config import LOG_APPEND_TIME, NEVER, LogConfig
+from tidegauge.impl.storage.damage import DAMAGE_NOTE, Damage
 from tidegauge.impl.storage.durability import Durability
 from tidegauge.impl.storage.errors import BatchListTooLargeError, OffsetOutOfRangeError
 from tidegauge.impl.storage.flushing import PendingFlush
 from tidegauge.impl.storage.follower_batches import check_ascending, segment_loads
-from tidegauge.impl.storage.leader_epoch_cache import UNDEFINED_EPOCH, EpochEndOffset, LeaderEpochCache
+from tidegauge.impl.storage.leader_epoch_cache import UNDEFINED_EPOCH, LeaderEpochCache
 from tidegauge.impl.storage.log_observer import LogObserver
+from tidegauge.impl.storage.log_reads import LogReads
 from tidegauge.impl.storage.partition_directory import create_directory, delete_directory
 from tidegauge.impl.storage.producer_snapshot import ProducerSnapshots
-from tidegauge.impl.storage.reading import FileRegion
-from tidegauge.impl.storage.recovery import Recovery, recover_segments
+from tidegauge.impl.storage.recovery import Checkpointed, Recovery, believed_log_start, recover_segments
 from tidegauge.impl.storage.segment import AppendedBatch, Segment
 from tidegauge.impl.storage.segments import Segments
-from tidegauge.impl.storage.timestamp_search import KnownPoints, TimestampOffset, searching
 from tidegauge.impl.storage.transaction_index import AbortedTransaction
 from tidegauge.impl.storage.validation import validated
 
@@ -68,7 +66,7 @@ def _do_nothing() -> None:
     """The default of `Log.on_roll`."""
 
 
-class Log:
+class Log(LogReads):
     """One partition's log. One thread at a time may use it."""
 
     def __init__(
@@ -83,6 +81,8 @@ class Log:
         """What the log's producers have written, as far as the leader has to know it."""
         self.recovery = Recovery()
         """What opening the log had to mend."""
+        self.damage = Damage(disk, directory)
+        """Offsets that cannot be read."""
         self.on_roll: Callable[[], None] = _do_nothing
         """Is called when a segment has been closed, which may be flushed then."""
         self._disk = disk
@@ -100,48 +100,42 @@ class Log:
         *,
         recovery_point: int = 0,
         log_start_offset: int = 0,
+        high_watermark: int = 0,
+        may_have_gaps: bool = False,
         clean_shutdown: bool = False,
         before_lowering: Callable[[int], None] | None = None,
         producers: ProducerStates | None = None,
     ) -> Log:
         """Open the log in a directory, which is created if it is missing. All its records are then on stable storage.
 
-        recovery_point, log_start_offset: the checkpointed ones.
+        recovery_point, log_start_offset, high_watermark: the checkpointed ones.
+        may_have_gaps: the cleaner was at the log, and Kafka's leaves segments that end before the next one begins.
         clean_shutdown: `close` was the last thing that happened to the log, so nothing is scanned.
         before_lowering: is called with the new recovery point before records below the old are removed.
         producers: takes what the log's producers have written.
         """
         is_created = create_directory(disk, directory)
         names = () if is_created else disk.list_directory(directory)
-        entries = None
-        if checkpoints.LEADER_EPOCH_CHECKPOINT in names:
-            text = checkpoints.read_text(disk, directory, checkpoints.LEADER_EPOCH_CHECKPOINT)
-            entries = checkpoints.decode_leader_epochs(text) if text is not None else None
-        epochs = LeaderEpochCache(entries or ())
-        segments, recovery = recover_segments(
-            disk,
-            directory,
-            config,
-            now_ms,
-            names,
-            recovery_point=recovery_point,
-            log_start_offset=log_start_offset,
-            clean_shutdown=clean_shutdown,
-            epochs=epochs,
-        )
+        epochs = LeaderEpochCache()
+        checkpointed = Checkpointed(recovery_point, log_start_offset, high_watermark, clean_shutdown, may_have_gaps)
+        segments, recovery = recover_segments(disk, directory, config, now_ms, names, checkpointed, epochs)
         is_new = not segments
         if is_new:
-            segments = [Segment(disk, directory, log_start_offset, config.index_interval_bytes, now_ms)]
+            base_offset = max([log_start_offset, *(gap.end for gap in recovery.gaps)])
+            segments = [Segment(disk, directory, base_offset, config.index_interval_bytes, now_ms)]
+        elif recovery.gaps and recovery.gaps[-1].end > segments[-1].base_offset:  # nothing is appended to damage
+            base_offset = segments[-1].next_offset
+            segments.append(Segment(disk, directory, base_offset, config.index_interval_bytes, now_ms))
         log = cls(disk, directory, config, Segments(disk, directory, segments), epochs)
         log.recovery = recovery
+        log.damage = Damage(disk, directory, recovery.gaps)
         durability = log._durability
         durability.before_lowering = before_lowering
-        log._log_start_offset = min(max(log_start_offset, segments[0].base_offset), log.log_end_offset)
+        first, end = segments[0].base_offset, log.log_end_offset
+        log._log_start_offset = believed_log_start(directory, log_start_offset, first, end, recovery)
         durability.log_start_offset = log._log_start_offset
-        if entries is None:
-            log._find_epochs()
         log._trim_epochs()
-        durability.epochs_version = int(epochs.entries != tuple(entries or ()))
+        durability.epochs_version = int(epochs.entries != tuple(recovery.checkpointed_epochs or ()))
         durability.is_new = is_created
         log._segments.names_version = int(is_new or not clean_shutdown or recovery.scanned_segments > 0)
         durability.recovery_point = recovery_point
@@ -149,82 +143,14 @@ class Log:
         if log.is_dirty and not is_new:  # a new log has nothing to lose
             log._sync()
         durability.recovery_point = log.log_end_offset
+        if log.damage:
+            log.damage.write_note()
+        elif DAMAGE_NOTE in names:
+            log.damage.clear_note()
         log.producers = ProducerStates() if producers is None else producers
         log.observer = snapshots = ProducerSnapshots(disk, log, log.producers)
         snapshots.load(names)
         return log
-
-    def _find_epochs(self) -> None:
-        """Read every batch's epoch, for the checkpoint is missing or damaged."""
-        self.epochs.clear()
-        for segment in self._segments.ordered:
-            for header in segment.headers():
-                if header.partition_leader_epoch > self.latest_epoch:
-                    self.epochs.assign(header.partition_leader_epoch, max(header.base_offset, segment.base_offset))
-
-    # --- offsets and segments -----------------------------------------------------------------------------------------
-
-    @property
-    def log_start_offset(self) -> int:
-        """Offset of the first record that is kept."""
-        return self._log_start_offset
-
-    @property
-    def log_start_epoch(self) -> int:
-        """Leader epoch of the last record below the log start; -1 when there was none, or it is not known."""
-        epoch = self.epochs.epoch_for_offset(self._log_start_offset - 1) if self._log_start_offset else None
-        return UNDEFINED_EPOCH if epoch is None else epoch
-
-    @property
-    def log_start_is_durable(self) -> bool:
-        """Whether a crash leaves the log start where it is; others are told only of a durable one."""
-        return self._log_start_offset <= self._durability.log_start_offset
-
-    @property
-    def log_start_is_implied(self) -> bool:
-        """Whether the first segment's name says where the log starts."""
-        return self._log_start_offset <= self._segments.base_offsets[0]
-
-    @property
-    def log_end_offset(self) -> int:
-        """Offset that the next record will get (LEO)."""
-        return self._segments.active.next_offset
-
-    @property
-    def latest_epoch(self) -> int:
-        """Leader epoch of the last record, though it may be below the log start; -1 when there was none."""
-        epoch = self.epochs.latest_epoch
-        return UNDEFINED_EPOCH if epoch is None else epoch
-
-    @property
-    def size(self) -> int:
-        """Bytes of all segments' records."""
-        return self._segments.size
-
-    @property
-    def segment_base_offsets(self) -> Sequence[int]:
-        """First offset of each segment, the active one last."""
-        return tuple(self._segments.base_offsets)
-
-    @property
-    def segments(self) -> Sequence[Segment]:
-        """All segments, oldest first."""
-        return tuple(self._segments.ordered)
-
-    @property
-    def closed_segments(self) -> Sequence[Segment]:
-        """All segments but the active one, oldest first."""
-        return tuple(self._segments.ordered[:-1])
-
-    def end_offset_for(self, epoch: int) -> EpochEndOffset:
-        """The largest epoch of the log that is not larger than `epoch`, and the offset after its last record (KIP-279).
-
-        (-1, log start offset) when every record is of a later epoch.
-        """
-        floor = self.epochs.floor_epoch(epoch)
-        if floor is None:
-            return EpochEndOffset(UNDEFINED_EPOCH, self._log_start_offset)
-        return self.epochs.end_offset_for(floor, self.log_end_offset)
 
     # --- appending ---------------------------------------------------------------------------------------------------
 
@@ -342,40 +268,7 @@ class Log:
             if epoch > self.latest_epoch:
                 self._durability.epochs_version += self.epochs.assign(epoch, max(start_offset, self._log_start_offset))
 
-    # --- reading -----------------------------------------------------------------------------------------------------
-
-    def read(self, offset: int, max_bytes: int, end_offset: int | None = None) -> bytes:
-        """Whole batches from the first that reaches beyond `offset`, all below `end_offset` (None: the log end offset).
-
-        At most `max_bytes`, though the first batch comes whatever its size; empty when `offset` is not below the end.
-        Ends with a segment. Raises OffsetOutOfRangeError outside [log start offset, log end offset].
-        """
-        data = self.fetch(offset, max_bytes, end_offset)
-        return data.read_all() if isinstance(data, FileRegion) else bytes(data)
-
-    def fetch(self, offset: int, max_bytes: int, end_offset: int | None = None) -> Buffer | FileRegion:
-        """As `read`, but many bytes may come as the place in a file where they are."""
-        segments, log_end_offset = self._segments, self._segments.active.next_offset
-        if not self._log_start_offset <= offset <= log_end_offset:
-            raise OffsetOutOfRangeError(offset, self._log_start_offset, log_end_offset)
-        end = log_end_offset if end_offset is None else min(end_offset, log_end_offset)
-        if offset >= end:
-            return b""
-        if offset >= segments.active.base_offset:
-            return segments.active.fetch(offset, max_bytes, end)
-        data: Buffer | FileRegion = b""
-        for segment in segments.ordered[segments.number_of(offset) :]:
-            if segment.base_offset >= end or (data := segment.fetch(offset, max_bytes, end)):
-                break
-        return data
-
-    def offset_for_timestamp(self, timestamp: int | None, known: KnownPoints) -> Sliced[TimestampOffset | None]:
-        """The first record at or after a timestamp (ms since 1970; None: the newest), for ListOffsets; or None."""
-        return searching(self._segments, self.directory, timestamp, self._log_start_offset, known)
-
-    def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
-        """The aborted transactions with records in [start, end), for readers with read_committed."""
-        return self._segments.aborted_transactions(start_offset, end_offset)
+    # --- transactions -------------------------------------------------------------------------------------------------
 
     def index_aborted(self, transaction: AbortedTransaction) -> None:
         """Index a transaction whose abort marker is the last batch appended. Raises OSError."""
@@ -390,13 +283,17 @@ class Log:
         That is below `offset` when it lay inside a batch. An offset below the log start empties the log and starts it
         there; `epoch` is then that of the record before, as far as it is known.
         """
-        durability, segments = self._durability, self._segments
-        durability.check()
+        self._durability.check()
         if offset >= self.log_end_offset:
             return self.log_end_offset
         if offset < self._log_start_offset:
             self.truncate_fully_and_start_at(offset, epoch=epoch)
             return offset
+        self._cut(offset)
+        return self.log_end_offset
+
+    def _cut(self, offset: int) -> None:
+        durability, segments = self._durability, self._segments
         number = segments.number_of(offset)
         offset = segments.ordered[number].start_of(offset)
         durability.lower_recovery_point(offset)
@@ -405,10 +302,10 @@ class Log:
             segments.active.truncate(offset, self.epochs)
         self._log_start_offset = min(self._log_start_offset, self.log_end_offset)
         durability.log_start_offset = min(durability.log_start_offset, self.log_end_offset)
+        self.damage.keep_within(self._log_start_offset, self.log_end_offset)
         self._trim_epochs()
         self._sync()
         self.observer.truncated(self.log_end_offset)
-        return self.log_end_offset
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int = 0, *, epoch: int = UNDEFINED_EPOCH) -> None:
         """Remove every record; the next one gets `offset`. Durable when it returns.
@@ -420,11 +317,28 @@ class Log:
         durability.lower_recovery_point(min(offset, self._log_start_offset))
         self._segments.start_anew(offset, self.config, now_ms)
         self._log_start_offset = durability.log_start_offset = offset
+        self.damage.keep_within(offset, offset)
         durability.epochs_version += self.epochs.clear()
         if epoch >= 0 and offset:
             durability.epochs_version += self.epochs.assign(epoch, offset - 1)
         self._sync()
         self.observer.started_anew(offset)
+
+    def repair(self) -> int:
+        """End before the first damaged offset, durably; returns the log end offset.
+
+        What is damaged, and all behind it, stays on the disk in files whose names end in `.damaged`.
+        """
+        self._durability.check()
+        gap, start, end = self.damage.gaps[0], self.damage.start, self.log_end_offset
+        self._durability.lower_recovery_point(start)
+        names = self.damage.set_aside(self._segments)
+        if start < self._segments.base_offsets[0]:
+            self.truncate_fully_and_start_at(start)
+        else:
+            self._cut(start)
+        self.damage.repaired(gap, end, names)
+        return self.log_end_offset
 
     # --- retention and compaction -------------------------------------------------------------------------------------
 
@@ -439,6 +353,7 @@ class Log:
             raise OffsetOutOfRangeError(offset, self._log_start_offset, self.log_end_offset)
         if offset > self._log_start_offset:
             self._log_start_offset = offset
+            self.damage.keep_within(offset, self.log_end_offset)
             self._trim_epochs()
             self.observer.start_moved(offset)
         return self._log_start_offset
@@ -463,7 +378,9 @@ class Log:
             with durability.failing():
                 segments.delete_oldest(count, now_ms + self.config.file_delete_delay_ms)
             durability.log_start_offset = max(durability.log_start_offset, start)
+            self.damage.keep_within(self._log_start_offset, self.log_end_offset)
             self._trim_epochs()
+            durability.sync_epochs()
             self.observer.start_moved(self._log_start_offset)
         return count
 
@@ -554,6 +471,15 @@ class Log:
     def finish_flush(self, flush: PendingFlush) -> bool:
         """Move the recovery point after the flush's work; False when the flush was void. Raises OSError."""
         return self._durability.finish_flush(flush, self.observer)
+
+    @property
+    def epochs_are_synced(self) -> bool:
+        """Whether the leader epochs are on stable storage as they are."""
+        return self._durability.epochs_are_synced
+
+    def sync_epochs(self) -> None:
+        """Write the leader epochs down, if they have changed. Raises OSError."""
+        self._durability.sync_epochs()
 
     def record_log_start_written(self) -> None:
         """A checkpoint says where the log starts; everything below had been flushed."""

@@ -21,6 +21,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from typing import Final
 from uuid import UUID
 
 import attrs
@@ -34,8 +35,9 @@ from tidegauge.impl.storage.log import Log
 from tidegauge.impl.storage.log_directory import LogDirectory
 from tidegauge.impl.storage.strays import BY_ORDER, strays
 
+LOGGER: Final = logging.getLogger(__name__)
+
 LOCK = ".lock"
-LOGGER = logging.getLogger(__name__)
 
 
 class LogDirectoryLockedError(Exception):
@@ -96,6 +98,7 @@ class LogDirectories:
             for path in paths:
                 if path not in directories.offline:
                     directories._open_one(path, cluster_id, node_id, new_id())
+            directories._find_missing()
             if not directories.online:
                 raise _none_left(directories.offline)
         except BaseException:
@@ -143,6 +146,21 @@ class LogDirectories:
             if kept := len(strays(self._disk, path)):
                 log_event(LOGGER, logging.WARNING, "strays kept", directory=path, strays=kept, next=BY_ORDER)
 
+    def _find_missing(self) -> None:
+        """Tell of partitions that are in no directory any more, though the checkpoint of one has them."""
+        for directory in self.online:
+            for key in directory.missing():
+                if key not in self._where:
+                    directory.suspects[key] = "its directory is missing"
+                    log_event(
+                        LOGGER,
+                        logging.ERROR,
+                        "partition directory missing",
+                        partition=f"{key[0]}-{key[1]}",
+                        directory=directory.path,
+                        next="the replica is fetched from its leader; without another replica its records are gone",
+                    )
+
     @property
     def paths(self) -> list[str]:
         """Of all directories, the offline ones last."""
@@ -155,7 +173,12 @@ class LogDirectories:
 
     @property
     def stopped_cleanly_in(self) -> int:
-        """The broker epoch in which every directory was closed; -1 when one was not, or they differ."""
+        """The broker epoch in which every directory was closed; -1 when one was not, or they differ.
+
+        It is -1 too when a log may have lost records since: the broker then is as one that crashed (KIP-966).
+        """
+        if any(directory.suspects for directory in self.online):
+            return -1
         epochs = {directory.stopped_cleanly_in for directory in self.online}
         return epochs.pop() if len(epochs) == 1 and not self.offline else -1
 

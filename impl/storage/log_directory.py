@@ -65,7 +65,13 @@ class LogDirectory:
         self.stopped_cleanly_in = -1
         """The broker epoch in which it did; -1 when it did not, or is not known."""
         self._disk = disk
+        self.suspects: dict[TopicPartition, str] = {}
+        """Partitions that may lack what was on stable storage when the last process stopped, and why."""
+        self._has_given_up = False
+        """Whether a log was given up because it is damaged; the broker then does not stop cleanly."""
         self._recovery_points: dict[TopicPartition, int] = {}
+        self._high_watermarks: Mapping[TopicPartition, int] = {}
+        """As they were checkpointed when the directory was opened."""
         self._log_start_offsets: dict[TopicPartition, int] = {}
         self._cleaned: dict[TopicPartition, int] = {}
         self._notes: OffsetNotes | None = None
@@ -100,6 +106,7 @@ class LogDirectory:
         directory = cls(disk, path, directory_id)
         directory._recovery_points = checkpoints.read_offsets(disk, path, checkpoints.RECOVERY_POINT_CHECKPOINT)
         directory._log_start_offsets = checkpoints.read_offsets(disk, path, checkpoints.LOG_START_OFFSET_CHECKPOINT)
+        directory._high_watermarks = directory.high_watermarks()
         directory._cleaned = checkpoints.read_offsets(disk, path, checkpoints.CLEANER_OFFSET_CHECKPOINT)
         marker = f"{path}/{CLEAN_SHUTDOWN}"
         directory.was_clean = disk.exists(marker)
@@ -114,6 +121,11 @@ class LogDirectory:
             if name.endswith((DELETED_SUFFIX, FUTURE_SUFFIX)):
                 remove_directory(disk, f"{path}/{name}")
         return directory
+
+    def missing(self) -> list[TopicPartition]:
+        """Partitions without a directory whose logs had something on stable storage when they were used last."""
+        here = set(self.partitions())
+        return [key for key, point in sorted(self._recovery_points.items()) if point and key not in here]
 
     def partitions(self) -> list[TopicPartition]:
         """Partitions that have a log here, opened or not, sorted."""
@@ -146,9 +158,13 @@ class LogDirectory:
             now_ms,
             recovery_point=self._recovery_points.get(key, 0),
             log_start_offset=self._log_start_offsets.get(key, 0),
+            high_watermark=self._high_watermarks.get(key, 0),
+            may_have_gaps=key in self._cleaned,
             clean_shutdown=self.was_clean or was_closed,
             before_lowering=lambda offset: self._lower_recovery_point(key, offset),
         )
+        if not log.recovery.lost_nothing:
+            self.suspects[key] = str(log.damage.gaps[0]) if log.damage else "its recovery point is damaged"
         self.logs[key] = log
         return log
 
@@ -206,6 +222,13 @@ class LogDirectory:
             return
         text = checkpoints.encode_partition_metadata(topic_id)
         checkpoints.write_atomically(self._disk, path, checkpoints.PARTITION_METADATA, text)
+
+    def give_up(self, key: TopicPartition) -> None:
+        """Let go of a log that is damaged, until the directory is opened again; its files stay as they are."""
+        log = self.logs.pop(key)
+        self._has_given_up = True
+        log.damage.write_note()
+        log.abandon()
 
     def delete_log(self, topic: str, partition: int, now_ms: int = 0, delay_ms: int = 0) -> None:
         """As `delete_logs`, of one."""
@@ -355,6 +378,7 @@ class LogDirectory:
         for key, log in moved.items():
             if log.flushed_end_offset < log.log_start_offset:
                 log.flush()
+            log.sync_epochs()  # they bear witness to it
             self._note_log_start(key, log)
         self._write(checkpoints.LOG_START_OFFSET_CHECKPOINT, self._log_start_offsets)
         for log in moved.values():
@@ -363,7 +387,7 @@ class LogDirectory:
     def _note_log_start(self, key: TopicPartition, log: Log) -> None:
         if log.log_start_is_implied:
             self._log_start_offsets.pop(key, None)
-        elif log.log_start_offset <= log.flushed_end_offset:
+        elif log.log_start_offset <= log.flushed_end_offset and log.epochs_are_synced:
             self._log_start_offsets[key] = log.log_start_offset
 
     def _lower_recovery_point(self, key: TopicPartition, offset: int) -> None:
@@ -394,7 +418,7 @@ class LogDirectory:
         if self._notes is not None:
             self._notes.sync()
             self._notes.close()
-        text = json.dumps({"version": 0, "brokerEpoch": broker_epoch})
+        text = json.dumps({"version": 0, "brokerEpoch": -1 if self._has_given_up else broker_epoch})
         checkpoints.write_atomically(self._disk, self.path, CLEAN_SHUTDOWN, text)
 
     def _close_logs(self) -> None:

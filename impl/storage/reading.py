@@ -13,11 +13,14 @@ from typing import Protocol, runtime_checkable
 
 import attrs
 
-from tidegauge.impl.ports.disk import Buffer, File
+from tidegauge.impl.ports.disk import Buffer, Disk, File
+from tidegauge.impl.records.batches import HEADER_SIZE, BatchHeader, RecordError, checked_header
 from tidegauge.impl.records.lazy import LazyRecords
 
 LAZY_BYTES = 64 << 10
 """From here on handing out a place is cheaper than reading."""
+MOST_VERIFIED_BYTES = 1 << 20
+"""Bytes whose checksums one read looks at; what it does not reach comes with the next."""
 
 
 @runtime_checkable
@@ -63,3 +66,37 @@ def region(file: File, position: int, size: int) -> Buffer | FileRegion:
     if size >= LAZY_BYTES and isinstance(file, DescribedFile):
         return FileRegion(file, position, size)
     return file.read(position, size)
+
+
+def verified_size(file: File, start: int, end: int, end_offset: int) -> int:
+    """How many bytes of [start, end) are intact batches in order, all below an offset; of a MiB at most, or one batch.
+
+    0 when not even the first one is.
+    """
+    data = file.read(start, min(end - start, MOST_VERIFIED_BYTES))
+    position = next_offset = 0
+    while position + HEADER_SIZE <= len(data):
+        size = BatchHeader.parse(data, position).size
+        if position + size > len(data):
+            if position or start + size > end:
+                break
+            data = file.read(start, size)
+        try:
+            header = checked_header(data, position)
+        except RecordError:
+            break
+        if header.base_offset < next_offset or header.next_offset > end_offset:
+            break
+        position, next_offset = position + header.size, header.next_offset
+    return position
+
+
+def copy_file(disk: Disk, file: File, position: int, path: str) -> None:
+    """Copy a file from a position on to another one, durably but for its name."""
+    copy = disk.open_apart(path, create=True)
+    try:
+        for start in range(position, file.size, MOST_VERIFIED_BYTES):
+            copy.append(file.read(start, min(MOST_VERIFIED_BYTES, file.size - start)))
+        copy.sync()
+    finally:
+        copy.close()

@@ -4,14 +4,21 @@ Theory of operation
 -------------------
 A crash may have lost any unsynced bytes and undone any unsynced creation, renaming or removal. So, unless the
 shutdown was clean, every segment that reaches beyond the recovery point, and the last one in any case, is read from
-its start with its checksums; it is cut at the first batch that is not intact, and its indexes are made anew. What
-follows a cut, or does not begin where the segment before it ends, is not part of the log and is removed: it was
-unsynced, or appended after something that was lost.
+its start with its checksums, and its indexes are made anew. What is not intact above the recovery point is the torn
+tail: the log ends there.
 
-Segments below the recovery point were synced with their indexes and are believed, except that none may reach beyond
-the start of the next, which costs one look at its end. Within a segment offsets may leave gaps (see `segment`).
+Below the recovery point nothing is lost by a crash: what is not intact there the disk has damaged (`damage`). Nothing
+is removed for it. The damaged offsets become gaps of the log, and the segments behind them stay in it. Segments below
+the recovery point are believed if they end where the next one begins, which costs one look at each; when they are
+read, their checksums are looked at. A note of damage, or a damaged segment, has all of the log or segment read.
 
-The aborted transactions of a segment that is scanned are found again by its markers.
+A segment that overlaps another one, or that follows nothing, is a stray: it is set aside, under a name that ends in
+`.stray`, and is no reason to doubt the others.
+
+A recovery point beyond the end of the log means a lost tail if something else knows of it: a later segment, a producer
+snapshot, the high watermark. Else the recovery point is damaged: it is rejected, and all of the log is read.
+
+The aborted transactions of a segment that is read are found again by its markers.
 
 Whatever else lies in the directory is left over from something that a crash has interrupted: `finish_replacements`
 carries out what was decided and drops the rest.
@@ -19,28 +26,40 @@ carries out what was decided and drops the rest.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Container, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
-from itertools import zip_longest
+from typing import Final
 
 import attrs
 
 from tidegauge.impl.ports.disk import Disk
+from tidegauge.impl.ports.log_lines import log_event
 from tidegauge.impl.records.batches import BatchHeader, RecordError
 from tidegauge.impl.storage.config import LogConfig
-from tidegauge.impl.storage.leader_epoch_cache import LeaderEpochCache
-from tidegauge.impl.storage.segment import (
+from tidegauge.impl.storage.damage import DAMAGE_NOTE, STRAY_SUFFIX, Gap, unused_path
+from tidegauge.impl.storage.epoch_recovery import contradiction, read_epochs, reject
+from tidegauge.impl.storage.errors import CorruptLogError
+from tidegauge.impl.storage.leader_epoch_cache import EpochEntry, LeaderEpochCache
+from tidegauge.impl.storage.producer_snapshot import snapshot_offset
+from tidegauge.impl.storage.segment import Segment
+from tidegauge.impl.storage.segment_names import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
     LOG_SUFFIX,
     SEGMENT_SUFFIXES,
     SWAP_SUFFIX,
-    Segment,
     base_offset_of,
+    file_name,
 )
+from tidegauge.impl.storage.survey import Bounds
 from tidegauge.impl.storage.transaction_index import OpenTransactions, marker_type
 
+LOGGER: Final = logging.getLogger(__name__)
+
 _LEFT_OVER = (CLEANED_SUFFIX, DELETED_SUFFIX, SWAP_SUFFIX, ".tmp")
+_ENDLESS: Final = 1 << 62
 
 
 @attrs.frozen
@@ -51,10 +70,32 @@ class Recovery:
     """Segments read from start to end."""
     cut_bytes: int = 0
     """Bytes that were no intact batch, cut from the ends of segments."""
-    removed_segments: int = 0
-    """Segments that did not continue the log."""
-    lost_below_recovery_point: int = 0
-    """Offsets that had been synced and are gone: the disk lied or has damaged them."""
+    strays: Sequence[str] = ()
+    """Segments that are not part of the log, set aside."""
+    gaps: Sequence[Gap] = ()
+    """Offsets that were on stable storage and cannot be read."""
+    is_point_rejected: bool = False
+    """Whether the recovery point was beyond all that is known of the log."""
+    checkpointed_epochs: Sequence[EpochEntry] | None = None
+    """The leader epochs as the checkpoint has them; None when there is none."""
+
+    @property
+    def lost_nothing(self) -> bool:
+        """Whether everything that was on stable storage is there."""
+        return not self.gaps and not self.is_point_rejected
+
+
+@attrs.frozen
+class Checkpointed:
+    """What was remembered of a log beside its segments."""
+
+    recovery_point: int = 0
+    log_start_offset: int = 0
+    high_watermark: int = 0
+    clean_shutdown: bool = False
+    """Whether the log was closed, so that its recovery point is its end."""
+    may_have_gaps: bool = False
+    """Whether the cleaner was at the log: Kafka's leaves segments that end before the next one begins."""
 
 
 def base_offsets(names: Iterable[str]) -> list[int]:
@@ -98,7 +139,7 @@ def _remove_where(disk: Disk, directory: str, is_doomed: Callable[[str], bool]) 
 
 def _put_in_place(disk: Disk, directory: str, base_offset: int, index_interval_bytes: int) -> None:
     segment = Segment(disk, directory, base_offset, index_interval_bytes, 0, suffix=SWAP_SUFFIX)
-    segment.recover(LeaderEpochCache())
+    segment.cut(segment.recover(LeaderEpochCache(), Bounds(base_offset)))
     for name in disk.list_directory(directory):
         base = base_offset_of(name)
         if base is not None and base_offset <= base < segment.next_offset:
@@ -113,43 +154,309 @@ def recover_segments(
     config: LogConfig,
     now_ms: int,
     names: Iterable[str],
-    *,
-    recovery_point: int,
-    log_start_offset: int = 0,
-    clean_shutdown: bool,
+    checkpointed: Checkpointed,
     epochs: LeaderEpochCache,
 ) -> tuple[list[Segment], Recovery]:
     """The log's segments in order, the last one ready to grow; none when the directory is empty.
 
-    `names` are those in the directory. What `epochs` says of a segment that is scanned is replaced with what the
-    segment holds.
+    `names` are those in the directory. `epochs` becomes what the checkpoint says of the segments that are believed, and
+    what the others hold.
     """
-    bases = base_offsets(finish_replacements(disk, directory, names, config.index_interval_bytes))
-    segments: list[Segment] = []
-    scanned = cut = removed = 0
-    for base, next_base in zip_longest(bases, bases[1:]):
-        segment = Segment(disk, directory, base, config.index_interval_bytes, now_ms)
-        if removed or (segments and segments[-1].next_offset != base):
-            segment.remove()
-            removed += 1
-            continue
-        if next_base is None:
-            believed = clean_shutdown and segment.load_active()
+    names = list(names)
+    has_deleted = any(name.endswith(LOG_SUFFIX + DELETED_SUFFIX) for name in names)
+    names = finish_replacements(disk, directory, names, config.index_interval_bytes)
+    entries = read_epochs(disk, directory, names, has_records=bool(base_offsets(names)))
+    reads_all = DAMAGE_NOTE in names or entries is None
+    work = _Recovering(disk, directory, config, now_ms, checkpointed, epochs, reads_all=reads_all)
+    starts_below = None if has_deleted or not entries else entries[0].start_offset
+    work.load(names, entries or (), starts_below)
+    is_rejected = work.is_point_rejected
+    reason = "" if reads_all else contradiction(work.segments, entries or ())
+    if is_rejected or reason:
+        if is_rejected:
+            log_event(
+                LOGGER,
+                logging.ERROR,
+                "recovery point rejected",
+                log=directory,
+                recovery_point=checkpointed.recovery_point,
+                log_end=work.end_offset,
+                why="nothing else knows of records up to there",
+                next="the whole log is read",
+            )
+            checkpointed = attrs.evolve(checkpointed, recovery_point=0)
+        if reason:
+            reject(directory, reason)
+        for segment in work.segments:
+            segment.close()
+        work = _Recovering(disk, directory, config, now_ms, checkpointed, epochs, reads_all=True)
+        work.load(disk.list_directory(directory), entries or (), starts_below)
+    found = attrs.evolve(
+        work.found(),
+        is_point_rejected=is_rejected,
+        checkpointed_epochs=None if entries is None or reason else tuple(entries),
+    )
+    return work.segments, found
+
+
+def believed_log_start(directory: str, log_start_offset: int, first: int, end: int, recovery: Recovery) -> int:
+    """Where a log starts whose segments hold [first, end), and whose checkpoint says `log_start_offset`.
+
+    Before a log start is written down the leader epochs are, without those that ended before it. So a log start beyond
+    the offset after the first epoch's is damaged, and would hide records.
+    """
+    epochs = recovery.checkpointed_epochs
+    latest = min(end, epochs[0].start_offset + 1) if epochs else end
+    if log_start_offset > max(first, latest):
+        log_event(
+            LOGGER,
+            logging.ERROR,
+            "log start rejected",
+            log=directory,
+            log_start=log_start_offset,
+            why=f"nothing else says that the log starts beyond {max(first, latest)}",
+            next=f"the log starts at {first}",
+        )
+        return min(first, end)
+    return min(max(log_start_offset, first), end)
+
+
+class _Recovering:
+    """One log that is being opened."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        config: LogConfig,
+        now_ms: int,
+        checkpointed: Checkpointed,
+        epochs: LeaderEpochCache,
+        *,
+        reads_all: bool,
+    ) -> None:
+        self.segments: list[Segment] = []
+        self.gaps: list[Gap] = []
+        self.strays: list[str] = []
+        self.scanned = self.cut_bytes = 0
+        self.is_point_rejected = False
+        self._disk = disk
+        self._directory = directory
+        self._config = config
+        self._now_ms = now_ms
+        self._names: Sequence[str] = ()
+        self._known = checkpointed
+        self._epochs = epochs
+        self._reads_all = reads_all
+        point = checkpointed.recovery_point
+        self._flushed = _ENDLESS if checkpointed.clean_shutdown and not point else point
+        """Below it nothing was lost by a crash."""
+
+    @property
+    def end_offset(self) -> int:
+        return self.segments[-1].next_offset if self.segments else 0
+
+    def found(self) -> Recovery:
+        """What was found and done."""
+        return Recovery(self.scanned, self.cut_bytes, tuple(self.strays), tuple(sorted(self.gaps)))
+
+    def load(self, names: Sequence[str], entries: Iterable[EpochEntry], starts_below: int | None) -> None:
+        """Take in the segments among the names; `starts_below`: the offset before the log start, if epochs know it."""
+        self._names = names
+        self._epochs.clear()
+        for epoch, start_offset in entries:
+            self._epochs.assign(epoch, start_offset)
+        waiting = base_offsets(self._names)
+        self._tell_odd_names()
+        self._drop_early_strays(waiting, starts_below or 0)
+        if starts_below is not None and waiting and starts_below + 1 < waiting[0]:
+            self._add_gap(starts_below + 1 if starts_below else 0, waiting[0], "the segments before are missing")
+        while waiting:
+            base = waiting.pop(0)
+            if self.segments and base != self.end_offset and not self._follows(base):
+                continue
+            self._take_in(base, waiting)
+        self._find_lost_tail(starts_below)
+
+    def _tell_odd_names(self) -> None:
+        for name in self._names:
+            if name.endswith(LOG_SUFFIX) and base_offset_of(name) is None:
+                log_event(
+                    LOGGER,
+                    logging.WARNING,
+                    "not a segment",
+                    file=f"{self._directory}/{name}",
+                    next="it is left alone",
+                )
+
+    def _drop_early_strays(self, waiting: list[int], starts_below: int) -> None:
+        """Set aside first segments that lie below the log start as a whole and hold nothing."""
+        while len(waiting) > 1 and waiting[1] <= starts_below:
+            segment = self._segment(waiting[0])
+            holds_something = segment.recover(LeaderEpochCache(), Bounds(waiting[0])) < segment.size
+            segment.close()
+            if holds_something:
+                return
+            self._set_aside(waiting.pop(0), f"the log starts at {starts_below + 1}, and it holds no batch")
+
+    def _segment(self, base: int) -> Segment:
+        return Segment(self._disk, self._directory, base, self._config.index_interval_bytes, self._now_ms)
+
+    def _follows(self, base: int) -> bool:
+        """Whether a segment that does not begin where the one before it ends belongs to the log all the same."""
+        end = self.end_offset
+        if base < end:
+            self._set_aside(base, f"the segment before it ends at {end}")
+            return False
+        if base > self._flushed:
+            self._set_aside(base, f"the log ends at {end}, and nothing beyond {self._flushed} was flushed")
+            return False
+        if self._known.may_have_gaps:
+            log_event(LOGGER, logging.INFO, "gap of a compacted log", log=self._directory, start=end, end=base)
         else:
-            believed = clean_shutdown or next_base <= recovery_point
-            believed = believed and segment.load_closed(next_base, check_end=not clean_shutdown)
-        if not believed:
-            epochs.truncate_from_end(base)
-            cut_here = segment.recover(epochs)
-            _index_transactions(segments, segment)
-            cut += cut_here
-            scanned += 1
-            if next_base is not None and not cut_here and segment.next_offset < next_base <= recovery_point:
-                segment.next_offset = next_base
-        segments.append(segment)
-    end_offset = max(segments[-1].next_offset if segments else 0, log_start_offset)  # what is deleted is not lost
-    lost = max(0, recovery_point - end_offset)
-    return segments, Recovery(scanned, cut, removed, lost)
+            self._add_gap(end, base, "no segment holds them")
+        return True
+
+    def _take_in(self, base: int, waiting: list[int]) -> None:
+        """Take in one segment, and set aside those among the waiting that it overlaps."""
+        limit = waiting[0] if waiting else None
+        segment = self._segment(base)
+        if not self._is_believed(segment, limit):
+            segment = self._read(segment, waiting)
+        self.segments.append(segment)
+
+    def _is_believed(self, segment: Segment, limit: int | None) -> bool:
+        known = self._known
+        if self._reads_all:
+            return False
+        if limit is None:
+            believed = known.clean_shutdown and segment.load_active()
+            return believed and (not known.recovery_point or segment.next_offset == known.recovery_point)
+        if not known.clean_shutdown and limit > known.recovery_point:
+            return False
+        end = segment.load_closed(limit)
+        if end is None or end > limit:
+            return False
+        if end < limit and not known.may_have_gaps:
+            segment.next_offset = end
+        return True
+
+    def _read(self, segment: Segment, waiting: list[int]) -> Segment:
+        """Read a segment from its start; what is torn of it is cut, what is damaged becomes gaps."""
+        base = segment.base_offset
+        before = self._epochs.entries
+        cut = self._recover(segment, Bounds(base, None, self._known.recovery_point))
+        if waiting and segment.next_offset > waiting[0]:
+            while waiting and waiting[0] < segment.contiguous_end:
+                self._set_aside(waiting.pop(0), f"the segment before it ends at {segment.contiguous_end}")
+            limit = waiting[0] if waiting else None
+            cut = self._recover(segment, Bounds(base, limit, self._known.recovery_point))
+        self.scanned += 1
+        if cut:
+            self._cut(segment, cut)
+        limit = waiting[0] if waiting else None
+        if segment.ends_damaged:
+            segment.end_at(self._end_behind(segment.next_offset, limit))
+        elif limit is not None and segment.next_offset < limit <= self._flushed and self._known.may_have_gaps:
+            segment.next_offset = limit
+        for extent in segment.damaged.values():
+            self._add_gap(
+                extent.start, extent.end, f"{segment.path(LOG_SUFFIX)} is damaged at position {extent.position}"
+            )
+        if segment.damaged:
+            self._restore_epochs(before, segment)
+        _index_transactions(self.segments, segment)
+        return segment
+
+    def _recover(self, segment: Segment, bounds: Bounds) -> int:
+        self._epochs.truncate_from_end(segment.base_offset)
+        return segment.recover(self._epochs, bounds, flushed=self._flushed)
+
+    def _cut(self, segment: Segment, cut: int) -> None:
+        aside = ""
+        if segment.cut_holds_batches:
+            position = segment.size - cut
+            aside = unused_path(self._disk, f"{segment.path(LOG_SUFFIX)}.from-{position}.damaged")
+            segment.copy_from(position, aside)
+        log_event(
+            LOGGER,
+            logging.WARNING,
+            "torn tail cut",
+            segment=segment.path(LOG_SUFFIX),
+            bytes=cut,
+            log_end=segment.next_offset,
+            why="what lies there is not intact, and was not flushed",
+            next=f"what was cut is kept as {aside}" if aside else "the log goes on there",
+        )
+        segment.cut(cut)
+        self.cut_bytes += cut
+
+    def _end_behind(self, end: int, limit: int | None) -> int:
+        """Where a segment ends whose file ends with damage."""
+        if limit is not None and limit <= self._flushed:
+            return limit
+        return max(end, self._known_end())
+
+    def _known_end(self) -> int:
+        """Up to where something besides the recovery point knows that the log was flushed."""
+        point = self._known.recovery_point
+        offsets = [offset for name in self._names if (offset := snapshot_offset(name)) is not None and offset <= point]
+        bases = [base for base in base_offsets(self._names) if base <= point]
+        return max([min(self._known.high_watermark, point), *offsets, *bases], default=0)
+
+    def _find_lost_tail(self, starts_below: int | None) -> None:
+        """Where the log ends before its recovery point, the rest is a gap if something else knows of it."""
+        known_end, end = self._known_end(), self.end_offset
+        if known_end > max(end, self._known.log_start_offset):
+            if self.segments:
+                self.segments[-1].next_offset = known_end
+            start = end if self.segments else max(self._known.log_start_offset, starts_below or 0)
+            self._add_gap(start, known_end, "the end of the log is missing")
+        if self._known.recovery_point > max(self.end_offset, known_end, self._known.log_start_offset):
+            self.is_point_rejected = True
+
+    def _restore_epochs(self, before: Sequence[tuple[int, int]], segment: Segment) -> None:
+        """Epochs that began in what is damaged are known from the checkpoint only."""
+        extents = segment.damaged.values()
+        missing = [entry for entry in before if any(one.start <= entry[1] < one.end for one in extents)]
+        found = sorted({*self._epochs.entries, *missing}, key=lambda entry: (entry[1], entry[0]))
+        self._epochs.clear()
+        for epoch, start_offset in found:
+            if self._epochs.latest_epoch is None or epoch > self._epochs.latest_epoch:
+                self._epochs.assign(epoch, start_offset)
+
+    def _add_gap(self, start: int, end: int, reason: str) -> None:
+        if start >= end:
+            return
+        self.gaps.append(Gap(start, end, reason))
+        log_event(
+            LOGGER,
+            logging.ERROR,
+            "damage found",
+            log=self._directory,
+            start=start,
+            end=end,
+            why=reason,
+            next="nothing is removed; these offsets are not served until the replica is repaired from its leader",
+        )
+
+    def _set_aside(self, base: int, reason: str) -> None:
+        for suffix in SEGMENT_SUFFIXES:
+            path = f"{self._directory}/{file_name(base, suffix)}"
+            if self._disk.exists(path):
+                aside = unused_path(self._disk, f"{path}{STRAY_SUFFIX}")
+                self._disk.rename(path, aside)
+        self._disk.sync_directory(self._directory)
+        self.strays.append(aside.rpartition("/")[2])
+        log_event(
+            LOGGER,
+            logging.ERROR,
+            "stray segment set aside",
+            log=self._directory,
+            segment=file_name(base, LOG_SUFFIX),
+            why=reason,
+            next=f"it is kept as {aside} until an operator removes it",
+        )
 
 
 def _index_transactions(earlier: Sequence[Segment], segment: Segment) -> None:
@@ -160,11 +467,12 @@ def _index_transactions(earlier: Sequence[Segment], segment: Segment) -> None:
     open_transactions = OpenTransactions()
     found = []
     for one in (*earlier, segment):
-        for header in one.headers():
-            if header.is_transactional:
-                aborted = open_transactions.on_batch(header, partial(_marker, one, header))
-                if aborted is not None and one is segment:
-                    found.append(aborted)
+        with suppress(CorruptLogError):  # what begins behind damage is found no more
+            for header in one.headers():
+                if header.is_transactional:
+                    aborted = open_transactions.on_batch(header, partial(_marker, one, header))
+                    if aborted is not None and one is segment:
+                        found.append(aborted)
     segment.transaction_index.replace(found)
 
 

@@ -7,6 +7,10 @@ segments or of when to sync: that is `Log`.
 Offsets grow from batch to batch, with gaps where compaction has taken records or whole batches, or where a follower
 copied what its leader had compacted. An offset in a gap stands for the first batch beyond it. A segment ends where its
 last batch does; a truncation to a gap leaves batches without records there, so that the end is where it was cut.
+
+What was in the file when it was opened is not trusted: a read that comes to it for the first time looks at the
+checksums, unless `recover` has. Damaged places that are known (`survey`) are walked over as if they were a batch; who
+reads keeps out of their offsets (`damage`). Meeting one that is not known raises CorruptLogError.
 """
 
 from __future__ import annotations
@@ -16,7 +20,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from tidegauge.impl.ports.disk import Buffer, Disk, File, PendingSync
+import attrs
+
+from tidegauge.impl.ports.disk import Buffer, Disk, PendingSync
 from tidegauge.impl.records.batches import (
     CONTROL_FLAG,
     HEADER_SIZE,
@@ -26,66 +32,26 @@ from tidegauge.impl.records.batches import (
     BatchExtent,
     BatchHeader,
     RecordError,
-    checked_header,
     empty_batch,
 )
 from tidegauge.impl.storage.errors import CorruptLogError
-from tidegauge.impl.storage.index import OffsetIndex, TimeIndex
+from tidegauge.impl.storage.index import OffsetIndex, TimeIndex, read_indexes, tell_rebuilt
 from tidegauge.impl.storage.leader_epoch_cache import UNDEFINED_EPOCH, LeaderEpochCache
-from tidegauge.impl.storage.reading import FileRegion, region
+from tidegauge.impl.storage.reading import FileRegion, copy_file, region, verified_size
+from tidegauge.impl.storage.segment_names import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    SEGMENT_SUFFIXES,
+    TIME_INDEX_SUFFIX,
+    file_name,
+)
+from tidegauge.impl.storage.survey import MAX_RELATIVE_OFFSET, Bounds, DamagedExtent, survey
 from tidegauge.impl.storage.transaction_index import TRANSACTION_INDEX_SUFFIX, TransactionIndex
 
-LOG_SUFFIX = ".log"
-INDEX_SUFFIX = ".index"
-TIME_INDEX_SUFFIX = ".timeindex"
-SEGMENT_SUFFIXES = (TRANSACTION_INDEX_SUFFIX, TIME_INDEX_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX)
-"""A segment's files, the log last, for it makes the segment."""
-DELETED_SUFFIX = ".deleted"
-"""Of the files of a segment that is no longer part of the log."""
-CLEANED_SUFFIX = ".cleaned"
-"""Of a segment that is being written by the cleaner; dropped after a crash."""
-SWAP_SUFFIX = ".swap"
-"""Of a segment that is written and synced, and replaces others; put in place after a crash."""
-
-MAX_RELATIVE_OFFSET = (1 << 31) - 1
-_OFFSET_DIGITS = 20
 MARKER_FLAGS = TRANSACTIONAL_FLAG | CONTROL_FLAG
-_SCAN_BYTES = 1 << 20
 _WALK_BYTES = 8 << 10
 _MAX_KNOWN_POSITIONS = 64
 _EXTENT = struct.Struct(">qi11xi")
-
-
-def file_name(base_offset: int, suffix: str) -> str:
-    """Kafka's name: the base offset in 20 digits."""
-    return f"{base_offset:020d}{suffix}"
-
-
-def base_offset_of(name: str) -> int | None:
-    """The base offset of the segment whose `.log` file has this name; None for other names."""
-    stem = name.removesuffix(LOG_SUFFIX)
-    is_log = stem != name and len(stem) == _OFFSET_DIGITS and stem.isascii() and stem.isdigit()
-    return int(stem) if is_log else None
-
-
-def intact_batches(file: File) -> Iterator[tuple[int, BatchHeader]]:
-    """(position, header) of the batches of a file, checksums included; ends at the first that is not intact."""
-    end = file.size
-    buffer, start, position = b"", 0, 0
-    while position + HEADER_SIZE <= end:
-        if position + HEADER_SIZE > start + len(buffer):
-            buffer, start = file.read(position, _SCAN_BYTES), position
-        size = _EXTENT.unpack_from(buffer, position - start)[1] + LENGTH_OVERHEAD
-        if size < HEADER_SIZE or position + size > end:
-            return
-        if position + size > start + len(buffer):
-            buffer, start = file.read(position, max(size, _SCAN_BYTES)), position
-        try:
-            header = checked_header(buffer, position - start)
-        except RecordError:
-            return
-        yield position, header
-        position += size
 
 
 class AppendedBatch(NamedTuple):
@@ -124,6 +90,18 @@ class Segment:
         self.transaction_index = TransactionIndex(disk, lambda: self.path(TRANSACTION_INDEX_SUFFIX))
         self._file = disk.open(self.path(LOG_SUFFIX), create=True)
         self.size = self._file.size
+        self._untrusted_bytes = self.size
+        """What was in the file before this process appended to it."""
+        self._verified_bytes = (0, 0)
+        """The part of it whose checksums were looked at last, from and to."""
+        self.damaged: dict[int, DamagedExtent] = {}
+        """Damaged places by their positions."""
+        self._is_examined = False
+        """Whether all damaged places are known."""
+        self.contiguous_end = base_offset
+        """Up to where `recover` has found batches without a gap between them."""
+        self.cut_holds_batches = False
+        """Whether `recover` has found intact batches behind the place from which the file may be cut."""
         self._indexes_loaded = True
         self._indexes_on_disk = False
         self.has_markers = False
@@ -170,7 +148,7 @@ class Segment:
     @property
     def earliest_timestamp(self) -> int:
         """Largest timestamp of the first batch, -1 when there is none: since when `segment.ms` is counted."""
-        if self._first_timestamp == NO_TIMESTAMP and self.size:
+        if self._first_timestamp == NO_TIMESTAMP and self.size >= HEADER_SIZE and 0 not in self.damaged:
             self._first_timestamp = BatchHeader.parse(self._file.read(0, HEADER_SIZE)).max_timestamp
         return self._first_timestamp
 
@@ -182,50 +160,83 @@ class Segment:
 
     # Taking in what is on disk
 
-    def recover(self, epochs: LeaderEpochCache) -> int:
-        """Cut the file at the first batch that is not intact, and index anew; returns the bytes cut (not synced).
+    def recover(self, epochs: LeaderEpochCache, bounds: Bounds, *, flushed: int = 0) -> int:
+        """Index anew what is intact; returns the bytes from the first place on that is not, and that may be cut.
 
-        The leader epochs found are assigned in `epochs`.
+        Damage that begins below the offset `flushed` is kept in `damaged`; what follows it is part of the segment. Such
+        a place at the end of the file is the first one only if nothing below `flushed` is in it. The leader epochs
+        found are assigned in `epochs`.
         """
         self._reset()
-        self._indexes_loaded = True
+        self.damaged.clear()
+        self._indexes_loaded = self._is_examined = True
         self._indexes_on_disk = False
         self.next_offset, end, epoch = self.base_offset, 0, UNDEFINED_EPOCH
         self.has_markers = False
-        for position, header in intact_batches(self._file):
-            spans_start = position == 0 and header.base_offset < self.next_offset <= header.last_offset
-            if header.base_offset < self.next_offset and not spans_start:
-                break
-            if header.last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
-                break
+        self.contiguous_end, self.cut_holds_batches = self.base_offset, False
+        for found in survey(self._file, bounds):
+            if isinstance(found, DamagedExtent):
+                if found.start >= flushed:
+                    self.cut_holds_batches = not found.is_tail
+                    break
+                self.damaged[found.position] = found
+                end = found.position + found.size
+                continue
+            position, header = found
             if header.partition_leader_epoch > epoch:
                 epoch = header.partition_leader_epoch
                 epochs.assign(epoch, max(header.base_offset, self.base_offset))
             self.has_markers |= header.attributes & MARKER_FLAGS == MARKER_FLAGS
+            if self.contiguous_end == self.next_offset >= header.base_offset:
+                self.contiguous_end = header.next_offset
             self._take_in(AppendedBatch(header.last_offset, header.size, header.max_timestamp), position)
             end = position + header.size
-        cut = self.size - end
-        if cut:
-            self._file.truncate(end)
-            self.size = end
-        return cut
+        self._untrusted_bytes = 0
+        return self.size - end
 
-    def load_closed(self, next_offset: int, *, check_end: bool) -> bool:
-        """Take in a segment that ought to be whole; False when it is seen to reach beyond `next_offset`, or damaged.
+    def cut(self, size: int) -> None:
+        """Cut so many bytes from the end (not synced)."""
+        if size:
+            self._file.truncate(self.size - size)
+            self.size -= size
 
-        It may end before: Kafka's own cleaner leaves such segments, and what was synced has not been lost.
+    def end_at(self, offset: int) -> None:
+        """End at an offset beyond the last intact batch; a damaged end of the file reaches up to there."""
+        self.next_offset = offset
+        for position, extent in self.damaged.items():
+            if extent.is_tail:
+                self.damaged[position] = attrs.evolve(extent, end=offset)
+
+    @property
+    def ends_damaged(self) -> bool:
+        """Whether the file ends with a damaged place."""
+        return any(extent.is_tail for extent in self.damaged.values())
+
+    def copy_from(self, position: int, path: str) -> None:
+        """Copy the file from a position on to another one, durably but for its name."""
+        copy_file(self._disk, self._file, position, path)
+
+    def examine(self) -> Sequence[DamagedExtent]:
+        """Read all of the file; returns the damaged places, which are walked over from now on."""
+        next_offset = self.next_offset
+        self.recover(LeaderEpochCache(), Bounds(self.base_offset, next_offset), flushed=next_offset)
+        self.end_at(next_offset)
+        return tuple(self.damaged.values())
+
+    def load_closed(self, next_offset: int) -> int | None:
+        """Take in a segment that ought to be whole and end here; returns where it does end, None when that is damaged.
+
+        It may end before: Kafka's own cleaner leaves such segments.
         """
         self.next_offset = next_offset
         self._indexes_loaded = False
-        if not check_end:
-            return True
         found = self.base_offset
         try:
             for extent in self._extents(self._indexed_position(MAX_RELATIVE_OFFSET)):
                 found = extent.next_offset
         except CorruptLogError:
-            return False
-        return found <= next_offset
+            return None
+        return found
 
     def load_active(self) -> bool:
         """Take in a segment after a clean shutdown; False when it does not end with a batch, so `recover` is due."""
@@ -260,9 +271,10 @@ class Segment:
         if self._indexes_loaded:
             return
         self._indexes_loaded = True
-        index, time_index = self._decoded_indexes()
+        paths = self.path(INDEX_SUFFIX), self.path(TIME_INDEX_SUFFIX)
+        index, time_index = read_indexes(self._disk, *paths, self.size)
         if index is None or time_index is None:
-            self._rebuild_indexes()
+            self._rebuild_indexes("one of them is missing, or holds what no index can hold")
             return
         self._index, self._time_index = index, time_index
         self._count_index_bytes()
@@ -271,21 +283,18 @@ class Segment:
             self._max_timestamp = time_index.last[0]
             self._offset_of_max_timestamp = self.base_offset + time_index.last[1]
 
-    def _decoded_indexes(self) -> tuple[OffsetIndex | None, TimeIndex | None]:
-        contents = []
-        for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
-            if not self._disk.exists(self.path(suffix)):
-                return None, None
-            file = self._disk.open_apart(self.path(suffix))
-            contents.append(file.read(0, file.size))
-            file.close()
-        return OffsetIndex.decode(contents[0], self.size), TimeIndex.decode(contents[1])
-
-    def _rebuild_indexes(self) -> None:
+    def _rebuild_indexes(self, reason: str) -> None:
+        """Make the indexes from the log, up to the first damaged place that is not known; a walk meets it there."""
+        tell_rebuilt(self.path(LOG_SUFFIX), reason)
         next_offset = self.next_offset
         self._reset()
         self._indexes_on_disk = False
-        for position, header in intact_batches(self._file):
+        for found in survey(self._file, Bounds(self.base_offset)):
+            if isinstance(found, DamagedExtent):
+                if not self._is_examined:
+                    break
+                continue
+            position, header = found
             self._take_in(AppendedBatch(header.last_offset, header.size, header.max_timestamp), position)
         self.next_offset = max(next_offset, self.next_offset)
 
@@ -340,6 +349,8 @@ class Segment:
         position = self._position_of(offset)
         if position is None:
             return offset
+        if position in self.damaged:
+            return offset
         header = BatchHeader.parse(self._file.read(position, HEADER_SIZE))
         return min(offset, max(header.base_offset, self.base_offset)) if header.records_count else offset
 
@@ -357,6 +368,7 @@ class Segment:
             end, cut = extent.next_offset, extent.position + extent.size
         self._file.truncate(cut)
         self.size = cut
+        self.damaged = {position: extent for position, extent in self.damaged.items() if position < cut}
         self.next_offset = end
         relative_offset = self.next_offset - self.base_offset
         self._index.truncate(relative_offset)
@@ -398,7 +410,21 @@ class Segment:
         start = self._position_of(offset)
         if start is None:
             return b""
-        return region(self._file, start, self._end_position(start, max_bytes, end_offset) - start)
+        end = self._end_position(start, max_bytes, end_offset)
+        if start < self._untrusted_bytes:
+            end = self._verified_end(start, end)
+        return region(self._file, start, end - start)
+
+    def _verified_end(self, start: int, end: int) -> int:
+        """Where the intact batches in [start, end) end, or the first MiB of them. Raises CorruptLogError."""
+        first, last = self._verified_bytes
+        if first <= start and end <= last:
+            return end
+        size = verified_size(self._file, start, end, self.next_offset)
+        if not size:
+            raise CorruptLogError(self.path(LOG_SUFFIX), start)
+        self._verified_bytes = (first if first <= start <= last else start, start + size)
+        return start + size
 
     def _position_of(self, offset: int) -> int | None:
         """Where the first batch begins that reaches beyond `offset`; None when the segment has none."""
@@ -417,12 +443,20 @@ class Segment:
             return self.size
         end = start
         indexed = self._verified(lambda index: index.entry_within(end_offset - self.base_offset, limit))
-        for extent in self._extents(max(start, indexed)):
-            if extent.next_offset > end_offset or (extent.position + extent.size > limit and extent.position > start):
-                end = extent.position
-                self._known_positions[extent.base_offset] = end
-                break
-            end = extent.position + extent.size
+        try:
+            for extent in self._extents(max(start, indexed)):
+                if extent.next_offset > end_offset or (
+                    extent.position + extent.size > limit and extent.position > start
+                ):
+                    if extent.next_offset > self.next_offset and extent.position == start:
+                        raise CorruptLogError(self.path(LOG_SUFFIX), start)
+                    end = extent.position
+                    self._known_positions[extent.base_offset] = end
+                    break
+                end = extent.position + extent.size
+        except CorruptLogError:
+            if end == start:
+                raise
         return end
 
     def _indexed_position(self, relative_offset: int) -> int:
@@ -437,7 +471,7 @@ class Segment:
             header = self._file.read(entry[1], HEADER_SIZE)
             if len(header) == HEADER_SIZE and BatchHeader.parse(header).last_offset == self.base_offset + entry[0]:
                 return entry[1]
-            self._rebuild_indexes()
+            self._rebuild_indexes("an entry does not lead to its batch")
             entry = look_up(self._index)
         return entry[1] if entry else 0
 
@@ -445,6 +479,11 @@ class Segment:
         """The batches from `position` to the end, by their headers alone. Raises CorruptLogError."""
         buffer, start, end = b"", position, self.size
         while position < end:
+            if self.damaged and position in self.damaged:
+                extent = self.damaged[position]
+                yield BatchExtent(position, extent.size, extent.start, extent.end)
+                position += extent.size
+                continue
             if position + HEADER_SIZE > start + len(buffer):
                 buffer, start = self._file.read(position, _WALK_BYTES), position
                 if len(buffer) < HEADER_SIZE:
@@ -487,13 +526,29 @@ class Segment:
 
     def _headers(self, position: int) -> Iterator[BatchHeader]:
         for extent in self._extents(position):
-            yield BatchHeader.parse(self._file.read(extent.position, HEADER_SIZE))
+            if extent.position not in self.damaged:
+                yield BatchHeader.parse(self._file.read(extent.position, HEADER_SIZE))
+
+    def position_from(self, offset: int) -> int:
+        """Where the batch begins, intact or damaged, that holds an offset; the size beyond the last one."""
+        for extent in self._extents(self._indexed_position(offset - self.base_offset)):
+            if extent.next_offset > offset:
+                return extent.position
+        return self.size
 
     def read_batch(self, header: BatchHeader) -> bytes:
-        """The batch of a header that came from this segment."""
+        """The batch of a header that came from this segment. Raises CorruptLogError when it is not intact."""
         position = self._position_of(header.last_offset)
-        assert position is not None, f"no batch holds offset {header.last_offset} in {self.path(LOG_SUFFIX)}"
-        return self._file.read(position, header.size)
+        if position is None:
+            raise CorruptLogError(self.path(LOG_SUFFIX), self.size)
+        batch = self._file.read(position, header.size)
+        if not verified_size(self._file, position, position + header.size, self.next_offset):
+            raise CorruptLogError(self.path(LOG_SUFFIX), position)
+        return batch
+
+    def distrust(self) -> None:
+        """Look at all checksums again when the file is read."""
+        self._untrusted_bytes, self._verified_bytes = self.size, (0, 0)
 
     # Files
 

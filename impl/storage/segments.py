@@ -12,10 +12,13 @@ from collections.abc import Sequence
 
 from crc32c import crc32c
 
-from tidegauge.impl.ports.disk import Disk
+from tidegauge.impl.ports.disk import Buffer, Disk
 from tidegauge.impl.records.batches import NO_TIMESTAMP
 from tidegauge.impl.storage.config import LogConfig
-from tidegauge.impl.storage.segment import DELETED_SUFFIX, MAX_RELATIVE_OFFSET, SWAP_SUFFIX, Segment
+from tidegauge.impl.storage.reading import FileRegion
+from tidegauge.impl.storage.segment import Segment
+from tidegauge.impl.storage.segment_names import DELETED_SUFFIX, LOG_SUFFIX, SWAP_SUFFIX
+from tidegauge.impl.storage.survey import MAX_RELATIVE_OFFSET
 from tidegauge.impl.storage.transaction_index import AbortedTransaction
 
 
@@ -59,6 +62,18 @@ class Segments:
             return roll_ms
         jitter_ms = max(1, min(config.segment_jitter_ms, config.segment_ms))
         return roll_ms - crc32c(f"{self._directory}/{self.active.base_offset}".encode()) % jitter_ms
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+
+    def fetch(self, offset: int, max_bytes: int, end_offset: int) -> Buffer | FileRegion:
+        """Whole batches of one segment below an offset, from the first that reaches beyond `offset`."""
+        if offset >= self.active.base_offset:
+            return self.active.fetch(offset, max_bytes, end_offset)
+        data: Buffer | FileRegion = b""
+        for segment in self.ordered[self.number_of(offset) :]:
+            if segment.base_offset >= end_offset or (data := segment.fetch(offset, max_bytes, end_offset)):
+                break
+        return data
 
     # --- looking up ---------------------------------------------------------------------------------------------------
 
@@ -116,6 +131,19 @@ class Segments:
         del self.ordered[number:], self.base_offsets[number:]
         if self.ordered:
             self.active = self.ordered[-1]
+
+    def set_aside_from(self, number: int, suffix: str) -> list[str]:
+        """As `remove_from`, but the files stay, their names with another suffix; returns those of the logs."""
+        names = []
+        for segment in reversed(self.ordered[number:]):
+            segment.close()
+            segment.rename(suffix)
+            names.append(segment.path(LOG_SUFFIX).rpartition("/")[2])
+            self.names_version += 1
+        del self.ordered[number:], self.base_offsets[number:]
+        if self.ordered:
+            self.active = self.ordered[-1]
+        return names
 
     def start_anew(self, offset: int, config: LogConfig, now_ms: int) -> None:
         """Remove all segments and begin one at this offset."""

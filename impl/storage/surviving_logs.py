@@ -11,7 +11,7 @@ from tidegauge.impl.ports.simulated_disk import SimulatedDisk
 from tidegauge.impl.records.batches import RecordError, checked_header
 from tidegauge.impl.storage import checkpoints
 from tidegauge.impl.storage.log_directory import partition_of
-from tidegauge.impl.storage.segment import LOG_SUFFIX
+from tidegauge.impl.storage.segment_names import LOG_SUFFIX
 
 TopicPartition = tuple[str, int]
 

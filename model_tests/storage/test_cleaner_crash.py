@@ -90,7 +90,7 @@ def test_a_crash_at_any_operation_leaves_a_whole_log(names: CrashOutcome) -> Non
         log = opened(disk, recovery_point=end)
         where = f"after {done} operations, before {OPERATIONS[done].value}"
         assert log.log_end_offset == end, where
-        assert log.recovery.lost_below_recovery_point == 0, where
+        assert log.recovery.lost_nothing, where
         after = records_of(log)
         assert newest(after) == newest(before), where
         assert {record[:4] for record in after} <= {record[:4] for record in before}, where

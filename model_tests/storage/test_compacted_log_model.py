@@ -18,7 +18,8 @@ from tidegauge.impl.records.batches import checked_headers
 from tidegauge.impl.records.payload import decode_batches
 from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.log import Log
-from tidegauge.impl.storage.segment import CLEANED_SUFFIX, AppendedBatch, Segment
+from tidegauge.impl.storage.segment import AppendedBatch, Segment
+from tidegauge.impl.storage.segment_names import CLEANED_SUFFIX
 from tidegauge.model_tests.storage.compacted_batches import compacted_batch
 
 DIRECTORY = "logs/tide-0"
@@ -135,7 +136,7 @@ class CompactedLogAgainstList(RuleBasedStateMachine):
         self.log = self.opened(clean=False)
         kept = self.log.log_end_offset
         assert flushed <= kept <= self.end
-        assert self.log.recovery.lost_below_recovery_point == 0
+        assert self.log.recovery.lost_nothing
         self.batches = [batch for batch in self.batches if batch.end <= kept]
         self.end = kept
 

@@ -62,7 +62,7 @@ def test_closed_segments_are_flushed_without_the_active_one() -> None:
     log.finish_flush(flush)
     assert 0 < log.flushed_end_offset == base < log.log_end_offset
     found = after_crash(disk, log)
-    assert (found.log_end_offset, found.recovery.lost_below_recovery_point) == (base, 0)
+    assert (found.log_end_offset, found.recovery.lost_nothing) == (base, True)
 
 
 def test_a_cut_makes_a_flush_void_that_began_before() -> None:
@@ -221,7 +221,7 @@ def test_whatever_comes_between_a_crash_takes_nothing_below_the_recovery_point(s
     end, epochs, point = log.log_end_offset, log.epochs.entries, log.flushed_end_offset
     found = after_crash(disk, log)
     assert point <= found.log_end_offset <= end
-    assert found.recovery.lost_below_recovery_point == 0
+    assert found.recovery.lost_nothing
     for epoch, start in epochs:
         if start < found.log_end_offset and start >= found.log_start_offset:
             assert found.epochs.epoch_for_offset(start) == epoch

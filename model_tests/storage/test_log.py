@@ -336,7 +336,7 @@ def test_recovery_tells_what_a_lying_disk_lost() -> None:
     disk.crash(keep={f"{DIRECTORY}/{0:020d}.log": 100})
     disk.power_on()
     log = Log.open(disk, DIRECTORY, LogConfig(), 0, recovery_point=5)
-    assert (log.log_end_offset, log.recovery.lost_below_recovery_point) == (3, 2)
+    assert (log.log_end_offset, log.recovery.is_point_rejected) == (3, True)
 
 
 def test_bit_rot_in_a_header_is_told_when_it_is_met() -> None:
@@ -347,8 +347,10 @@ def test_bit_rot_in_a_header_is_told_when_it_is_met() -> None:
     disk.flip_bit(f"{DIRECTORY}/{0:020d}.log", len(batch()) + 8, bit=7)
     reopened = Log.open(disk, DIRECTORY, LogConfig(), 0)
     assert reopened.log_end_offset == 1
-    with pytest.raises(CorruptLogError, match=f"position {len(batch())}.*Remove the partition's directory"):
-        Log.open(new_disk_with_rot(), DIRECTORY, LogConfig(), 0, clean_shutdown=True).read(2, 1000)
+    log = Log.open(new_disk_with_rot(), DIRECTORY, LogConfig(), 0, clean_shutdown=True)
+    with pytest.raises(CorruptLogError, match=rf"\[1, 2\).*damaged at position {len(batch())}.*put the file back"):
+        log.read(1, 1000)
+    assert [header.base_offset for header in checked_headers(log.read(2, 1000))] == [2, 3]
 
 
 def new_disk_with_rot() -> SimulatedDisk:

@@ -78,7 +78,7 @@ def test_a_cut_takes_the_checkpointed_recovery_point_down_first() -> None:
         disk.crash(names=CrashOutcome.KEPT)
         disk.power_on()
         log = opened(disk).open_log("tide", 0, CONFIG, 0, TOPIC_ID)
-        assert log.recovery.lost_below_recovery_point == 0
+        assert log.recovery.lost_nothing
         assert 5 <= log.log_end_offset <= 20
         offset = 0
         while offset < log.log_end_offset:

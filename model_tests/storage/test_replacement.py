@@ -11,7 +11,8 @@ from tidegauge.impl.records.payload import Record, build_batch, decode_batches
 from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.errors import FailedLogError
 from tidegauge.impl.storage.log import Log
-from tidegauge.impl.storage.segment import CLEANED_SUFFIX, AppendedBatch, Segment
+from tidegauge.impl.storage.segment import AppendedBatch, Segment
+from tidegauge.impl.storage.segment_names import CLEANED_SUFFIX
 from tidegauge.model_tests.storage.compacted_batches import compacted_batch
 
 DIRECTORY = "logs/tide-0"

@@ -13,7 +13,8 @@ from tidegauge.impl.records.origin import Origin
 from tidegauge.impl.records.payload import ProducerIdentity, Record, build_batch
 from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.log import Log
-from tidegauge.impl.storage.segment import CLEANED_SUFFIX, AppendedBatch, Segment
+from tidegauge.impl.storage.segment import AppendedBatch, Segment
+from tidegauge.impl.storage.segment_names import CLEANED_SUFFIX
 from tidegauge.impl.storage.transaction_index import (
     AbortedTransaction,
     OpenTransactions,

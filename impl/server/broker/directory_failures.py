@@ -10,6 +10,7 @@ A broker whose last log directory fails stops.
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 from weakref import WeakKeyDictionary
@@ -19,6 +20,7 @@ from kio.schema.assign_replicas_to_dirs.v0 import request as wire_request
 from kio.schema.assign_replicas_to_dirs.v0.request import AssignReplicasToDirsRequest
 from kio.schema.errors import ErrorCode
 
+from tidegauge.impl.ports.log_lines import log_event
 from tidegauge.impl.server import trace
 from tidegauge.impl.server.broker.controller_link import RegistrationRefusedError
 from tidegauge.impl.server.broker.partition import Partition, TopicPartition
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
     from tidegauge.impl.server.broker.replica_manager import ReplicaManager
     from tidegauge.impl.server.broker.tasks import BrokerTasks
     from tidegauge.impl.server.trace.tracer import Tracer
+
+LOGGER: Final = logging.getLogger(__name__)
 
 LOST: Final = UUID(int=1)
 """The directory id of a replica whose directory is offline (KIP-858)."""
@@ -70,6 +74,8 @@ class DirectoryFailures:
         """The directory of each replica, as the controller knows it."""
         self._assigned_in = UNREGISTERED
         """The broker epoch in which it was told."""
+        self._looked_in = UNREGISTERED
+        """The broker epoch in which a broker with one directory has looked whether the controller knows it."""
         self._lost: dict[TopicPartition, str] = {}
         """Replicas that were lost before the controller knew their directory -> their topic's id."""
         self._assigning = trio.Lock()
@@ -90,6 +96,24 @@ class DirectoryFailures:
         elif self._timers:
             self._tasks.start_soon(self._report)
 
+    def replica_damaged(self, partition: Partition, reason: str) -> None:
+        """A replica is offline, because its log is damaged: tell the controller that it is lost."""
+        log_event(
+            LOGGER,
+            logging.ERROR,
+            "replica given up",
+            partition=f"{partition.topic}-{partition.index}",
+            why=reason,
+            next="another replica leads, if one is in sync; when the broker is restarted, this one is repaired from it",
+        )
+        if self._tracer.trace is not None:
+            log = partition.log
+            lost = (trace.events.LostReplica(*partition.key, log.log_end_offset, log.log_start_offset),)
+            self._tracer.record(trace.events.ReplicaDamaged, path=log.directory, lost=lost)
+        self._lost[partition.key] = partition.topic_id
+        if self._timers:
+            self._tasks.start_soon(self._report)
+
     async def _report(self) -> None:
         """Send a heartbeat at once. Should it be lost, the next one says the same."""
         try:
@@ -106,12 +130,14 @@ class DirectoryFailures:
         async with self._assigning:
             unassigned = self._unassigned()
             if not unassigned:
+                self._looked_in = self._registration.broker_epoch
                 return 0
             request = self._request(unassigned)
             hosted = [partition for partition in self._replicas if partition.key in unassigned]
             response: AssignReplicasToDirsResponse = await self._controller.forward(request)
             if response.error_code is not ErrorCode.none:
                 return 0
+            self._looked_in = self._registration.broker_epoch
             for key in unassigned:
                 self._lost.pop(key, None)
             self._assignments().update({partition: unassigned[partition.key][1] for partition in hosted})
@@ -128,12 +154,17 @@ class DirectoryFailures:
         """Replica -> (topic id, directory id) for replicas whose directory the controller does not know."""
         directories, assigned = self._replicas.directories, self._assignments()
         unassigned = {key: (topic_id, LOST) for key, topic_id in self._lost.items()}
-        if len(directories.paths) > 1:
-            for partition in self._replicas:
-                directory = directories.where(*partition.key)
-                is_known = self._metadata.image.partition(*partition.key) is not None
-                if is_known and directory is not None and assigned.get(partition) != directory.id:
-                    unassigned[partition.key] = (partition.topic_id, directory.id)
+        has_several = len(directories.paths) > 1
+        for partition in self._replicas if has_several or self._looked_in != self._registration.broker_epoch else ():
+            directory = directories.where(*partition.key)
+            topic = self._metadata.image.topics.get(partition.topic)
+            if topic is None or directory is None or partition.index not in topic.partitions:
+                continue
+            known = topic.directories.get((partition.index, self._registration.broker_id))
+            # A broker with one directory tells nothing, unless the controller believes that the replica is elsewhere.
+            is_news = assigned.get(partition) != directory.id
+            if is_news if has_several else known not in (None, str(directory.id)):
+                unassigned[partition.key] = (partition.topic_id, directory.id)
         return unassigned
 
     def _request(self, unassigned: dict[TopicPartition, tuple[str, UUID]]) -> AssignReplicasToDirsRequest:

@@ -14,11 +14,14 @@ records.
 
 from __future__ import annotations
 
+import logging
+from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 import attrs
 import trio
 
+from tidegauge.impl.ports.log_lines import log_event
 from tidegauge.impl.records.batches import RecordError
 from tidegauge.impl.server.broker.partition import Partition, TopicPartition
 from tidegauge.impl.storage.log import Log
@@ -34,6 +37,17 @@ if TYPE_CHECKING:
 
 PIECE_BYTES: Final = 256 << 10
 """Most bytes that are copied before other tasks run."""
+
+
+LOGGER: Final = logging.getLogger(__name__)
+
+
+class Copied(Enum):
+    """What one look at a move has copied."""
+
+    PIECE = "a piece"
+    ALL = "all that there is"
+    NOTHING = "nothing: a disk has failed or the log is damaged"
 
 
 @attrs.define(eq=False)
@@ -98,8 +112,9 @@ class DirectoryMoves:
         key = move.partition.key
         with move.scope:
             while self._continues(move):
-                if self._copy_piece(move):
-                    if self._continues(move):
+                copied = self._copy_piece(move)
+                if copied is not Copied.PIECE:
+                    if copied is Copied.ALL and self._continues(move):
                         self._replace_log(move)
                     break
                 await trio.lowlevel.checkpoint()
@@ -121,14 +136,23 @@ class DirectoryMoves:
         is_hosted = self._replicas.get(*key) is move.partition
         return is_hosted and move.target in self._replicas.directories.online and self._moves.get(key) is move
 
-    def _copy_piece(self, move: Move) -> bool:
-        """Copy one piece to the future log; True when it has everything, or a disk has failed."""
+    def _copy_piece(self, move: Move) -> Copied:
+        """Copy one piece to the future log."""
         source, future, replicas = move.partition.log, move.future, self._replicas
         try:
             records = _next_records(source, future)
         except (RecordError, OSError) as error:
+            log_event(
+                LOGGER,
+                logging.ERROR,
+                "move given up",
+                partition=f"{move.partition.topic}-{move.partition.index}",
+                directory=move.target.path,
+                why=str(error),
+                next="the replica remains where it is",
+            )
             replicas.storage_failed(move.partition, error)
-            return True
+            return Copied.NOTHING
         try:
             future.config = source.config
             cut = _common_end(source, future)
@@ -139,10 +163,12 @@ class DirectoryMoves:
             elif records:
                 future.append_as_follower(records)
             future.delete_records_before(min(source.log_start_offset, future.log_end_offset))
-        except OSError as error:
-            replicas.directories.fail(move.target, error)
-            return True
-        return future.log_end_offset == source.log_end_offset and _common_end(source, future) == future.log_end_offset
+        except (RecordError, OSError) as error:
+            if isinstance(error, OSError):
+                replicas.directories.fail(move.target, error)
+            return Copied.NOTHING
+        has_all = future.log_end_offset == source.log_end_offset
+        return Copied.ALL if has_all and _common_end(source, future) == future.log_end_offset else Copied.PIECE
 
     def _replace_log(self, move: Move) -> None:
         """Replace the replica's log by the future log."""

@@ -19,6 +19,7 @@ from tidegauge.impl.records.batches import RecordError
 from tidegauge.impl.server import trace
 from tidegauge.impl.server.broker.follower_sessions import FollowerSession
 from tidegauge.impl.server.broker.partition import Partition
+from tidegauge.impl.server.broker.unfed_followers import PASSING, UnfedFollowers
 from tidegauge.impl.server.reads import partition_responses
 from tidegauge.impl.wire.channel import NoResponseError, UnreachableError
 from tidegauge.impl.wire.fetch_messages import INITIAL_EPOCH, SESSIONLESS_EPOCH, FetchResponse
@@ -74,6 +75,7 @@ class FollowerFetches:
         self._config = config
         self._clock = clock
         self._tracer = tracer
+        self._unfed = UnfedFollowers()
 
     async def fetch(
         self,
@@ -214,8 +216,14 @@ class FollowerFetches:
         try:
             accepted = partition.replica.receive_fetch_response(fetch, response, self._clock.now_ms())
             error = response.error
+            reason = f"the leader responds {error.name}" if error not in PASSING else ""
         except (RecordError, OSError) as failure:
             accepted, error = False, self._replicas.storage_failed(partition, failure)
+            reason = f"what the leader sent cannot be taken: {failure}"
+        if reason and not accepted:
+            self._unfed.refused(partition, leader, reason, self._clock.now_ms())
+        elif response.records:
+            self._unfed.fed(partition)
         if self._tracer.trace is not None and not partition.is_gone:
             self._tracer.replica(
                 trace.events.ReceiveFetchResponse,

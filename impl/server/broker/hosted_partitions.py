@@ -8,10 +8,13 @@ nothing is not deleted: it becomes a stray (`departures`).
 
 An `OSError` of a log takes its log directory offline with all replicas in it (KIP-112): `storage_failed`. They are not
 hosted any more until the broker starts again, wherever the metadata put them. Requests that wait for them are woken.
+
+A log with damage concerns its replica alone (`damaged_replicas`).
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence, Set
 from typing import Any, Final
 from uuid import UUID
@@ -26,8 +29,10 @@ from tidegauge.impl.partition.registration import PartitionRegistration
 from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.impl.ports.clock import Clock
 from tidegauge.impl.ports.disk import FEW, PendingSync
+from tidegauge.impl.ports.log_lines import log_event
 from tidegauge.impl.records.batches import RecordError
 from tidegauge.impl.server import trace
+from tidegauge.impl.server.broker.damaged_replicas import DamagedReplicas
 from tidegauge.impl.server.broker.departures import departure
 from tidegauge.impl.server.broker.high_watermark_checkpoint import HighWatermarkCheckpoint
 from tidegauge.impl.server.broker.partition import Partition, TopicPartition
@@ -35,9 +40,13 @@ from tidegauge.impl.server.broker.replica_effects import ReplicaEffects
 from tidegauge.impl.server.config import ServerConfig
 from tidegauge.impl.server.trace.tracer import Tracer
 from tidegauge.impl.storage.config import LogConfig
+from tidegauge.impl.storage.errors import CorruptLogError
 from tidegauge.impl.storage.log_directories import LogDirectories, NoLogDirectoryError
 from tidegauge.impl.storage.log_directory import LogDirectory
 from tidegauge.impl.wire.primitives import topic_uuid
+
+LOGGER: Final = logging.getLogger(__name__)
+OFFLINE: Final = "the replica is offline, the others are served"
 
 LOGS_AT_ONCE: Final = 64
 """Logs that are opened without a pause: some tens of ms."""
@@ -108,6 +117,7 @@ class HostedPartitions:
         self._replica_class = replica_class
         self._all_at_once = all_at_once
         directories.on_failure = self._directory_failed
+        self.damaged = DamagedReplicas(broker_id, tracer, self._give_up)
         for topic, index in directories.partitions():
             topic_id = directories.topic_id(topic, index)
             partition = self._open(topic, index, "" if topic_id is None else str(topic_id), LogConfig(), None)
@@ -237,7 +247,7 @@ class HostedPartitions:
             ):
                 continue
             partition = self._host(topic, index)
-            if partition is not None:
+            if partition is not None and self.damaged.may_apply(partition, registration):
                 self._apply(partition, registration, image.controller_epoch)
         placed.clear()
 
@@ -347,8 +357,11 @@ class HostedPartitions:
         into = self.preferred_directories.pop(key, None)
         try:
             log = self.directories.open_log(topic, index, config, self._clock.now_ms(), claim, into=into)
-        except (OSError, NoLogDirectoryError):
+        except (OSError, NoLogDirectoryError, RecordError) as error:
             self._offline.add(key)
+            log_event(
+                LOGGER, logging.ERROR, "log not opened", partition=f"{topic}-{index}", why=str(error), next=OFFLINE
+            )
             return None
         log.producers.expire(self._clock.now_ms(), self._config.producer_id_expiration_ms)
         settings = PartitionConfig(replica_lag_time_max_ms=self._config.replica_lag_time_max_ms)
@@ -363,11 +376,30 @@ class HostedPartitions:
     # --- disk --------------------------------------------------------------------------------------------------
 
     def storage_failed(self, partition: Partition, error: Exception) -> ErrorCode:
-        """The error code for an operation that a log has refused; a disk that fails takes its directory offline."""
+        """The error code for an operation that a log has refused; a disk that fails takes its directory offline.
+
+        A replica that meets damage is given up, unless it leads and nobody else is in sync.
+        """
         directory = self.directories.where(*partition.key)
+        if isinstance(error, CorruptLogError):
+            return self.damaged.met_damage(partition, error)
         if isinstance(error, OSError) and directory is not None and not partition.is_gone:
             self.directories.fail(directory, error)
         return storage_error_code(error)
+
+    def _give_up(self, partition: Partition, reason: str) -> None:
+        """Host a replica no more until the broker starts again, though its directory works."""
+        directory = self.directories.where(*partition.key)
+        if partition.is_gone or directory is None:
+            return
+        del self._hosted[partition.key]
+        partition.is_offline = True
+        self._offline.add(partition.key)
+        try:
+            directory.give_up(partition.key)
+        except OSError as error:
+            self.directories.fail(directory, error)
+        self._effects.replica_damaged(partition, reason)
 
     def _directory_failed(self, directory: LogDirectory, _: OSError) -> None:
         """The replicas in the directory are gone for this broker."""

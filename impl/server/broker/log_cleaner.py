@@ -9,12 +9,14 @@ A log in which the cleaner finds damage is not cleaned again. A disk that fails 
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Final
 from weakref import WeakSet
 
 import trio
 
 from tidegauge.impl.partition.producer_state import NO_OFFSET
+from tidegauge.impl.ports.log_lines import log_event
 from tidegauge.impl.records.batches import RecordError
 from tidegauge.impl.server.broker.partition import Partition
 from tidegauge.impl.storage.cleaner import CleanedLog, Round
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from tidegauge.impl.ports.disk import Disk
     from tidegauge.impl.server.broker.dynamic_config import DynamicConfig
     from tidegauge.impl.server.broker.replica_manager import ReplicaManager
+
+LOGGER: Final = logging.getLogger(__name__)
 
 PIECES_A_TURN: Final = 4
 """Pieces of a round between two turns of the loop: each is a batch, or a few hundred records of a large one."""
@@ -107,8 +111,19 @@ class LogCleaner:
                 self.rounds += 1
         except OSError as error:
             self._replicas.storage_failed(partition, error)
-        except (CorruptLogError, RecordError):
+        except RecordError as error:
             self._uncleanable.add(to_clean.log)
+            log_event(
+                LOGGER,
+                logging.ERROR,
+                "log not cleaned",
+                partition=f"{partition.topic}-{partition.index}",
+                why=str(error),
+                next="it is not cleaned until the broker starts again",
+            )
+            if isinstance(error, CorruptLogError):
+                to_clean.log.examine(error)
+                self._replicas.storage_failed(partition, error)
 
     async def _run_round(self, partition: Partition, to_clean: LogToClean) -> CleanedLog | None:
         """Run a whole round; None when the log changed during it, or is no longer hosted here."""

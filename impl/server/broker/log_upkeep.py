@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from tidegauge.impl.records.batches import RecordError
 from tidegauge.impl.server import trace
 from tidegauge.impl.server.broker.partition import Partition
 from tidegauge.impl.storage.flushing import PendingFlush
@@ -139,7 +140,7 @@ class LogUpkeep:
             if not partition.is_gone:
                 try:
                     done += work(partition)
-                except OSError as error:
+                except (OSError, RecordError) as error:
                     self._replicas.storage_failed(partition, error)
         return done
 

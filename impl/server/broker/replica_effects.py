@@ -62,6 +62,9 @@ class DirectoryFailureObserver(Protocol):
     def directory_failed(self, directory: LogDirectory, lost: list[Partition]) -> None:
         """The directory is offline, and these replicas with it."""
 
+    def replica_damaged(self, partition: Partition, reason: str) -> None:
+        """The replica is offline, because its log is damaged."""
+
 
 class ReplicaEffects:
     """The requests that wait for a broker's replicas, and the parts of the broker that act on changes of them."""
@@ -145,6 +148,12 @@ class ReplicaEffects:
         """A log has closed a segment."""
         if self._flusher is not None:
             self._flusher.rolled(partition)
+
+    def replica_damaged(self, partition: Partition, reason: str) -> None:
+        """A replica was given up: tell those who wait for it, and the controller."""
+        self.wake_all(partition.key)
+        if self._failures is not None:
+            self._failures.replica_damaged(partition, reason)
 
     def directory_failed(self, directory: LogDirectory, lost: list[Partition]) -> None:
         """A log directory has failed: tell those who wait for its replicas, and the controller."""

@@ -26,6 +26,7 @@ from tidegauge.impl.server.broker.metadata_cache import MetadataCache
 from tidegauge.impl.server.broker.partition import Partition
 from tidegauge.impl.server.broker.replica_effects import ReplicaEffects
 from tidegauge.impl.server.broker.replica_selection import ReplicaSelector
+from tidegauge.impl.server.broker.unfed_followers import RepeatedFetches
 from tidegauge.impl.server.reads import NO_PREFERENCE, PartitionRead, ReadOutcome
 from tidegauge.impl.server.trace.tracer import Tracer
 
@@ -66,6 +67,7 @@ class ReplicaReader:
         self._clock = clock
         self._tracer = tracer
         self._selector = selector
+        self._repeated = RepeatedFetches()
 
     def read(self, reads: Sequence[PartitionRead], limits: ReadLimits, *, may_hold: bool) -> list[ReadOutcome] | None:
         """Read every partition once; None when the fetch is to be held."""
@@ -100,8 +102,12 @@ class ReplicaReader:
         max_bytes = min(read.max_bytes, room)
         try:
             if follower is not None:
+                if self._repeated.is_repeated(partition, follower):
+                    partition.log.distrust(follower.fetch_offset)
                 now_ms = self._clock.now_ms()
                 response = replica.receive_fetch(follower, max_bytes, now_ms, at_least_one=is_first)
+                if response.records:
+                    self._repeated.sent(partition, follower)
                 return ReadOutcome(read, response)
             if (preferred := self._preferred(partition, read, limits)) != NO_PREFERENCE:
                 max_bytes, is_first = 0, False

@@ -303,6 +303,10 @@ class Retain(OfReplica):
     """Retention has moved the start of the replica's log, durably."""
 
 
+class RepairReplica(OfReplica):
+    """The replica's log is cut before what the disk has damaged, to be fetched from the leader."""
+
+
 class Flush(OfReplica):
     """All of the replica's log is on stable storage."""
 
@@ -373,6 +377,10 @@ class LogDirectoryFailed(Decision):
 
     path: str
     lost: tuple[LostReplica, ...]
+
+
+class ReplicaDamaged(LogDirectoryFailed):
+    """A replica is offline alone, because its log is damaged."""
 
 
 class RequestFailed(Decision):

@@ -1,0 +1,107 @@
+"""Replicas whose logs the disk has damaged: repaired from their leader, or given up; and the one that has to lead on.
+
+Theory of operation
+-------------------
+A log with damage has gaps that are not served (`impl.storage.damage`). What a broker does with such a replica depends
+on who else has the records:
+
+* It *leads and nobody else is in sync*: it leads on. What is intact is served and appended to; a read in a gap is
+  refused with CORRUPT_MESSAGE.
+* It *leads with others in sync*, or meets damage while it *follows*: it is given up. The controller is told that the
+  replica is lost (KIP-858), so that it leaves the ISR and another leads. It is offline until the broker starts again.
+* It *follows and is not in the ISR*: it is repaired. The log is cut before the first gap and fetched from the leader.
+
+A process that finds damage when it starts registers as one that did not stop cleanly (KIP-966), which takes it out of
+every ISR and ELR. So a replica that is repaired can be elected only when it has caught up. Until the metadata show that
+it is out of the ISR it does nothing. A repair needs the new process: only its broker epoch tells the fetches after the
+repair from those before (KIP-903), so damage that is found in the life of a process is not repaired by it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from kio.schema.errors import ErrorCode
+
+from tidegauge.impl.partition.registration import NO_LEADER, PartitionRegistration
+from tidegauge.impl.ports.log_lines import log_event
+from tidegauge.impl.server import trace
+from tidegauge.impl.server.broker.partition import Partition
+from tidegauge.impl.server.trace.tracer import Tracer
+from tidegauge.impl.storage.errors import CorruptLogError
+
+LOGGER: Final = logging.getLogger(__name__)
+
+
+class DamagedReplicas:
+    """What one broker does with replicas whose logs are damaged."""
+
+    def __init__(self, broker_id: int, tracer: Tracer, give_up: Callable[[Partition, str], None]) -> None:
+        """`give_up` ends the hosting of a replica."""
+        self._broker_id = broker_id
+        self._tracer = tracer
+        self._give_up = give_up
+        self._told: set[tuple[str, int, int]] = set()
+        """Partitions and first offsets of gaps that were told of as refused."""
+
+    def may_apply(self, partition: Partition, registration: PartitionRegistration) -> bool:
+        """Whether a replica may be what the registration makes of it; one that follows is repaired first."""
+        log, leader, isr = partition.log, registration.leader, registration.isr
+        if not log.damage or self._leads_alone(leader, isr):
+            return True
+        if self._broker_id not in isr and leader not in (NO_LEADER, self._broker_id):
+            return self._repair(partition, leader)
+        if partition.replica.leader_epoch < 0:
+            return self._broker_id not in isr  # the registration that takes it out of the ISR is yet to be seen
+        if leader == NO_LEADER:
+            return True
+        self._give_up(partition, f"the log is damaged in {log.damage.gaps[0]}")
+        return False
+
+    def _leads_alone(self, leader: int, isr: frozenset[int]) -> bool:
+        return leader == self._broker_id and isr <= {self._broker_id}
+
+    def _repair(self, partition: Partition, leader: int) -> bool:
+        replica, log = partition.replica, partition.log
+        log_event(
+            LOGGER,
+            logging.WARNING,
+            "replica repaired",
+            partition=f"{partition.topic}-{partition.index}",
+            leader=leader,
+            why=str(log.damage.gaps[0]),
+            next="its log is cut before the damage and fetched from the leader; it is in sync when it has caught up",
+        )
+        try:
+            log.repair()
+        except (OSError, CorruptLogError) as error:
+            self._give_up(partition, f"the repair of its log failed: {error}")
+            return False
+        replica.high_watermark = max(log.log_start_offset, min(replica.high_watermark, log.log_end_offset))
+        if self._tracer.trace is not None:
+            self._tracer.replica(trace.events.RepairReplica, *partition.key, replica)
+        return True
+
+    def met_damage(self, partition: Partition, error: CorruptLogError) -> ErrorCode:
+        """A read has met damage: the error for who reads."""
+        if partition.is_gone:
+            return ErrorCode.kafka_storage_error
+        replica = partition.replica
+        if not self._leads_alone(replica.leader, replica.maximal_isr):
+            self._give_up(partition, str(error))
+            return ErrorCode.kafka_storage_error
+        told = (*partition.key, getattr(error, "start", -1))
+        if told not in self._told:
+            self._told.add(told)
+            log_event(
+                LOGGER,
+                logging.ERROR,
+                "read refused",
+                partition=f"{partition.topic}-{partition.index}",
+                error="CORRUPT_MESSAGE",
+                why=str(error),
+                next="no other replica is in sync, so this one leads on; all but the damaged offsets is served",
+            )
+        return ErrorCode.corrupt_message

@@ -1,0 +1,172 @@
+"""What of one log the disk has damaged: offsets that were on stable storage and cannot be read any more.
+
+Theory of operation
+-------------------
+A crash takes what was not flushed, and the log then ends earlier: that is recovery. Damage is everything else: bytes
+below the recovery point that are no intact batches, and segments that are missing. Nothing is removed because of it.
+The log keeps its end, so that no offset is given twice, and the damaged offsets are a *gap* that is never served: a
+read that begins there raises `DamagedLogError`, one that begins before ends there.
+
+A note beside the segments says that there is damage, so that the next process reads all of the log, whatever the last
+stop was like. A replica with damage is repaired from its leader: `Log.repair` sets aside what is damaged and all behind
+it, in files whose names end in `.damaged`, and the log ends before. Nobody but an operator removes such files.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import attrs
+
+from tidegauge.impl.ports.disk import Disk
+from tidegauge.impl.ports.log_lines import log_event
+from tidegauge.impl.storage import checkpoints
+from tidegauge.impl.storage.errors import CorruptLogError, DamagedLogError
+from tidegauge.impl.storage.segment import Segment
+from tidegauge.impl.storage.segment_names import LOG_SUFFIX
+from tidegauge.impl.storage.segments import Segments
+
+LOGGER: Final = logging.getLogger(__name__)
+
+DAMAGE_NOTE: Final = "damage-note"
+"""The file that says that a log is damaged."""
+DAMAGED_SUFFIX: Final = ".damaged"
+"""Of what was set aside because it was damaged, or because it came after damage that was repaired."""
+STRAY_SUFFIX: Final = ".stray"
+"""Of segments that were set aside because they are not part of the log."""
+
+
+@attrs.frozen(order=True)
+class Gap:
+    """Offsets [start, end) that cannot be read."""
+
+    start: int
+    end: int
+    reason: str = attrs.field(order=False)
+
+    def __str__(self) -> str:
+        return f"[{self.start}, {self.end}): {self.reason}"
+
+
+class Damage:
+    """The gaps of one log, oldest first."""
+
+    def __init__(self, disk: Disk, directory: str, gaps: Iterable[Gap] = ()) -> None:
+        self.gaps: list[Gap] = sorted(gaps)
+        self._disk = disk
+        self._directory = directory
+
+    def __bool__(self) -> bool:
+        return bool(self.gaps)
+
+    @property
+    def start(self) -> int:
+        """The first offset that cannot be read."""
+        return self.gaps[0].start
+
+    def readable_end(self, offset: int, end_offset: int) -> int:
+        """Where a read from `offset` ends at the latest. Raises DamagedLogError when it begins in a gap."""
+        for gap in self.gaps:
+            if offset < gap.start:
+                return min(end_offset, gap.start)
+            if offset < gap.end:
+                raise DamagedLogError(self._directory, gap.start, gap.end, gap.reason)
+        return end_offset
+
+    def examine(self, segment: Segment, error: CorruptLogError) -> bool:
+        """Find out what of a segment is damaged in which a read met damage; True when a gap is news."""
+        found = [
+            Gap(extent.start, extent.end, f"{segment.path(LOG_SUFFIX)} is damaged at position {extent.position}")
+            for extent in segment.examine()
+        ]
+        known = {(gap.start, gap.end) for gap in self.gaps}
+        news = [gap for gap in found if (gap.start, gap.end) not in known]
+        if not news:
+            return False
+        self.gaps = sorted([gap for gap in self.gaps if not _lies_in(gap, segment)] + found)
+        for gap in news:
+            log_event(
+                LOGGER,
+                logging.ERROR,
+                "damage met",
+                log=self._directory,
+                start=gap.start,
+                end=gap.end,
+                why=f"{gap.reason}; met when {error}",
+                next="these offsets are not served; the next start of the broker reads all of the log",
+            )
+        self.write_note()
+        return True
+
+    def write_note(self) -> None:
+        """Have the next process read all of the log. Durable when it returns."""
+        text = "".join(f"{gap}\n" for gap in self.gaps)
+        checkpoints.write_atomically(self._disk, self._directory, DAMAGE_NOTE, text)
+
+    def clear_note(self) -> None:
+        """All of the log is intact again."""
+        if self._disk.exists(f"{self._directory}/{DAMAGE_NOTE}"):
+            self._disk.remove(f"{self._directory}/{DAMAGE_NOTE}")
+            self._disk.sync_directory(self._directory)
+
+    def keep_within(self, start_offset: int, end_offset: int) -> None:
+        """Only these offsets are part of the log now."""
+        if not self.gaps:
+            return
+        self.gaps = [gap for gap in self.gaps if gap.end > start_offset and gap.start < end_offset]
+        if not self.gaps:
+            self.clear_note()
+
+    # --- repair -------------------------------------------------------------------------------------------------------
+
+    def set_aside(self, segments: Segments) -> list[str]:
+        """Keep what the segments have from the first gap on in files of other names; returns these.
+
+        The segments behind the one with the gap are no part of the log any more then; that one is the caller's to cut.
+        """
+        number = segments.number_of(self.start)
+        names = self._copy_tail(segments.ordered[number])
+        suffix = DAMAGED_SUFFIX
+        while any(self._disk.exists(segment.path(LOG_SUFFIX) + suffix) for segment in segments.ordered[number + 1 :]):
+            suffix += DAMAGED_SUFFIX
+        return names + segments.set_aside_from(number + 1, suffix)
+
+    def _copy_tail(self, segment: Segment) -> list[str]:
+        position = segment.position_from(self.start)
+        if position >= segment.size:
+            return []
+        path = unused_path(self._disk, f"{segment.path(LOG_SUFFIX)}.from-{position}{DAMAGED_SUFFIX}")
+        segment.copy_from(position, path)
+        self._disk.sync_directory(self._directory)
+        return [path.rpartition("/")[2]]
+
+    def repaired(self, gap: Gap, end_offset: int, names: Sequence[str]) -> None:
+        """Say what became of a log that ended at `end_offset`: all from its first gap on is set aside."""
+        self.gaps = []
+        log_event(
+            LOGGER,
+            logging.WARNING,
+            "log repaired",
+            log=self._directory,
+            start=gap.start,
+            end=end_offset,
+            set_aside=",".join(names) or "none",
+            why=str(gap),
+            next=f"the log ends at {gap.start} and is fetched from the leader; the files stay until they are removed",
+        )
+        self.clear_note()
+
+
+def _lies_in(gap: Gap, segment: Segment) -> bool:
+    return segment.base_offset <= gap.start and gap.end <= segment.next_offset
+
+
+def unused_path(disk: Disk, path: str) -> str:
+    """The path, or one that nothing has: with `.1`, `.2` and so on behind it."""
+    number, found = 0, path
+    while disk.exists(found):
+        number += 1
+        found = f"{path}.{number}"
+    return found

@@ -1,0 +1,67 @@
+"""The leader epochs of a log that is opened: as its checkpoint says, if the log agrees."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from typing import Final
+
+from tidegauge.impl.ports.disk import Disk
+from tidegauge.impl.ports.log_lines import log_event
+from tidegauge.impl.records.batches import RecordError
+from tidegauge.impl.storage import checkpoints
+from tidegauge.impl.storage.leader_epoch_cache import EpochEntry
+from tidegauge.impl.storage.segment import Segment
+
+LOGGER: Final = logging.getLogger(__name__)
+
+
+def read_epochs(disk: Disk, directory: str, names: Collection[str], *, has_records: bool) -> list[EpochEntry] | None:
+    """The checkpoint of a directory with these names; None when it is missing or damaged."""
+    name = checkpoints.LEADER_EPOCH_CHECKPOINT
+    if name not in names:
+        if has_records:
+            log_event(
+                LOGGER,
+                logging.WARNING,
+                "checkpoint missing",
+                file=f"{directory}/{name}",
+                next="it is made anew from the whole log",
+            )
+        return None
+    text = checkpoints.read_text(disk, directory, name)
+    entries = checkpoints.decode_leader_epochs(text) if text is not None else None
+    if entries is None:
+        reject(directory, "it is no list of epochs and offsets")
+    return entries
+
+
+def reject(directory: str, reason: str) -> None:
+    """Say that the checkpoint is not believed."""
+    log_event(
+        LOGGER,
+        logging.ERROR,
+        "checkpoint rejected",
+        file=f"{directory}/{checkpoints.LEADER_EPOCH_CHECKPOINT}",
+        why=reason,
+        next="it is made anew from the whole log",
+    )
+
+
+def contradiction(segments: Sequence[Segment], entries: Sequence[EpochEntry]) -> str:
+    """Why the epochs cannot be those of these segments, by the batches at which they begin; "" when they can."""
+    for epoch, start_offset in entries:
+        for segment in segments:
+            if not segment.base_offset <= start_offset < segment.next_offset:
+                continue
+            with suppress(RecordError):  # what is damaged contradicts nothing
+                header = next(segment.headers_from(start_offset), None)
+                if header is None:
+                    continue
+                found = header.partition_leader_epoch
+                if found < epoch or (found != epoch and header.base_offset <= start_offset):
+                    return f"epoch {epoch} is to begin at {start_offset}, where the log has one of epoch {found}"
+    if entries and segments and entries[-1].start_offset > segments[-1].next_offset:
+        return f"epoch {entries[-1].epoch} is to begin at {entries[-1].start_offset}, behind the end of the log"
+    return ""

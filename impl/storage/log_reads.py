@@ -1,0 +1,150 @@
+"""Reading one log: where it starts and ends, its segments and epochs, its records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tidegauge.impl.ports.disk import Buffer
+from tidegauge.impl.records.slices import Sliced
+from tidegauge.impl.storage.damage import Damage
+from tidegauge.impl.storage.durability import Durability
+from tidegauge.impl.storage.errors import CorruptLogError, OffsetOutOfRangeError
+from tidegauge.impl.storage.leader_epoch_cache import UNDEFINED_EPOCH, EpochEndOffset, LeaderEpochCache
+from tidegauge.impl.storage.reading import FileRegion
+from tidegauge.impl.storage.segment import Segment
+from tidegauge.impl.storage.segment_names import LOG_SUFFIX
+from tidegauge.impl.storage.segments import Segments
+from tidegauge.impl.storage.timestamp_search import KnownPoints, TimestampOffset, searching
+from tidegauge.impl.storage.transaction_index import AbortedTransaction
+
+
+class LogReads:
+    """What a log has, and what is read of it; `Log` changes it."""
+
+    directory: str
+    epochs: LeaderEpochCache
+    damage: Damage
+    """Offsets that cannot be read."""
+    _segments: Segments
+    _durability: Durability
+    _log_start_offset: int
+
+    # --- offsets and segments -----------------------------------------------------------------------------------------
+
+    @property
+    def log_start_offset(self) -> int:
+        """Offset of the first record that is kept."""
+        return self._log_start_offset
+
+    @property
+    def log_start_epoch(self) -> int:
+        """Leader epoch of the last record below the log start; -1 when there was none, or it is not known."""
+        epoch = self.epochs.epoch_for_offset(self._log_start_offset - 1) if self._log_start_offset else None
+        return UNDEFINED_EPOCH if epoch is None else epoch
+
+    @property
+    def log_start_is_durable(self) -> bool:
+        """Whether a crash leaves the log start where it is; others are told only of a durable one."""
+        return self._log_start_offset <= self._durability.log_start_offset
+
+    @property
+    def log_start_is_implied(self) -> bool:
+        """Whether the first segment's name says where the log starts."""
+        return self._log_start_offset <= self._segments.base_offsets[0]
+
+    @property
+    def log_end_offset(self) -> int:
+        """Offset that the next record will get (LEO)."""
+        return self._segments.active.next_offset
+
+    @property
+    def latest_epoch(self) -> int:
+        """Leader epoch of the last record, though it may be below the log start; -1 when there was none."""
+        epoch = self.epochs.latest_epoch
+        return UNDEFINED_EPOCH if epoch is None else epoch
+
+    @property
+    def size(self) -> int:
+        """Bytes of all segments' records."""
+        return self._segments.size
+
+    @property
+    def segment_base_offsets(self) -> Sequence[int]:
+        """First offset of each segment, the active one last."""
+        return tuple(self._segments.base_offsets)
+
+    @property
+    def segments(self) -> Sequence[Segment]:
+        """All segments, oldest first."""
+        return tuple(self._segments.ordered)
+
+    @property
+    def closed_segments(self) -> Sequence[Segment]:
+        """All segments but the active one, oldest first."""
+        return tuple(self._segments.ordered[:-1])
+
+    def end_offset_for(self, epoch: int) -> EpochEndOffset:
+        """The largest epoch of the log that is not larger than `epoch`, and the offset after its last record (KIP-279).
+
+        (-1, log start offset) when every record is of a later epoch.
+        """
+        floor = self.epochs.floor_epoch(epoch)
+        if floor is None:
+            return EpochEndOffset(UNDEFINED_EPOCH, self._log_start_offset)
+        return self.epochs.end_offset_for(floor, self.log_end_offset)
+
+    # --- reading -----------------------------------------------------------------------------------------------------
+
+    def read(self, offset: int, max_bytes: int, end_offset: int | None = None) -> bytes:
+        """Whole batches from the first that reaches beyond `offset`, all below `end_offset` (None: the log end offset).
+
+        At most `max_bytes`, though the first batch comes whatever its size; empty when `offset` is not below the end.
+        Ends with a segment. Raises OffsetOutOfRangeError outside [log start offset, log end offset].
+        """
+        data = self.fetch(offset, max_bytes, end_offset)
+        return data.read_all() if isinstance(data, FileRegion) else bytes(data)
+
+    def fetch(self, offset: int, max_bytes: int, end_offset: int | None = None) -> Buffer | FileRegion:
+        """As `read`, but many bytes may come as the place in a file where they are."""
+        segments = self._segments
+        log_end_offset = segments.active.next_offset
+        if not self._log_start_offset <= offset <= log_end_offset:
+            raise OffsetOutOfRangeError(offset, self._log_start_offset, log_end_offset)
+        end = log_end_offset if end_offset is None else min(end_offset, log_end_offset)
+        if offset >= end:
+            return b""
+        if self.damage:
+            end = self.damage.readable_end(offset, end)
+        try:
+            return segments.fetch(offset, max_bytes, end)
+        except CorruptLogError as error:
+            if not self.examine(error):
+                raise
+        return self.fetch(offset, max_bytes, end_offset)
+
+    def distrust(self, offset: int) -> None:
+        """Look at the checksums of the segment with an offset when it is read next."""
+        self._segments.ordered[self._segments.number_of(offset)].distrust()
+
+    def examine(self, error: CorruptLogError) -> bool:
+        """Find out what is damaged where a read met damage; True when that is news."""
+        for segment in self._segments.ordered:
+            if segment.path(LOG_SUFFIX) == error.path:
+                return self.damage.examine(segment, error)
+        return False
+
+    def offset_for_timestamp(self, timestamp: int | None, known: KnownPoints) -> Sliced[TimestampOffset | None]:
+        """The first record at or after a timestamp (ms since 1970; None: the newest), for ListOffsets; or None."""
+        try:
+            return (yield from self._searching(timestamp, known))
+        except CorruptLogError as error:
+            if not self.examine(error):
+                raise
+        return (yield from self.offset_for_timestamp(timestamp, known))
+
+    def _searching(self, timestamp: int | None, known: KnownPoints) -> Sliced[TimestampOffset | None]:
+        return searching(self._segments, self.directory, timestamp, self._log_start_offset, known)
+
+    def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
+        """The aborted transactions with records in [start, end), for readers with read_committed."""
+        return self._segments.aborted_transactions(start_offset, end_offset)

@@ -1,0 +1,196 @@
+"""Reading a segment's file batch by batch, and going on behind what the disk has damaged.
+
+Theory of operation
+-------------------
+The CRC of a batch covers all of it but four fields before it: base offset, length, leader epoch and magic. A damaged
+length or magic leads nowhere. A damaged base offset or leader epoch leads to a contradiction, for both only grow along
+a log: a batch is not believed that begins below the end of the one before it, that reaches beyond the segment or beyond
+the recovery point (where the log once ended) though it begins behind a gap, or that the next batch contradicts.
+
+Behind a place that is no batch the next one is searched for by its magic byte. A batch is only found if its successor
+is a batch too, or the file ends with it: a record's value may hold a record batch of its own, and that one has no
+successor.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+import attrs
+
+from tidegauge.impl.ports.disk import File
+from tidegauge.impl.records.batches import (
+    HEADER_SIZE,
+    LENGTH_OVERHEAD,
+    MAGIC,
+    BatchHeader,
+    RecordError,
+    checked_header,
+)
+
+MAX_RELATIVE_OFFSET = (1 << 31) - 1
+"""How far offsets may be from the base offset of their segment."""
+_SCAN_BYTES = 1 << 20
+_MAGIC_BYTE = bytes([MAGIC])
+_MAGIC_POSITION = 16
+_PROBE = struct.Struct(">qii")
+_DELTA = struct.Struct(">i")
+_DELTA_POSITION = 23
+
+
+@attrs.frozen
+class DamagedExtent:
+    """A place in a file that holds no intact batches."""
+
+    position: int
+    size: int
+    start: int
+    """The first offset that it ought to hold."""
+    end: int
+    """The offset after the last; that of the next intact batch, or `start` when none follows in the file."""
+    is_tail: bool = False
+    """Whether the file ends with it."""
+
+
+@attrs.frozen
+class Bounds:
+    """What is known of a segment before it is read."""
+
+    base_offset: int
+    limit: int | None = None
+    """Where the next segment begins; None for the last one."""
+    flushed_end_offset: int = 0
+    """An offset at which the log ended once, and below which nothing was lost by a crash."""
+
+
+class _Reader:
+    """The bytes of a file through a window."""
+
+    def __init__(self, file: File) -> None:
+        self._file = file
+        self.size = file.size
+        self._buffer = b""
+        self._start = 0
+
+    def window(self, position: int, size: int) -> tuple[bytes, int]:
+        """A buffer that holds the bytes [position, position + size) as far as the file has them, and where they are."""
+        end = min(position + size, self.size)
+        if position < self._start or end > self._start + len(self._buffer):
+            self._buffer, self._start = self._file.read(position, max(size, _SCAN_BYTES)), position
+        return self._buffer, position - self._start
+
+    def intact(self, position: int) -> BatchHeader | None:
+        """The batch at a position; None when there is none."""
+        if position + HEADER_SIZE > self.size:
+            return None
+        buffer, at = self.window(position, HEADER_SIZE)
+        length = _PROBE.unpack_from(buffer, at)[1]
+        size = length + LENGTH_OVERHEAD
+        if size < HEADER_SIZE or position + size > self.size:
+            return None
+        buffer, at = self.window(position, size)
+        try:
+            return checked_header(buffer, at)
+        except RecordError:
+            return None
+
+    def next_candidate(self, position: int, bounds: Bounds, expected: int) -> int:
+        """The first place from `position` on that looks like a batch beyond `expected`; the file's end without one."""
+        while position + HEADER_SIZE <= self.size:
+            buffer, at = self.window(position, _SCAN_BYTES)
+            found = buffer.find(_MAGIC_BYTE, at + _MAGIC_POSITION)
+            if found < 0:
+                position += max(1, len(buffer) - at - _MAGIC_POSITION)
+                continue
+            position += found - at - _MAGIC_POSITION
+            if self._is_plausible(position, bounds, expected):
+                return position
+            position += 1
+        return self.size
+
+    def _is_plausible(self, position: int, bounds: Bounds, expected: int) -> bool:
+        if position + HEADER_SIZE > self.size:
+            return False
+        buffer, at = self.window(position, HEADER_SIZE)
+        base_offset, length, epoch = _PROBE.unpack_from(buffer, at)
+        (delta,) = _DELTA.unpack_from(buffer, at + _DELTA_POSITION)
+        last_offset = base_offset + delta
+        return (
+            length + LENGTH_OVERHEAD >= HEADER_SIZE
+            and position + length + LENGTH_OVERHEAD <= self.size
+            and epoch >= 0
+            and delta >= 0
+            and base_offset >= expected
+            and last_offset - bounds.base_offset <= MAX_RELATIVE_OFFSET
+            and (bounds.limit is None or last_offset < bounds.limit)
+        )
+
+
+def survey(file: File, bounds: Bounds) -> Iterator[tuple[int, BatchHeader] | DamagedExtent]:
+    """(position, header) of each intact batch of a file, and what lies between them that is none."""
+    reader = _Reader(file)
+    expected, epoch = bounds.base_offset, -1
+    position, damaged_from = 0, None
+    while position < reader.size:
+        header = reader.intact(position)
+        if header is not None and damaged_from is not None and not _is_followed(reader, position, header):
+            header = None
+        if header is None or not _continues(reader, position, header, bounds, expected, epoch):
+            damaged_from = position if damaged_from is None else damaged_from
+            position = _behind(reader, position, header, bounds, expected)
+            continue
+        if damaged_from is not None:
+            yield DamagedExtent(damaged_from, position - damaged_from, expected, header.base_offset)
+            damaged_from = None
+        yield position, header
+        position += header.size
+        expected, epoch = header.next_offset, header.partition_leader_epoch
+    if damaged_from is not None:
+        yield DamagedExtent(damaged_from, reader.size - damaged_from, expected, expected, is_tail=True)
+
+
+def _behind(reader: _Reader, position: int, header: BatchHeader | None, bounds: Bounds, expected: int) -> int:
+    """Where to look on behind a batch that is not believed: behind it by its length, if that leads to a batch."""
+    if header is not None:
+        return position + header.size
+    if position + HEADER_SIZE <= reader.size:
+        buffer, at = reader.window(position, HEADER_SIZE)
+        size: int = _PROBE.unpack_from(buffer, at)[1] + LENGTH_OVERHEAD
+        if size >= HEADER_SIZE and reader.intact(position + size) is not None:
+            return position + size
+    return reader.next_candidate(position + 1, bounds, expected)
+
+
+def _is_followed(reader: _Reader, position: int, header: BatchHeader) -> bool:
+    """Whether another batch begins where this one ends, or the file ends there."""
+    end = position + header.size
+    return end == reader.size or reader.intact(end) is not None
+
+
+def _continues(reader: _Reader, position: int, header: BatchHeader, bounds: Bounds, expected: int, epoch: int) -> bool:
+    """Whether an intact batch may follow what ended at `expected` in this leader epoch."""
+    spans_start = position == 0 and header.base_offset < expected <= header.last_offset
+    if header.base_offset < expected and not spans_start:
+        return False
+    if header.partition_leader_epoch < epoch:
+        return False
+    if header.last_offset - bounds.base_offset > MAX_RELATIVE_OFFSET:
+        return False
+    if bounds.limit is not None and header.next_offset > bounds.limit:
+        return False
+    if expected < bounds.flushed_end_offset < header.base_offset and bounds.limit is None:
+        return False
+    leaps = header.base_offset > expected or header.partition_leader_epoch > epoch
+    return not leaps or not _is_contradicted(reader, position, header, expected, epoch)
+
+
+def _is_contradicted(reader: _Reader, position: int, header: BatchHeader, expected: int, epoch: int) -> bool:
+    """Whether the next batch would follow what came before this one, and does not follow this one."""
+    after = reader.intact(position + header.size)
+    if after is None:
+        return False
+    follows_before = after.base_offset >= expected and after.partition_leader_epoch >= epoch
+    return follows_before and (
+        after.base_offset < header.next_offset or after.partition_leader_epoch < header.partition_leader_epoch
+    )

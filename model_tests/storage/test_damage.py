@@ -1,0 +1,328 @@
+"""What the disk damages below the recovery point is told and not served, and nothing else is lost for it."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Sequence
+
+import pytest
+
+from tidegauge.impl.ports.simulated_disk import SimulatedDisk
+from tidegauge.impl.records.batches import checked_headers
+from tidegauge.impl.records.payload import Record, build_batch, decode_batches
+from tidegauge.impl.storage.config import LogConfig
+from tidegauge.impl.storage.damage import DAMAGE_NOTE, Gap
+from tidegauge.impl.storage.errors import CorruptLogError, DamagedLogError
+from tidegauge.impl.storage.log import Log
+
+DIRECTORY = "logs/tide-0"
+BATCHES_A_SEGMENT = 4
+SEGMENTS = 3
+
+
+def value(offset: int) -> bytes:
+    return b"%03d" % offset * 20
+
+
+def batch(offset: int) -> bytes:
+    return build_batch([Record(0, 100 + offset, None, value(offset))])
+
+
+CONFIG = LogConfig(segment_bytes=BATCHES_A_SEGMENT * len(batch(0)), index_interval_bytes=150)
+END = BATCHES_A_SEGMENT * SEGMENTS
+CLOSED = f"{DIRECTORY}/{BATCHES_A_SEGMENT:020d}.log"
+"""The middle segment, which holds the offsets [4, 8)."""
+ACTIVE = f"{DIRECTORY}/{2 * BATCHES_A_SEGMENT:020d}.log"
+
+
+def written(*, clean: bool = True) -> SimulatedDisk:
+    """Three segments of four records each, all flushed, of epochs 1, 2 and 3."""
+    disk = SimulatedDisk(random.Random(1))
+    log = Log.open(disk, DIRECTORY, CONFIG, 0)
+    for offset in range(END):
+        log.append_as_leader(batch(offset), leader_epoch=1 + offset // BATCHES_A_SEGMENT, now_ms=0)
+    log.flush()
+    if clean:
+        log.close()
+    else:
+        disk.crash()
+        disk.power_on()
+    return disk
+
+
+def opened(disk: SimulatedDisk, *, clean: bool = True, recovery_point: int = END, high_watermark: int = END) -> Log:
+    return Log.open(
+        disk,
+        DIRECTORY,
+        CONFIG,
+        0,
+        recovery_point=recovery_point,
+        high_watermark=high_watermark,
+        clean_shutdown=clean,
+    )
+
+
+def readable(log: Log) -> list[int]:
+    """The offsets that can be read, each with its right value; those that cannot are refused with words."""
+    found = []
+    for offset in range(log.log_start_offset, log.log_end_offset):
+        try:
+            data = log.read(offset, 1)
+        except DamagedLogError:
+            continue
+        (record,) = decode_batches(data)
+        assert (record.offset, record.value) == (offset, value(offset))
+        found.append(offset)
+    return found
+
+
+def without(*gone: int) -> list[int]:
+    return [offset for offset in range(END) if offset not in gone]
+
+
+def flip(disk: SimulatedDisk, path: str, batch_number: int, position: int, bit: int = 0) -> None:
+    disk.flip_bit(path, batch_number * len(batch(0)) + position, bit)
+
+
+FIELDS = {"base offset": 7, "length": 11, "magic": 16, "crc": 18, "attributes": 22, "value": 80}
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("field", FIELDS)
+def test_a_damaged_byte_in_a_closed_segment_costs_its_batch_and_no_other(field: str, clean: bool) -> None:
+    disk = written(clean=clean)
+    flip(disk, CLOSED, 1, FIELDS[field], bit=5)
+    log = opened(disk, clean=clean)
+    assert log.log_end_offset == END
+    assert readable(log) == without(5)
+    log.append_as_leader(batch(END), 3, 0)
+    assert readable(log) == [*without(5), END]
+    assert [name for name in disk.list_directory(DIRECTORY) if "stray" in name or "damaged" in name] == []
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_leader_epoch_that_has_grown_in_a_closed_segment_is_damage(clean: bool) -> None:
+    disk = written(clean=clean)
+    flip(disk, CLOSED, 1, 14, bit=5)
+    disk.remove(f"{DIRECTORY}/leader-epoch-checkpoint")  # so that all of the log is read
+    log = opened(disk, clean=clean)
+    assert readable(log) == without(5)
+    assert [tuple(entry) for entry in log.epochs.entries] == [(1, 0), (2, 4), (3, 8)]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("kept", [0, 1, 60, 61, 200, 2 * len(batch(0))])
+def test_a_closed_segment_that_is_cut_short_keeps_what_is_left(kept: int, clean: bool) -> None:
+    disk = written(clean=clean)
+    disk.open(CLOSED).truncate(kept)
+    log = opened(disk, clean=clean)
+    lost = range(4 + kept // len(batch(0)), 8)
+    assert (log.log_end_offset, readable(log)) == (END, without(*lost))
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_zeroes_from_a_place_on_in_a_closed_segment_cost_what_was_there(clean: bool) -> None:
+    disk = written(clean=clean)
+    size = disk.size(CLOSED)
+    file = disk.open(CLOSED)
+    file.truncate(200)
+    file.append(bytes(size - 200))
+    log = opened(disk, clean=clean)
+    assert (log.log_end_offset, readable(log)) == (END, without(5, 6, 7))
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_missing_closed_segment_is_a_gap_and_not_the_end_of_the_log(clean: bool) -> None:
+    disk = written(clean=clean)
+    disk.remove(CLOSED)
+    log = opened(disk, clean=clean)
+    assert (log.log_end_offset, readable(log)) == (END, without(4, 5, 6, 7))
+    assert "no segment holds them" in str(log.damage.gaps[0])
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_log_never_gets_shorter_than_what_was_flushed(clean: bool) -> None:
+    for damage in ("short", "missing", "damaged"):
+        disk = written(clean=clean)
+        if damage == "missing":
+            disk.remove(ACTIVE)
+        elif damage == "short":
+            disk.open(ACTIVE).truncate(100)
+        else:
+            flip(disk, ACTIVE, 0, 80)
+        log = opened(disk, clean=clean)
+        assert log.log_end_offset == END, damage
+        assert readable(log) == without(*range(8, 12)) if damage != "damaged" else without(8), damage
+        log.append_as_leader(batch(END), 3, 0)
+        log.close()
+        again = Log.open(disk, DIRECTORY, CONFIG, 0, recovery_point=END + 1, clean_shutdown=True)
+        assert readable(again)[-1] == END, damage
+        assert again.damage, damage
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("name", [5, 99, 10**15])
+@pytest.mark.parametrize("content", [b"", b"nonsense" * 20, batch(0)])
+def test_a_stray_segment_is_set_aside_and_no_reason_to_remove_others(content: bytes, name: int, clean: bool) -> None:
+    disk = written(clean=clean)
+    disk.open(f"{DIRECTORY}/{name:020d}.log", create=True).append(content)
+    log = opened(disk, clean=clean)
+    assert (log.log_end_offset, readable(log)) == (END, without())
+    assert not log.damage
+    assert disk.files()[f"{DIRECTORY}/{name:020d}.log.stray"] == content
+
+
+def test_a_file_that_is_named_like_a_segment_and_is_none_is_left_alone(caplog: pytest.LogCaptureFixture) -> None:
+    disk = written()
+    disk.open(f"{DIRECTORY}/notes.log", create=True).append(b"mine")
+    assert readable(opened(disk)) == without()
+    assert disk.exists(f"{DIRECTORY}/notes.log")
+    assert "not a segment: file=logs/tide-0/notes.log" in caplog.text
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("text", [None, "", "0\n1\n7 9\n", "0\n3\n1 0\n2 4\n9 8\n", "0\n1\n1 99999999999\n", "\0" * 20])
+def test_leader_epochs_that_cannot_be_are_made_anew_from_a_damaged_log(text: str | None, clean: bool) -> None:
+    disk = written(clean=clean)
+    flip(disk, CLOSED, 1, FIELDS["length"], bit=5)
+    path = f"{DIRECTORY}/leader-epoch-checkpoint"
+    disk.remove(path)
+    if text is not None:
+        disk.open(path, create=True).append(text.encode())
+    log = opened(disk, clean=clean)
+    assert [tuple(entry) for entry in log.epochs.entries] == [(1, 0), (2, 4), (3, 8)]
+    assert readable(log) == without(5)
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_recovery_point_that_nothing_else_knows_of_is_rejected(clean: bool, caplog: pytest.LogCaptureFixture) -> None:
+    log = opened(written(clean=clean), clean=clean, recovery_point=10**12)
+    assert (log.log_end_offset, readable(log)) == (END, without())
+    assert (log.damage.gaps, log.recovery.is_point_rejected) == ([], True)
+    assert "recovery point rejected: log=logs/tide-0 recovery_point=1000000000000 log_end=12" in caplog.text
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("log_start", [5, 12, 13, 10**12])
+def test_a_log_start_that_nothing_else_knows_of_hides_nothing(
+    log_start: int, clean: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = written(clean=clean)
+    log = Log.open(disk, DIRECTORY, CONFIG, 0, recovery_point=END, log_start_offset=log_start, clean_shutdown=clean)
+    assert (log.log_start_offset, readable(log)) == (0, without())
+    assert f"log start rejected: log=logs/tide-0 log_start={log_start}" in caplog.text
+
+
+def test_a_read_ends_before_damage_and_begins_again_behind_it() -> None:
+    disk = written()
+    flip(disk, CLOSED, 2, FIELDS["value"])
+    log = opened(disk)
+    assert [header.base_offset for header in checked_headers(log.read(4, 1 << 20))] == [4, 5]
+    with pytest.raises(DamagedLogError, match=r"\[6, 7\)"):
+        log.read(6, 1 << 20)
+    assert [header.base_offset for header in checked_headers(log.read(7, 1 << 20))] == [7]
+
+
+def test_damage_in_the_life_of_a_log_is_met_when_it_is_distrusted() -> None:
+    disk = SimulatedDisk(random.Random(1))
+    log = Log.open(disk, DIRECTORY, CONFIG, 0)
+    for offset in range(END):
+        log.append_as_leader(batch(offset), 0, 0)
+    flip(disk, CLOSED, 1, FIELDS["value"])
+    log.distrust(5)
+    with pytest.raises(DamagedLogError):
+        log.read(5, 1)
+    assert readable(log) == without(5)
+    assert disk.exists(f"{DIRECTORY}/{DAMAGE_NOTE}")
+
+
+def test_a_repaired_log_ends_before_the_damage_and_keeps_the_rest_aside() -> None:
+    disk = written()
+    closed, active = disk.files()[CLOSED], disk.files()[ACTIVE]
+    flip(disk, CLOSED, 1, FIELDS["value"])
+    log = opened(disk)
+    assert readable(log) == without(5)
+    assert log.repair() == 5
+    assert (readable(log), log.latest_epoch, bool(log.damage)) == (list(range(5)), 2, False)
+    files, size = disk.files(), len(batch(0))
+    assert files[f"{CLOSED}.from-{size}.damaged"][size:] == closed[2 * size :]
+    assert files[f"{ACTIVE}.damaged"] == active
+    for offset in range(5, END):
+        log.append_as_leader(batch(offset), 4, 0)
+    log.close()
+    again = opened(disk)
+    assert (readable(again), again.recovery.lost_nothing) == (without(), True)
+
+
+@pytest.mark.parametrize("gone", [0, 1, 2])
+def test_a_log_with_a_missing_segment_is_repaired_to_where_it_was_whole(gone: int) -> None:
+    disk = written()
+    disk.remove(f"{DIRECTORY}/{gone * BATCHES_A_SEGMENT:020d}.log")
+    log = opened(disk)
+    assert log.damage
+    assert log.repair() == gone * BATCHES_A_SEGMENT
+    assert readable(log) == list(range(gone * BATCHES_A_SEGMENT))
+    assert opened(disk, recovery_point=log.flushed_end_offset, high_watermark=0).recovery.lost_nothing
+
+
+def test_damage_is_remembered_until_the_log_is_whole_again() -> None:
+    disk = written()
+    flip(disk, CLOSED, 1, FIELDS["value"])
+    opened(disk).read(0, 1)
+    log = opened(disk)
+    with pytest.raises(CorruptLogError):
+        log.read(5, 1)
+    log.close()
+    again = opened(disk)
+    assert [(gap.start, gap.end) for gap in again.damage.gaps] == [(5, 6)]
+    flip(disk, CLOSED, 1, FIELDS["value"])  # the operator puts the right byte back
+    again.close()
+    assert not opened(disk).damage
+    assert not disk.exists(f"{DIRECTORY}/{DAMAGE_NOTE}")
+
+
+def test_records_that_are_deleted_take_the_damage_below_them_along() -> None:
+    disk = written()
+    flip(disk, CLOSED, 1, FIELDS["length"], bit=5)
+    log = opened(disk)
+    log.delete_records_before(6)
+    assert (readable(log), bool(log.damage)) == (list(range(6, END)), False)
+
+
+def test_a_batch_in_the_value_of_a_damaged_batch_is_no_batch_of_the_log() -> None:
+    inner = build_batch([Record(6, 1, None, b"forged")], leader_epoch=2)
+    disk = SimulatedDisk(random.Random(1))
+    log = Log.open(disk, DIRECTORY, LogConfig(), 0)
+    for number in range(8):
+        content = inner if number == 5 else value(number)
+        log.append_as_leader(build_batch([Record(0, 100, None, content)]), 2, 0)
+    position = 5 * len(batch(0))
+    log.close()
+    disk.flip_bit(f"{DIRECTORY}/{0:020d}.log", position + FIELDS["length"], 5)
+    log = Log.open(disk, DIRECTORY, LogConfig(), 0, recovery_point=8, clean_shutdown=True)
+    assert [(gap.start, gap.end) for gap in _mapped(log, range(8))] == [(5, 6)]
+    assert b"forged" not in log.read(6, 1)
+
+
+def _mapped(log: Log, offsets: Sequence[int]) -> list[Gap]:
+    for offset in offsets:
+        try:
+            log.read(offset, 1)
+        except CorruptLogError:
+            continue
+    return list(log.damage.gaps)
+
+
+def test_each_recovery_and_cut_is_told_with_offsets_and_bytes(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "tidegauge")
+    disk = written(clean=False)
+    disk.open(ACTIVE).append(b"torn")
+    opened(disk, clean=False)
+    assert f"torn tail cut: segment={ACTIVE} bytes=4 log_end=12" in caplog.text
+    flip(disk, CLOSED, 1, FIELDS["length"], bit=5)
+    log = opened(disk)
+    assert readable(log) == without(5)
+    assert "damage found: log=logs/tide-0 offsets=[5, 6)" in caplog.text
+    log.repair()
+    assert "log repaired: log=logs/tide-0 set_aside=[5, 12)" in caplog.text
