@@ -90,8 +90,7 @@ class Segment:
         self.transaction_index = TransactionIndex(disk, lambda: self.path(TRANSACTION_INDEX_SUFFIX))
         self._file = disk.open(self.path(LOG_SUFFIX), create=True)
         self.size = self._file.size
-        self._untrusted_bytes = self.size
-        """What was in the file before this process appended to it."""
+        self._untrusted_bytes = self.size  # what was in the file before this process appended to it
         self._verified_bytes = (0, 0)
         """The part of it whose checksums were looked at last, from and to."""
         self.damaged: dict[int, DamagedExtent] = {}

@@ -323,6 +323,6 @@ def test_each_recovery_and_cut_is_told_with_offsets_and_bytes(caplog: pytest.Log
     flip(disk, CLOSED, 1, FIELDS["length"], bit=5)
     log = opened(disk)
     assert readable(log) == without(5)
-    assert "damage found: log=logs/tide-0 offsets=[5, 6)" in caplog.text
+    assert "damage met: log=logs/tide-0 start=5 end=6" in caplog.text
     log.repair()
-    assert "log repaired: log=logs/tide-0 set_aside=[5, 12)" in caplog.text
+    assert "log repaired: log=logs/tide-0 start=5 end=12" in caplog.text

@@ -167,4 +167,5 @@ class LogUpkeep:
         while True:
             await self._has_rolled.wait()
             await self._clock.until_running()
-            await self.flush_rolled()
+            if await self.flush_rolled():
+                await self.checkpoint()  # below the recovery point nothing is cut after a crash
