@@ -18,7 +18,7 @@ from tidegauge.impl.metadata.records import ControllerEpochRecord, MetadataRecor
 from tidegauge.impl.ports.disk import Disk
 from tidegauge.impl.records.batches import HEADER_SIZE, BatchHeader, RecordError, checked_header
 from tidegauge.impl.storage.offset_notes import OffsetNote
-from tidegauge.impl.storage.segment import LOG_SUFFIX, base_offset_of
+from tidegauge.impl.storage.segment_names import LOG_SUFFIX, base_offset_of
 
 NO_EPOCH = -1
 MAGIC_AT = 16

@@ -29,7 +29,7 @@ from tidegauge.impl.server.controller.metadata_damage import examine
 from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.log import Log
 from tidegauge.impl.storage.offset_notes import NOTHING, OffsetNote, OffsetNotes, read_note
-from tidegauge.impl.storage.segment import LOG_SUFFIX
+from tidegauge.impl.storage.segment_names import LOG_SUFFIX
 
 READ_SIZE = 8 << 20
 COMMITTED: Final = "metadata-commit-offset"
