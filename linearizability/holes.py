@@ -88,6 +88,32 @@ def find_holes(evidence: Evidence, end: int) -> Iterator[Hole]:
         yield Hole(at, end, NEVER)
 
 
+def losable(evidence: Evidence) -> frozenset[int]:
+    """The offsets whose known record a declared loss may have taken, so that another one may be there now."""
+    if not evidence.elections:
+        return frozenset()
+    exposed = {row.index: evidence.exposed_from(row) for row in evidence.rows}
+    return frozenset(
+        offset for offset, held in evidence.holders.items() if all(exposed[row.index] <= offset for _, row in held)
+    )
+
+
+def widen(holes: Sequence[Hole], free: frozenset[int]) -> list[Hole]:
+    """The holes with the `free` offsets around them, which a batch may take or not; those that meet are one."""
+    wide: list[Hole] = []
+    for hole in holes:
+        first, limit = hole.start, hole.limit
+        while first - 1 in free:
+            first -= 1
+        while limit in free:
+            limit += 1
+        if wide and wide[-1].limit >= first:
+            wide[-1] = Hole(wide[-1].start, hole.stop, limit)
+        else:
+            wide.append(Hole(first, hole.stop, limit))
+    return wide
+
+
 def fill(evidence: Evidence, limit: int) -> tuple[Filling, Hole | None]:
     """Fill the holes; if that fails, the first hole that stays open. Gives up after `limit` steps."""
     deadlines = Deadlines.of(checked_claims(evidence))
@@ -99,13 +125,21 @@ def fill(evidence: Evidence, limit: int) -> tuple[Filling, Hole | None]:
     # More holes than unknown records: no need to enumerate what may be a very long run.
     if sum(hole.stop - hole.start for hole in holes) > records:
         return Filling.IMPOSSIBLE, max(holes, key=lambda hole: hole.stop - hole.start)
-    return _Search(deadlines, loose, limit).run(holes)
+    free, start = losable(evidence), evidence.log_start
+    if holes[0].start == start:
+        # A batch may begin below the smallest offset that anybody mentions, and reach over it.
+        longest = max(len(row.values) for row in loose)
+        free |= frozenset(range(max(0, start - longest + 1), start))
+    if free:
+        holes = widen(holes, free)
+    return _Search(deadlines, loose, limit, free).run(holes)
 
 
 class _Search:
     """Depth first over the holes, from the lowest offset; remembers what failed."""
 
-    def __init__(self, deadlines: Deadlines, loose: Sequence[Operation], limit: int) -> None:
+    def __init__(self, deadlines: Deadlines, loose: Sequence[Operation], limit: int, free: frozenset[int]) -> None:
+        self.free = free
         self.deadlines = deadlines
         self.pinned: dict[int, list[Operation]] = {}
         calls: dict[int, list[int]] = {}
@@ -123,6 +157,8 @@ class _Search:
         """Ways to fill the first offsets of `hole`: how many, and the unknown batches of each size used so far."""
         deadline = self.deadlines.beyond(hole.start)
         room = hole.limit - hole.start
+        if hole.start in self.free:
+            yield 1, used
         for size in {len(row.values) for row in self.pinned.get(hole.start, ()) if row.call <= deadline}:
             if size <= room:
                 yield size, used
@@ -136,8 +172,9 @@ class _Search:
             stuck = self._stuck(hole)
             if stuck is not None:
                 return Filling.IMPOSSIBLE, stuck
-        # What batches with an offset of their own may hold is left to the search.
-        sets, needs = ((), [()] * (len(holes) + 1)) if self.pinned else self._needs(holes)
+        # What batches with an offset of their own may hold, and where records may be lost, is left to the search.
+        apart = self.pinned or self.free
+        sets, needs = ((), [()] * (len(holes) + 1)) if apart else self._needs(holes)
         failed: set[tuple[int, int, tuple[int, ...]]] = set()
         deepest = (0, holes[0].start)
         stack: list[tuple[int, int, tuple[int, ...]]] = [(0, holes[0].start, (0,) * len(self.sizes))]
@@ -167,7 +204,7 @@ class _Search:
 
         Else the hole from the offset on beyond which no filling gets.
         """
-        if not self.pinned and not self._sums_up(hole):
+        if not self.pinned and not self.free and not self._sums_up(hole):
             return hole
         if hole.stop - hole.start > self.limit:
             return None

@@ -133,7 +133,19 @@ def valid(small: Small, strict: bool) -> Truth:
     """Whether there is a log, and a way to grow it, with which every operation is true."""
     began = positions(small)
     start = log_start(small, began)
+    found = _valid_from(small, began, start, strict)
+    # Or the log begins with a batch that reaches over that offset.
+    lower = np.flatnonzero(~found & (start > 0))
+    found[lower] = _valid_from(small.take(lower), began[lower], start[lower] - 1, strict, reaching=True)
+    return found
+
+
+def _valid_from(small: Small, began: Table, start: Table, strict: bool, reaching: bool = False) -> Truth:
+    """The same for logs that begin at `start`; if `reaching`, with a batch of more than one record."""
     rows, bases = _choices(small, start)
+    if reaching:
+        kept = ((bases == 0) & (small.count[rows] > 1)).any(axis=1)
+        rows, bases = rows[kept], bases[kept]
     kept = (_says_what_can_be(small, began) & (start >= 0))[rows]
     rows, bases = rows[kept], bases[kept]
     log, length, whole = _build(small, rows, bases)

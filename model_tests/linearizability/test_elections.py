@@ -82,6 +82,19 @@ ALLOWED: dict[str, Rows] = {
         election(10, 11, 0),
         fetch(14, 15, 0, 8),
     ],
+    "a batch that may be lost takes the place of a lost record, and fills the hole after it": [
+        produce(0, 1, 0, 7, 8),
+        election(10, 11, 1),
+        produce(12, 13, 1, 9, 10, acks=1),
+        produce(14, 15, 3, 11),
+    ],
+    "so does one of unknown outcome, around a lost record": [
+        produce(0, 1, 0, 7),
+        produce(2, 3, 2, 8),
+        unknown(4, 9, 10, 11),
+        election(10, 11, 1),
+        produce(14, 15, 4, 12),
+    ],
     "two elections, each with its own loss": [
         produce(0, 1, 0, 7),
         produce(2, 3, 1, 8),

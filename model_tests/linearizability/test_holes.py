@@ -11,7 +11,7 @@ import pytest
 from tidegauge.linearizability.anomaly import Name
 from tidegauge.linearizability.check import Verdict, check
 from tidegauge.linearizability.history import Operation, Operations
-from tidegauge.model_tests.linearizability.rows import end, history, produce, unknown
+from tidegauge.model_tests.linearizability.rows import end, fetch, history, produce, unknown
 
 MANY = [*range(2, 13)] * 8
 """Sizes of batches, of two records and more."""
@@ -56,6 +56,14 @@ def test_the_witness_names_the_hole_that_nothing_fits() -> None:
 def test_holes_that_fit_are_filled() -> None:
     assert check(holed([7 + i % 9 for i in range(20)], MANY)).valid
     assert check(holed([12] * 12 + [1, 1], [*MANY, 1, 1])).valid
+
+
+def test_a_log_may_begin_with_a_batch_that_reaches_over_the_first_offset_that_is_mentioned() -> None:
+    mentioned = [fetch(2, 3, 2, mark=2), produce(4, 5, 4, 9)]
+    assert check(history([unknown(0, 1, 2, 3, 4), *mentioned])).valid
+    assert check(history([produce(0, 1, 1, 1, 2, 3, acks=1), *mentioned])).valid
+    for other in (unknown(0, 1), unknown(4, 1, 2, 3), unknown(0, 1, 2, 3, 4, 5), produce(0, 1, 0, 1, 2, 3, acks=1)):
+        assert check(history([other, *mentioned])).of(0) is Verdict.VIOLATED, str(other)
 
 
 def tiles(gaps: Sequence[int], left: Counter[tuple[int, int]], number: int = 0, filled: int = 0) -> bool:
