@@ -45,12 +45,12 @@ class LossyLog:
         values = tuple(range(self.values, self.values + self.random.choice((1, 1, 1, 2, 3))))
         self.values += len(values)
         call, returned = self.interval()
-        acks, fate = self.random.choice((-1, -1, -1, 0, 1)), self.random.random()
+        acks, chance = self.random.choice((-1, -1, -1, 0, 1)), self.random.random()
         row = produce(call, returned, len(self.log), *values, acks=acks, process=self.random.choice((3, 4)))
-        if fate < 0.2:
+        if chance < 0.2:
             # It timed out, and took effect or not.
             row = attrs.evolve(row, outcome=Outcome.INFO, offset=UNKNOWN, returned=None)
-        elif fate < 0.3:
+        elif chance < 0.3:
             row = attrs.evolve(row, outcome=Outcome.FAIL, offset=UNKNOWN)
         elif acks == 0:
             row = attrs.evolve(row, offset=UNKNOWN)
