@@ -2,7 +2,8 @@
 
 `python -m benchmarks.limits [--quick]` prints a table. The broker runs in a process of its own; memory is its resident
 set, the round trip that of another client's single record with acks=all meanwhile. Each load is taken away before
-the next one comes. --quick does a tenth of it.
+the next one comes. --quick does a tenth of it. With --amplification it searches for the requests that cost most instead
+(`benchmarks.amplification`).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from kio.schema.api_versions.v0.request import ApiVersionsRequest
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import amplification
 from tidegauge.impl.client.client import Client
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.cluster.hosts import TcpHost
@@ -180,6 +182,9 @@ async def id_of(client: Client, topic: str) -> str:
 def main(words: list[str]) -> None:
     if words[:1] == ["serve"]:
         trio.run(serve)
+        return
+    if "--amplification" in words:
+        amplification.main([word for word in words if word != "--amplification"])
         return
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

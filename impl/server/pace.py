@@ -31,6 +31,8 @@ SLICE: Final = 500
 """Units of work after which a task lets others have their turn."""
 ELEMENT: Final = 8
 """Units for one element of a request, from its bytes to those of its response, unless its handler says more."""
+DECISION_UNITS: Final = 100
+"""Units for one decision of the controller."""
 LANES: Final = 2
 
 

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from tidegauge.impl.records.lazy import LazyRecords, in_memory
+from tidegauge.impl.records.slices import Sliced, at_once
 from tidegauge.impl.wire import fetch_codec, produce_codec
 from tidegauge.impl.wire.apis import (
     BROKER_APIS,
@@ -35,15 +36,17 @@ from tidegauge.impl.wire.apis import (
     request_class,
     response_class,
 )
-from tidegauge.impl.wire.entity_reader import Read, entity_reader
-from tidegauge.impl.wire.fetch_messages import FetchRequest, FetchResponse
+from tidegauge.impl.wire.budget import STEP, WRITE_UNITS, Budget
+from tidegauge.impl.wire.element_limits import most_elements
+from tidegauge.impl.wire.entity_reader import entity_reading
+from tidegauge.impl.wire.entity_writer import entity_writing
+from tidegauge.impl.wire.fetch_messages import FetchRequest, FetchResponse, TopicFetched
 from tidegauge.impl.wire.fields import DAMAGE, Part, read_nullable_string, skip_tags
 from tidegauge.impl.wire.frames import Payload as Bytes
-from tidegauge.impl.wire.produce_messages import ProduceRequest, ProduceResponse
-from tidegauge.impl.wire.versions import convert
+from tidegauge.impl.wire.produce_messages import ProduceRequest, ProduceResponse, TopicProduced
+from tidegauge.impl.wire.versions import converting
 
 if TYPE_CHECKING:
-    from kio.serial.writers import Writer
     from kio.static.protocol import Payload
 
 _REQUEST_HEAD = struct.Struct(">hhi")
@@ -53,12 +56,18 @@ _CORRELATION_ID = struct.Struct(">i")
 _LENGTH = struct.Struct(">i")
 _NO_TAGS: Final = b"\x00"
 
+_SHORT_BYTES: Final = 1024
+"""A request of no more bytes is read at once: it has no more elements than a slice."""
+_OWN_SHORT_BYTES: Final = 4096
+"""The same for Produce and Fetch, whose elements take more bytes and less time."""
+
 _OWN: Final[Mapping[int, tuple[ModuleType, VersionRange]]] = {
     ApiKey.PRODUCE: (produce_codec, VersionRange(PRODUCE_SERVED_FROM, BROKER_APIS[ApiKey.PRODUCE].highest)),
     ApiKey.FETCH: (fetch_codec, BROKER_APIS[ApiKey.FETCH]),
 }
 """APIs whose messages are this project's, their codecs and versions."""
-_OWN_MESSAGES: Final = (ProduceRequest, ProduceResponse, FetchRequest, FetchResponse)
+_OWN_RESPONSES: Final = (ProduceResponse, FetchResponse)
+_OWN_MESSAGES: Final = (ProduceRequest, FetchRequest, *_OWN_RESPONSES)
 
 
 class MalformedMessageError(Exception):
@@ -86,16 +95,14 @@ class Response:
     """kio's response class of the API and version that were asked for; this project's for Produce and Fetch."""
 
 
-@cache
-def _reader(message_class: type[Payload]) -> Read:
-    return entity_reader(message_class)
+@attrs.frozen
+class EncodedRequest:
+    """A request whose body is encoded already (`encoding_request`)."""
 
-
-@cache
-def _writer(message_class: type[Payload]) -> Writer[Payload]:
-    from kio.serial import entity_writer
-
-    return entity_writer(message_class)
+    __api_key__: int
+    __version__: int
+    body: bytes
+    """All that comes after the client id."""
 
 
 @cache
@@ -108,13 +115,10 @@ def encode_request(message: Any, correlation_id: int, client_id: str | None, *, 
 
     `version` is for messages that have one class for all versions; without it they go in their newest.
     """
+    if isinstance(message, EncodedRequest):
+        return _whole(_framed(_request_head(message, message.__version__, correlation_id, client_id), [message.body]))
     version = message.__version__ if version is None else version
-    head = bytearray(_FRAMED_REQUEST_HEAD.pack(0, message.__api_key__, version, correlation_id))
-    if client_id is None:
-        head += b"\xff\xff"
-    else:
-        encoded = client_id.encode()
-        head += struct.pack(">h", len(encoded)) + encoded
+    head = _request_head(message, version, correlation_id, client_id)
     if isinstance(message, _OWN_MESSAGES):
         codec, _ = _OWN[message.__api_key__]
         if version >= codec.FLEXIBLE_FROM:
@@ -122,12 +126,31 @@ def encode_request(message: Any, correlation_id: int, client_id: str | None, *, 
         return _whole(_framed(head, codec.encode_request(message, version)))
     if _kio_header_version(message) >= 2:
         head += _NO_TAGS
-    return _whole(_framed(head, [_body(message)]))
+    return _whole(_framed(head, [at_once(_encoding_body(message))]))
+
+
+def encoding_request(message: Payload) -> Sliced[EncodedRequest]:
+    """All of a request but its head, in slices, so that `encode_request` has little to do."""
+    tags = _NO_TAGS if _kio_header_version(message) >= 2 else b""
+    body = yield from _encoding_body(message)
+    return EncodedRequest(int(message.__api_key__), int(message.__version__), tags + body)
+
+
+def _request_head(message: Any, version: int, correlation_id: int, client_id: str | None) -> bytearray:
+    head = bytearray(_FRAMED_REQUEST_HEAD.pack(0, message.__api_key__, version, correlation_id))
+    if client_id is None:
+        head += b"\xff\xff"
+    else:
+        encoded = client_id.encode()
+        head += struct.pack(">h", len(encoded)) + encoded
+    return head
 
 
 def encode_response(message: Any, correlation_id: int, *, version: int | None = None) -> bytes:
     """The whole frame of a response, its length prefix included; `version` as in `encode_request`."""
-    return _whole(_response(message, message.__version__ if version is None else version, correlation_id))
+    if isinstance(message, _OWN_RESPONSES):
+        return _whole(_own_response(message, message.__version__ if version is None else version, correlation_id))
+    return _whole(at_once(_encoding_response(message, correlation_id)))
 
 
 def encode_response_parts(message: Any, version: int, correlation_id: int) -> list[Part]:
@@ -135,30 +158,51 @@ def encode_response_parts(message: Any, version: int, correlation_id: int) -> li
 
     `message` is in the canonical version. Records in it are not copied.
     """
-    if not isinstance(message, _OWN_MESSAGES):
-        message = convert(message, response_class(message.__api_key__, version))
-    return _response(message, version, correlation_id)
+    return at_once(encoding_response(message, version, correlation_id))
 
 
-def _response(message: Any, version: int, correlation_id: int) -> list[Part]:
+def encode_quickly(message: Any, version: int, correlation_id: int) -> list[Part] | None:
+    """The same for a response of records, or to records, that is of a few partitions; None for any other."""
+    if not isinstance(message, _OWN_RESPONSES) or not _is_short(message.topics):
+        return None
+    return _own_response(message, version, correlation_id)
+
+
+def encoding_response(message: Any, version: int, correlation_id: int) -> Sliced[list[Part]]:
+    """`encode_response_parts`, in slices."""
+    if isinstance(message, _OWN_RESPONSES):
+        yield WRITE_UNITS * sum(len(topic.partitions) for topic in message.topics)
+        return _own_response(message, version, correlation_id)
+    message = yield from converting(message, response_class(message.__api_key__, version))
+    return (yield from _encoding_response(message, correlation_id))
+
+
+def _is_short(topics: Sequence[TopicProduced | TopicFetched]) -> bool:
+    return len(topics) <= 1 and (not topics or len(topics[0].partitions) <= STEP)
+
+
+def _own_response(message: ProduceResponse | FetchResponse, version: int, correlation_id: int) -> list[Part]:
     head = bytearray(_FRAMED_RESPONSE_HEAD.pack(0, correlation_id))
-    if isinstance(message, _OWN_MESSAGES):
-        codec, _ = _OWN[message.__api_key__]
-        if version >= codec.FLEXIBLE_FROM:
-            head += _NO_TAGS
-        return _framed(head, codec.encode_response(message, version))
+    codec, _ = _OWN[message.__api_key__]
+    if version >= codec.FLEXIBLE_FROM:
+        head += _NO_TAGS
+    return _framed(head, codec.encode_response(message, version))
+
+
+def _encoding_response(message: Payload, correlation_id: int) -> Sliced[list[Part]]:
+    head = bytearray(_FRAMED_RESPONSE_HEAD.pack(0, correlation_id))
     if _kio_header_version(message) >= 1:
         head += _NO_TAGS
-    return _framed(head, [_body(message)])
+    return _framed(head, [(yield from _encoding_body(message))])
 
 
 def _kio_header_version(message: Payload) -> int:
     return _header_version(type(message))
 
 
-def _body(message: Payload) -> bytes:
+def _encoding_body(message: Payload) -> Sliced[bytes]:
     buffer = io.BytesIO()
-    _writer(type(message))(buffer, message)
+    yield from entity_writing(type(message))(buffer, message)
     return buffer.getvalue()
 
 
@@ -191,7 +235,7 @@ def peek_request(frame: Bytes) -> tuple[int, int, int]:
 def decode_request(frame: Bytes) -> Request:
     """Decode a request (without its length prefix). Raises MalformedMessageError."""
     api_key, version, correlation_id = peek_request(frame)
-    return Request(api_key, version, correlation_id, *_decode_request(frame, api_key, version))
+    return Request(api_key, version, correlation_id, *at_once(_decoding_request(frame, api_key, version)))
 
 
 def decode_canonical_request(frame: Bytes) -> Request:
@@ -202,30 +246,54 @@ def decode_canonical_request(frame: Bytes) -> Request:
 
 def decode_canonical(frame: Bytes, api_key: int, version: int) -> tuple[str | None, Any]:
     """(client id, canonical message) of a request that is of this API and version. Raises MalformedMessageError."""
-    client_id, message = _decode_request(frame, api_key, version)
+    return at_once(decoding_canonical(frame, api_key, version))
+
+
+def decode_quickly(frame: Bytes, api_key: int, version: int) -> tuple[str | None, Any] | None:
+    """The same for a request that cannot have many elements; None for any other. Raises MalformedMessageError."""
+    if api_key not in _OWN:
+        return decode_canonical(frame, api_key, version) if len(frame) <= _SHORT_BYTES else None
+    view = memoryview(frame)
+    codec = _own_codec(api_key, version, "request")
+    client_id, body = _after_request_header(view, flexible=version >= codec.FLEXIBLE_FROM)
+    if len(view) <= _OWN_SHORT_BYTES:
+        return client_id, _decode_own(codec.decode_request, view, body, version)
+    if api_key != ApiKey.PRODUCE:
+        return None
+    message = _decode_own(produce_codec.decode_one, view, body, version)
+    return None if message is None else (client_id, message)
+
+
+def decoding_canonical(frame: Bytes, api_key: int, version: int) -> Sliced[tuple[str | None, Any]]:
+    """`decode_canonical`, in slices: a request may have many elements."""
+    client_id, message = yield from _decoding_request(frame, api_key, version)
     if api_key not in _OWN:
         try:
             target = canonical_request_class(api_key)
         except UnknownApiError as error:
             raise MalformedMessageError(str(error)) from None
         if type(message) is not target:
-            message = convert(message, target)
+            message = yield from converting(message, target)
     return client_id, message
 
 
-def _decode_request(frame: Bytes, api_key: int, version: int) -> tuple[str | None, Any]:
+def _decoding_request(frame: Bytes, api_key: int, version: int) -> Sliced[tuple[str | None, Any]]:
     """(client id, message), in the version that the peer speaks."""
     view = memoryview(frame)
     if api_key in _OWN:
         codec = _own_codec(api_key, version, "request")
         client_id, body = _after_request_header(view, flexible=version >= codec.FLEXIBLE_FROM)
-        return client_id, _decode_own(codec.decode_request, view, body, version)
+        try:
+            message, _ = yield from codec.decoding_request(view, body, version)
+        except DAMAGE as error:
+            raise MalformedMessageError(f"{codec.__name__} cannot decode version {version}: {error}") from error
+        return client_id, message
     try:
         message_class = request_class(api_key, version)
     except UnknownApiError as error:
         raise MalformedMessageError(str(error)) from None
     client_id, body = _after_request_header(view, flexible=_header_version(message_class) >= 2)
-    return client_id, _decode(message_class, frame, body)
+    return client_id, (yield from _decoding(message_class, frame, body, Budget(most_elements(api_key))))
 
 
 def decode_response(frame: Bytes, api_key: int, api_version: int) -> Response:
@@ -243,7 +311,7 @@ def decode_response(frame: Bytes, api_key: int, api_version: int) -> Response:
         raise MalformedMessageError(str(error)) from None
     if _header_version(message_class) >= 1:
         body = _after_tags(frame, body)
-    return Response(correlation_id, _decode(message_class, frame, body))
+    return Response(correlation_id, at_once(_decoding(message_class, frame, body, Budget(len(frame)))))
 
 
 def _own_codec(api_key: int, version: int, kind: str) -> ModuleType:
@@ -285,9 +353,9 @@ def _after_tags(frame: Bytes, position: int) -> int:
         raise MalformedMessageError(f"the tagged fields of a header cannot be read: {error}") from error
 
 
-def _decode(message_class: type[Payload], frame: Bytes, position: int) -> Any:
+def _decoding(message_class: type[Payload], frame: Bytes, position: int, budget: Budget) -> Sliced[Any]:
     try:
-        message, _ = _reader(message_class)(frame, position)
+        message, _ = yield from entity_reading(message_class)(frame, position, budget)
     except Exception as error:
         raise MalformedMessageError(f"{message_class.__name__} cannot be decoded: {error}") from error
     return message

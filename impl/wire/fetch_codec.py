@@ -23,6 +23,8 @@ from __future__ import annotations
 import struct
 from typing import Final
 
+from tidegauge.impl.records.slices import Sliced, at_once
+from tidegauge.impl.wire.budget import STEP, Budget
 from tidegauge.impl.wire.fetch_messages import (
     CONSUMER,
     NO_SESSION,
@@ -103,7 +105,13 @@ _HEAD = struct.Struct(">ihi")
 
 def decode_request(view: memoryview, position: int, version: int) -> tuple[FetchRequest, int]:
     """The request at `position`, and the position behind it. Raises one of `fields.DAMAGE`."""
+    return at_once(decoding_request(view, position, version))
+
+
+def decoding_request(view: memoryview, position: int, version: int) -> Sliced[tuple[FetchRequest, int]]:
+    """The same in slices; the request has a budget of elements."""
     flexible = version >= FLEXIBLE_FROM
+    budget = Budget()
     replica_id = CONSUMER
     if version < _REPLICA_STATE_FROM:
         (replica_id,) = _I32.unpack_from(view, position)
@@ -115,17 +123,36 @@ def decode_request(view: memoryview, position: int, version: int) -> tuple[Fetch
         session_id, session_epoch = _SESSION.unpack_from(view, position)
         position += _SESSION.size
     number, position = read_count(view, position, flexible=flexible)
+    budget.claim(number)
     topics = []
     for _ in range(number):
-        topic, position = _decode_topic(view, position, version)
-        topics.append(topic)
+        name, topic_id, position = _decode_name(view, position, version)
+        partition_count, position = read_count(view, position, flexible=flexible)
+        budget.claim(partition_count)
+        partitions = []
+        for _ in range(partition_count):
+            partition, position = _decode_partition(view, position, version, budget)
+            partitions.append(partition)
+            budget.due += 1
+            if budget.due >= STEP:
+                yield budget.step()
+        if flexible:
+            position = skip_tags(view, position, budget)
+        topics.append(FetchTopic(name, topic_id, partitions))
+        budget.due += 1
+        if budget.due >= STEP:
+            yield budget.step()
     request = FetchRequest(topics, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch)
     request.replica_id = replica_id
     if version >= _SESSIONS_FROM:
         number, position = read_count(view, position, flexible=flexible)
+        budget.claim(number)
         for _ in range(number):
-            forgotten, position = _decode_forgotten(view, position, version)
+            forgotten, position = _decode_forgotten(view, position, version, budget)
             request.forgotten.append(forgotten)
+            budget.due += 1
+            if budget.due >= STEP:
+                yield budget.step()
     if version >= _RACKS_FROM:
         request.rack_id, position = read_string(view, position, flexible=flexible)
     if flexible:
@@ -155,24 +182,11 @@ def _decode_name(view: memoryview, position: int, version: int) -> tuple[str, st
     return name, NO_ID, position
 
 
-def _decode_topic(view: memoryview, position: int, version: int) -> tuple[FetchTopic, int]:
-    flexible = version >= FLEXIBLE_FROM
-    name, topic_id, position = _decode_name(view, position, version)
-    number, position = read_count(view, position, flexible=flexible)
-    partitions = []
-    for _ in range(number):
-        partition, position = _decode_partition(view, position, version)
-        partitions.append(partition)
-    if flexible:
-        position = skip_tags(view, position)
-    return FetchTopic(name, topic_id, partitions), position
-
-
-def _decode_partition(view: memoryview, position: int, version: int) -> tuple[FetchPartition, int]:
+def _decode_partition(view: memoryview, position: int, version: int, budget: Budget) -> tuple[FetchPartition, int]:
     if version >= FLEXIBLE_FROM:
         index, epoch, offset, last_epoch, log_start, max_bytes = _PARTITION_12.unpack_from(view, position)
         partition = FetchPartition(index, offset, max_bytes, epoch, last_epoch, log_start)
-        return partition, _decode_partition_tags(partition, view, position + _PARTITION_12.size, version)
+        return partition, _decode_partition_tags(partition, view, position + _PARTITION_12.size, version, budget)
     if version >= _LEADER_EPOCH_FROM:
         index, epoch, offset, log_start, max_bytes = _PARTITION_9.unpack_from(view, position)
         return FetchPartition(index, offset, max_bytes, epoch, -1, log_start), position + _PARTITION_9.size
@@ -183,8 +197,10 @@ def _decode_partition(view: memoryview, position: int, version: int) -> tuple[Fe
     return FetchPartition(index, offset, max_bytes), position + _PARTITION_4.size
 
 
-def _decode_partition_tags(partition: FetchPartition, view: memoryview, position: int, version: int) -> int:
-    found, position = read_tags(view, position)
+def _decode_partition_tags(
+    partition: FetchPartition, view: memoryview, position: int, version: int, budget: Budget
+) -> int:
+    found, position = read_tags(view, position, budget)
     if found and version >= _DIRECTORY_FROM and _DIRECTORY_ID in found:
         start, end = found[_DIRECTORY_ID]
         partition.directory_id, start = read_id(view, start)
@@ -196,13 +212,14 @@ def _decode_partition_tags(partition: FetchPartition, view: memoryview, position
     return position
 
 
-def _decode_forgotten(view: memoryview, position: int, version: int) -> tuple[ForgottenTopic, int]:
+def _decode_forgotten(view: memoryview, position: int, version: int, budget: Budget) -> tuple[ForgottenTopic, int]:
     flexible = version >= FLEXIBLE_FROM
     name, topic_id, position = _decode_name(view, position, version)
     number, position = read_count(view, position, flexible=flexible)
+    budget.claim(number)
     partitions = list(struct.unpack_from(f">{number}i", view, position))
     position += 4 * number
-    return ForgottenTopic(name, topic_id, partitions), skip_tags(view, position) if flexible else position
+    return ForgottenTopic(name, topic_id, partitions), skip_tags(view, position, budget) if flexible else position
 
 
 def encode_request(request: FetchRequest, version: int) -> list[Buffer]:

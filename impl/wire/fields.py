@@ -19,6 +19,7 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.records.lazy import LazyRecords
+from tidegauge.impl.wire.budget import MAX_TAGS, Budget, TooManyElementsError
 
 Buffer = bytes | bytearray | memoryview
 Part = Buffer | LazyRecords
@@ -180,11 +181,18 @@ def records_size(records: Part | None, *, flexible: bool) -> bytes:
     return varint(length + 1) if flexible else _I32.pack(length)
 
 
-def read_tags(view: memoryview, position: int) -> tuple[Mapping[int, tuple[int, int]], int]:
-    """Where each tagged field begins and ends, by tag."""
+def read_tags(
+    view: memoryview, position: int, budget: Budget | None = None
+) -> tuple[Mapping[int, tuple[int, int]], int]:
+    """Where each tagged field begins and ends, by tag; they count in the message's budget, if it has one."""
     if view[position] == 0:
         return _NO_TAGS, position + 1
     number, position = read_varint(view, position)
+    if number > MAX_TAGS:
+        raise TooManyElementsError(f"{number} tagged fields in one structure: there are {MAX_TAGS} at most")
+    if budget is not None:
+        budget.claim(number)
+        budget.due += number
     found: dict[int, tuple[int, int]] = {}
     for _ in range(number):
         tag, position = read_varint(view, position)
@@ -196,9 +204,9 @@ def read_tags(view: memoryview, position: int) -> tuple[Mapping[int, tuple[int, 
     return found, position
 
 
-def skip_tags(view: memoryview, position: int) -> int:
+def skip_tags(view: memoryview, position: int, budget: Budget | None = None) -> int:
     """The position behind tagged fields that nobody here looks at."""
-    return position + 1 if view[position] == 0 else read_tags(view, position)[1]
+    return position + 1 if view[position] == 0 else read_tags(view, position, budget)[1]
 
 
 _NO_TAGS: Final[Mapping[int, tuple[int, int]]] = {}

@@ -6,6 +6,7 @@ import dataclasses
 import types
 import typing
 from datetime import timedelta
+from functools import cache
 from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
@@ -60,6 +61,15 @@ def is_optional(hint: Any) -> bool:
 
 def is_array(hint: Any) -> bool:
     return any(typing.get_origin(alternative) is tuple for alternative in _alternatives(hint))
+
+
+@cache
+def is_flat(message_class: type) -> bool:
+    """Whether there is no array in a message, nor in what is in it: its size bounds what it costs."""
+    hints = typing.get_type_hints(message_class)
+    nested = [nested_class(hints[field.name]) for field in dataclasses.fields(message_class)]
+    arrays = any(is_array(hints[field.name]) for field in dataclasses.fields(message_class))
+    return not arrays and all(one is None or is_flat(one) for one in nested)
 
 
 def nested_class(hint: Any) -> type | None:

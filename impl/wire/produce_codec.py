@@ -22,6 +22,8 @@ from __future__ import annotations
 import struct
 from typing import Final
 
+from tidegauge.impl.records.slices import Sliced, at_once
+from tidegauge.impl.wire.budget import STEP, Budget
 from tidegauge.impl.wire.fields import (
     NO_ID,
     Buffer,
@@ -82,19 +84,49 @@ _NO_ERRORS: Final = b"\x01\x00\x00\x00"
 
 def decode_request(view: memoryview, position: int, version: int) -> tuple[ProduceRequest, int]:
     """The request at `position`, and the position behind it. Raises one of `fields.DAMAGE`."""
-    flexible = version >= FLEXIBLE_FROM
-    if flexible and (request := _decode_one(view, position, version)) is not None:
+    if (request := decode_one(view, position, version)[0]) is not None:
         return request, len(view)
+    return at_once(decoding_request(view, position, version))
+
+
+def decoding_request(view: memoryview, position: int, version: int) -> Sliced[tuple[ProduceRequest, int]]:
+    """The same in slices, field by field; the request has a budget of elements."""
+    flexible = version >= FLEXIBLE_FROM
+    budget = Budget()
     transactional_id, position = read_nullable_string(view, position, flexible=flexible)
     acks, timeout_ms = _ACKS_AND_TIMEOUT.unpack_from(view, position)
     number, position = read_count(view, position + _ACKS_AND_TIMEOUT.size, flexible=flexible)
+    budget.claim(number)
     topics = []
     for _ in range(number):
-        topic, position = _decode_topic(view, position, version)
-        topics.append(topic)
+        name, topic_id, position = _decode_name(view, position, version)
+        partition_count, position = read_count(view, position, flexible=flexible)
+        budget.claim(partition_count)
+        partitions = []
+        for _ in range(partition_count):
+            (index,) = _I32.unpack_from(view, position)
+            records, position = read_records(view, position + 4, flexible=flexible)
+            if flexible:
+                position = skip_tags(view, position, budget)
+            partitions.append(ProducePartition(index, records))
+            budget.due += 1
+            if budget.due >= STEP:
+                yield budget.step()
+        if flexible:
+            position = skip_tags(view, position, budget)
+        topics.append(ProduceTopic(name, topic_id, partitions))
+        budget.due += 1
+        if budget.due >= STEP:
+            yield budget.step()
     if flexible:
-        position = skip_tags(view, position)
+        position = skip_tags(view, position, budget)
     return ProduceRequest(acks, timeout_ms, topics, transactional_id), position
+
+
+def decode_one(view: memoryview, position: int, version: int) -> tuple[ProduceRequest | None, int]:
+    """A request of one partition and of no transaction, in a flexible version; None when it is another."""
+    request = _decode_one(view, position, version) if version >= FLEXIBLE_FROM else None
+    return request, len(view)
 
 
 def _decode_one(view: memoryview, position: int, version: int) -> ProduceRequest | None:
@@ -122,22 +154,6 @@ def _decode_one(view: memoryview, position: int, version: int) -> ProduceRequest
         return None
     data = ProducePartition(index, view[position:end])
     return ProduceRequest(acks, timeout_ms, [ProduceTopic(name, topic_id, [data])])
-
-
-def _decode_topic(view: memoryview, position: int, version: int) -> tuple[ProduceTopic, int]:
-    flexible = version >= FLEXIBLE_FROM
-    name, topic_id, position = _decode_name(view, position, version)
-    number, position = read_count(view, position, flexible=flexible)
-    partitions = []
-    for _ in range(number):
-        (index,) = _I32.unpack_from(view, position)
-        records, position = read_records(view, position + 4, flexible=flexible)
-        if flexible:
-            position = skip_tags(view, position)
-        partitions.append(ProducePartition(index, records))
-    if flexible:
-        position = skip_tags(view, position)
-    return ProduceTopic(name, topic_id, partitions), position
 
 
 def _decode_name(view: memoryview, position: int, version: int) -> tuple[str, str, int]:

@@ -10,10 +10,12 @@ classes of the messages are imported when the first such message comes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterable
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from tidegauge.impl.records.slices import Sliced
 from tidegauge.impl.wire.apis import ApiKey
+from tidegauge.impl.wire.budget import READ_UNITS, STEP
 
 if TYPE_CHECKING:
     from kio.schema.add_partitions_to_txn.v3.request import AddPartitionsToTxnRequest as AddPartitionsToTxnRequestV3
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from kio.schema.delete_topics.v5.request import DeleteTopicsRequest as DeleteTopicsRequestV5
     from kio.schema.delete_topics.v6.request import DeleteTopicState
     from kio.schema.errors import ErrorCode
-    from kio.schema.find_coordinator.v3.request import FindCoordinatorRequest as FindCoordinatorRequestV3
     from kio.schema.find_coordinator.v6.response import Coordinator, FindCoordinatorResponse
     from kio.schema.leave_group.v2.request import LeaveGroupRequest as LeaveGroupRequestV2
     from kio.schema.leave_group.v5.request import MemberIdentity
@@ -33,23 +34,32 @@ if TYPE_CHECKING:
 
     from tidegauge.impl.wire.offset_unions import AnyOffsetFetchResponse, FetchedGroup
 
-Convert: TypeAlias = Callable[[Any, type[Any]], Any]
-"""`impl.wire.versions.convert`: (message, class of another version) -> the same message in that version."""
+Convert: TypeAlias = Callable[[Any, type[Any]], Sliced[Any]]
+"""`impl.wire.versions.converting`: (message, class of another version) -> the same message in that version."""
 
-Make: TypeAlias = Callable[[Any, type[Any], Convert], object]
+Make: TypeAlias = Callable[[Any, type[Any], Convert], Sliced[object]]
 """(source message, class of the items of the target's field if it is an array of structures, convert) -> the value."""
 
 
-# --- FindCoordinator: one key before version 4 -----------------------------------------------------------------------
+def mapped(function: Callable[[Any], Any], items: Iterable[Any]) -> Sliced[tuple[Any, ...]]:
+    """What a function, in slices or not, makes of each of the items."""
+    results: list[Any] = []
+    for number, item in enumerate(items):
+        made = function(item)
+        if isinstance(made, Generator):
+            made = yield from made
+        results.append(made)
+        if number % STEP == STEP - 1:
+            yield STEP * READ_UNITS
+    return tuple(results)
 
 
-def _keys(message: FindCoordinatorRequestV3, _: type[Any], __: Convert) -> tuple[str, ...]:
-    return (message.key,)
+def _made(function: Callable[[Any], object]) -> Make:
+    """A `Make` of what takes no time."""
 
-
-def _of_coordinator(get: Callable[[Coordinator], object]) -> Make:
-    def make(message: FindCoordinatorResponse, _: type[Any], __: Convert) -> object:
-        return get(message.coordinators[0])
+    def make(message: Any, _: type[Any], __: Convert) -> Sliced[object]:
+        return function(message)
+        yield
 
     return make
 
@@ -57,19 +67,17 @@ def _of_coordinator(get: Callable[[Coordinator], object]) -> Make:
 # --- OffsetFetch: one group before version 8 -------------------------------------------------------------------------
 
 
-def _groups(message: OffsetFetchRequestV7, _: type[Any], convert: Convert) -> tuple[FetchedGroup, ...]:
+def _groups(message: OffsetFetchRequestV7, _: type[Any], convert: Convert) -> Sliced[tuple[FetchedGroup, ...]]:
     from tidegauge.impl.wire.offset_unions import FetchedGroup, FetchedTopic
 
-    topics = None if message.topics is None else tuple(convert(topic, FetchedTopic) for topic in message.topics)
+    topics = None
+    if message.topics is not None:
+        topics = yield from mapped(lambda topic: convert(topic, FetchedTopic), message.topics)
     return (FetchedGroup(group_id=message.group_id, topics=topics),)
 
 
-def _topics_of_group(message: AnyOffsetFetchResponse, topic: type[Any], convert: Convert) -> tuple[Any, ...]:
-    return tuple(convert(fetched, topic) for fetched in message.groups[0].topics)
-
-
-def _error_of_group(message: AnyOffsetFetchResponse, _: type[Any], __: Convert) -> ErrorCode:
-    return message.groups[0].error_code
+def _topics_of_group(message: AnyOffsetFetchResponse, topic: type[Any], convert: Convert) -> Sliced[tuple[Any, ...]]:
+    return mapped(lambda fetched: convert(fetched, topic), message.groups[0].topics)
 
 
 # --- AddPartitionsToTxn: one transaction before version 4 ------------------------------------------------------------
@@ -77,10 +85,10 @@ def _error_of_group(message: AnyOffsetFetchResponse, _: type[Any], __: Convert) 
 
 def _transactions(
     message: AddPartitionsToTxnRequestV3, _: type[Any], convert: Convert
-) -> tuple[AddPartitionsToTxnTransaction, ...]:
+) -> Sliced[tuple[AddPartitionsToTxnTransaction, ...]]:
     from kio.schema.add_partitions_to_txn.v5.request import AddPartitionsToTxnTopic, AddPartitionsToTxnTransaction
 
-    topics = tuple(convert(topic, AddPartitionsToTxnTopic) for topic in message.v3_and_below_topics)
+    topics = yield from mapped(lambda topic: convert(topic, AddPartitionsToTxnTopic), message.v3_and_below_topics)
     return (
         AddPartitionsToTxnTransaction(
             transactional_id=message.v3_and_below_transactional_id,
@@ -91,42 +99,55 @@ def _transactions(
     )
 
 
-def _topics_of_transactions(message: AddPartitionsToTxnResponse, topic: type[Any], convert: Convert) -> tuple[Any, ...]:
-    return tuple(convert(one, topic) for result in message.results_by_transaction for one in result.topic_results)
+def _topics_of_transactions(
+    message: AddPartitionsToTxnResponse, topic: type[Any], convert: Convert
+) -> Sliced[tuple[Any, ...]]:
+    results = [one for result in message.results_by_transaction for one in result.topic_results]
+    return mapped(lambda one: convert(one, topic), results)
 
 
 # --- lists of names, and of numbers ----------------------------------------------------------------------------------
 
 
-def _topics_by_name(message: DeleteTopicsRequestV5, _: type[Any], __: Convert) -> tuple[DeleteTopicState, ...]:
+def _topics_by_name(message: DeleteTopicsRequestV5, _: type[Any], __: Convert) -> Sliced[tuple[DeleteTopicState, ...]]:
     from kio.schema.delete_topics.v6.request import DeleteTopicState
 
-    return tuple(DeleteTopicState(name=name, topic_id=None) for name in message.topic_names)
+    return mapped(lambda name: DeleteTopicState(name=name, topic_id=None), message.topic_names)
 
 
-def _any_process_of_each(message: PartitionDataV2, _: type[Any], __: Convert) -> tuple[BrokerState, ...]:
+def _any_process_of_each(message: PartitionDataV2, _: type[Any], __: Convert) -> Sliced[tuple[BrokerState, ...]]:
     """Before version 3 a leader does not say which process of a broker it means: -1 is whichever is registered."""
     from kio.schema.alter_partition.v3.request import BrokerState
 
-    return tuple(BrokerState(broker_id=broker) for broker in message.new_isr)
+    return mapped(lambda broker: BrokerState(broker_id=broker), message.new_isr)
 
 
 # --- LeaveGroup: one member before version 3 -------------------------------------------------------------------------
 
 
-def _members(message: LeaveGroupRequestV2, _: type[Any], __: Convert) -> tuple[MemberIdentity, ...]:
+def _members(message: LeaveGroupRequestV2) -> tuple[MemberIdentity, ...]:
     from kio.schema.leave_group.v5.request import MemberIdentity
 
     return (MemberIdentity(member_id=message.member_id),)
 
 
-def _error_of_member(message: LeaveGroupResponse, _: type[Any], __: Convert) -> ErrorCode:
+def _error_of_member(message: LeaveGroupResponse) -> ErrorCode:
     """Before version 3 there are no members: the error of the one member stands for the response's."""
     return message.error_code or next((member.error_code for member in message.members), message.error_code)
 
 
+# --- FindCoordinator: one key before version 4 -----------------------------------------------------------------------
+
+
+def _of_coordinator(get: Callable[[Coordinator], object]) -> Make:
+    def first(message: FindCoordinatorResponse) -> object:
+        return get(message.coordinators[0])
+
+    return _made(first)
+
+
 MADE: Final[dict[tuple[int, str], tuple[str, Make]]] = {
-    (ApiKey.FIND_COORDINATOR, "coordinator_keys"): ("key", _keys),
+    (ApiKey.FIND_COORDINATOR, "coordinator_keys"): ("key", _made(lambda message: (message.key,))),
     (ApiKey.FIND_COORDINATOR, "error_code"): ("coordinators", _of_coordinator(lambda one: one.error_code)),
     (ApiKey.FIND_COORDINATOR, "error_message"): ("coordinators", _of_coordinator(lambda one: one.error_message)),
     (ApiKey.FIND_COORDINATOR, "node_id"): ("coordinators", _of_coordinator(lambda one: one.node_id)),
@@ -134,7 +155,7 @@ MADE: Final[dict[tuple[int, str], tuple[str, Make]]] = {
     (ApiKey.FIND_COORDINATOR, "port"): ("coordinators", _of_coordinator(lambda one: one.port)),
     (ApiKey.OFFSET_FETCH, "groups"): ("group_id", _groups),
     (ApiKey.OFFSET_FETCH, "topics"): ("groups", _topics_of_group),
-    (ApiKey.OFFSET_FETCH, "error_code"): ("groups", _error_of_group),
+    (ApiKey.OFFSET_FETCH, "error_code"): ("groups", _made(lambda message: message.groups[0].error_code)),
     (ApiKey.ADD_PARTITIONS_TO_TXN, "transactions"): ("v3_and_below_transactional_id", _transactions),
     (ApiKey.ADD_PARTITIONS_TO_TXN, "results_by_topic_v3_and_below"): (
         "results_by_transaction",
@@ -142,8 +163,8 @@ MADE: Final[dict[tuple[int, str], tuple[str, Make]]] = {
     ),
     (ApiKey.DELETE_TOPICS, "topics"): ("topic_names", _topics_by_name),
     (ApiKey.ALTER_PARTITION, "new_isr_with_epochs"): ("new_isr", _any_process_of_each),
-    (ApiKey.LEAVE_GROUP, "members"): ("member_id", _members),
-    (ApiKey.LEAVE_GROUP, "error_code"): ("members", _error_of_member),
+    (ApiKey.LEAVE_GROUP, "members"): ("member_id", _made(_members)),
+    (ApiKey.LEAVE_GROUP, "error_code"): ("members", _made(_error_of_member)),
 }
 """(API, field of the target) -> the source's field that it is made from, and how; only where the target has no field
 of the source's name."""

@@ -10,26 +10,35 @@ from __future__ import annotations
 
 import dataclasses
 import typing
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Generator
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from tidegauge.impl.wire.message_classes import default, is_array, nested_class
-from tidegauge.impl.wire.reshaping import MADE
+from tidegauge.impl.records.slices import Sliced, at_once
+from tidegauge.impl.wire.message_classes import default, is_array, is_flat, nested_class
+from tidegauge.impl.wire.reshaping import MADE, mapped
 
 if TYPE_CHECKING:
     from kio.static.protocol import Payload
 
 Convert = Callable[[Any], Any]
+Converting = Callable[[Any], Sliced[Any]]
 
 
 def convert(message: Payload, target: type[Payload]) -> Any:
     """The same message in the version of `target`."""
-    return message if type(message) is target else converter(type(message), target)(message)
+    return at_once(converting(message, target))
+
+
+def converting(message: Payload, target: type[Payload]) -> Sliced[Any]:
+    """The same in slices, for a message may have many elements."""
+    if type(message) is target:
+        return message
+    return (yield from converter(type(message), target)(message))
 
 
 @cache
-def converter(source: type, target: type) -> Convert:
+def converter(source: type, target: type) -> Converting:
     """What turns an instance of one version's class into the other version's."""
     if source is target:
         return _same
@@ -37,57 +46,80 @@ def converter(source: type, target: type) -> Convert:
     source_hints = typing.get_type_hints(source)
     given = {field.name for field in dataclasses.fields(source)}
     copied: list[str] = []
-    converted: list[tuple[str, Convert]] = []
+    converted: list[tuple[str, Converting]] = []
     constants: dict[str, Any] = {}
-    made: list[tuple[str, Callable[[Any], Any]]] = []
     for field in dataclasses.fields(target):
-        if (make := reshaped(target, field.name, given)) is not None:
-            made.append((field.name, make))
+        if (making := reshaped(target, field.name, given)) is not None:
+            converted.append((field.name, making))
         elif field.name not in given:
             constants[field.name] = default(field, hints[field.name])
         elif (nested := nested_class(hints[field.name])) is not None:
-            convert_one = converter(nested_class(source_hints[field.name]) or nested, nested)
+            convert_one = converter_of_items(nested_class(source_hints[field.name]) or nested, nested)
             many = is_array(hints[field.name])
-            converted.append((field.name, _each(convert_one) if many else _optional(convert_one)))
+            make = _each(convert_one) if many else _optional(convert_one)
+            converted.append((field.name, _of_field(field.name, make)))
         else:
             copied.append(field.name)
 
-    def convert_message(message: Any) -> Any:
+    def converting_message(message: Any) -> Sliced[Any]:
         values = dict(constants)
         for name in copied:
             values[name] = getattr(message, name)
         for name, convert_field in converted:
-            values[name] = convert_field(getattr(message, name))
-        for name, make_field in made:
-            values[name] = make_field(message)
+            values[name] = yield from convert_field(message)
         return target(**values)
 
-    return convert_message
+    return converting_message
 
 
-def reshaped(target: type, field: str, given: Collection[str]) -> Callable[[Any], Any] | None:
+@cache
+def converter_of_items(source: type, target: type) -> Convert | Converting:
+    """The same for elements of an array: a plain function where there is no array in them."""
+    if source is target:
+        return _unchanged
+    converting_one = converter(source, target)
+    if is_flat(source) and is_flat(target):
+        return lambda item: at_once(converting_one(item))
+    return converting_one
+
+
+def reshaped(target: type, field: str, given: Collection[str]) -> Converting | None:
     """What makes a field that stands in another place in the source, which has the fields `given`; else None."""
     source_field, make = MADE.get((getattr(target, "__api_key__", -1), field), ("", None))
     hints = typing.get_type_hints(target)
     if make is None or source_field not in given or source_field in hints:
         return None
     item = nested_class(hints[field]) or object
-    return lambda message: make(message, item, convert)
+    return lambda message: make(message, item, converting)
 
 
-def _same(message: Any) -> Any:
+def _same(message: Any) -> Sliced[Any]:
     return message
+    yield
 
 
-def _each(convert_one: Convert) -> Convert:
-    def convert_all(items: Any) -> Any:
-        return None if items is None else tuple(map(convert_one, items))
-
-    return convert_all
+def _unchanged(item: Any) -> Any:
+    return item
 
 
-def _optional(convert_one: Convert) -> Convert:
-    def convert_if_there(item: Any) -> Any:
-        return None if item is None else convert_one(item)
+def _of_field(name: str, convert_value: Converting) -> Converting:
+    return lambda message: convert_value(getattr(message, name))
 
-    return convert_if_there
+
+def _each(convert_one: Convert | Converting) -> Converting:
+    def converting_all(items: Any) -> Sliced[Any]:
+        if items is None or convert_one is _unchanged:
+            return items
+        return (yield from mapped(convert_one, items))
+
+    return converting_all
+
+
+def _optional(convert_one: Convert | Converting) -> Converting:
+    def converting_if_there(item: Any) -> Sliced[Any]:
+        if item is None:
+            return None
+        made = convert_one(item)
+        return (yield from made) if isinstance(made, Generator) else made
+
+    return converting_if_there

@@ -14,8 +14,9 @@ import trio
 
 @attrs.define(eq=False)
 class Steps(trio.abc.Instrument):
-    """Counts calls, of Python's functions and of built-in ones, in each step of each task."""
+    """Counts calls, of Python's functions and of built-in ones, in each step of each task but one."""
 
+    ignored: trio.lowlevel.Task
     most: int = 0
     """Calls in the largest step."""
     total: int = 0
@@ -25,6 +26,8 @@ class Steps(trio.abc.Instrument):
         self._calls = 0
 
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
+        if task is self.ignored:
+            return
         self.most = max(self.most, self._calls)
         self.total += self._calls
 
@@ -36,8 +39,8 @@ class Steps(trio.abc.Instrument):
 
 @contextmanager
 def counted_steps() -> Iterator[Steps]:
-    """The steps of all tasks of the loop that runs, from here to the end of the block."""
-    steps = Steps()
+    """The steps of all tasks of the loop but the caller's own, from here to the end of the block."""
+    steps = Steps(trio.lowlevel.current_task())
     before = sys.getprofile()
     trio.lowlevel.add_instrument(steps)
     sys.setprofile(steps.count)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tidegauge.impl.server.broker.metadata_cache import MetadataCache
     from tidegauge.impl.server.transport.context import RequestContext
 
+ACL_UNITS: Final = 4
 NO_AUTHORIZER: Final = "there is no authorizer: set authorizer.class.name"
 
 
@@ -39,7 +40,7 @@ async def handle_describe_acls(
     if isinstance(wanted, Unusable):
         return describe_acls_error(request, ErrorCode.invalid_request, wanted.message)
     by_pattern: dict[tuple[ResourceType, str, PatternType], list[Acl]] = {}
-    for acl in metadata.image.acls.find(wanted):
+    async for acl in context.pace.each(metadata.image.acls.find(wanted), units=ACL_UNITS):
         by_pattern.setdefault((acl.resource_type, acl.resource_name, acl.pattern_type), []).append(acl)
     return DescribeAclsResponse(
         throttle_time=NO_WAIT,

@@ -40,20 +40,18 @@ async def handle_describe_client_quotas(
         return describe_client_quotas_error(request, ErrorCode.cluster_authorization_failed)
     if problem := _filter_problem(request.components):
         return describe_client_quotas_error(request, *problem)
+    entries = [
+        EntryData(
+            entity=tuple(
+                EntityData(entity_type=kind, entity_name=name or None) for kind, name in _parts(entity).items()
+            ),
+            values=tuple(ValueData(key=key, value=f64(value)) for key, value in sorted(quotas.items())),
+        )
+        async for entity, quotas in context.pace.each(list(metadata.image.client_quotas.items()))
+        if _matches(_parts(entity), request)
+    ]
     return DescribeClientQuotasResponse(
-        throttle_time=NO_WAIT,
-        error_code=ErrorCode.none,
-        error_message=None,
-        entries=tuple(
-            EntryData(
-                entity=tuple(
-                    EntityData(entity_type=kind, entity_name=name or None) for kind, name in _parts(entity).items()
-                ),
-                values=tuple(ValueData(key=key, value=f64(value)) for key, value in sorted(quotas.items())),
-            )
-            for entity, quotas in metadata.image.client_quotas.items()
-            if _matches(_parts(entity), request)
-        ),
+        throttle_time=NO_WAIT, error_code=ErrorCode.none, error_message=None, entries=tuple(entries)
     )
 
 

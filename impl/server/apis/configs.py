@@ -8,6 +8,7 @@ resources that the client may change.
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
@@ -59,13 +60,15 @@ async def handle_describe_configs(
     registration: Registration,
     listeners: BrokerListeners,
 ) -> DescribeConfigsResponse:
-    """The settings of topics, of this broker, and of all brokers, resource by resource."""
+    """The settings of topics, of this broker, and of all brokers, resource by resource, each once."""
     sources = Sources(metadata.image, config.current, registration.broker_id, _listening(listeners))
     results = []
-    for resource in request.resources:
+    once = {(resource.resource_type, resource.resource_name): resource for resource in request.resources}
+    async for resource in context.pace.each(once.values()):
         kind, name = resource.resource_type, resource.resource_name
         error, message = _describe_error(metadata.image, registration.broker_id, kind, name, context)
-        entries = _entries(sources, metadata.image, resource, request) if error is ErrorCode.none else ()
+        described = _entries(sources, metadata.image, resource, request) if error is ErrorCode.none else ()
+        entries = [entry async for entry in context.pace.each(described)]
         results.append(
             DescribeConfigsResult(
                 error_code=error,
@@ -207,9 +210,10 @@ def _alter_errors(
 ) -> list[Refusal]:
     """Of each resource: NONE, or why it is refused here."""
     named = [(resource.resource_type, resource.resource_name) for resource in resources]
+    often = Counter(named)
     twice = ErrorCode.invalid_request, "the resource is named twice: name each once"
     return [
-        twice if named.count(name) > 1 else _alter_error(resource, broker_id, context)
+        twice if often[name] > 1 else _alter_error(resource, broker_id, context)
         for name, resource in zip(named, resources, strict=True)
     ]
 

@@ -30,9 +30,9 @@ async def handle_delete_records(
     """Delete the records before the given offsets; -1 stands for the high watermark. Only the leader does."""
     allowed: list[PartitionDeletion] = []
     topics: list[tuple[TopicName, list[tuple[int, ErrorCode | None]]]] = []
-    for topic in request.topics:
+    async for topic in context.pace.each(request.topics):
         partitions = []
-        for asked in topic.partitions:
+        async for asked in context.pace.each(topic.partitions):
             refusal = _refusal(topic.name, asked.partition_index, context, metadata)
             partitions.append((int(asked.partition_index), refusal))
             if refusal is None:
@@ -41,19 +41,14 @@ async def handle_delete_records(
     outcomes = iter(
         await replicas.delete_records(allowed, timeout_ms=to_millis(request.timeout), wait=context.while_connected)
     )
-    return DeleteRecordsResponse(
-        throttle_time=NO_WAIT,
-        topics=tuple(
-            DeleteRecordsTopicResult(
-                name=name,
-                partitions=tuple(
-                    _result(index, next(outcomes) if refusal is None else DeletionOutcome(refusal))
-                    for index, refusal in partitions
-                ),
-            )
-            for name, partitions in topics
-        ),
-    )
+    results = []
+    async for name, partitions in context.pace.each(topics):
+        found = [
+            _result(index, next(outcomes) if refusal is None else DeletionOutcome(refusal))
+            async for index, refusal in context.pace.each(partitions)
+        ]
+        results.append(DeleteRecordsTopicResult(name=name, partitions=tuple(found)))
+    return DeleteRecordsResponse(throttle_time=NO_WAIT, topics=tuple(results))
 
 
 def _refusal(topic: str, index: int, context: RequestContext, metadata: MetadataCache) -> ErrorCode | None:

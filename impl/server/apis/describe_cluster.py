@@ -95,7 +95,8 @@ async def handle_describe_topic_partitions(
     room = max(1, min(request.response_partition_limit, config.current.max_request_partition_size_limit))
     topics: list[DescribeTopicPartitionsResponseTopic] = []
     next_cursor: partitions_response.Cursor | None = None
-    for name in sorted(named or image.topics):
+    unreachable = without_listener(image, context.listener)
+    async for name in context.pace.each(sorted(named or image.topics)):
         if cursor is not None and name < cursor.topic_name:
             continue
         first = cursor.partition_index if cursor is not None and name == cursor.topic_name else 0
@@ -110,7 +111,7 @@ async def handle_describe_topic_partitions(
         if topic is None:
             topics.append(_absent(name, context))
             continue
-        page = _page(image, topic, range(first, first + room), without_listener(image, context.listener))
+        page = await _page(image, topic, range(first, first + room), unreachable, context)
         topics.append(_described(topic, page, context))
         room -= len(page)
         if (after := first + len(page)) < len(topic.partitions):
@@ -168,11 +169,11 @@ def _described(
     )
 
 
-def _page(
-    image: ClusterImage, topic: TopicImage, indexes: range, unreachable: frozenset[int]
+async def _page(
+    image: ClusterImage, topic: TopicImage, indexes: range, unreachable: frozenset[int], context: RequestContext
 ) -> tuple[DescribeTopicPartitionsResponsePartition, ...]:
-    chosen = sorted(topic.partitions.items())[indexes.start : indexes.stop]
-    return tuple(_partition(image, index, registration, unreachable) for index, registration in chosen)
+    chosen = context.pace.each(sorted(topic.partitions.items())[indexes.start : indexes.stop])
+    return tuple([_partition(image, index, registration, unreachable) async for index, registration in chosen])
 
 
 def _partition(
@@ -203,16 +204,18 @@ async def handle_list_config_resources(
     asked = (
         [ConfigResourceType.CLIENT_METRICS] if context.api_version == CLIENT_METRICS_ONLY else request.resource_types
     )
-    if not set(asked) <= set(ConfigResourceType):
+    kinds = list(dict.fromkeys(asked)) or list(ConfigResourceType)
+    if not set(kinds) <= set(ConfigResourceType):
         return list_config_resources_error(request, ErrorCode.unsupported_version)
+    resources = [
+        ConfigResource(resource_name=name, resource_type=i8(kind))
+        for kind in kinds
+        async for name in context.pace.each(_resources(metadata.image, kind), units=2)
+    ]
     return ListConfigResourcesResponse(
         throttle_time=NO_WAIT,
         error_code=ErrorCode.none,
-        config_resources=tuple(
-            ConfigResource(resource_name=name, resource_type=i8(kind))
-            for kind in (asked or ConfigResourceType)
-            for name in _resources(metadata.image, kind)
-        ),
+        config_resources=tuple(resources),
     )
 
 

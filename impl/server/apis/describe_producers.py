@@ -17,7 +17,7 @@ from tidegauge.impl.metadata.topic_names import is_topic_name
 from tidegauge.impl.partition.producer_state import ProducerEntry
 from tidegauge.impl.server.broker.replica_manager import ReplicaManager
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
-from tidegauge.impl.wire.primitives import NO_WAIT, i32, i64
+from tidegauge.impl.wire.primitives import NO_WAIT, TopicName, i32, i64
 
 if TYPE_CHECKING:
     from kio.schema.describe_producers.v0.request import DescribeProducersRequest
@@ -30,14 +30,27 @@ async def handle_describe_producers(
 ) -> DescribeProducersResponse:
     """The producers of each partition that is asked for and led here."""
     topics = []
-    for topic in request.topics:
-        allowed = context.allowed(Operation.READ, ResourceType.TOPIC, topic.name)
-        partitions = tuple(_described(replicas, topic.name, index, allowed) for index in topic.partition_indexes)
-        topics.append(TopicResponse(name=topic.name, partitions=partitions))
+    for name, indexes in _once_each(request).items():
+        allowed = context.allowed(Operation.READ, ResourceType.TOPIC, name)
+        partitions = [
+            await _described(replicas, name, index, context, allowed=allowed)
+            async for index in context.pace.each(indexes)
+        ]
+        topics.append(TopicResponse(name=name, partitions=tuple(partitions)))
     return DescribeProducersResponse(throttle_time=NO_WAIT, topics=tuple(topics))
 
 
-def _described(replicas: ReplicaManager, topic: str, index: int, allowed: bool) -> PartitionResponse:
+def _once_each(request: DescribeProducersRequest) -> dict[TopicName, dict[i32, None]]:
+    """Each partition once: a partition may have many producers."""
+    asked: dict[TopicName, dict[i32, None]] = {}
+    for topic in request.topics:
+        asked.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
+    return asked
+
+
+async def _described(
+    replicas: ReplicaManager, topic: str, index: int, context: RequestContext, *, allowed: bool
+) -> PartitionResponse:
     partition = replicas.get(topic, index)
     error, message, entries = ErrorCode.none, None, list[ProducerEntry]()
     if not is_topic_name(topic):
@@ -54,7 +67,7 @@ def _described(replicas: ReplicaManager, topic: str, index: int, allowed: bool) 
         partition_index=i32(index),
         error_code=error,
         error_message=message,
-        active_producers=tuple(map(_state, entries)),
+        active_producers=tuple([_state(entry) async for entry in context.pace.each(entries)]),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kio.schema.alter_replica_log_dirs.v2 import response as alter_response
 from kio.schema.alter_replica_log_dirs.v2.response import AlterReplicaLogDirsResponse
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
     from tidegauge.impl.server.transport.context import RequestContext
 
+MOVE_UNITS: Final = 250
+"""Of work, as `impl.server.pace` counts it, to begin to move a replica: files are made."""
+
 
 async def handle_describe_log_dirs(
     request: DescribeLogDirsRequest, context: RequestContext, *, replicas: ReplicaManager, disk: Disk
@@ -38,20 +41,26 @@ async def handle_describe_log_dirs(
         )
     asked = None
     if request.topics is not None:
-        asked = {(str(topic.topic), int(index)) for topic in request.topics for index in topic.partitions}
+        asked = set()
+        async for topic in context.pace.each(request.topics):
+            asked.update([(str(topic.topic), int(index)) async for index in context.pace.each(topic.partitions, 1)])
     directories = replicas.directories
-    results = [_described(replicas, disk, directory, asked) for directory in list(directories.online)]
+    results = [await _described(replicas, disk, directory, asked, context) for directory in list(directories.online)]
     results += [_offline(path) for path in directories.offline if path not in {one.log_dir for one in results}]
     return DescribeLogDirsResponse(throttle_time=NO_WAIT, error_code=ErrorCode.none, results=tuple(results))
 
 
-def _described(
-    replicas: ReplicaManager, disk: Disk, directory: LogDirectory, asked: set[TopicPartition] | None
+async def _described(
+    replicas: ReplicaManager,
+    disk: Disk,
+    directory: LogDirectory,
+    asked: set[TopicPartition] | None,
+    context: RequestContext,
 ) -> describe_response.DescribeLogDirsResult:
     logs = [(key, log, False) for key, log in directory.logs.items()]
     logs += [(key, log, True) for key, log in directory.futures.items()]
     topics: dict[str, list[describe_response.DescribeLogDirsPartition]] = {}
-    for key, log, is_future in sorted(logs, key=lambda one: (one[0], one[2])):
+    async for key, log, is_future in context.pace.each(sorted(logs, key=lambda one: (one[0], one[2]))):
         if asked is None or key in asked:
             topics.setdefault(key[0], []).append(
                 describe_response.DescribeLogDirsPartition(
@@ -108,7 +117,7 @@ async def handle_alter_replica_log_dirs(
     results: dict[str, list[alter_response.AlterReplicaLogDirPartitionResult]] = {}
     for directory in request.dirs:
         for topic in directory.topics:
-            for index in topic.partitions:
+            async for index in context.pace.each(topic.partitions, units=MOVE_UNITS):
                 error = _alter(replicas, metadata, directory_moves, (topic.name, index), directory.path)
                 results.setdefault(topic.name, []).append(
                     alter_response.AlterReplicaLogDirPartitionResult(partition_index=index, error_code=error)

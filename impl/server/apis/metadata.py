@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
+from uuid import UUID
 
 from kio.schema.create_topics.v7.request import CreatableTopic, CreateTopicsRequest
 from kio.schema.errors import ErrorCode
@@ -63,19 +64,23 @@ async def handle_metadata(
 ) -> AnyMetadataResponse:
     """Brokers that are up, and the topics that the request names; version 0 asks for all topics by naming none."""
     asked = request.topics
-    if asked and context.api_version < TOPIC_IDS_FROM and any(map(_has_id, asked)):
-        return metadata_error(
-            request, ErrorCode.invalid_request, f"topics are asked for by id from version {TOPIC_IDS_FROM} on"
-        )
     if asked is None or (context.api_version == 0 and not asked):
-        topics = _every_topic(metadata.image, request, context)
+        topics = await _every_topic(metadata.image, request, context)
     else:
-        named = _once_each(asked)
+        named, all_by_name = await _once_each(asked, context)
+        if context.api_version < TOPIC_IDS_FROM and not all_by_name:
+            return metadata_error(
+                request, ErrorCode.invalid_request, f"topics are asked for by id from version {TOPIC_IDS_FROM} on"
+            )
         creates = request.allow_auto_topic_creation and config.current.auto_create_topics_enable
-        if creates and (missing := _missing(metadata.image, named, context)):
+        if creates and (missing := await _missing(metadata.image, named, context)):
             timeout_ms = config.current.controller_quorum_request_timeout_ms
             await _create(missing, timeout_ms, context, forwarder, loader)
-        topics = tuple(_asked_topic(metadata, topic, request, context, creates=creates) for topic in named)
+        unreachable = without_listener(metadata.image, context.listener)
+        topics = [
+            await _asked_topic(metadata, topic, request, context, unreachable, creates=creates)
+            async for topic in context.pace.each(named)
+        ]
     image = metadata.image
     return AnyMetadataResponse(
         throttle_time=NO_WAIT,
@@ -85,7 +90,7 @@ async def handle_metadata(
         ),
         cluster_id=registration.cluster_id,
         controller_id=a_live_broker(image),
-        topics=topics,
+        topics=tuple(topics),
         error_code=ErrorCode.none,
         cluster_authorized_operations=(
             cluster_operations(context) if request.include_cluster_authorized_operations else UNASKED
@@ -93,32 +98,38 @@ async def handle_metadata(
     )
 
 
-def _has_id(topic: MetadataRequestTopic) -> bool:
-    return topic.name is None or topic.topic_id is not None
+async def _once_each(
+    asked: Sequence[MetadataRequestTopic], context: RequestContext
+) -> tuple[list[MetadataRequestTopic], bool]:
+    """Each topic once; where some are named by their ids, those alone. And whether all are named by their names."""
+    by_id: dict[UUID, MetadataRequestTopic] = {}
+    by_name: dict[str | None, MetadataRequestTopic] = {}
+    async for topic in context.pace.each(asked, units=1):
+        if topic.topic_id is not None:
+            by_id[topic.topic_id] = topic
+        else:
+            by_name[topic.name] = topic
+    all_by_name = not by_id and None not in by_name
+    return list(by_id.values()) or list(by_name.values()), all_by_name
 
 
-def _once_each(asked: Sequence[MetadataRequestTopic]) -> Sequence[MetadataRequestTopic]:
-    """Each topic once; where some are named by their ids, those alone."""
-    by_id = {topic.topic_id: topic for topic in asked if topic.topic_id is not None}
-    return tuple(by_id.values()) or tuple({topic.name: topic for topic in asked}.values())
-
-
-def _every_topic(
+async def _every_topic(
     image: ClusterImage, request: AnyMetadataRequest, context: RequestContext
-) -> tuple[MetadataResponseTopic, ...]:
+) -> list[MetadataResponseTopic]:
     unreachable = without_listener(image, context.listener)
-    return tuple(
-        _topic(image, topic, request, context, unreachable)
-        for topic in image.topics.values()
+    return [
+        await _topic(image, topic, request, context, unreachable)
+        async for topic in context.pace.each(list(image.topics.values()))
         if context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
-    )
+    ]
 
 
-def _asked_topic(
+async def _asked_topic(
     metadata: MetadataCache,
     asked: MetadataRequestTopic,
     request: AnyMetadataRequest,
     context: RequestContext,
+    unreachable: frozenset[int],
     *,
     creates: bool,
 ) -> MetadataResponseTopic:
@@ -130,7 +141,7 @@ def _asked_topic(
     if hidden:
         error = ErrorCode.topic_authorization_failed
     elif topic is not None:
-        return _topic(image, topic, request, context, without_listener(image, context.listener))
+        return await _topic(image, topic, request, context, unreachable)
     elif by_id:
         error = ErrorCode.unknown_topic_id
     elif not is_topic_name(name or ""):
@@ -155,22 +166,23 @@ def _operations(name: str, request: AnyMetadataRequest, context: RequestContext)
     return i32(context.operations(ResourceType.TOPIC, name) if asked else UNASKED)
 
 
-def _topic(
+async def _topic(
     image: ClusterImage,
     topic: TopicImage,
     request: AnyMetadataRequest,
     context: RequestContext,
     unreachable: frozenset[int],
 ) -> MetadataResponseTopic:
+    partitions = [
+        _partition(image, index, registration, context.api_version, unreachable)
+        async for index, registration in context.pace.each(sorted(topic.partitions.items()))
+    ]
     return MetadataResponseTopic(
         error_code=ErrorCode.none,
         name=TopicName(topic.name),
         topic_id=topic_uuid(topic.topic_id),
         is_internal=topic.name in INTERNAL_TOPICS,
-        partitions=tuple(
-            _partition(image, index, registration, context.api_version, unreachable)
-            for index, registration in sorted(topic.partitions.items())
-        ),
+        partitions=tuple(partitions),
         topic_authorized_operations=_operations(topic.name, request, context),
     )
 
@@ -208,11 +220,13 @@ def _may_create(name: str, context: RequestContext) -> bool:
     )
 
 
-def _missing(image: ClusterImage, asked: Sequence[MetadataRequestTopic], context: RequestContext) -> list[TopicName]:
+async def _missing(
+    image: ClusterImage, asked: Sequence[MetadataRequestTopic], context: RequestContext
+) -> list[TopicName]:
     """The names that are unknown and that the client may create topics of, each once."""
     names = {
         topic.name: None
-        for topic in asked
+        async for topic in context.pace.each(asked)
         if topic.name is not None
         and topic.name not in image.topics
         and is_topic_name(topic.name)

@@ -60,7 +60,7 @@ async def handle_create_topics(
         return None
 
     asked = list({topic.name: topic for topic in request.topics}.values())
-    refusals, allowed = _divide(asked, refusal)
+    refusals, allowed = await _divide(asked, refusal, context)
     results = {topic.name: _not_created(topic.name, *why) for topic, why in refusals}
     if allowed:
         response = await forwarder.forward(
@@ -70,11 +70,11 @@ async def handle_create_topics(
     return CreateTopicsResponse(throttle_time=NO_WAIT, topics=tuple(results[topic.name] for topic in asked))
 
 
-def _divide(
-    items: Sequence[Any], refusal: Callable[[Any], Refusal | None]
+async def _divide(
+    items: Sequence[Any], refusal: Callable[[Any], Refusal | None], context: RequestContext
 ) -> tuple[list[tuple[Any, Refusal]], list[Any]]:
     """The items that are refused, with the reason, and those that are not."""
-    reasons = [(item, refusal(item)) for item in items]
+    reasons = [(item, refusal(item)) async for item in context.pace.each(items)]
     return [(item, why) for item, why in reasons if why is not None], [item for item, why in reasons if why is None]
 
 
@@ -147,7 +147,7 @@ async def handle_delete_topics(
         return None
 
     asked = list({_identity(topic): topic for topic in request.topics}.values())
-    refusals, allowed = _divide(asked, refusal)
+    refusals, allowed = await _divide(asked, refusal, context)
     results = {_identity(topic): _not_deleted(metadata, topic, *why) for topic, why in refusals}
     allowed = [topic for topic in allowed if _name_of(metadata, topic) not in both_ways]
     if allowed:
@@ -214,7 +214,7 @@ async def handle_create_partitions(
         return None
 
     asked = list({topic.name: topic for topic in request.topics}.values())
-    refusals, allowed = _divide(asked, refusal)
+    refusals, allowed = await _divide(asked, refusal, context)
     results = {
         topic.name: CreatePartitionsTopicResult(name=topic.name, error_code=error, error_message=message or None)
         for topic, (error, message) in refusals

@@ -21,6 +21,7 @@ from kio.schema.errors import ErrorCode
 from tidegauge.impl.server.rights import cluster_error
 from tidegauge.impl.server.transport.authorization import Operation
 from tidegauge.impl.wire.channel import NoResponseError, UnreachableError
+from tidegauge.impl.wire.codecs import encoding_request
 
 if TYPE_CHECKING:
     from tidegauge.impl.server.broker.controller_link import ControllerLink
@@ -72,13 +73,14 @@ class Forwarder:
         Other requests are handled meanwhile: they need not wait for a controller that is away.
         """
         gives_up = trio.current_time() + time_ms_of(request) / 1000
+        encoded = await context.pace.finish(encoding_request(request))  # type: ignore[arg-type]
         try:
             try:
-                response: R = await context.while_connected(partial(self._controller.forward, request), watched=False)
+                response: R = await context.while_connected(partial(self._controller.forward, encoded), watched=False)
             except UnreachableError as error:
                 if self._retry_backoff_ms is None:
                     return error_response(request, ErrorCode.not_controller, str(error))
-                again = partial(self._forward_again, request, error, gives_up, self._retry_backoff_ms / 1000)
+                again = partial(self._forward_again, encoded, error, gives_up, self._retry_backoff_ms / 1000)
                 response = await context.while_connected(again)
         except (UnreachableError, NoResponseError) as error:
             return error_response(request, ErrorCode.request_timed_out, str(error))

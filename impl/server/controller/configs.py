@@ -12,6 +12,7 @@ from kio.schema.incremental_alter_configs.v1.response import IncrementalAlterCon
 
 from tidegauge.impl.controller.configs import ConfigChange
 from tidegauge.impl.server import trace
+from tidegauge.impl.server.pace import DECISION_UNITS
 from tidegauge.impl.wire.primitives import NO_WAIT
 
 if TYPE_CHECKING:
@@ -23,11 +24,11 @@ if TYPE_CHECKING:
 
 
 async def handle_alter_configs(
-    request: AlterConfigsRequest, _: RequestContext, *, decisions: Decisions
+    request: AlterConfigsRequest, context: RequestContext, *, decisions: Decisions
 ) -> AlterConfigsResponse:
     """Each resource's settings are replaced as a whole, or none of them."""
     responses = []
-    for resource in request.resources:
+    async for resource in context.pace.each(request.resources, units=DECISION_UNITS):
         values = {config.name: config.value for config in resource.configs}
         async with decisions.turn() as turn:
             proposal = turn.controller.configs.replace(
@@ -47,13 +48,12 @@ async def handle_alter_configs(
 
 
 async def handle_incremental_alter_configs(
-    request: IncrementalAlterConfigsRequest, _: RequestContext, *, decisions: Decisions
+    request: IncrementalAlterConfigsRequest, context: RequestContext, *, decisions: Decisions
 ) -> IncrementalAlterConfigsResponse:
     """Each resource's settings are changed as asked, or none of them."""
-    return IncrementalAlterConfigsResponse(
-        throttle_time=NO_WAIT,
-        responses=tuple([await _alter(decisions, resource, request.validate_only) for resource in request.resources]),
-    )
+    each = context.pace.each(request.resources, units=DECISION_UNITS)
+    responses = [await _alter(decisions, resource, request.validate_only) async for resource in each]
+    return IncrementalAlterConfigsResponse(throttle_time=NO_WAIT, responses=tuple(responses))
 
 
 async def _alter(decisions: Decisions, resource: AlterConfigsResource, validate_only: bool) -> IncrementalResponse:

@@ -11,6 +11,7 @@ from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.server import trace
 from tidegauge.impl.server.error_responses.elections import elect_leaders_error
+from tidegauge.impl.server.pace import DECISION_UNITS
 from tidegauge.impl.wire.primitives import NO_WAIT, TopicName, i32
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ MESSAGES: Final = {
 
 
 async def handle_elect_leaders(
-    request: ElectLeadersRequest, _: RequestContext, *, decisions: Decisions, controller: Controller
+    request: ElectLeadersRequest, context: RequestContext, *, decisions: Decisions, controller: Controller
 ) -> ElectLeadersResponse:
     """Preferred (0) or unclean (1) elections in the partitions that the request names, or in all that need one."""
     if request.election_type not in (PREFERRED, UNCLEAN):
@@ -45,7 +46,7 @@ async def handle_elect_leaders(
     results: dict[str, list[elect_response.PartitionResult]] = {}
     for topic, partitions in _to_elect(controller, request):
         responses = results.setdefault(topic, [])
-        for partition in partitions:
+        async for partition in context.pace.each(partitions, units=DECISION_UNITS):
             error = await elect(decisions, topic, partition, request.election_type)
             if of_all and error is ErrorCode.election_not_needed:
                 continue

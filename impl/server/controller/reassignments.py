@@ -18,6 +18,7 @@ from kio.schema.list_partition_reassignments.v0.response import (
 
 from tidegauge.impl.controller.reassignments import ongoing_reassignments
 from tidegauge.impl.server import trace
+from tidegauge.impl.server.pace import DECISION_UNITS
 from tidegauge.impl.wire.primitives import NO_WAIT, BrokerId, TopicName, i32
 
 if TYPE_CHECKING:
@@ -33,13 +34,14 @@ if TYPE_CHECKING:
 
 
 async def handle_alter_partition_reassignments(
-    request: AlterPartitionReassignmentsRequest, _: RequestContext, *, decisions: Decisions
+    request: AlterPartitionReassignmentsRequest, context: RequestContext, *, decisions: Decisions
 ) -> AlterPartitionReassignmentsResponse:
     """Each partition is moved, or, without replicas in the request, its move is cancelled."""
     may_change_factor = request.allow_replication_factor_change
     topics = []
     for topic in request.topics:
-        partitions = [await _alter(decisions, topic.name, one, may_change_factor) for one in topic.partitions]
+        each = context.pace.each(topic.partitions, units=DECISION_UNITS)
+        partitions = [await _alter(decisions, topic.name, one, may_change_factor) async for one in each]
         topics.append(ReassignableTopicResponse(name=topic.name, partitions=tuple(partitions)))
     return AlterPartitionReassignmentsResponse(
         throttle_time=NO_WAIT,

@@ -19,6 +19,7 @@ from tidegauge.impl.controller.topics import CreatedTopic
 from tidegauge.impl.server import trace
 from tidegauge.impl.server.controller.topic_settings import settings_of
 from tidegauge.impl.server.error_responses.topics import create_topics_error
+from tidegauge.impl.server.pace import DECISION_UNITS
 from tidegauge.impl.wire.primitives import NO_WAIT, TopicName, i8, i16, i32, topic_uuid
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ DEFAULT: Final = -1
 
 
 async def handle_create_topics(
-    request: CreateTopicsRequest, _: RequestContext, *, decisions: Decisions, config: ServerConfig, draws: Draws
+    request: CreateTopicsRequest, context: RequestContext, *, decisions: Decisions, config: ServerConfig, draws: Draws
 ) -> CreateTopicsResponse:
     """Topics are created one by one, each wholly or not at all; with `validate_only` they are only checked."""
     partitions = sum(_partition_count(topic, config) for topic in request.topics)
@@ -50,7 +51,10 @@ async def handle_create_topics(
             ErrorCode.policy_violation,
             f"{partitions} partitions in one request: ask for at most {MAX_PARTITIONS_AT_ONCE} at once",
         )
-    topics = [await _create(decisions, config, draws, topic, request.validate_only) for topic in request.topics]
+    topics = [
+        await _create(decisions, config, draws, topic, request.validate_only)
+        async for topic in context.pace.each(request.topics, units=DECISION_UNITS)
+    ]
     return CreateTopicsResponse(throttle_time=NO_WAIT, topics=tuple(topics))
 
 
@@ -146,10 +150,11 @@ def _assigned_replicas(wanted: CreatableTopic) -> list[tuple[int, ...]] | Create
 
 
 async def handle_delete_topics(
-    request: DeleteTopicsRequest, _: RequestContext, *, decisions: Decisions
+    request: DeleteTopicsRequest, context: RequestContext, *, decisions: Decisions
 ) -> DeleteTopicsResponse:
     """Topics are deleted one by one, those with replicas on brokers that are down as well."""
-    responses = [await _delete(decisions, topic) for topic in request.topics]
+    each = context.pace.each(request.topics, units=DECISION_UNITS)
+    responses = [await _delete(decisions, topic) async for topic in each]
     return DeleteTopicsResponse(throttle_time=NO_WAIT, responses=tuple(responses))
 
 
@@ -177,10 +182,11 @@ async def _delete(decisions: Decisions, wanted: DeleteTopicState) -> DeletableTo
 
 
 async def handle_create_partitions(
-    request: CreatePartitionsRequest, _: RequestContext, *, decisions: Decisions
+    request: CreatePartitionsRequest, context: RequestContext, *, decisions: Decisions
 ) -> CreatePartitionsResponse:
     """Topics grow one by one, each wholly or not at all."""
-    results = [await _grow(decisions, topic, request.validate_only) for topic in request.topics]
+    each = context.pace.each(request.topics, units=DECISION_UNITS)
+    results = [await _grow(decisions, topic, request.validate_only) async for topic in each]
     return CreatePartitionsResponse(throttle_time=NO_WAIT, results=tuple(results))
 
 

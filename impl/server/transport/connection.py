@@ -29,7 +29,7 @@ from kio.schema.errors import ErrorCode
 from tidegauge.impl.ports.network import abort, peer_host, reset
 from tidegauge.impl.server.error_responses.table import error_response
 from tidegauge.impl.server.error_responses.unsupported_version import unsupported_version
-from tidegauge.impl.server.pace import Pace
+from tidegauge.impl.server.pace import SLICE, Pace
 from tidegauge.impl.server.transport.authorization import ANONYMOUS, Principal
 from tidegauge.impl.server.transport.context import RequestContext
 from tidegauge.impl.server.transport.peer_watch import PeerWatch, WatchState
@@ -52,9 +52,11 @@ from tidegauge.impl.wire.apis import PRODUCE_SERVED_FROM, ApiKey
 from tidegauge.impl.wire.codecs import (
     MalformedMessageError,
     api_name,
-    decode_canonical,
+    decode_quickly,
+    decoding_canonical,
+    encode_quickly,
     encode_response,
-    encode_response_parts,
+    encoding_response,
     peek_request,
 )
 from tidegauge.impl.wire.fields import Part
@@ -62,6 +64,8 @@ from tidegauge.impl.wire.frames import ConnectionLostError, FrameReader, FrameTo
 
 T = TypeVar("T")
 
+REQUEST_UNITS: Final = 40
+"""Of work, as `impl.server.pace` counts it, for any request: one that sends many at once has others served between."""
 MOST_UNSENT: Final = 256 << 10
 """Bytes of responses beyond which they are sent, though the next request is there already."""
 
@@ -234,11 +238,17 @@ class Connection:
     async def _handle(self, frame: Payload) -> None:
         """Carry a request out, and leave its response with those that are sent when no more requests are there."""
         service = self._service
+        self._pace.spent += REQUEST_UNITS
+        if self._pace.spent >= SLICE:
+            await self._pace.pause()
         api_key, version, correlation_id = peek_request(frame)
         if (api_key, version) not in service.served:
             self._unsent.append(self._refused(api_key, version, correlation_id))
             return
-        client_id, request = decode_canonical(frame, api_key, version)
+        decoded = decode_quickly(frame, api_key, version)
+        if decoded is None:
+            decoded = await self._pace.finish(decoding_canonical(frame, api_key, version))
+        client_id, request = decoded
         context = RequestContext(
             api_key,
             version,
@@ -272,7 +282,10 @@ class Connection:
     async def _respond(self, response: Any, context: RequestContext) -> None:
         """Encode a response; send it at once, with those before it, if they are many bytes."""
         try:
-            parts = encode_response_parts(response, context.api_version, context.correlation_id)
+            version, correlation_id = context.api_version, context.correlation_id
+            parts = encode_quickly(response, version, correlation_id)
+            if parts is None:
+                parts = await self._pace.finish(encoding_response(response, version, correlation_id))
         except Exception as error:
             raise self._unwritable(context, error) from error
         for part in parts:

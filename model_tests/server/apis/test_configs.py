@@ -13,6 +13,7 @@ from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, Descr
 from kio.schema.describe_quorum.v2 import request as quorum
 from kio.schema.errors import ErrorCode
 from kio.schema.incremental_alter_configs.v1 import request as incremental
+from kio.schema.list_config_resources.v1.request import ListConfigResourcesRequest
 from kio.schema.update_features.v2.request import FeatureUpdateKey, UpdateFeaturesRequest
 
 from tidegauge.impl.client.errors import KafkaError
@@ -83,6 +84,20 @@ async def test_every_setting_of_a_topic_is_described() -> None:
             assert not config.is_sensitive
         quiet = await described(peer, TOPIC, "t", "flush.ms", synonyms=False)
         assert [(c.name, c.documentation, c.synonyms) for c in quiet.configs] == [("flush.ms", None, ())]
+
+
+@simulated
+async def test_a_resource_that_is_named_twice_is_described_once() -> None:
+    """Each name of a few bytes would have tens of thousands in the response."""
+    names = ("t", "t", "nothing", "t")
+    resources = tuple(
+        DescribeConfigsResource(resource_type=i8(TOPIC), resource_name=name, configuration_keys=None) for name in names
+    )
+    async with asking() as (_, peer):
+        response = await peer.ask(DescribeConfigsRequest(resources=resources))
+        assert [result.resource_name for result in response.results] == ["t", "nothing"]
+        listed = await peer.ask(ListConfigResourcesRequest(resource_types=(i8(TOPIC),) * 500))
+        assert [(one.resource_name, one.resource_type) for one in listed.config_resources] == [("t", TOPIC)]
 
 
 @simulated
