@@ -11,6 +11,10 @@ The controller itself decides by two settings, so that a change of one of them i
   change may still commit by the old value; every partition's epoch is raised with it, so that such a leader cannot
   change an ISR.
 - With `unclean.leader.election.enable` a partition that waits for a leader gets one at once.
+
+Brokers' files say nothing about `min.insync.replicas`: a leader whose file has a smaller number than the controller's
+would commit without replicas that the controller holds eligible. So the metadata always have the number for all
+brokers (KIP-966): the first controller writes its own, nobody can take it away, and no broker can have another.
 """
 
 from __future__ import annotations
@@ -33,6 +37,7 @@ from tidegauge.impl.metadata.topic_configs import (
     TOPIC_CONFIGS,
     UNCLEAN_LEADER_ELECTION_ENABLE,
     config_error,
+    config_value,
 )
 from tidegauge.impl.metadata.topic_names import is_topic_name
 from tidegauge.impl.partition.registration import NO_LEADER
@@ -40,8 +45,9 @@ from tidegauge.impl.partition.registration import NO_LEADER
 LONGEST_VALUE: Final = (1 << 15) - 1
 """Characters of a value that a record of Kafka's metadata log can hold; appending makes lists longer."""
 
-ONLY_OF_ALL_BROKERS: Final = frozenset({MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION_ENABLE})
-"""The settings that the controller decides by. A leader with a value of its own would break the controller's rules."""
+NOT_OF_ONE_BROKER: Final = f"Broker-level {MIN_INSYNC_REPLICAS} cannot be altered while ELR is enabled."
+ALWAYS_CLUSTER_WIDE: Final = f"Cluster-level {MIN_INSYNC_REPLICAS} cannot be removed while ELR is enabled."
+"""Kafka's words, which tools show."""
 
 
 @attrs.frozen
@@ -89,6 +95,13 @@ class Configs:
         self._rules = rules
         self._config = config
 
+    def cluster_wide(self) -> Sequence[BrokerConfigRecord]:
+        """What a controller writes for all brokers when it takes over and the metadata lack it."""
+        if MIN_INSYNC_REPLICAS in self._image.broker_configs.get(ALL_BROKERS, {}):
+            return ()
+        value = config_value({}, MIN_INSYNC_REPLICAS, self._config.topic_defaults)
+        return (BrokerConfigRecord(ALL_BROKERS, MIN_INSYNC_REPLICAS, str(value)),)
+
     def alter(
         self, kind: int, resource: str, changes: Sequence[ConfigChange], *, validate_only: bool = False
     ) -> Proposal[Altered]:
@@ -103,6 +116,8 @@ class Configs:
             return decision.propose(refusal)
         if len({change.name for change in changes}) < len(changes):
             return decision.propose(Altered(ErrorCode.invalid_request, "a setting is named twice: name each once"))
+        if kind == ConfigResourceType.BROKER and resource != ALL_BROKERS and _names_min_insync(changes):
+            return decision.propose(Altered(ErrorCode.invalid_config, NOT_OF_ONE_BROKER))
         configs = dict(self._configs(kind, resource))
         for change in changes:
             refusal = self._apply(kind, configs, change)
@@ -203,8 +218,12 @@ class Configs:
         return decision.propose(Altered())
 
     def _broker_error(self, resource: str, configs: Mapping[str, str]) -> Altered | None:
+        if resource == ALL_BROKERS and MIN_INSYNC_REPLICAS not in configs:
+            return Altered(ErrorCode.invalid_config, ALWAYS_CLUSTER_WIDE)
+        if resource != ALL_BROKERS and MIN_INSYNC_REPLICAS in configs:
+            return Altered(ErrorCode.invalid_config, NOT_OF_ONE_BROKER)
         for name, text in configs.items():
-            if resource != ALL_BROKERS and name in ONLY_OF_ALL_BROKERS:
+            if resource != ALL_BROKERS and name == UNCLEAN_LEADER_ELECTION_ENABLE:
                 return Altered(ErrorCode.invalid_config, f"{name} is the same for all brokers: set it for ''")
             setting = self._config.dynamic_settings.get(name)
             if setting is None:
@@ -233,6 +252,10 @@ class Configs:
 
     def _deciding_settings(self, image: ClusterImage, topic: str) -> tuple[int, bool]:
         return self._config.min_insync_replicas(image, topic), self._config.unclean_leader_election(image, topic)
+
+
+def _names_min_insync(changes: Sequence[ConfigChange]) -> bool:
+    return any(change.name == MIN_INSYNC_REPLICAS for change in changes)
 
 
 def _differences(kind: int, resource: str, old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[MetadataRecord]:

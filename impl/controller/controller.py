@@ -97,10 +97,13 @@ class Controller:
     def take_over(self, controller_epoch: int, now_ms: int, endpoint: tuple[str, int] | None = None) -> Proposal[None]:
         """Become the active controller: a higher epoch, and a full session for every unfenced broker.
 
-        `endpoint` is the host and port where brokers reach this node; it is written when it is news.
+        `endpoint` is the host and port where brokers reach this node; it is written when it is news. So is what no
+        broker's file may say (`Configs.cluster_wide`).
         """
         decision = Decision(self.image)
         decision.write(ControllerEpochRecord(self.node_id, controller_epoch))
+        for record in self.configs.cluster_wide():
+            decision.write(record)
         if endpoint is not None:
             registration = ControllerRegistration(self.node_id, *endpoint)
             if self.image.controllers.get(self.node_id) != registration:

@@ -52,7 +52,8 @@ def test_configurations_are_altered_and_described(admin: AdminClient, fresh_topi
     assert configs["retention.ms"].source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value
     assert configs["cleanup.policy"].value == "delete,compact"
     assert configs["flush.ms"].is_default
-    assert configs["min.insync.replicas"].is_default, "nobody has written it down for all brokers"
+    source = configs["min.insync.replicas"].source
+    assert source == ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG.value, "the controller has written it for all brokers"
     wrong = ConfigEntry("retention.ms", "soon", incremental_operation=AlterConfigOpType.SET)
     with pytest.raises(KafkaException, match=r"retention\.ms='soon': it must be a whole number"):
         alter(admin, ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[wrong]))

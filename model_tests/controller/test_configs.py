@@ -7,7 +7,9 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.controller.client_quotas import QuotaChange
+from tidegauge.impl.controller.config import DEFAULT_CONTROLLER_ID as CONTROLLER
 from tidegauge.impl.controller.configs import Altered, ConfigChange
+from tidegauge.impl.controller.controller import Controller
 from tidegauge.impl.metadata.client_quotas import QuotaEntity
 from tidegauge.impl.metadata.config_resources import AlterOperation, ConfigResourceType
 from tidegauge.impl.metadata.topic_configs import DYNAMIC_DEFAULTS
@@ -132,11 +134,11 @@ def test_brokers_settings_are_kept_for_one_or_for_all() -> None:
     assert cluster.alter_brokers(("log.retention.ms", SET, "9")) == Altered()
     assert cluster.alter_brokers(("log.retention.ms", SET, "8"), broker="1") == Altered()
     assert cluster.controller.image.broker_configs == {
-        "": {"log.retention.ms": "9"},
+        "": {MIN_INSYNC: "1", "log.retention.ms": "9"},
         "1": {"log.retention.ms": "8"},
     }
     cluster.alter_brokers(("log.retention.ms", DELETE, None))
-    assert cluster.controller.image.broker_configs[""] == {}
+    assert cluster.controller.image.broker_configs[""] == {MIN_INSYNC: "1"}
     refused = cluster.alter_brokers(("broker.session.timeout.ms", SET, "9"))
     assert refused.error is ErrorCode.invalid_request
     assert "cannot be changed while brokers run" in refused.message
@@ -144,14 +146,50 @@ def test_brokers_settings_are_kept_for_one_or_for_all() -> None:
     assert cluster.alter_brokers(("log.retention.ms", SET, "x")).error is ErrorCode.invalid_request
 
 
-@pytest.mark.parametrize(("name", "value"), [(MIN_INSYNC, "2"), (UNCLEAN, "true")])
-def test_no_broker_has_its_own_idea_of_what_the_controller_decides_by(name: str, value: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        (MIN_INSYNC, "2", "Broker-level min.insync.replicas cannot be altered while ELR is enabled."),
+        (UNCLEAN, "true", "the same for all brokers"),
+    ],
+)
+def test_no_broker_has_its_own_idea_of_what_the_controller_decides_by(name: str, value: str, words: str) -> None:
     """A leader that commits with fewer than the controller believes would break what eligible leaders rest on."""
     cluster = configured()
     refused = cluster.alter_brokers((name, SET, value), broker="1")
     assert refused.error is ErrorCode.invalid_config
-    assert "the same for all brokers" in refused.message
+    assert words in refused.message
     assert cluster.alter_brokers((name, SET, value)) == Altered()
+
+
+def test_the_first_controller_writes_its_own_min_insync_replicas_for_all_brokers() -> None:
+    cluster = ControlledCluster(config=attrs.evolve(CONFIG, topic_defaults={MIN_INSYNC: "2"}))
+    assert cluster.controller.image.broker_configs == {"": {MIN_INSYNC: "2"}}
+    later = Controller(CONTROLLER, attrs.evolve(CONFIG, topic_defaults={MIN_INSYNC: "3"}))
+    cluster.log.elect(later, now_ms=0)
+    assert later.image.broker_configs == {"": {MIN_INSYNC: "2"}}, "once written, no node's file counts"
+    cluster.create(configs={})
+    later.replay(cluster.log.read(later.image.offset))
+    assert later.config.min_insync_replicas(later.image, TOPIC) == 2
+
+
+@pytest.mark.parametrize("broker", ["", "1"])
+def test_min_insync_replicas_is_neither_deleted_for_all_brokers_nor_touched_for_one(broker: str) -> None:
+    """Each broker would fall back to its file, which the controller does not know."""
+    cluster = configured()
+    cluster.alter_brokers((MIN_INSYNC, SET, "2"))
+    end = cluster.log.end_offset
+    words = "Broker-level" if broker else "Cluster-level"
+    deleted = cluster.alter_brokers((MIN_INSYNC, DELETE, None), ("log.retention.ms", SET, "9"), broker=broker)
+    assert deleted.error is ErrorCode.invalid_config
+    assert f"{words} min.insync.replicas cannot be" in deleted.message
+    replace = cluster.controller.configs.replace
+    values = {"log.retention.ms": "9"} | ({MIN_INSYNC: "2"} if broker else {})
+    replaced = cluster.commit(replace(ConfigResourceType.BROKER, broker, values))
+    assert (replaced.error, replaced.message) == (deleted.error, deleted.message)
+    assert cluster.log.end_offset == end
+    kept = cluster.commit(replace(ConfigResourceType.BROKER, "", {MIN_INSYNC: "3", "log.retention.ms": "9"}))
+    assert kept == Altered()
 
 
 def test_replicas_are_no_longer_eligible_when_fewer_must_be_in_sync() -> None:
@@ -169,7 +207,7 @@ def test_the_same_goes_for_the_default_of_all_brokers() -> None:
     cluster.alter_brokers((MIN_INSYNC, SET, "3"))
     cluster.commit(cluster.controller.members.fence(0))
     assert cluster.standing == (1, [1, 2], [0])
-    cluster.alter_brokers((MIN_INSYNC, DELETE, None))
+    cluster.alter_brokers((MIN_INSYNC, SET, "1"))
     assert cluster.standing == (1, [1, 2], [])
 
 

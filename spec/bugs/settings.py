@@ -8,7 +8,7 @@ import attrs
 
 from tidegauge.spec.bugs.bug import Bug
 from tidegauge.spec.kernel.bounds import Bounds
-from tidegauge.spec.replication.extensions.settings import Settings
+from tidegauge.spec.replication.extensions.settings import Settings, TopicSettings
 from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.rules import ReplicationRules
 from tidegauge.spec.replication.state import Controller
@@ -29,6 +29,14 @@ class KeepsTheEligible(Settings):
 
     def with_min_insync(self, machine: ReplicationRules, controller: Controller) -> Controller:
         return attrs.evolve(super().with_min_insync(machine, controller), elr=controller.elr)
+
+
+@attrs.frozen
+class ReadsBrokersFiles(Settings):
+    """A number that nobody has set is the controller's for the controller, and 1, of its own file, for each broker."""
+
+    def min_insync_told(self, machine: ReplicationRules, settings: TopicSettings) -> int:
+        return 1 if settings.min_insync == machine.min_insync_replicas else settings.min_insync
 
 
 BUGS: Final = (
@@ -55,6 +63,21 @@ BUGS: Final = (
             max_records=1,
             min_insync_replicas=2,
             bounds=Bounds(ExpireSession=1, ChangeSettings=1),
+            extensions=(Settings(),),
+        ),
+    ),
+    Bug(
+        name="reads_brokers_files",
+        title="min.insync.replicas as a broker's file has it",
+        reference="KIP-966",
+        mechanism="The controller keeps a replica eligible by its own number; the leader commits without, by another.",
+        violates=("LeaderCandidateCompleteness",),
+        buggy=ReadsBrokersFiles,
+        model=Replication(
+            brokers=2,
+            max_records=1,
+            min_insync_replicas=2,
+            bounds=Bounds(ExpireSession=1),
             extensions=(Settings(),),
         ),
     ),

@@ -157,7 +157,8 @@ async def test_a_value_comes_from_the_nearest_place_and_the_others_are_told() ->
             config = await entry(peer, BROKER, name, "log.retention.ms")
             assert (config.value, config.config_source) == (value, source)
         listed = await described(peer, BROKER, "")
-        assert [config.name for config in listed.configs] == ["log.retention.ms"], "only what was set for all brokers"
+        names = [config.name for config in listed.configs]
+        assert names == ["log.retention.ms", "min.insync.replicas"], "only what was set for all brokers"
 
 
 @pytest.mark.parametrize(
@@ -201,9 +202,30 @@ async def test_settings_of_all_brokers_are_in_force_at_once() -> None:
             await client.produce("t", bytes(200))
         assert refused.value.code is ErrorCode.message_too_large
         assert [broker.config.current.topic_defaults["min.insync.replicas"] for broker in cluster.brokers] == ["2", "2"]
-        await alter(peer, BROKER, "", ("min.insync.replicas", AlterOperation.DELETE, None))
+        await alter(peer, BROKER, "", ("min.insync.replicas", AlterOperation.SET, "1"))
+        await alter(peer, BROKER, "", ("message.max.bytes", AlterOperation.DELETE, None))
         await cluster.settle_metadata()
         assert [broker.config.current.topic_defaults["min.insync.replicas"] for broker in cluster.brokers] == ["1", "1"]
+        await client.produce("t", bytes(200))
+
+
+@simulated
+async def test_the_controllers_min_insync_replicas_is_told_as_that_of_all_brokers() -> None:
+    async with asking(config={"min.insync.replicas": 2}) as (cluster, peer):
+        config = await entry(peer, TOPIC, "t", "min.insync.replicas")
+        assert (config.value, config.config_source) == ("2", ConfigSource.ALL_BROKERS)
+        assert places(config) == [
+            ("min.insync.replicas", "2", ConfigSource.ALL_BROKERS),
+            ("min.insync.replicas", "2", ConfigSource.STATIC),
+            ("min.insync.replicas", "1", ConfigSource.DEFAULT),
+        ]
+        deleted = await alter(peer, BROKER, "", ("min.insync.replicas", AlterOperation.DELETE, None))
+        assert deleted.error_code is ErrorCode.invalid_config
+        assert deleted.error_message == "Cluster-level min.insync.replicas cannot be removed while ELR is enabled."
+        await cluster.restart_controller()
+        await cluster.settle_metadata()
+        config = await entry(peer, TOPIC, "t", "min.insync.replicas")
+        assert (config.value, config.config_source) == ("2", ConfigSource.ALL_BROKERS)
 
 
 @simulated
@@ -222,7 +244,8 @@ async def test_settings_survive_the_controller() -> None:
         await alter(peer, TOPIC, "t", ("flush.ms", AlterOperation.SET, "4"))
         await cluster.restart_controller()
         image = cluster.controller.controller.image
-        assert (image.broker_configs[""], image.topics["t"].configs) == ({"log.retention.ms": "3"}, {"flush.ms": "4"})
+        assert image.broker_configs[""]["log.retention.ms"] == "3"
+        assert image.topics["t"].configs == {"flush.ms": "4"}
 
 
 @simulated

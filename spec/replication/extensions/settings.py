@@ -13,6 +13,9 @@ from the moment at which they are written, a leader by those of the metadata tha
   the controller would keep as eligible a replica that the leader commits without. So the change raises the partition
   epoch, as any change of the partition does: a proposal of a leader that has not applied it is refused.
 
+* Nobody has set it. Then it is the controller's own number, and the metadata tell it to every broker: a broker's file
+  does not count. A leader that went by a smaller number of its own would commit without the eligible.
+
 A partition that waits for a leader gets one as soon as its topic prefers an unclean one to none.
 
 The extension adds the settings to the controller, and the number to metadata and replicas.
@@ -134,7 +137,11 @@ class Settings(ReplicationExtension):
     def metadata(
         self, machine: ReplicationRules, inner: Callable[[Controller], PartitionMetadata], controller: Controller
     ) -> PartitionMetadata:
-        return with_part(inner(controller), KnownSettings(TopicSettings.of(controller).min_insync))
+        return with_part(inner(controller), KnownSettings(self.min_insync_told(machine, TopicSettings.of(controller))))
+
+    def min_insync_told(self, machine: ReplicationRules, settings: TopicSettings) -> int:
+        """The number of the metadata, which the controller decides by; no broker has one of its own."""
+        return settings.min_insync
 
     def parts_with_metadata(
         self,
