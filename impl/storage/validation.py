@@ -63,7 +63,7 @@ _SHOWN = 3
 MAX_RECORD_ERRORS: Final = 20
 """Records that a refusal names. Kafka names all; a batch of some bytes may hold millions."""
 FEW_RECORDS: Final = 2048
-"""Up to here the lengths of a batch's records are walked in less than a slice."""
+"""The lengths of fewer records than these are walked in less than a slice; a multiple of 256."""
 FEW_WALKED: Final = 16 << 10
 """The same of bytes of records that are looked into: one record may have thousands of headers."""
 FEW_BYTES: Final = 4 << 20
@@ -95,12 +95,24 @@ class RecordsRefusedError(RecordError):
         self.record_errors = tuple(record_errors[:MAX_RECORD_ERRORS])
 
 
+def may_take_long(batch: Buffer) -> bool:
+    """Whether `takes_long` may say so: what a glance at some bytes of a producer's batch tells."""
+    size = len(batch)
+    return size >= HEADER_SIZE and bool(
+        batch[_ATTRIBUTES_AT] & COMPRESSION_MASK
+        or size > FEW_WALKED
+        or batch[_COUNT_AT + 2] >= FEW_RECORDS >> 8
+        or batch[_COUNT_AT + 1]
+        or batch[_COUNT_AT]
+    )
+
+
 def takes_long(batch: Buffer, config: LogConfig, now_ms: int) -> bool:
     """Whether to check a producer's batch may take longer than a slice of work; `checking` is for such a one."""
     size = len(batch)
     if size < HEADER_SIZE:
         return False
-    if batch[_ATTRIBUTES_AT] & COMPRESSION_MASK or int.from_bytes(batch[_COUNT_AT:HEADER_SIZE], "big") > FEW_RECORDS:
+    if batch[_ATTRIBUTES_AT] & COMPRESSION_MASK or int.from_bytes(batch[_COUNT_AT:HEADER_SIZE], "big") >= FEW_RECORDS:
         return True
     return size > FEW_WALKED and (size > FEW_BYTES or not _is_plain(BatchHeader.parse(batch), config, now_ms))
 
@@ -110,18 +122,21 @@ def validated(batch: Buffer, config: LogConfig, now_ms: int) -> CheckedBatch:
 
     Raises RecordError.
     """
-    _check_size(batch, config)
+    if len(batch) > config.max_message_bytes:
+        _check_size(batch, config)
     header = checked_header(batch)
     _check_header(header, batch)
-    is_stored_as_it_came = not header.attributes & COMPRESSION_MASK and config.compression_type in (
-        PRODUCER,
-        UNCOMPRESSED,
-    )
-    if is_stored_as_it_came and _is_plain(header, config, now_ms):
-        if not is_framed(batch, HEADER_SIZE, header.records_count):
-            raise _not_framed(header)
-        return CheckedBatch(*_stamped(header, batch, config, now_ms))
-    return at_once(_checking_records(header, batch, config, now_ms))
+    if (
+        header.attributes & COMPRESSION_MASK
+        or config.compression_type not in (PRODUCER, UNCOMPRESSED)
+        or not _is_plain(header, config, now_ms)
+    ):
+        return at_once(_checking_records(header, batch, config, now_ms))
+    if not is_framed(batch, HEADER_SIZE, header.records_count):
+        raise _not_framed(header)
+    if config.message_timestamp_type == LOG_APPEND_TIME:
+        header, batch = _stamped(header, batch, now_ms)
+    return CheckedBatch(header, batch)
 
 
 def checking(batch: Buffer, config: LogConfig, now_ms: int) -> Sliced[CheckedBatch]:
@@ -159,17 +174,17 @@ def _checking_records(header: BatchHeader, batch: Buffer, config: LogConfig, now
         records = _Records(header, config, now_ms)
         yield from walking(bytes(memoryview(batch)[HEADER_SIZE:]), header.records_count, records.take)
         records.check()
-    return CheckedBatch(*_stamped(header, batch, config, now_ms))
+    if config.message_timestamp_type == LOG_APPEND_TIME:
+        header, batch = _stamped(header, batch, now_ms)
+    return CheckedBatch(header, batch)
 
 
 def _not_framed(header: BatchHeader) -> InvalidRecordError:
     return InvalidRecordError(f"the batch does not hold {header.records_count} records one after the other")
 
 
-def _stamped(header: BatchHeader, batch: Buffer, config: LogConfig, now_ms: int) -> tuple[BatchHeader, Buffer]:
-    """The batch with the time of its append, where the topic wants that."""
-    if config.message_timestamp_type != LOG_APPEND_TIME:
-        return header, batch
+def _stamped(header: BatchHeader, batch: Buffer, now_ms: int) -> tuple[BatchHeader, Buffer]:
+    """The batch with the time of its append."""
     header = header._replace(attributes=header.attributes | LOG_APPEND_TIME_FLAG, max_timestamp=now_ms)
     return _rebuilt(header, memoryview(batch)[HEADER_SIZE:])
 

@@ -10,6 +10,7 @@ import pytest
 
 from tidegauge.impl.records import compression, walk
 from tidegauge.impl.server import pace
+from tidegauge.impl.server.apis.fetch import MOST_OF_CONSUMER
 from tidegauge.impl.server.config import ServerConfig
 from tidegauge.impl.server.controller.topics import MAX_PARTITIONS_AT_ONCE
 from tidegauge.impl.server.transport.security.sasl_gate import SaslServer
@@ -34,6 +35,7 @@ MIB = 1 << 20
             attrs.fields(SaslServer).max_frame_bytes.default,
         ),
         ("handled at once | {} | `queued.max.requests`", CONFIG.queued_max_requests),
+        ("names in one Fetch | {} |", MOST_OF_CONSUMER),
         ("and between nodes | {} |", budget.MAX_ELEMENTS),
         ("DescribeTopicPartitions) | {} |", element_limits.IN_SLICES),
         ("and AlterReplicaLogDirs | {} |", element_limits.DECIDED),
@@ -46,8 +48,8 @@ MIB = 1 << 20
         ("MiB, or {} times the bytes", compression.DECOMPRESSION_RATIO),
         ("in the log included | {} MiB |", compression.MAX_DECOMPRESSED_BYTES // MIB),
         ("a refusal names (KIP-467) | {} |", validation.MAX_RECORD_ERRORS),
-        ("checked without a pause | {} |", validation.FEW_RECORDS),
-        ("checked in slices of {} |", walk.CHUNK),
+        ("from which on it is checked in slices | {} |", validation.FEW_RECORDS),
+        ("it is checked {} records at a time |", walk.CHUNK),
         ("holds decompressed records at once | {} |", pace.LANES),
         ("a batch of more than {} records is kept", timestamp_search.FEW_RECORDS),
         ("at most {} records of all batches", timestamp_search.MOST_POINTS),

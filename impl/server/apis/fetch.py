@@ -20,13 +20,20 @@ from tidegauge.impl.server.broker.leaders import node_endpoints
 from tidegauge.impl.server.broker.metadata_cache import MetadataCache
 from tidegauge.impl.server.broker.replica_manager import ReplicaManager
 from tidegauge.impl.server.broker.replica_reader import LEADER_MOVED
-from tidegauge.impl.server.reads import PartitionRead, ReadOutcome, fetch_response
+from tidegauge.impl.server.pace import ELEMENT
+from tidegauge.impl.server.reads import PartitionRead, ReadOutcome, fetch_response, partition_reads
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
+from tidegauge.impl.server.transport.refused import RefusedError
 from tidegauge.impl.wire.fetch_messages import CONSUMER, FetchRequest, FetchResponse
 
 if TYPE_CHECKING:
     from tidegauge.impl.server.transport.context import RequestContext
 
+FEW: Final = 64
+"""Partitions that are read in less than a slice of work."""
+MOST_OF_CONSUMER: Final = 10_000
+"""Partitions that a consumer may name in one request; a follower fetches as many as there are."""
+ASKED_UNITS: Final = 4
 STORAGE_ERROR_FROM: Final = 6
 """The version that has KAFKA_STORAGE_ERROR (KIP-112). Older clients look for the leader again at another error."""
 ZSTD_FROM: Final = 10
@@ -49,10 +56,12 @@ async def handle_fetch(
     clock: Clock,
 ) -> FetchResponse:
     """Respond to a fetch, at once or when there is news."""
-    session = fetch_sessions.begin(request, uses_topic_ids=context.api_version >= TOPIC_IDS_FROM, now_ms=clock.now_ms())
+    is_follower = request.replica_id > CONSUMER
+    asked = None if is_follower or _names_few(request) else await _each_once(request, context)
+    uses_topic_ids = context.api_version >= TOPIC_IDS_FROM
+    session = fetch_sessions.begin(request, uses_topic_ids=uses_topic_ids, now_ms=clock.now_ms(), asked=asked)
     if isinstance(session, ErrorCode):
         return FetchResponse([], error_code=session)
-    is_follower = request.replica_id > CONSUMER
     if session.has_resting and not context.allowed(Operation.CLUSTER_ACTION, ResourceType.CLUSTER):
         session.rouse_all()
     reads = session.reads
@@ -66,6 +75,7 @@ async def handle_fetch(
         rack=request.rack_id,
         wait=context.while_connected,
         session=None if refused else session,
+        pace=None if is_follower else context.pace,
     )
     if refused:
         read = iter(outcomes)
@@ -74,6 +84,8 @@ async def handle_fetch(
     session.rest(outcomes, lambda topic, index: _leader(replicas, topic, index))
     if context.api_version < ZSTD_FROM:
         to_send = [_for_old_version(one, context.api_version, replicas) for one in to_send]
+    if len(to_send) > FEW:
+        await context.pace.did(ELEMENT * len(to_send))
     response = fetch_response(to_send)
     response.session_id = session.session_id
     _tell_leaders(response, context, metadata, is_follower=is_follower)
@@ -83,6 +95,23 @@ async def handle_fetch(
 def _leader(replicas: ReplicaManager, topic: str, index: int) -> PartitionReplica | None:
     partition = replicas.get(topic, index)
     return None if partition is None else partition.replica
+
+
+def _names_few(request: FetchRequest) -> bool:
+    return len(request.topics) <= FEW and sum(len(topic.partitions) for topic in request.topics) <= FEW
+
+
+async def _each_once(request: FetchRequest, context: RequestContext) -> list[PartitionRead]:
+    """What a consumer asks for, each partition once: of one that is named more often the last time counts, as in Kafka.
+
+    Raises RefusedError for more partitions than a consumer may name.
+    """
+    last: dict[tuple[str, int], PartitionRead] = {}
+    async for read in context.pace.each(partition_reads(request), units=ASKED_UNITS):
+        last[read.topic_id or read.topic, read.partition] = read
+        if len(last) > MOST_OF_CONSUMER:
+            raise RefusedError(f"a consumer that fetches more than {MOST_OF_CONSUMER} partitions at once")
+    return list(last.values())
 
 
 def _refused(

@@ -254,11 +254,18 @@ class FetchSessions:
         """How many partitions are in all sessions together."""
         return sum(len(session.partitions) for session in self._sessions.values())
 
-    def begin(self, request: FetchRequest, *, uses_topic_ids: bool, now_ms: int) -> SessionFetch | ErrorCode:
-        """What a fetch is to read, or why it is refused as a whole."""
+    def begin(
+        self,
+        request: FetchRequest,
+        *,
+        uses_topic_ids: bool,
+        now_ms: int,
+        asked: list[PartitionRead] | None = None,
+    ) -> SessionFetch | ErrorCode:
+        """What a fetch is to read, or why it is refused as a whole; `asked` is what the request names, once made."""
         if request.session_epoch in (INITIAL_EPOCH, SESSIONLESS_EPOCH):
             self._end(request.session_id)
-            reads = list(partition_reads(request))
+            reads = list(partition_reads(request)) if asked is None else asked
             if request.session_epoch == SESSIONLESS_EPOCH:
                 return SessionFetch(reads)
             return SessionFetch(reads, self._create(request, reads, uses_topic_ids, now_ms))

@@ -22,8 +22,10 @@ when a log raises an `OSError` they call `storage_failed`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Final, Protocol, TypeAlias
 
+import trio
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.partition.leader import ACKS_ALL
@@ -45,15 +47,15 @@ from tidegauge.impl.server.broker.metadata_cache import MetadataCache
 from tidegauge.impl.server.broker.partition import Partition, TopicPartition
 from tidegauge.impl.server.broker.record_deletions import DeletionOutcome, PartitionDeletion, RecordDeletions
 from tidegauge.impl.server.broker.replica_effects import ReplicaEffects
-from tidegauge.impl.server.broker.replica_reader import ReadLimits, ReplicaReader
+from tidegauge.impl.server.broker.replica_reader import READS_AT_ONCE, ReadLimits, ReplicaReader
 from tidegauge.impl.server.broker.replica_selection import ReplicaSelector
-from tidegauge.impl.server.pace import Pace
+from tidegauge.impl.server.pace import SLICE, Pace
 from tidegauge.impl.server.purgatory import Wait, Watch, wait_here
 from tidegauge.impl.server.reads import PartitionRead, ReadOutcome
 from tidegauge.impl.server.trace.tracer import Tracer
 from tidegauge.impl.storage.log_directories import LogDirectories
 from tidegauge.impl.storage.timestamp_search import KnownPoints, TimestampOffset
-from tidegauge.impl.storage.validation import RecordsRefusedError, checking, takes_long
+from tidegauge.impl.storage.validation import RecordsRefusedError, checking, may_take_long, takes_long
 
 Check: TypeAlias = Callable[[Buffer | None], Buffer]
 """Checks what is to be appended, before its replica does; raises RecordError."""
@@ -156,8 +158,10 @@ class ReplicaManager:
         outcomes = []
         for append in appends:
             if pace is not None:
-                await pace.did(_APPEND_UNITS)
-                if append.records is not None and self._takes_long(append, acks):
+                pace.spent += _APPEND_UNITS
+                if pace.spent >= SLICE:
+                    await pace.pause()
+                if self._takes_long(append, acks):
                     refused = await self._check_ahead(append, check, pace)
                     if refused is not None:
                         outcomes.append(refused)
@@ -172,11 +176,12 @@ class ReplicaManager:
 
     def _takes_long(self, append: PartitionAppend, acks: int) -> bool:
         """Whether to check a batch that its replica may take needs more than a slice of work."""
-        partition, records = self.hosted.get(append.topic, append.partition), append.records
+        records = append.records
+        if records is None or isinstance(records, CheckedBatch) or not may_take_long(records):
+            return False
+        partition = self.hosted.get(append.topic, append.partition)
         return (
             partition is not None
-            and records is not None
-            and not isinstance(records, CheckedBatch)
             and takes_long(records, partition.log.config, self._clock.now_ms())
             and partition.replica.append_error(acks) is ErrorCode.none
         )
@@ -271,15 +276,18 @@ class ReplicaManager:
         rack: str = "",
         wait: Wait = wait_here,
         session: WatchedReads | None = None,
+        pace: Pace | None = None,
     ) -> list[ReadOutcome]:
         """Read at the replicas that are here; wait for news or for `min_bytes`, up to `timeout_ms`.
 
         Outcomes come in the order of `reads`; where the wait has ended without records theirs are empty. All reads are
         followers' or none is. Unless `only_leader`, a follower serves what it knows to be committed (KIP-392); `rack`
         is the consumer's then. With `session`, a follower's, what wakes from its rest while the fetch waits is read
-        too.
+        too. With a `pace`, a consumer's, many partitions are read in slices.
         """
         limits = ReadLimits(min_bytes, max_bytes, only_leader, rack)
+        if pace is not None and len(reads) > READS_AT_ONCE:
+            return await self._read_many(reads, limits, timeout_ms, wait, pace)
         watch = None if session is None else session.watch
 
         def look(*, may_hold: bool) -> list[ReadOutcome] | None:
@@ -301,6 +309,21 @@ class ReplicaManager:
                 outcomes = look(may_hold=False)
         assert outcomes is not None, "a read that may not be held has an outcome"
         return outcomes
+
+    async def _read_many(
+        self, reads: Sequence[PartitionRead], limits: ReadLimits, timeout_ms: float, wait: Wait, pace: Pace
+    ) -> list[ReadOutcome]:
+        """The same for a consumer of many partitions, which are read some at a time."""
+        keys, purgatory = [(read.topic, read.partition) for read in reads], self.effects.fetches
+        deadline = trio.current_time() + timeout_ms / 1000
+        while True:
+            seen = purgatory.wakes
+            outcomes, is_enough = await self._reader.read_in_slices(reads, limits, pace)
+            left_ms = (deadline - trio.current_time()) * 1000
+            if is_enough or left_ms <= 0:
+                return outcomes
+            until = partial(purgatory.until, keys, lambda: True, left_ms, since=seen)
+            await wait(until)
 
     async def find_timestamp(self, partition: Partition, timestamp: int | None, pace: Pace) -> TimestampOffset | None:
         """The first record of a partition at or after a timestamp (ms since 1970; None: the newest); or None.

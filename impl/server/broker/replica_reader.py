@@ -27,9 +27,13 @@ from tidegauge.impl.server.broker.partition import Partition
 from tidegauge.impl.server.broker.replica_effects import ReplicaEffects
 from tidegauge.impl.server.broker.replica_selection import ReplicaSelector
 from tidegauge.impl.server.broker.unfed_followers import RepeatedFetches
+from tidegauge.impl.server.pace import Pace
 from tidegauge.impl.server.reads import NO_PREFERENCE, PartitionRead, ReadOutcome
 from tidegauge.impl.server.trace.tracer import Tracer
 
+READS_AT_ONCE: Final = 64
+"""Partitions that are read in less than a slice of work."""
+READ_UNITS: Final = 12
 LEADER_MOVED: Final = frozenset({ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch})
 """Errors that come with the leader and its epoch (KIP-951)."""
 
@@ -69,12 +73,29 @@ class ReplicaReader:
         self._selector = selector
         self._repeated = RepeatedFetches()
 
-    def read(self, reads: Sequence[PartitionRead], limits: ReadLimits, *, may_hold: bool) -> list[ReadOutcome] | None:
-        """Read every partition once; None when the fetch is to be held."""
+    async def read_in_slices(
+        self, reads: Sequence[PartitionRead], limits: ReadLimits, pace: Pace
+    ) -> tuple[list[ReadOutcome], bool]:
+        """Read every partition of a consumer once, some at a time; and whether that is enough to respond with."""
+        outcomes: list[ReadOutcome] = []
+        size, has_news = 0, False
+        for start in range(0, len(reads), READS_AT_ONCE):
+            found = self.read(reads[start : start + READS_AT_ONCE], limits, may_hold=False, taken=size)
+            assert found is not None, "a read that may not be held has an outcome"
+            outcomes += found
+            size += sum(len(outcome.response.records) for outcome in found)
+            has_news = has_news or any(map(_is_news, found))
+            await pace.did(READ_UNITS * len(found))
+        return outcomes, has_news or size >= min(limits.min_bytes, limits.max_bytes)
+
+    def read(
+        self, reads: Sequence[PartitionRead], limits: ReadLimits, *, may_hold: bool, taken: int = 0
+    ) -> list[ReadOutcome] | None:
+        """Read every partition once; None when the fetch is to be held. So many bytes are `taken` already."""
         most = min(limits.max_bytes, self._config.current.fetch_max_bytes)
         outcomes: list[ReadOutcome] = []
         handled: list[tuple[Partition, ReadOutcome, bool]] = []
-        size, has_news = 0, not reads
+        size, has_news = taken, not reads
         for read in reads:
             partition = self._hosted.get(read.topic, read.partition)
             if partition is None or (read.topic_id and partition.topic_id != read.topic_id):
