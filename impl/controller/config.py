@@ -9,6 +9,7 @@ import attrs
 
 from tidegauge.impl.metadata.config_resources import ALL_BROKERS
 from tidegauge.impl.metadata.config_types import Setting
+from tidegauge.impl.metadata.group_configs import DEFAULT_GROUP_SETTINGS
 from tidegauge.impl.metadata.image import ClusterImage
 from tidegauge.impl.metadata.topic_configs import (
     MIN_INSYNC_REPLICAS,
@@ -29,6 +30,8 @@ class ControllerConfig:
     """The value of each setting that a topic does not set itself, where it is not Kafka's default."""
     dynamic_settings: Mapping[str, Setting] = attrs.field(factory=dict)
     """Brokers' settings that can be changed while they run (KIP-226)."""
+    group_settings: Mapping[str, int] = DEFAULT_GROUP_SETTINGS
+    """Brokers' defaults for groups, and the bounds of what groups may set."""
 
     def min_insync_replicas(self, image: ClusterImage, topic: str) -> int:
         """The topic's min.insync.replicas, which may be more than it has replicas."""

@@ -1,8 +1,8 @@
-"""Dynamic configurations of topics and brokers, in the metadata log (KIP-133, KIP-226, KIP-339).
+"""Dynamic configurations of topics, brokers and groups, in the metadata log (KIP-133, KIP-226, KIP-339, KIP-848).
 
-A topic's settings, one broker's and those of all brokers (the resource "") are maps of names to texts. A request
-changes one map: by operations on single settings, or by a new map in place of the old one. The settings that result
-are checked together, and all of them are written or none.
+A topic's settings, a group's, one broker's and those of all brokers (the resource "") are maps of names to texts. A
+request changes one map: by operations on single settings, or by a new map in place of the old one. The settings that
+result are checked together, and all of them are written or none.
 
 The controller itself decides by two settings, so that a change of one of them is one decision with what follows:
 
@@ -30,8 +30,15 @@ from tidegauge.impl.controller.decision import Decision, Proposal
 from tidegauge.impl.controller.elections import ElectionRules
 from tidegauge.impl.metadata.config_resources import ALL_BROKERS, AlterOperation, ConfigResourceType
 from tidegauge.impl.metadata.config_types import Setting, as_text
+from tidegauge.impl.metadata.group_configs import GROUP_CONFIGS, group_config_error
 from tidegauge.impl.metadata.image import ClusterImage
-from tidegauge.impl.metadata.records import BrokerConfigRecord, ConfigRecord, MetadataRecord, PartitionChangeRecord
+from tidegauge.impl.metadata.records import (
+    BrokerConfigRecord,
+    ConfigRecord,
+    GroupConfigRecord,
+    MetadataRecord,
+    PartitionChangeRecord,
+)
 from tidegauge.impl.metadata.topic_configs import (
     MIN_INSYNC_REPLICAS,
     TOPIC_CONFIGS,
@@ -147,6 +154,8 @@ class Configs:
             if not is_topic_name(resource):
                 return Altered(ErrorCode.invalid_topic_exception, f"{resource!r} is no topic name")
             return None
+        if kind == ConfigResourceType.GROUP:
+            return None if resource else Altered(ErrorCode.invalid_request, "a group's name is empty: name the group")
         if kind != ConfigResourceType.BROKER:
             return Altered(ErrorCode.invalid_request, f"resources of type {kind} have no configurations here")
         if resource != ALL_BROKERS and not (resource.isascii() and resource.isdigit()):
@@ -158,17 +167,21 @@ class Configs:
         if kind == ConfigResourceType.TOPIC:
             if resource not in self._image.topics:
                 return Altered(ErrorCode.unknown_topic_or_partition, f"there is no topic {resource!r}")
-        elif resource != ALL_BROKERS and int(resource) not in self._image.brokers:
+        elif kind == ConfigResourceType.BROKER and resource != ALL_BROKERS and int(resource) not in self._image.brokers:
             return Altered(ErrorCode.broker_id_not_registered, f"there is no broker {resource}")
         return None
 
-    def _settings(self, kind: int) -> Mapping[str, Setting]:
-        return TOPIC_CONFIGS if kind == ConfigResourceType.TOPIC else self._config.dynamic_settings
+    def _setting(self, kind: int, name: str) -> Setting | None:
+        if kind == ConfigResourceType.GROUP:
+            return GROUP_CONFIGS[name].setting if name in GROUP_CONFIGS else None
+        return (TOPIC_CONFIGS if kind == ConfigResourceType.TOPIC else self._config.dynamic_settings).get(name)
 
     def _configs(self, kind: int, resource: str) -> Mapping[str, str]:
         if kind == ConfigResourceType.TOPIC:
             topic = self._image.topics.get(resource)
             return {} if topic is None else topic.configs
+        if kind == ConfigResourceType.GROUP:
+            return self._image.group_configs.get(resource, {})
         return self._image.broker_configs.get(resource, {})
 
     def _apply(self, kind: int, configs: dict[str, str], change: ConfigChange) -> Altered | None:
@@ -184,7 +197,7 @@ class Configs:
             return None
         if change.operation not in (AlterOperation.APPEND, AlterOperation.SUBTRACT):
             return Altered(ErrorCode.invalid_request, f"operation {change.operation} is none: use 0, 1, 2 or 3")
-        setting = self._settings(kind).get(name)
+        setting = self._setting(kind, name)
         if setting is None or not setting.is_list:
             return Altered(
                 ErrorCode.invalid_config, f"{name} is not a list: only to lists can be appended, and from them taken"
@@ -206,10 +219,12 @@ class Configs:
             wrong: Altered | None = Altered(
                 ErrorCode.invalid_config, f"{too_long[0]} has more than {LONGEST_VALUE} characters: make it shorter"
             )
-        elif kind == ConfigResourceType.TOPIC:
-            wrong = Altered(ErrorCode.invalid_config, problem) if (problem := config_error(configs)) else None
-        else:
+        elif kind == ConfigResourceType.BROKER:
             wrong = self._broker_error(resource, configs)
+        else:
+            of_topic = kind == ConfigResourceType.TOPIC
+            problem = config_error(configs) if of_topic else group_config_error(configs, self._config.group_settings)
+            wrong = Altered(ErrorCode.invalid_config, problem) if problem else None
         wrong = wrong or self._absence(kind, resource)
         if wrong is not None:
             return decision.propose(wrong)
@@ -258,9 +273,16 @@ def _names_min_insync(changes: Sequence[ConfigChange]) -> bool:
     return any(change.name == MIN_INSYNC_REPLICAS for change in changes)
 
 
+_RECORDS: Final[Mapping[int, type[ConfigRecord | BrokerConfigRecord | GroupConfigRecord]]] = {
+    ConfigResourceType.TOPIC: ConfigRecord,
+    ConfigResourceType.BROKER: BrokerConfigRecord,
+    ConfigResourceType.GROUP: GroupConfigRecord,
+}
+
+
 def _differences(kind: int, resource: str, old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[MetadataRecord]:
     """The records that turn one map of settings into another."""
-    record = ConfigRecord if kind == ConfigResourceType.TOPIC else BrokerConfigRecord
+    record = _RECORDS[kind]
     for name in sorted({*old, *new}):
         if old.get(name) != new.get(name):
             yield record(resource, name, new.get(name))

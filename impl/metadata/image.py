@@ -24,6 +24,7 @@ from tidegauge.impl.metadata.records import (
     ClientQuotaRecord,
     ConfigRecord,
     ControllerEpochRecord,
+    GroupConfigRecord,
     MetadataRecord,
     PartitionChangeRecord,
     PartitionRecord,
@@ -119,6 +120,8 @@ class ClusterImage:
         self._removed_topics: set[str] = set()
         self.broker_configs: dict[str, dict[str, str]] = {}
         """By broker id as text; "" is all brokers."""
+        self.group_configs: dict[str, dict[str, str]] = {}
+        """By group; a group without settings is not there."""
         self.client_quotas: dict[QuotaEntity, dict[str, float]] = {}
         self.next_producer_id = 0
         """The first that no broker has been given."""
@@ -136,7 +139,7 @@ class ClusterImage:
         draft.controllers, draft.brokers = dict(self.controllers), dict(self.brokers)
         draft.topics, draft._own_topics = DraftTopics(self.topics), set()
         draft.broker_configs, draft.client_quotas = dict(self.broker_configs), dict(self.client_quotas)
-        draft.scram_credentials = dict(self.scram_credentials)
+        draft.scram_credentials, draft.group_configs = dict(self.scram_credentials), dict(self.group_configs)
         draft._shares_names = draft._shares_acls = True
         return draft
 
@@ -271,6 +274,15 @@ class ClusterImage:
         }
         self.broker_configs[record.broker] = others if record.value is None else {**others, record.name: record.value}
 
+    def _group_config(self, record: GroupConfigRecord) -> None:
+        configs = dict(self.group_configs.get(record.group, {}))
+        configs.pop(record.name, None)
+        if record.value is not None:
+            configs[record.name] = record.value
+        self.group_configs[record.group] = configs
+        if not configs:
+            del self.group_configs[record.group]
+
     def _client_quota(self, record: ClientQuotaRecord) -> None:
         entity = QuotaEntity(record.user, record.client_id, record.ip)
         quotas = {key: value for key, value in self.client_quotas.get(entity, {}).items() if key != record.key}
@@ -368,6 +380,7 @@ _APPLY: Final[dict[type[Any], Callable[[ClusterImage, Any], None]]] = {
     RemoveTopicRecord: ClusterImage._remove_topic,
     ConfigRecord: ClusterImage._config,
     BrokerConfigRecord: ClusterImage._broker_config,
+    GroupConfigRecord: ClusterImage._group_config,
     ClientQuotaRecord: ClusterImage._client_quota,
     PartitionRecord: ClusterImage._partition,
     PartitionChangeRecord: ClusterImage._partition_change,

@@ -114,6 +114,15 @@ class BrokerConfigRecord:
 
 
 @attrs.frozen
+class GroupConfigRecord:
+    """A setting of one group; None puts the default back."""
+
+    group: str
+    name: str
+    value: str | None
+
+
+@attrs.frozen
 class ClientQuotaRecord:
     """A quota of the clients that are this user, have this client id, or come from this address.
 
@@ -227,6 +236,7 @@ MetadataRecord: TypeAlias = (
     | RemoveTopicRecord
     | ConfigRecord
     | BrokerConfigRecord
+    | GroupConfigRecord
     | ClientQuotaRecord
     | PartitionRecord
     | PartitionChangeRecord

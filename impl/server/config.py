@@ -14,6 +14,7 @@ from typing import Any, Final
 import attrs
 
 from tidegauge.impl.metadata.config_types import ConfigType, Setting, as_text
+from tidegauge.impl.metadata.group_configs import GROUP_BROKER_CONFIGS, brokers_group_settings_error
 from tidegauge.impl.metadata.topic_configs import (
     BROKER_SYNONYMS,
     DYNAMIC_DEFAULTS,
@@ -159,14 +160,21 @@ class ServerConfig(SecuritySettings):
             if name not in SERVER_CONFIGS and name not in BROKER_SYNONYMS and name not in TOPIC_CONFIGS:
                 raise ValueError(_unknown(name))
             if name in SERVER_CONFIGS:
-                values[name.replace(".", "_")] = settings.parse(SERVER_CONFIGS[name], value)
+                parsed = settings.parse(SERVER_CONFIGS[name], value)
+                if name in FIELDS:
+                    values[name.replace(".", "_")] = parsed
+        if wrong := brokers_group_settings_error(group_settings(properties)):
+            raise ValueError(wrong)
         given = {name: as_text(value) or "" for name, value in properties.items()}
         return cls(**values, topic_defaults=topic_defaults(properties), properties=given)
 
 
-SERVER_CONFIGS: Final[Mapping[str, Setting]] = {
+FIELDS: Final[Mapping[str, Setting]] = {
     setting.name: setting for field in attrs.fields(ServerConfig) if (setting := setting_of(field)) is not None
 }
+"""The settings that are fields."""
+
+SERVER_CONFIGS: Final[Mapping[str, Setting]] = {**FIELDS, **GROUP_BROKER_CONFIGS}
 """Every setting of a node that is no topic's default."""
 
 
@@ -206,9 +214,17 @@ def with_dynamic(config: ServerConfig, dynamic: Mapping[str, str]) -> ServerConf
     own = {
         name.replace(".", "_"): settings.parse(SERVER_CONFIGS[name], value)
         for name, value in dynamic.items()
-        if name in SERVER_CONFIGS
+        if name in FIELDS
     }
     return attrs.evolve(config, **own, topic_defaults=defaults_with(config.topic_defaults, dynamic))
+
+
+def group_settings(properties: Mapping[str, Any]) -> Mapping[str, int]:
+    """The defaults of groups in a node's settings, and the bounds of what groups may set, under brokers' names."""
+    return {
+        name: settings.parse(setting, properties[name]) if name in properties else setting.default
+        for name, setting in GROUP_BROKER_CONFIGS.items()
+    }
 
 
 def topic_defaults(properties: Mapping[str, Any]) -> dict[str, str]:
@@ -245,6 +261,7 @@ __all__ = [
     "DYNAMIC_CONFIGS",
     "SERVER_CONFIGS",
     "ServerConfig",
+    "group_settings",
     "property_name",
     "topic_defaults",
     "with_dynamic",

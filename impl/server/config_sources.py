@@ -9,24 +9,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from enum import IntEnum
+from functools import cached_property
 
 import attrs
 
 from tidegauge.impl.metadata.config_resources import ALL_BROKERS
 from tidegauge.impl.metadata.config_types import Setting, as_text
+from tidegauge.impl.metadata.group_configs import GroupSetting, group_default
 from tidegauge.impl.metadata.image import ClusterImage
 from tidegauge.impl.metadata.topic_configs import BROKER_SYNONYMS
-from tidegauge.impl.server.config import ServerConfig
+from tidegauge.impl.server.config import ServerConfig, group_settings
 
 
 class ConfigSource(IntEnum):
-    """The places, with Kafka's codes; the nearest first."""
+    """The places, with Kafka's codes; a topic's and a broker's begin with the nearest."""
 
     TOPIC = 1
     BROKER = 2
     ALL_BROKERS = 3
     STATIC = 4
     DEFAULT = 5
+    GROUP = 8
+    """The group itself."""
 
 
 @attrs.frozen
@@ -46,6 +50,7 @@ class Sources:
     ) -> None:
         """`listening` has the settings that say where the broker listens; those in its file win."""
         self._image = image
+        self._properties = config.properties
         self._layers: tuple[tuple[ConfigSource, Mapping[str, str]], ...] = (
             (ConfigSource.BROKER, image.broker_configs.get(str(broker_id), {})),
             (ConfigSource.ALL_BROKERS, image.broker_configs.get(ALL_BROKERS, {})),
@@ -62,6 +67,19 @@ class Sources:
     def of_topic(self, topic: str, setting: Setting) -> Iterator[Place]:
         """A topic's setting: its own value, then those that brokers have for it."""
         return self.of_configs(self._image.topics[topic].configs, setting)
+
+    @cached_property
+    def _group_settings(self) -> Mapping[str, int]:
+        return group_settings(self._properties)
+
+    def of_group(self, group: str, one: GroupSetting) -> Iterator[Place]:
+        """A group's setting: its own value, else what brokers have for all groups, which Kafka calls the default."""
+        setting, configs = one.setting, self._image.group_configs.get(group, {})
+        if setting.name in configs:
+            yield Place(setting.name, as_text(setting.parse(configs[setting.name])), ConfigSource.GROUP)
+        else:
+            default = as_text(group_default(setting.name, self._group_settings))
+            yield Place(setting.name, default, ConfigSource.DEFAULT)
 
     def of_configs(self, configs: Mapping[str, str], setting: Setting) -> Iterator[Place]:
         """The setting of a topic that sets `configs` itself."""

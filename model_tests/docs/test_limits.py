@@ -10,6 +10,7 @@ import pytest
 
 from tidegauge.impl.records import compression, walk
 from tidegauge.impl.server import pace
+from tidegauge.impl.server.apis.configs import MOST_GROUPS
 from tidegauge.impl.server.apis.fetch import MOST_OF_CONSUMER
 from tidegauge.impl.server.config import ServerConfig
 from tidegauge.impl.server.controller.topics import MAX_PARTITIONS_AT_ONCE
@@ -40,6 +41,7 @@ MIB = 1 << 20
         ("DescribeTopicPartitions) | {} |", element_limits.IN_SLICES),
         ("and AlterReplicaLogDirs | {} |", element_limits.DECIDED),
         ("of all other APIs | {} |", element_limits.AT_ONCE),
+        ("groups that one DescribeConfigs describes | {} |", MOST_GROUPS),
         ("the request's header included | {} |", budget.MAX_TAGS),
         ("that one request creates | {} |", MAX_PARTITIONS_AT_ONCE),
         ("| {} | `max.request.partition.size.limit`", CONFIG.max_request_partition_size_limit),

@@ -17,6 +17,7 @@ from tidegauge.impl.metadata.records import (
     ClientQuotaRecord,
     ConfigRecord,
     ControllerEpochRecord,
+    GroupConfigRecord,
     MetadataRecord,
     PartitionChangeRecord,
     PartitionRecord,
@@ -32,6 +33,7 @@ from tidegauge.impl.metadata.records import (
     UserScramCredentialRecord,
 )
 
+SESSION = "consumer.session.timeout.ms"
 BEFORE: tuple[MetadataRecord, ...] = (
     ControllerEpochRecord(3000, 0),
     RegisterControllerRecord(3000, "c", 9093),
@@ -43,6 +45,7 @@ BEFORE: tuple[MetadataRecord, ...] = (
     ReplicaDirectoryRecord("t", 0, 0, "one"),
     TopicRecord("u", "id-u"),
     PartitionRecord("u", 0, (0, 1), (0, 1), 0),
+    GroupConfigRecord("readers", SESSION, "50000"),
     BrokerConfigRecord("", "log.retention.ms", "5"),
     ClientQuotaRecord("alice", None, None, "producer_byte_rate", 1.0),
     AccessControlEntryRecord(2, "orders", 3, "User:alice", "*", 3, 3),
@@ -60,6 +63,8 @@ CHANGES: tuple[tuple[MetadataRecord, ...], ...] = (
     (PartitionChangeRecord("t", 0, leader=1, replicas=(1,)), PartitionRecord("t", 1, (0,), (0,), 0)),
     (ReplicaDirectoryRecord("t", 0, 1, "two"),),
     (BrokerConfigRecord("", "log.retention.ms", None), BrokerConfigRecord("0", "log.retention.ms", "7")),
+    (GroupConfigRecord("readers", "share.isolation.level", "read_committed"), GroupConfigRecord("r", "x", "7")),
+    (GroupConfigRecord("readers", SESSION, None),),
     (ClientQuotaRecord("alice", None, None, "producer_byte_rate", None), ClientQuotaRecord("bob", "", None, "x", 2.0)),
     (ProducerIdsRecord(0, 1, 1_000),),
     (AccessControlEntryRecord(2, "payments", 3, "User:bob", "*", 3, 3),),

@@ -61,6 +61,14 @@ def test_defaults_are_kafkas() -> None:
         ({"log.roll.hours": 0}, "log.roll.hours is 0: it must be at least 1"),
         ({"log.cleanup.policy": "shred"}, "log.cleanup.policy is 'shred': it must be a list of delete, compact"),
         ({"min.insync.replicas": 0}, "min.insync.replicas is 0: it must be at least 1"),
+        (
+            {"group.share.min.session.timeout.ms": 45_001},
+            "group.share.session.timeout.ms=45000: it must be at least 45001, the brokers' group.share.min.session",
+        ),
+        (
+            {"group.streams.min.session.timeout.ms": 1, "group.streams.session.timeout.ms": 5_000},
+            "group.streams.session.timeout.ms=5000: it must be more than group.streams.heartbeat.interval.ms=5000",
+        ),
     ],
 )
 def test_what_is_wrong_is_named_with_its_value_and_the_way_out(properties: dict[str, Any], words: str) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from kio.schema.describe_configs.v4.response import (
     DescribeConfigsResourceResult,
@@ -22,6 +22,7 @@ from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.metadata.config_resources import ALL_BROKERS, ConfigResourceType
 from tidegauge.impl.metadata.config_types import ConfigType, Setting
+from tidegauge.impl.metadata.group_configs import GROUP_CONFIGS
 from tidegauge.impl.metadata.image import ClusterImage
 from tidegauge.impl.metadata.topic_configs import TOPIC_CONFIGS
 from tidegauge.impl.metadata.topic_names import is_topic_name
@@ -50,6 +51,9 @@ T = TypeVar("T")
 Refusal: TypeAlias = tuple[ErrorCode, str]
 NOT_REFUSED: Refusal = (ErrorCode.none, "")
 
+MOST_GROUPS: Final = 100
+"""Groups that one request describes: none of them need exist, and a name of a byte has kilobytes in the response."""
+
 
 async def handle_describe_configs(
     request: DescribeConfigsRequest,
@@ -60,13 +64,16 @@ async def handle_describe_configs(
     registration: Registration,
     listeners: BrokerListeners,
 ) -> DescribeConfigsResponse:
-    """The settings of topics, of this broker, and of all brokers, resource by resource, each once."""
+    """The settings of topics, groups, this broker and all brokers, resource by resource, each once."""
     sources = Sources(metadata.image, config.current, registration.broker_id, _listening(listeners))
-    results = []
+    results, groups = [], 0
     once = {(resource.resource_type, resource.resource_name): resource for resource in request.resources}
     async for resource in context.pace.each(once.values()):
         kind, name = resource.resource_type, resource.resource_name
         error, message = _describe_error(metadata.image, registration.broker_id, kind, name, context)
+        groups += int(kind) == ConfigResourceType.GROUP
+        if int(kind) == ConfigResourceType.GROUP and groups > MOST_GROUPS and error is ErrorCode.none:
+            error, message = ErrorCode.invalid_request, f"one request describes {MOST_GROUPS} groups: send another one"
         described = _entries(sources, metadata.image, resource, request) if error is ErrorCode.none else ()
         entries = [entry async for entry in context.pace.each(described)]
         results.append(
@@ -109,6 +116,10 @@ def _describe_error(image: ClusterImage, broker_id: int, kind: int, name: str, c
             return ErrorCode.invalid_topic_exception, f"{name!r} is no topic name"
         known = name in image.topics
         return NOT_REFUSED if known else (ErrorCode.unknown_topic_or_partition, f"there is no topic {name!r}")
+    if kind == ConfigResourceType.GROUP:
+        if not context.allowed(Operation.DESCRIBE_CONFIGS, ResourceType.GROUP, name):
+            return ErrorCode.group_authorization_failed, ""
+        return NOT_REFUSED if name else (ErrorCode.invalid_request, "a group's name is empty: name the group")
     if not context.allowed(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER):
         return ErrorCode.cluster_authorization_failed, ""
     if kind == ConfigResourceType.BROKER:
@@ -122,6 +133,9 @@ def _listed(sources: Sources, kind: int, name: str, image: ClusterImage) -> Iter
     if kind == ConfigResourceType.TOPIC:
         for setting in TOPIC_CONFIGS.values():
             yield setting, sources.of_topic(name, setting)
+    elif kind == ConfigResourceType.GROUP:
+        for one in GROUP_CONFIGS.values():
+            yield one.setting, sources.of_group(name, one)
     elif name == ALL_BROKERS:
         for key in sorted(image.broker_configs.get(ALL_BROKERS, {})):
             setting = DYNAMIC_CONFIGS[key]
@@ -225,6 +239,9 @@ def _alter_error(
     if kind == ConfigResourceType.TOPIC:
         if not context.allowed(Operation.ALTER_CONFIGS, ResourceType.TOPIC, name):
             return ErrorCode.topic_authorization_failed, ""
+    elif kind == ConfigResourceType.GROUP:
+        if not context.allowed(Operation.ALTER_CONFIGS, ResourceType.GROUP, name):
+            return ErrorCode.group_authorization_failed, ""
     elif not context.allowed(Operation.ALTER_CONFIGS, ResourceType.CLUSTER):
         return ErrorCode.cluster_authorization_failed, ""
     elif kind == ConfigResourceType.BROKER and name not in (ALL_BROKERS, str(broker_id)):

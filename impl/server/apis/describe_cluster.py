@@ -224,3 +224,5 @@ def _resources(image: ClusterImage, kind: int) -> Iterator[str]:
         yield from sorted(image.topics)
     elif kind in (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER):
         yield from (str(broker_id) for broker_id in sorted(image.brokers))
+    elif kind == ConfigResourceType.GROUP:
+        yield from sorted(image.group_configs)

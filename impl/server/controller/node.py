@@ -20,7 +20,7 @@ from tidegauge.impl.metadata.log import Leadership, NotLeaderError
 from tidegauge.impl.ports.log_lines import NODE
 from tidegauge.impl.ports.network import Address, Listener
 from tidegauge.impl.server.api_versions import api_versions_response
-from tidegauge.impl.server.config import DYNAMIC_CONFIGS
+from tidegauge.impl.server.config import DYNAMIC_CONFIGS, group_settings
 from tidegauge.impl.server.controller.actions import ControllerActions
 from tidegauge.impl.server.controller.broker_processes import BrokerProcesses
 from tidegauge.impl.server.controller.collaborators import ControllerCollaborators
@@ -93,7 +93,12 @@ class ControllerNode:
             raise
         self.controller = controller_class(
             node.id,
-            ControllerConfig(node.config.broker_session_timeout_ms, node.config.topic_defaults, DYNAMIC_CONFIGS),
+            ControllerConfig(
+                node.config.broker_session_timeout_ms,
+                node.config.topic_defaults,
+                DYNAMIC_CONFIGS,
+                group_settings(node.config.properties),
+            ),
         )
         self.controller.replay(self.log.found if isinstance(self.log, StoredMetadataLog) else self.log.read(0))
         self.decisions = Decisions(

@@ -107,6 +107,8 @@ EPOCH_0: Final = {
 }
 PARTITION_0: Final = [{"partition_index": 0}]
 CLUSTER_CONFIG: Final = {"resource_type": 4, "resource_name": "0"}
+GROUP_CONFIG: Final = {"resource_type": 32, "resource_name": GROUP}
+TIMEOUT: Final = {"name": "consumer.session.timeout.ms", "value": "50000"}
 TOPIC_CONFIG: Final = {"resource_type": 2, "resource_name": TOPIC}
 
 
@@ -258,6 +260,12 @@ CONFIGS: Final = (
         variant="of a broker",
     ),
     case(
+        ApiKey.DESCRIBE_CONFIGS,
+        {"resources": [{**GROUP_CONFIG, "configuration_keys": None}]},
+        on_group(O.DESCRIBE_CONFIGS),
+        variant="of a group",
+    ),
+    case(
         ApiKey.ALTER_CONFIGS,
         {"resources": [{**TOPIC_CONFIG, "configs": [{"name": "flush.ms", "value": "7"}]}]},
         on_topic(O.ALTER_CONFIGS),
@@ -270,6 +278,12 @@ CONFIGS: Final = (
         variant="of a broker",
     ),
     case(
+        ApiKey.ALTER_CONFIGS,
+        {"resources": [{**GROUP_CONFIG, "configs": [TIMEOUT]}]},
+        on_group(O.ALTER_CONFIGS),
+        variant="of a group",
+    ),
+    case(
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
         {"resources": [{**TOPIC_CONFIG, "configs": [{"name": "flush.ms", "value": "7"}]}]},
         on_topic(O.ALTER_CONFIGS),
@@ -280,6 +294,12 @@ CONFIGS: Final = (
         {"resources": [{**CLUSTER_CONFIG, "configs": [{"name": "max.connections", "value": "70"}]}]},
         on_cluster(O.ALTER_CONFIGS),
         variant="of a broker",
+    ),
+    case(
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        {"resources": [{**GROUP_CONFIG, "configs": [TIMEOUT]}]},
+        on_group(O.ALTER_CONFIGS),
+        variant="of a group",
     ),
     case(ApiKey.LIST_CONFIG_RESOURCES, {}, on_cluster(O.DESCRIBE_CONFIGS)),
     case(ApiKey.DESCRIBE_CLIENT_QUOTAS, {}, on_cluster(O.DESCRIBE_CONFIGS)),

@@ -29,7 +29,7 @@ from tidegauge.impl.wire.versions import convert
 from tidegauge.model_tests.server.asking import Asker, asker, asking, forbid
 from tidegauge.model_tests.simulated import simulated
 
-TOPIC, BROKER, GROUP = 2, 4, 32
+TOPIC, BROKER, CLIENT_METRICS, GROUP = 2, 4, 16, 32
 
 
 async def described(peer: Asker, kind: int, name: str, *keys: str, synonyms: bool = True) -> Any:
@@ -167,7 +167,8 @@ async def test_a_value_comes_from_the_nearest_place_and_the_others_are_told() ->
         (TOPIC, "nobody", ErrorCode.unknown_topic_or_partition),
         (TOPIC, "a b", ErrorCode.invalid_topic_exception),
         (BROKER, "1", ErrorCode.invalid_request),
-        (GROUP, "g", ErrorCode.invalid_request),
+        (GROUP, "", ErrorCode.invalid_request),
+        (CLIENT_METRICS, "m", ErrorCode.invalid_request),
     ],
 )
 @simulated
