@@ -71,6 +71,8 @@ FEW_BYTES: Final = 4 << 20
 _FEW_COMPRESSED: Final = 32 << 10
 _FEW_DECOMPRESSED: Final = 256 << 10
 """Records that take no more bytes than these two say are decompressed, and compressed, in less than a slice."""
+_QUICK_BYTES: Final = 32 << 10
+"""A batch that takes no more, before and after it is decompressed, is checked at once."""
 _ATTRIBUTES_AT: Final = 22
 _COUNT_AT: Final = 57
 
@@ -139,6 +141,20 @@ def validated(batch: Buffer, config: LogConfig, now_ms: int) -> CheckedBatch:
     return CheckedBatch(header, batch)
 
 
+def checked_quickly(batch: Buffer, config: LogConfig, now_ms: int) -> CheckedBatch | None:
+    """`validated`, of a compressed batch that turns out to be small; None for any other."""
+    compressed = batch[_ATTRIBUTES_AT] & COMPRESSION_MASK
+    count = int.from_bytes(batch[_COUNT_AT:HEADER_SIZE], "big")
+    if not compressed or count >= FEW_RECORDS or len(batch) > min(_QUICK_BYTES, config.max_message_bytes):
+        return None
+    header = checked_header(batch)
+    _check_header(header, batch)
+    payload = decompress_within(header.compression, memoryview(batch)[HEADER_SIZE:], _QUICK_BYTES)
+    if payload is None:
+        return None
+    return at_once(_checking_records(header, batch, config, now_ms, payload))
+
+
 def checking(batch: Buffer, config: LogConfig, now_ms: int) -> Sliced[CheckedBatch]:
     """`validated`, in slices."""
     _check_size(batch, config)
@@ -164,9 +180,12 @@ def _check_header(header: BatchHeader, batch: Buffer) -> None:
         )
 
 
-def _checking_records(header: BatchHeader, batch: Buffer, config: LogConfig, now_ms: int) -> Sliced[CheckedBatch]:
+def _checking_records(
+    header: BatchHeader, batch: Buffer, config: LogConfig, now_ms: int, payload: bytes | None = None
+) -> Sliced[CheckedBatch]:
+    """`payload` is its records as they are decompressed, if they are."""
     if header.attributes & COMPRESSION_MASK or config.compression_type not in (PRODUCER, UNCOMPRESSED):
-        header, batch = yield from _checking_compressed(header, batch, config, now_ms)
+        header, batch = yield from _checking_compressed(header, batch, config, now_ms, payload)
     elif _is_plain(header, config, now_ms):
         if not (yield from framing(batch, HEADER_SIZE, header.records_count)):
             raise _not_framed(header)
@@ -200,12 +219,13 @@ def _is_plain(header: BatchHeader, config: LogConfig, now_ms: int) -> bool:
 
 
 def _checking_compressed(
-    header: BatchHeader, batch: Buffer, config: LogConfig, now_ms: int
+    header: BatchHeader, batch: Buffer, config: LogConfig, now_ms: int, payload: bytes | None
 ) -> Sliced[tuple[BatchHeader, Buffer]]:
     """The batch in the codec that the topic wants; as it came, if that is the one."""
     source = header.compression
     stored = memoryview(batch)[HEADER_SIZE:]
-    payload = yield from _decompressing(source, stored)
+    if payload is None:
+        payload = yield from _decompressing(source, stored)
     records = _Records(header, config, now_ms)
     yield from walking(payload, header.records_count, records.take)
     records.check()

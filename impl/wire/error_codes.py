@@ -6,20 +6,46 @@ Kafka's responses do the same by their method `errorCounts`.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+import typing
+from functools import cache
+from typing import Any, NamedTuple
 
 from kio.schema.errors import ErrorCode
+
+from tidegauge.impl.wire.message_classes import is_array, nested_class
 
 
 def has_error(response: Any, error: ErrorCode) -> bool:
     """Whether one of kio's messages has this error code, in itself or in a message within it."""
-    for field in dataclasses.fields(response):
-        value = getattr(response, field.name)
-        if value is error:
+    kind: type = type(response)
+    fields = _fields(kind)
+    for name in fields.codes:
+        if getattr(response, name) is error:
             return True
-        if isinstance(value, tuple):
-            if any(has_error(item, error) for item in value if dataclasses.is_dataclass(item)):
-                return True
-        elif dataclasses.is_dataclass(value) and has_error(value, error):
+    for name in fields.messages:
+        value = getattr(response, name)
+        if value is not None and has_error(value, error):
             return True
-    return False
+    return any(has_error(item, error) for name in fields.arrays for item in getattr(response, name) or ())
+
+
+class _Fields(NamedTuple):
+    """The fields of a class in which there may be an error code."""
+
+    codes: list[str]
+    messages: list[str]
+    arrays: list[str]
+
+
+@cache
+def _fields(message_class: type) -> _Fields:
+    found = _Fields([], [], [])
+    hints = typing.get_type_hints(message_class)
+    for field in dataclasses.fields(message_class):
+        nested = nested_class(hints[field.name])
+        if nested is None:
+            if field.metadata.get("kafka_type") == "error_code":
+                found.codes.append(field.name)
+        elif any(_fields(nested)):
+            (found.arrays if is_array(hints[field.name]) else found.messages).append(field.name)
+    return found

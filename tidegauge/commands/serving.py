@@ -6,6 +6,7 @@ cleanly and exits with 0. A second signal ends it at once.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -287,7 +288,12 @@ def listening(host: str, port: int, advertised_host: str | None = None) -> Addre
 
 
 def announce(screen: Screen, text: str, document: Mapping[str, Any]) -> None:
-    """Say that all is ready."""
+    """Say that all is ready.
+
+    What was made up to now lives as long as the process, so the garbage collector passes it by from here on: else it
+    would look through all of it now and then, while requests wait.
+    """
+    gc.freeze()
     if screen.json:
         write_json(screen.command, Status.HOLDS, {"pid": os.getpid(), **document})
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from kio.schema.describe_cluster.v2.response import DescribeClusterBroker, DescribeClusterResponse
@@ -27,6 +28,7 @@ from tidegauge.impl.server.cluster_view import (
     offline_replicas,
     without_listener,
 )
+from tidegauge.impl.server.error_responses.chunks import in_chunks
 from tidegauge.impl.server.error_responses.cluster import describe_cluster_error, describe_topic_partitions_error
 from tidegauge.impl.server.error_responses.configs import list_config_resources_error
 from tidegauge.impl.server.transport.authorization import Operation, ResourceType
@@ -89,9 +91,10 @@ async def handle_describe_topic_partitions(
     """Partitions with their eligible leaders, topic by topic in order of names, a page at a time (KIP-966)."""
     cursor = request.cursor
     if problem := _cursor_problem(request):
-        return describe_topic_partitions_error(request, ErrorCode.invalid_request, problem)
+        refuse = partial(describe_topic_partitions_error, error=ErrorCode.invalid_request, message=problem)
+        return await in_chunks(context.pace, request, "topics", refuse, "topics")
     image = metadata.image
-    named = {topic.name for topic in request.topics}
+    named = {topic.name async for topic in context.pace.each(request.topics, units=1)}
     room = max(1, min(request.response_partition_limit, config.current.max_request_partition_size_limit))
     topics: list[DescribeTopicPartitionsResponseTopic] = []
     next_cursor: partitions_response.Cursor | None = None
@@ -127,7 +130,7 @@ def _cursor_problem(request: DescribeTopicPartitionsRequest) -> str:
         return ""
     if cursor.partition_index < 0:
         return f"the cursor is at partition {cursor.partition_index}: the first one is 0"
-    if request.topics and cursor.topic_name not in {topic.name for topic in request.topics}:
+    if request.topics and all(topic.name != cursor.topic_name for topic in request.topics):
         return f"the cursor is at topic {cursor.topic_name!r}, which is not among the topics named"
     return ""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
@@ -18,6 +19,7 @@ from kio.schema.delete_topics.v6.response import DeletableTopicResult, DeleteTop
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.metadata.topic_names import METADATA_TOPIC
+from tidegauge.impl.server.error_responses.chunks import in_chunks
 from tidegauge.impl.server.error_responses.topics import (
     create_partitions_error,
     create_topics_error,
@@ -61,12 +63,14 @@ async def handle_create_topics(
 
     asked = list({topic.name: topic for topic in request.topics}.values())
     refusals, allowed = await _divide(asked, refusal, context)
-    results = {topic.name: _not_created(topic.name, *why) for topic, why in refusals}
+    each = context.pace.each(refusals, units=2)
+    results = {topic.name: _not_created(topic.name, *why) async for topic, why in each}
     if allowed:
         response = await forwarder.forward(
             dataclasses.replace(request, topics=tuple(allowed)), context, create_topics_error
         )
-        results |= {result.name: _as_visible(result, context) for result in response.topics}
+        each_created = context.pace.each(response.topics)
+        results |= {result.name: _as_visible(result, context) async for result in each_created}
     return CreateTopicsResponse(throttle_time=NO_WAIT, topics=tuple(results[topic.name] for topic in asked))
 
 
@@ -121,7 +125,8 @@ async def handle_delete_topics(
     if not config.current.delete_topic_enable:
         known = context.api_version >= DELETION_DISABLED_FROM
         error = ErrorCode.topic_deletion_disabled if known else ErrorCode.invalid_request
-        return delete_topics_error(request, error, "delete.topic.enable is false")
+        refuse = partial(delete_topics_error, error=error, message="delete.topic.enable is false")
+        return await in_chunks(context.pace, request, "topics", refuse, "responses")
     await _learn_ids(metadata, loader, request, context)
     counts = Counter(map(_identity, request.topics))
     delete_all = context.allowed(Operation.DELETE, ResourceType.CLUSTER)
@@ -148,17 +153,21 @@ async def handle_delete_topics(
 
     asked = list({_identity(topic): topic for topic in request.topics}.values())
     refusals, allowed = await _divide(asked, refusal, context)
-    results = {_identity(topic): _not_deleted(metadata, topic, *why) for topic, why in refusals}
+    each = context.pace.each(refusals)
+    results = {_identity(topic): _not_deleted(metadata, topic, *why) async for topic, why in each}
     allowed = [topic for topic in allowed if _name_of(metadata, topic) not in both_ways]
     if allowed:
         response = await forwarder.forward(
             dataclasses.replace(request, topics=tuple(allowed)), context, delete_topics_error
         )
-        results |= {_identity(topic): result for topic, result in zip(allowed, response.responses, strict=True)}
-    responses = tuple(
-        _hidden(results[_identity(topic)], topic, context) for topic in asked if _identity(topic) in results
-    )
-    return DeleteTopicsResponse(throttle_time=NO_WAIT, responses=responses)
+        pairs = context.pace.each(zip(allowed, response.responses, strict=True), units=2)
+        results |= {_identity(topic): result async for topic, result in pairs}
+    responses = [
+        _hidden(results[_identity(topic)], topic, context)
+        async for topic in context.pace.each(asked, units=4)
+        if _identity(topic) in results
+    ]
+    return DeleteTopicsResponse(throttle_time=NO_WAIT, responses=tuple(responses))
 
 
 def _identity(topic: DeleteTopicState) -> tuple[str | None, UUID | None]:

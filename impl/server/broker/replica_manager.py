@@ -55,7 +55,7 @@ from tidegauge.impl.server.reads import PartitionRead, ReadOutcome
 from tidegauge.impl.server.trace.tracer import Tracer
 from tidegauge.impl.storage.log_directories import LogDirectories
 from tidegauge.impl.storage.timestamp_search import KnownPoints, TimestampOffset
-from tidegauge.impl.storage.validation import RecordsRefusedError, checking, may_take_long, takes_long
+from tidegauge.impl.storage.validation import RecordsRefusedError, checked_quickly, checking, may_take_long, takes_long
 
 Check: TypeAlias = Callable[[Buffer | None], Buffer]
 """Checks what is to be appended, before its replica does; raises RecordError."""
@@ -196,7 +196,10 @@ class ReplicaManager:
             if check is not None:
                 records = check(records)
             assert records is not None, "somebody has looked"
-            append.records = await pace.finish(checking(records, log.config, self._clock.now_ms()))
+            now_ms = self._clock.now_ms()
+            append.records = checked_quickly(records, log.config, now_ms)
+            if append.records is None:
+                append.records = await pace.finish(checking(records, log.config, now_ms))
         except RecordError as error:
             return self._failed(partition, error, log.log_start_offset, log.log_end_offset)
         return None

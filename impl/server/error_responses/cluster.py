@@ -29,9 +29,9 @@ def describe_cluster_error(_: DescribeClusterRequest, error: ErrorCode, message:
 
 
 def describe_topic_partitions_error(
-    request: DescribeTopicPartitionsRequest, error: ErrorCode, _: str = ""
+    request: DescribeTopicPartitionsRequest, error: ErrorCode, message: str = ""
 ) -> DescribeTopicPartitionsResponse:
-    """Every topic of the request, with the error."""
+    """Every topic of the request, with the error; there is no room for the message."""
     return DescribeTopicPartitionsResponse(
         throttle_time=NO_WAIT,
         topics=tuple(
