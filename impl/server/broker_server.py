@@ -111,6 +111,7 @@ class Broker:
             cluster_id=self.registration.cluster_id,
             node_id=node.id,
             new_id=lambda: UUID(bytes=node.randomness.token(16), version=4),
+            check_bytes=node.config.log_check_on_start_max_bytes,
         )
         return ReplicaManager(
             node.id,

@@ -136,6 +136,13 @@ class ServerConfig(SecuritySettings):
     controller_quorum_request_timeout_ms: int = whole(
         2_000, doc="How long a broker waits for the controller's response."
     )
+    log_check_on_start_max_bytes: int = whole(
+        1 << 30,
+        least=0,
+        doc="Logs whose checksums a start looks at from end to end, in bytes for each log directory; larger ones are "
+        "looked at as they are read. Not a setting of Kafka's.",
+        kind=LONG,
+    )
     metadata_fetch_wait_max_ms: int = whole(
         500, least=0, doc="How long the controller may hold a broker's metadata fetch."
     )

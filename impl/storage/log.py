@@ -103,6 +103,7 @@ class Log(LogReads):
         high_watermark: int = 0,
         may_have_gaps: bool = False,
         clean_shutdown: bool = False,
+        reads_all: bool = False,
         before_lowering: Callable[[int], None] | None = None,
         producers: ProducerStates | None = None,
     ) -> Log:
@@ -111,13 +112,16 @@ class Log(LogReads):
         recovery_point, log_start_offset, high_watermark: the checkpointed ones.
         may_have_gaps: the cleaner was at the log, and Kafka's leaves segments that end before the next one begins.
         clean_shutdown: `close` was the last thing that happened to the log, so nothing is scanned.
+        reads_all: look at all checksums all the same.
         before_lowering: is called with the new recovery point before records below the old are removed.
         producers: takes what the log's producers have written.
         """
         is_created = create_directory(disk, directory)
         names = () if is_created else disk.list_directory(directory)
         epochs = LeaderEpochCache()
-        checkpointed = Checkpointed(recovery_point, log_start_offset, high_watermark, clean_shutdown, may_have_gaps)
+        checkpointed = Checkpointed(
+            recovery_point, log_start_offset, high_watermark, clean_shutdown, may_have_gaps, reads_all
+        )
         segments, recovery = recover_segments(disk, directory, config, now_ms, names, checkpointed, epochs)
         is_new = not segments
         if is_new:

@@ -84,9 +84,18 @@ class LogDirectories:
 
     @classmethod
     def open(
-        cls, disk: Disk, paths: Sequence[str], *, cluster_id: str, node_id: int, new_id: Callable[[], UUID]
+        cls,
+        disk: Disk,
+        paths: Sequence[str],
+        *,
+        cluster_id: str,
+        node_id: int,
+        new_id: Callable[[], UUID],
+        check_bytes: int = 0,
     ) -> LogDirectories:
         """The directories at these paths, each formatted if it is new; `new_id` draws its id then.
+
+        `check_bytes`: up to how many bytes of logs each directory reads from end to end when they are opened.
 
         A directory that cannot be read, or of which nobody can tell whose it is, is offline. Raises
         LogDirectoryLockedError, ForeignLogDirectoryError, or NoLogDirectoryError when none is left; nothing in a
@@ -99,6 +108,8 @@ class LogDirectories:
                 if path not in directories.offline:
                     directories._open_one(path, cluster_id, node_id, new_id())
             directories._find_missing()
+            for directory in directories.online:
+                directory.check_bytes = check_bytes
             if not directories.online:
                 raise _none_left(directories.offline)
         except BaseException:

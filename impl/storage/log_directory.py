@@ -43,6 +43,7 @@ from tidegauge.impl.storage.partition_directory import (
     name_with_suffix,
     remove_directory,
 )
+from tidegauge.impl.storage.segment_names import LOG_SUFFIX
 from tidegauge.impl.storage.strays import BY_ORDER
 
 LOGGER = logging.getLogger(__name__)
@@ -67,6 +68,8 @@ class LogDirectory:
         self._disk = disk
         self.suspects: dict[TopicPartition, str] = {}
         """Partitions that may lack what was on stable storage when the last process stopped, and why."""
+        self.check_bytes = 0
+        """Of logs that are opened, how many more bytes are read from end to end."""
         self._has_given_up = False
         """Whether a log was given up because it is damaged; the broker then does not stop cleanly."""
         self._recovery_points: dict[TopicPartition, int] = {}
@@ -161,6 +164,7 @@ class LogDirectory:
             high_watermark=self._high_watermarks.get(key, 0),
             may_have_gaps=key in self._cleaned,
             clean_shutdown=self.was_clean or was_closed,
+            reads_all=not was_closed and self._may_check(path),
             before_lowering=lambda offset: self._lower_recovery_point(key, offset),
         )
         if not log.recovery.lost_nothing:
@@ -168,10 +172,32 @@ class LogDirectory:
         self.logs[key] = log
         return log
 
+    def _may_check(self, path: str) -> bool:
+        """Whether a log is small enough to be read from end to end."""
+        if not self.check_bytes or not self._disk.exists(path):
+            return False
+        names = [name for name in self._disk.list_directory(path) if name.endswith(LOG_SUFFIX)]
+        size = sum(self._disk.size(f"{path}/{name}") for name in names)
+        if size > self.check_bytes:
+            return False
+        self.check_bytes -= size
+        return True
+
     def topic_id(self, topic: str, partition: int) -> UUID | None:
-        """The id of the topic whose partition lies here, from `partition.metadata`."""
-        text = checkpoints.read_text(self._disk, f"{self.path}/{topic}-{partition}", checkpoints.PARTITION_METADATA)
-        return None if text is None else checkpoints.decode_partition_metadata(text)
+        """The id of the topic whose partition lies here, from `partition.metadata`; None if that is no help."""
+        path = f"{self.path}/{topic}-{partition}"
+        text = checkpoints.read_text(self._disk, path, checkpoints.PARTITION_METADATA)
+        found = None if text is None else checkpoints.decode_partition_metadata(text)
+        if found is None and self._disk.exists(f"{path}/{checkpoints.PARTITION_METADATA}"):
+            log_event(
+                LOGGER,
+                logging.ERROR,
+                "topic id rejected",
+                file=f"{path}/{checkpoints.PARTITION_METADATA}",
+                why="it is no topic id",
+                next="the id is taken from the metadata",
+            )
+        return found
 
     def claim(self, topic: str, partition: int, topic_id: UUID) -> PendingSync | None:
         """Make the directory of a new partition, with the topic's id in it; None when there is such a directory.

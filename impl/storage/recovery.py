@@ -96,6 +96,8 @@ class Checkpointed:
     """Whether the log was closed, so that its recovery point is its end."""
     may_have_gaps: bool = False
     """Whether the cleaner was at the log: Kafka's leaves segments that end before the next one begins."""
+    reads_all: bool = False
+    """Whether all of the log is to be read, whatever is known of it."""
 
 
 def base_offsets(names: Iterable[str]) -> list[int]:
@@ -166,7 +168,7 @@ def recover_segments(
     has_deleted = any(name.endswith(LOG_SUFFIX + DELETED_SUFFIX) for name in names)
     names = finish_replacements(disk, directory, names, config.index_interval_bytes)
     entries = read_epochs(disk, directory, names, has_records=bool(base_offsets(names)))
-    reads_all = DAMAGE_NOTE in names or entries is None
+    reads_all = checkpointed.reads_all or DAMAGE_NOTE in names or entries is None
     work = _Recovering(disk, directory, config, now_ms, checkpointed, epochs, reads_all=reads_all)
     starts_below = None if has_deleted or not entries else entries[0].start_offset
     work.load(names, entries or (), starts_below)
@@ -292,12 +294,16 @@ class _Recovering:
     def _drop_early_strays(self, waiting: list[int], starts_below: int) -> None:
         """Set aside first segments that lie below the log start as a whole and hold nothing."""
         while len(waiting) > 1 and waiting[1] <= starts_below:
-            segment = self._segment(waiting[0])
-            holds_something = segment.recover(LeaderEpochCache(), Bounds(waiting[0])) < segment.size
-            segment.close()
-            if holds_something:
+            if self._holds_batches(waiting[0]):
                 return
             self._set_aside(waiting.pop(0), f"the log starts at {starts_below + 1}, and it holds no batch")
+
+    def _holds_batches(self, base: int) -> bool:
+        """Whether there is an intact batch in a segment."""
+        segment = self._segment(base)
+        segment.recover(LeaderEpochCache(), Bounds(base), flushed=_ENDLESS)
+        segment.close()
+        return segment.next_offset > base
 
     def _segment(self, base: int) -> Segment:
         return Segment(self._disk, self._directory, base, self._config.index_interval_bytes, self._now_ms)
@@ -307,6 +313,9 @@ class _Recovering:
         end = self.end_offset
         if base < end:
             self._set_aside(base, f"the segment before it ends at {end}")
+            return False
+        if not self._holds_batches(base):
+            self._set_aside(base, f"the log ends at {end}, and it holds no batch")
             return False
         if base > self._flushed:
             self._set_aside(base, f"the log ends at {end}, and nothing beyond {self._flushed} was flushed")
@@ -412,6 +421,17 @@ class _Recovering:
                 self.segments[-1].next_offset = known_end
             start = end if self.segments else max(self._known.log_start_offset, starts_below or 0)
             self._add_gap(start, known_end, "the end of the log is missing")
+        if known_end <= self.end_offset < self._known.high_watermark:
+            log_event(
+                LOGGER,
+                logging.WARNING,
+                "log ends below its high watermark",
+                log=self._directory,
+                log_end=self.end_offset,
+                high_watermark=self._known.high_watermark,
+                why="a crash has taken committed records that were not flushed",
+                next="they are fetched from the leader; without another replica they are gone",
+            )
         if self._known.recovery_point > max(self.end_offset, known_end, self._known.log_start_offset):
             self.is_point_rejected = True
 

@@ -1,0 +1,185 @@
+"""Replicas whose logs are damaged while others are there, or are not: who leads, who is repaired, who says what."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+import trio
+from kio.schema.alter_replica_log_dirs.v2 import request as alter_request
+from kio.schema.alter_replica_log_dirs.v2.request import AlterReplicaLogDirsRequest
+from kio.schema.errors import ErrorCode
+
+from tidegauge.impl.client.client import Client
+from tidegauge.impl.client.errors import KafkaError
+from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.cluster.names import broker_name
+from tidegauge.impl.records.batches import CHECKSUM_START, extents
+from tidegauge.impl.server.trace.events import Register, RepairReplica, ReplicaDamaged
+from tidegauge.impl.wire.primitives import TopicName, i32
+from tidegauge.model_tests.simulated import simulated
+
+CONFIG = {
+    "broker.session.timeout.ms": 1_500,
+    "broker.heartbeat.interval.ms": 300,
+    "replica.lag.time.max.ms": 1_200,
+    "replica.fetch.backoff.ms": 100,
+}
+RECORDS = 12
+
+
+def value(offset: int) -> bytes:
+    return b"%03d." % offset * 20
+
+
+async def written(cluster: Cluster, assignment: list[int]) -> None:
+    """A partition of three segments of four records."""
+    await cluster.create_topic("t", assignments=[assignment], config={"segment.bytes": 620})
+    async with cluster.client("writer") as client:
+        for offset in range(RECORDS):
+            await client.produce("t", value(offset))
+    await trio.sleep(2)
+
+
+def segment_of(cluster: Cluster, broker: int, number: int) -> str:
+    hosted = cluster.broker(broker).replicas.get("t", 0)
+    assert hosted is not None
+    return f"{hosted.log.directory}/{hosted.log.segment_base_offsets[number]:020d}.log"
+
+
+def damage(cluster: Cluster, broker: int, path: str, batch: int = 1) -> None:
+    """Flip a bit of a value in a file of a broker, which may run."""
+    medium = cluster.host.simulated("damage").medium(broker_name(broker))
+    found = list(extents(medium.files()[path]))
+    medium.flip_bit(path, found[batch].position + CHECKSUM_START + 60)
+
+
+async def readable(client: Client) -> list[int]:
+    """The offsets that are served, the others being refused."""
+    found = []
+    for offset in range(RECORDS):
+        try:
+            fetched = await client.fetch("t", offset, max_bytes=1)
+        except KafkaError as error:
+            assert error.code is ErrorCode.corrupt_message, error  # noqa: PT017
+            continue
+        assert (fetched.records[0].offset, fetched.records[0].value) == (offset, value(offset))
+        found.append(offset)
+    return found
+
+
+@simulated
+async def test_a_damaged_replica_is_repaired_before_it_is_in_sync_and_registers_as_one_that_crashed() -> None:
+    async with Cluster(3, 1, CONFIG) as cluster:
+        await written(cluster, [0, 1, 2])
+        path = segment_of(cluster, 0, 1)
+        await cluster.shutdown(0)
+        damage(cluster, 0, path)
+        await cluster.restart(0)
+        with trio.fail_after(30):
+            await cluster.wait_for_isr("t", (0, 1, 2))
+        (repaired,) = [event for event in cluster.trace if isinstance(event.decision, RepairReplica)]
+        assert isinstance(repaired.decision, RepairReplica)
+        assert (repaired.node, repaired.decision.state.log_end_offset) == (0, 5)
+        registered = [event.decision for event in cluster.trace if isinstance(event.decision, Register)]
+        assert registered[-1].broker == 0
+        assert cluster.broker(0).replicas.directories.stopped_cleanly_in == -1
+        await cluster.crash(1)
+        await cluster.crash(2)
+        with trio.fail_after(30):
+            await cluster.wait_for_isr("t", (0,))
+        async with cluster.client("reader") as client:
+            assert await readable(client) == list(range(RECORDS))
+
+
+@simulated
+async def test_a_leader_that_meets_damage_hands_over_to_a_healthy_member_of_the_isr() -> None:
+    async with Cluster(3, 1, CONFIG) as cluster:
+        await written(cluster, [0, 1, 2])
+        damage(cluster, 0, segment_of(cluster, 0, 1))
+        hosted = cluster.broker(0).replicas.get("t", 0)
+        assert hosted is not None
+        hosted.log.distrust(5)
+        async with cluster.client("reader") as client:
+            assert await readable(client) == list(range(RECORDS))
+        assert cluster.leader("t") in (1, 2)
+        assert 0 not in cluster.isr("t")
+        assert [event.node for event in cluster.trace if isinstance(event.decision, ReplicaDamaged)] == [0]
+        assert cluster.broker(0).halted is None
+        await cluster.shutdown(0)
+        await cluster.restart(0)
+        with trio.fail_after(30):
+            await cluster.wait_for_isr("t", (0, 1, 2))
+        hosted = cluster.broker(0).replicas.get("t", 0)
+        assert hosted is not None
+        assert not hosted.log.damage
+
+
+@simulated
+async def test_the_last_member_of_the_isr_leads_on_and_refuses_what_is_damaged() -> None:
+    async with Cluster(1, 1, CONFIG) as cluster:
+        await written(cluster, [0])
+        path = segment_of(cluster, 0, 1)
+        await cluster.crash(0, lose_unsynced=False)
+        damage(cluster, 0, path)
+        await cluster.restart(0)
+        async with cluster.client("reader") as client:
+            assert await readable(client) == [offset for offset in range(RECORDS) if offset != 5]
+            assert await client.produce("t", value(RECORDS)) == RECORDS
+
+
+def test_a_wiped_follower_of_a_damaged_leader_says_why_it_is_not_in_sync(caplog: pytest.LogCaptureFixture) -> None:
+    @simulated
+    async def run() -> None:
+        async with Cluster(2, 1, CONFIG) as cluster:
+            await written(cluster, [0, 1])
+            await cluster.crash(1)
+            with trio.fail_after(30):
+                await cluster.wait_for_isr("t", (0,))
+            damage(cluster, 0, segment_of(cluster, 0, 1))
+            medium = cluster.host.simulated("a wiped disk").medium(broker_name(1))
+            directory = next(path.rpartition("/")[0] for path in medium.files() if "/t-0/" in path)
+            for name in medium.list_directory(directory):
+                medium.remove(f"{directory}/{name}")
+            medium.remove_directory(directory)
+            await cluster.restart(1)
+            await trio.sleep(10)
+            assert cluster.isr("t") == (0,)
+            assert cluster.leader("t") == 0
+            assert cluster.replica(1, "t").log_end_offset == 5
+
+    caplog.set_level(logging.WARNING, "tidegauge")
+    run()
+    told = [record.getMessage() for record in caplog.records]
+    unfed = [line for line in told if line.startswith("follower not fed: node=broker-1 partition=t-0 leader=0")]
+    assert any("offset=4" in line and "CRC-32C" in line for line in unfed), unfed
+    assert any("offset=5" in line and "corrupt_message" in line for line in unfed), unfed
+    assert len(unfed) <= 3
+    assert any(line.startswith("read refused: node=broker-0 partition=t-0") for line in told)
+    assert any(line.startswith("damage met: node=broker-0") for line in told)
+
+
+def test_a_move_of_a_damaged_replica_between_directories_is_given_up(caplog: pytest.LogCaptureFixture) -> None:
+    @simulated
+    async def run() -> None:
+        async with Cluster(1, 1, {**CONFIG, "log.dirs": "one,two"}) as cluster:
+            await written(cluster, [0])
+            damage(cluster, 0, segment_of(cluster, 0, 1))
+            directories = cluster.broker(0).replicas.directories
+            source = directories.where("t", 0)
+            assert source is not None
+            (target,) = [directory.path for directory in directories.online if directory is not source]
+            topic = alter_request.AlterReplicaLogDirTopic(name=TopicName("t"), partitions=(i32(0),))
+            request = AlterReplicaLogDirsRequest(dirs=(alter_request.AlterReplicaLogDir(path=target, topics=(topic,)),))
+            hosted = cluster.broker(0).replicas.get("t", 0)
+            assert hosted is not None
+            hosted.log.distrust(5)
+            async with cluster.client("operator") as client:
+                await client._ask(cluster.broker(0).address, request)
+                await trio.sleep(1)
+                assert cluster.broker(0).halted is None
+                assert directories.where("t", 0) is source
+                assert await readable(client) == [offset for offset in range(RECORDS) if offset != 5]
+
+    run()
+    assert "move given up: node=broker-0 partition=t-0" in caplog.text

@@ -1,0 +1,262 @@
+"""A campaign: one cluster, one partition for each kind of damage; the broker stops, its disk is damaged, it starts.
+
+All partitions are damaged at once, so that a campaign is one run. What is observed of each is held against what is
+promised, and against what may never be: a record served that nobody wrote, one that is neither there nor refused nor
+told of, a broker that does not start, a partition without damage that is affected.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from typing import Final, Literal
+
+import attrs
+import trio
+from kio.schema.errors import ErrorCode
+
+from tidegauge.impl.client.client import Client
+from tidegauge.impl.client.errors import KafkaError
+from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.cluster.names import broker_name
+from tidegauge.impl.partition.leader import ACKS_ALL
+from tidegauge.impl.ports.disk import Disk
+from tidegauge.impl.records.payload import Record, build_batch, decode_batches
+from tidegauge.impl.server.broker.appends import AppendState, PartitionAppend
+from tidegauge.impl.storage.errors import CorruptLogError
+from tidegauge.model_tests.harness.damage.cells import Kind, Promise, Stop
+from tidegauge.model_tests.harness.damage.files import HUGE
+
+TOPIC: Final = "damaged"
+HEALTHY: Final = "healthy"
+VICTIM: Final = 0
+BATCHES: Final = 4
+"""Of one record each in a segment."""
+RECORDS: Final = 3 * BATCHES - 1
+STRAY: Final = 999
+CONFIG: Final[Mapping[str, object]] = {
+    "broker.session.timeout.ms": 1_500,
+    "broker.heartbeat.interval.ms": 300,
+    "replica.lag.time.max.ms": 1_200,
+    "replica.fetch.backoff.ms": 100,
+    "replica.high.watermark.checkpoint.interval.ms": 500,
+    "retry.backoff.ms": 100,
+}
+CONVERGES_WITHIN: Final = 60.0
+
+
+def value(partition: int, offset: int) -> bytes:
+    return (b"%03d-%03d." % (partition, offset)) * 8
+
+
+TIMESTAMP: Final = 1_000_000
+SEGMENT_BYTES: Final = BATCHES * len(build_batch([Record(0, TIMESTAMP, None, value(0, 0))]))
+
+
+@attrs.frozen
+class Observed:
+    """What became of one partition."""
+
+    kind: Kind
+    outcome: Promise | None
+    """None: something that may never be."""
+    detail: str
+    lines: Sequence[str]
+    """What was told of it, from warnings up."""
+
+
+class _Lines(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+
+
+@contextmanager
+def told() -> Iterator[list[str]]:
+    """The lines of all nodes, from warnings up."""
+    handler, logger = _Lines(), logging.getLogger("tidegauge")
+    logger.addHandler(handler)
+    try:
+        yield handler.lines
+    finally:
+        logger.removeHandler(handler)
+
+
+async def run(
+    kinds: Sequence[Kind],
+    stop: Stop,
+    replicas: int,
+    seed: int,
+    checkpoint: tuple[str, str] | None = None,
+    *,
+    directory: Path | None = None,
+) -> list[Observed]:
+    """Damage a partition in each of these ways; returns what was observed of each.
+
+    On the simulated host, or with a `directory` on the real one, with its files there.
+    `checkpoint` is one of `cells.CHECKPOINTS` and one of `cells.CHECKPOINT_DAMAGE`.
+    """
+    rng = Random(f"damage/{seed}")
+    host: Literal["simulated", "tcp"] = "simulated" if directory is None else "tcp"
+    async with Cluster(replicas, seed, CONFIG, host=host, directory=directory) as cluster:
+        await _write(cluster, len(kinds))
+        if stop is Stop.CLEAN:
+            await cluster.shutdown(VICTIM, patient=False)
+        else:
+            await cluster.crash(VICTIM, lose_unsynced=False)
+        disk = cluster.host.disk(broker_name(VICTIM))
+        root = cluster.broker(VICTIM).replicas.directories.paths[0]
+        for partition, kind in enumerate(kinds):
+            _damage(disk, f"{root}/{TOPIC}-{partition}", kind, rng)
+        if checkpoint is not None:
+            _damage_checkpoint(disk, root, *checkpoint, rng)
+        with told() as lines:
+            await cluster.restart(VICTIM)
+            with trio.fail_after(CONVERGES_WITHIN):
+                await cluster.broker(VICTIM).unfenced.wait()
+                for topic, number in ((TOPIC, len(kinds)), (HEALTHY, 1)):
+                    for partition in range(number):
+                        await cluster.wait_for_isr(topic, range(replicas), partition)
+            return [await _observe(cluster, kind, partition, lines) for partition, kind in enumerate(kinds)]
+
+
+async def _write(cluster: Cluster, partitions: int) -> None:
+    """Three segments in each partition; the closed ones are flushed, and the recovery points written down."""
+    settings = {"segment.bytes": SEGMENT_BYTES, "index.interval.bytes": 100, "retention.ms": -1}
+    await cluster.create_topic(TOPIC, partitions, config=settings)
+    await cluster.create_topic(HEALTHY)
+    async with cluster.client("writer") as client:
+        await client.produce(HEALTHY, value(0, 0))
+    leaders: dict[int, list[int]] = {}
+    for partition in range(partitions):
+        leaders.setdefault(cluster.leader(TOPIC, partition), []).append(partition)
+    for offset in range(RECORDS):
+        for leader, led in leaders.items():
+            replicas = cluster.broker(leader).replicas
+            appends = [PartitionAppend(TOPIC, partition, _batch(value(partition, offset))) for partition in led]
+            outcomes = await replicas.append(appends, acks=ACKS_ALL, timeout_ms=10_000)
+            assert all(outcome.state is AppendState.COMMITTED for outcome in outcomes), outcomes
+    await trio.sleep(2)
+
+
+def _batch(content: bytes) -> bytes:
+    return build_batch([Record(0, TIMESTAMP, None, content)])
+
+
+def _damage(disk: Disk, directory: str, kind: Kind, rng: Random) -> None:
+    if not kind.where:
+        for name in disk.list_directory(directory):
+            disk.remove(f"{directory}/{name}")
+        disk.remove_directory(directory)
+        return
+    bases = {"closed": BATCHES, "active": 2 * BATCHES, "stray": STRAY}
+    name = kind.where.format(**{part: f"{base:020d}" for part, base in bases.items()})
+    _change(disk, f"{directory}/{name}", lambda content: kind.change(content, rng))
+
+
+def _damage_checkpoint(disk: Disk, root: str, name: str, damage: str, rng: Random) -> None:
+    def change(content: bytes) -> bytes | None:
+        lines = content.decode().splitlines()
+        huge = [*lines[:2], *(f"{line.rpartition(' ')[0]} {HUGE}" for line in lines[2:])]
+        return {
+            "garbage": rng.randbytes(len(content)),
+            "empty": b"",
+            "zeroes": bytes(len(content)),
+            "missing": None,
+            "a huge number": ("\n".join(huge) + "\n").encode(),
+            "half a file": content[: len(content) // 2],
+        }[damage]
+
+    _change(disk, f"{root}/{name}", change)
+
+
+def _change(disk: Disk, path: str, change: Callable[[bytes], bytes | None]) -> None:
+    content = b""
+    if disk.exists(path):
+        file = disk.open(path)
+        content = file.read(0, file.size)
+        file.close()
+        disk.remove(path)
+    if (damaged := change(content)) is not None:
+        file = disk.open(path, create=True)
+        file.append(damaged)
+        file.sync()
+        file.close()
+    disk.sync_directory(path.rpartition("/")[0])
+
+
+async def _observe(cluster: Cluster, kind: Kind, partition: int, lines: Sequence[str]) -> Observed:
+    name = f"{TOPIC}-{partition}/"
+    concerning = [line for line in lines if name in f"{line.replace(' ', '/')}/" and "node=controller" not in line]
+    if any("request failed" in line for line in lines):
+        return Observed(kind, None, "a request failed", lines)
+    if cluster.broker(VICTIM).halted is not None:
+        return Observed(kind, None, f"the broker stopped: {cluster.broker(VICTIM).halted}", lines)
+    async with cluster.client("reader") as client:
+        if [record.value for record in (await client.fetch(HEALTHY, 0)).records] != [value(0, 0)]:
+            return Observed(kind, None, "a partition without damage is affected", lines)
+        if cluster.size > 1:
+            return _observe_replica(cluster, kind, partition, concerning)
+        return await _observe_only(client, kind, partition, concerning)
+
+
+def _observe_replica(cluster: Cluster, kind: Kind, partition: int, lines: Sequence[str]) -> Observed:
+    """The damaged replica is in sync again: it has to hold what the others hold."""
+    hosted = cluster.broker(VICTIM).replicas.get(TOPIC, partition)
+    assert hosted is not None, "a replica that is in sync is hosted"
+    log = hosted.log
+    data, offset = b"", log.log_start_offset
+    while offset < log.log_end_offset:
+        try:
+            read = log.read(offset, 1 << 20)
+        except CorruptLogError as error:
+            return Observed(kind, None, f"the replica is in sync with damage: {error}", lines)
+        data, offset = data + read, list(decode_batches(read))[-1].offset + 1
+    found = [(record.offset, record.value) for record in decode_batches(data)]
+    if found != [(offset, value(partition, offset)) for offset in range(RECORDS)]:
+        return Observed(kind, None, f"the replica is in sync with {[offset for offset, _ in found]}", lines)
+    is_repaired = any(line.split(":")[0] in REPAIRS and f"log_end={RECORDS} " not in line for line in lines)
+    return Observed(kind, Promise.REPAIRED if is_repaired else Promise.RECOVERED, "", lines)
+
+
+REPAIRS: Final = frozenset(
+    {"log repaired", "torn tail cut", "partition directory missing", "log ends below its high watermark"}
+)
+"""Lines of logs that had to be fetched again, all or in part."""
+
+
+async def _observe_only(client: Client, kind: Kind, partition: int, lines: Sequence[str]) -> Observed:
+    """The damaged replica is the only one: each offset is there, or refused, or beyond the end."""
+    end = (await client.list_offsets(TOPIC, partition=partition)).offset
+    refused = []
+    if end > RECORDS:
+        return Observed(kind, None, f"the log ends at {end}, and {RECORDS} records were written", lines)
+    for offset in range(end):
+        try:
+            fetched = await client.fetch(TOPIC, offset, partition=partition, max_bytes=1)
+        except KafkaError as error:
+            if error.code is not ErrorCode.corrupt_message:
+                return Observed(kind, None, f"offset {offset}: {error}", lines)
+            refused.append(offset)
+            continue
+        first = fetched.records[0]
+        if (first.offset, first.value) != (offset, value(partition, offset)):
+            return Observed(kind, None, f"offset {offset} is served as {first}", lines)
+    await client.produce(TOPIC, value(partition, end), partition=partition)
+    after = await client.fetch(TOPIC, end, partition=partition)
+    if [record.value for record in after.records] != [value(partition, end)]:
+        return Observed(kind, None, "what is appended is not read", lines)
+    outcome = Promise.RECOVERED
+    if end < RECORDS:
+        outcome = Promise.CUT if end else Promise.GONE
+    elif refused:
+        outcome = Promise.REFUSED
+    if outcome is not Promise.RECOVERED and not lines:
+        return Observed(kind, None, f"nothing was told: the end is {end}, refused {refused}", lines)
+    return Observed(kind, outcome, f"end {end}, refused {refused}", lines)
