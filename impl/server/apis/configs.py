@@ -171,14 +171,14 @@ async def handle_alter_configs(
     request: AlterConfigsRequest, context: RequestContext, *, registration: Registration, forwarder: Forwarder
 ) -> AlterConfigsResponse:
     """Each resource named gets the settings given and no others; decided by the controller."""
-    refusals = _alter_errors(request.resources, registration.broker_id, context)
+    refusals = await _alter_errors(request.resources, registration.broker_id, context)
     response = alter_configs_error(dataclasses.replace(request, resources=()), ErrorCode.none)
     if allowed := _allowed(request.resources, refusals):
         part = dataclasses.replace(request, resources=allowed)
         response = await forwarder.forward(part, context, alter_configs_error)
     refused = [
         alter_configs_error(dataclasses.replace(request, resources=(resource,)), error, message).responses[0]
-        for resource, (error, message) in zip(request.resources, refusals, strict=True)
+        async for resource, (error, message) in context.pace.each(zip(request.resources, refusals, strict=True))
         if error is not ErrorCode.none
     ]
     return dataclasses.replace(response, responses=_in_order(refusals, refused, response.responses))
@@ -192,7 +192,7 @@ async def handle_incremental_alter_configs(
     forwarder: Forwarder,
 ) -> IncrementalAlterConfigsResponse:
     """Single settings are set, deleted, and lists appended to and subtracted from; decided by the controller."""
-    refusals = _alter_errors(request.resources, registration.broker_id, context)
+    refusals = await _alter_errors(request.resources, registration.broker_id, context)
     response = incremental_alter_configs_error(dataclasses.replace(request, resources=()), ErrorCode.none)
     if allowed := _allowed(request.resources, refusals):
         part = dataclasses.replace(request, resources=allowed)
@@ -201,7 +201,7 @@ async def handle_incremental_alter_configs(
         incremental_alter_configs_error(dataclasses.replace(request, resources=(resource,)), error, message).responses[
             0
         ]
-        for resource, (error, message) in zip(request.resources, refusals, strict=True)
+        async for resource, (error, message) in context.pace.each(zip(request.resources, refusals, strict=True))
         if error is not ErrorCode.none
     ]
     return dataclasses.replace(response, responses=_in_order(refusals, refused, response.responses))
@@ -219,7 +219,7 @@ def _in_order(refusals: Sequence[Refusal], refused: Sequence[T], altered: Sequen
     return tuple(next(theirs) if error is ErrorCode.none else next(own) for error, _ in refusals)
 
 
-def _alter_errors(
+async def _alter_errors(
     resources: Sequence[AlterConfigsResource | IncrementalResource], broker_id: int, context: RequestContext
 ) -> list[Refusal]:
     """Of each resource: NONE, or why it is refused here."""
@@ -228,7 +228,7 @@ def _alter_errors(
     twice = ErrorCode.invalid_request, "the resource is named twice: name each once"
     return [
         twice if often[name] > 1 else _alter_error(resource, broker_id, context)
-        for name, resource in zip(named, resources, strict=True)
+        async for name, resource in context.pace.each(zip(named, resources, strict=True))
     ]
 
 

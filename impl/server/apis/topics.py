@@ -128,9 +128,16 @@ async def handle_delete_topics(
         refuse = partial(delete_topics_error, error=error, message="delete.topic.enable is false")
         return await in_chunks(context.pace, request, "topics", refuse, "responses")
     await _learn_ids(metadata, loader, request, context)
-    counts = Counter(map(_identity, request.topics))
+    counts: Counter[tuple[str | None, UUID | None]] = Counter()
+    once: dict[tuple[str | None, UUID | None], DeleteTopicState] = {}
+    by_id: set[str | None] = set()
+    async for topic in context.pace.each(request.topics, units=4):
+        identity = _identity(topic)
+        counts[identity] += 1
+        once[identity] = topic
+        if topic.name is None:
+            by_id.add(_name_of(metadata, topic))
     delete_all = context.allowed(Operation.DELETE, ResourceType.CLUSTER)
-    by_id = {_name_of(metadata, topic) for topic in request.topics if topic.name is None}
     both_ways: set[str | None] = set()
 
     def refusal(topic: DeleteTopicState) -> Refusal | None:
@@ -151,7 +158,7 @@ async def handle_delete_topics(
             return ErrorCode.invalid_request, f"topic {name!r} is named by its id as well: name it once"
         return None
 
-    asked = list({_identity(topic): topic for topic in request.topics}.values())
+    asked = list(once.values())
     refusals, allowed = await _divide(asked, refusal, context)
     each = context.pace.each(refusals)
     results = {_identity(topic): _not_deleted(metadata, topic, *why) async for topic, why in each}
@@ -196,9 +203,10 @@ async def _learn_ids(
     metadata: MetadataCache, loader: MetadataLoader, request: DeleteTopicsRequest, context: RequestContext
 ) -> None:
     """Read the newest metadata if there is an id that this broker does not know: the topic may be that new."""
-    if all(topic.topic_id is None or metadata.topic_name(str(topic.topic_id)) for topic in request.topics):
-        return
-    await context.while_connected(loader.learn, watched=False)
+    async for topic in context.pace.each(request.topics, units=2):
+        if topic.topic_id is not None and not metadata.topic_name(str(topic.topic_id)):
+            await context.while_connected(loader.learn, watched=False)
+            return
 
 
 def _hidden(result: DeletableTopicResult, asked: DeleteTopicState, context: RequestContext) -> DeletableTopicResult:

@@ -191,6 +191,7 @@ class Connection:
         """Wait for the next frame, of which not all has come; None when the peer has closed."""
         if self._unsent:
             await self._send_responses()
+        self._pace.spent = 0  # others have their turn while the peer is waited for
         self._enter(READING)
         if self._watch.state is WatchState.READING:
             await self._watch.finish_read()

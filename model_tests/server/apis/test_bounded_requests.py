@@ -156,6 +156,17 @@ async def test_tagged_fields_without_end_are_refused(tags: int) -> None:
 
 
 @simulated
+async def test_a_client_that_asks_for_little_at_a_time_never_stands_in_line() -> None:
+    """Else it would wait for a slice of each of those that ask for much."""
+    async with cluster_with_a_topic() as (cluster, _), cluster.client() as client:
+        await client.produce("t", b"first")
+        before = line().passes
+        for _ in range(10 * SLICE // REQUEST_UNITS):
+            await client.produce("t", b"x")
+        assert line().passes == before
+
+
+@simulated
 async def test_many_small_requests_at_once_let_others_be_served_between() -> None:
     count = 500
     async with cluster_with_a_topic() as (cluster, _):
