@@ -34,8 +34,8 @@ class DiskFaults:
     def fill_disk(self, broker_id: int, free_bytes: int = 0, *, directory: str | None = None) -> None:
         """Leave only so many bytes free on a broker's disk, or on one of its `log.dirs`.
 
-        An append beyond fails with KAFKA_STORAGE_ERROR and takes the log directory offline, or the broker when it has
-        no other (KIP-112). To mend it, heal the disk and restart the broker. Raises ValueError.
+        An append beyond fails with KAFKA_STORAGE_ERROR; the broker serves what it has. `heal_disk` makes room, and the
+        broker takes records again. Raises ValueError.
         """
         if type(free_bytes) is not int or free_bytes < 0:
             raise ValueError(f"free_bytes is {free_bytes!r}: give a whole number from 0")
@@ -91,7 +91,7 @@ class DiskFaults:
         return {directory.path: strays(disk, directory.path) for directory in directories}
 
     def heal_disk(self, broker_id: int) -> None:
-        """Mend a full or failing disk. Logs that have failed are back after a restart of the broker."""
+        """Mend a full or failing disk. Logs of a disk that has failed are back after a restart of the broker."""
         self._disk(broker_id).heal()
 
     def end_slowness(self) -> None:

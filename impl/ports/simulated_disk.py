@@ -26,11 +26,15 @@ import os
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from tidegauge.impl.ports.disk import Buffer, DiskLockedError
 
 T = TypeVar("T")
+
+
+LONGEST_NAME: Final = 255
+"""Bytes in a name, as in most file systems."""
 
 
 class CrashOutcome(Enum):
@@ -423,6 +427,8 @@ class SimulatedDisk:
 
     def _parent(self, path: str) -> tuple[_DirectoryNode, str]:
         directory, _, name = path.rstrip("/").rpartition("/")
+        if len(name.encode()) > LONGEST_NAME:
+            raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), path)
         return self._directory(directory), name
 
     def _walk(self, directory: _DirectoryNode | None = None, prefix: str = "") -> Iterator[tuple[str, _Node]]:

@@ -113,17 +113,21 @@ class Broker:
             new_id=lambda: UUID(bytes=node.randomness.token(16), version=4),
             check_bytes=node.config.log_check_on_start_max_bytes,
         )
-        return ReplicaManager(
-            node.id,
-            directories,
-            self.metadata,
-            self.config,
-            clock=node.clock,
-            disk=node.disk,
-            tracer=node.tracer,
-            selector=ReplicaSelector(node.config, self.metadata, node.rack),
-            replica_class=replica_class,
-        )
+        try:
+            return ReplicaManager(
+                node.id,
+                directories,
+                self.metadata,
+                self.config,
+                clock=node.clock,
+                disk=node.disk,
+                tracer=node.tracer,
+                selector=ReplicaSelector(node.config, self.metadata, node.rack),
+                replica_class=replica_class,
+            )
+        except BaseException:
+            directories.abandon()
+            raise
 
     def _make_links(self, voters: Sequence[Address]) -> None:
         """What connects it to the controller and to other brokers."""

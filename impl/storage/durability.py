@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from tidegauge.impl.ports.disk import Disk
+from tidegauge.impl.ports.disk import Disk, PendingSync
 from tidegauge.impl.storage import checkpoints
 from tidegauge.impl.storage.errors import FailedLogError
-from tidegauge.impl.storage.flushing import Flushes, PendingFlush
+from tidegauge.impl.storage.flushing import Flushes, PendingFlush, leaves_doubt
 from tidegauge.impl.storage.leader_epoch_cache import LeaderEpochCache
 from tidegauge.impl.storage.log_observer import LogObserver
 from tidegauge.impl.storage.segments import Segments
@@ -49,7 +49,12 @@ class Durability:
         if self._failure is not None:
             raise FailedLogError(
                 f"{self._directory} can only be read since its disk failed ({self._failure}): mend the disk and restart"
-            )
+            ) from self._failure
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether every later change is refused."""
+        return self._failure is not None
 
     def fail(self, error: OSError) -> None:
         """Refuse every later change: nobody knows what is on the disk."""
@@ -64,9 +69,10 @@ class Durability:
             self._failure = error
             raise
 
-    def _raise(self, error: OSError | None) -> None:
+    def _raise(self, error: OSError | None, *, in_doubt: bool) -> None:
         if error is not None:
-            self._failure = error
+            if in_doubt:
+                self._failure = error
             raise error
 
     # --- when to flush ------------------------------------------------------------------------------------------------
@@ -111,13 +117,20 @@ class Durability:
         self.check()
         segments = self._segments
         closed, active = segments.ordered[segments.number_of(self.recovery_point) : -1], segments.active
-        with self.failing():
-            syncs = observer.unsynced()
+        syncs: list[PendingSync] = []
+        try:
+            syncs += observer.unsynced()
             for segment in closed:
                 syncs += segment.begin_sync(closed=True)
             if not closed_only:
                 syncs += active.begin_sync(closed=False)
                 self._unflushed_since_ms = None
+        except OSError as error:
+            for sync in syncs:
+                sync.drop()
+            if leaves_doubt(error, is_sync=True):
+                self._failure = error
+            raise
         names = [self._directory] if self._names_synced < segments.names_version else []
         epochs = None
         if self._epochs_synced < self.epochs_version:
@@ -139,7 +152,7 @@ class Durability:
         """Move the recovery point after the flush's work; False when the flush was void. Raises OSError."""
         if flush.flushes is not self._flushes:
             return False  # it belongs to the log that this one has replaced
-        self._raise(self._flushes.finish(flush))
+        self._raise(self._flushes.finish(flush), in_doubt=flush.in_doubt)
         if flush.is_void:
             return False
         names_version, epochs_version = flush.versions
@@ -172,7 +185,8 @@ class Durability:
 
     def finish_pending(self) -> None:
         """Do the work of all flushes in progress and make them void. Raises OSError."""
-        self._raise(self._flushes.do_all())
+        error, in_doubt = self._flushes.do_all()
+        self._raise(error, in_doubt=in_doubt)
 
     def drop_pending(self) -> None:
         """Give up all flushes in progress."""

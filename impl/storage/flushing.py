@@ -24,6 +24,7 @@ from collections.abc import Sequence
 import attrs
 
 from tidegauge.impl.ports.disk import Disk, PendingSync
+from tidegauge.impl.ports.disk_errors import NO_DESCRIPTORS, Extent, extent_of
 from tidegauge.impl.storage import checkpoints
 
 
@@ -47,6 +48,9 @@ class PendingFlush:
     is_void: bool = False
     """Whether it moves the recovery point no more."""
     error: OSError | None = None
+    in_doubt: bool = False
+    """Whether nobody knows what of the log is on stable storage: a sync has failed, or the disk."""
+    _is_syncing: bool = False
     _is_done: bool = False
 
     def work(self) -> None:
@@ -58,6 +62,7 @@ class PendingFlush:
                     self._sync()
                 except OSError as error:
                     self.error = error
+                    self.in_doubt = leaves_doubt(error, is_sync=self._is_syncing)
 
     def drop(self) -> None:
         """Leave it; wait for it if it is being done."""
@@ -68,21 +73,29 @@ class PendingFlush:
                 _drop(self.syncs)
 
     def _sync(self) -> None:
+        self._is_syncing = True
         for number, sync in enumerate(self.syncs):
             try:
                 sync.run()
             except OSError:
                 _drop(self.syncs[number + 1 :])
                 raise
+        self._is_syncing = False
         _, version = self.versions
         writes_epochs = self.epochs is not None and version > self.flushes.epochs_written
         if self.epochs is not None and writes_epochs:
             name = checkpoints.LEADER_EPOCH_CHECKPOINT
             checkpoints.write_atomically(self.disk, self.directory, name, self.epochs)
             self.flushes.epochs_written = version
+        self._is_syncing = True
         for directory in self.names:
             if not writes_epochs or directory != self.directory:
                 self.disk.sync_directory(directory)
+
+
+def leaves_doubt(error: OSError, *, is_sync: bool) -> bool:
+    """Whether an error of a flush leaves a log in doubt: not for want of room for something beside the log's files."""
+    return extent_of(error) is not Extent.PASSING or (is_sync and error.errno not in NO_DESCRIPTORS)
 
 
 def _drop(syncs: Sequence[PendingSync]) -> None:
@@ -111,18 +124,19 @@ class Flushes:
             for earlier in self.pending[: self.pending.index(flush)]:
                 earlier.work()
                 flush.error = flush.error or earlier.error
+                flush.in_doubt = flush.in_doubt or earlier.in_doubt
             self.pending.remove(flush)
         return flush.error
 
-    def do_all(self) -> OSError | None:
-        """Do their work now and make them void; returns the disk's error, if any."""
-        error = None
+    def do_all(self) -> tuple[OSError | None, bool]:
+        """Do their work now and make them void; returns the disk's error, if any, and whether the log is in doubt."""
+        error, in_doubt = None, False
         for flush in self.pending:
             flush.work()
             flush.is_void = True
-            error = error or flush.error
+            error, in_doubt = error or flush.error, in_doubt or flush.in_doubt
         self.pending.clear()
-        return error
+        return error, in_doubt
 
     def drop_all(self) -> None:
         """Give all of them up: the log is closed as it is."""

@@ -422,6 +422,11 @@ class Log(LogReads):
     # --- durability ---------------------------------------------------------------------------------------------------
 
     @property
+    def has_failed(self) -> bool:
+        """Whether the log can only be read until it is opened again."""
+        return self._durability.has_failed
+
+    @property
     def flushed_end_offset(self) -> int:
         """Recovery point: every record below it is on stable storage."""
         return self._durability.recovery_point

@@ -7,10 +7,10 @@ A new replica goes to the directory with the fewest partitions (its size is not 
 stays where that is.
 
 A directory whose disk raises an `OSError`, whatever the operation, is *offline* from then on, until the broker starts
-again: nobody knows what of it is on stable storage, so nothing is read or written there any more (KIP-112). The
-others go on. Operations on all directories therefore raise nothing: they take those that fail offline, and
-call `on_failure` once for each. The caller of an operation on one log sees its OSError, and says
-so with `fail`.
+again: nobody knows what of it is on stable storage, so nothing is read or written there any more (KIP-112). That does
+not hold for want of room, which passes, and for names that cannot be used (`disk_errors`). The others go on. Operations
+on all directories therefore raise nothing: they take those that fail offline, and call `on_failure` once for each. The
+caller of an operation on one log sees its OSError, and says so with `bounded`.
 
 The lock keeps a second process out. It goes with the process that holds it, so that a crash leaves nothing to clear.
 """
@@ -18,6 +18,7 @@ The lock keeps a second process out. It goes with the process that holds it, so 
 from __future__ import annotations
 
 import logging
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -27,7 +28,9 @@ from uuid import UUID
 import attrs
 
 from tidegauge.impl.ports.disk import Disk, DiskLock, DiskLockedError, PendingSync
+from tidegauge.impl.ports.disk_errors import Extent, extent_of, told
 from tidegauge.impl.ports.log_lines import log_event
+from tidegauge.impl.ports.repeated_lines import RepeatedLines
 from tidegauge.impl.storage.checkpoints import TopicPartition
 from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.identity import DamagedIdentityError, read_identity, refuse_mixture
@@ -79,6 +82,7 @@ class LogDirectories:
         self._disk = disk
         self._locks: list[DiskLock] = []
         self._where: dict[TopicPartition, LogDirectory] = {}
+        self._lines = RepeatedLines(time.monotonic)
         self._counts: Counter[UUID] = Counter()
         """Directory -> partitions in it."""
 
@@ -224,7 +228,7 @@ class LogDirectories:
         """Make a place for a partition that is new here: in the directory at `into`, else in the emptiest.
 
         What is returned has to be done before `open_log`; None when there is nothing to do. Raises OSError, and the
-        directory is offline then, or NoLogDirectoryError.
+        directory is offline then if its disk fails, or NoLogDirectoryError.
         """
         if self.where(topic, partition) is not None:
             return None
@@ -232,7 +236,7 @@ class LogDirectories:
         try:
             sync = directory.claim(topic, partition, topic_id)
         except OSError as error:
-            self.fail(directory, error)
+            self.bounded((topic, partition), directory, error)
             raise
         self._place((topic, partition), directory)
         return sync
@@ -252,7 +256,7 @@ class LogDirectories:
     ) -> Log:
         """The partition's log, where it is, or a new one: in the directory at `into`, else in the emptiest.
 
-        Raises OSError; the directory is offline then.
+        Raises OSError; the directory is offline then if its disk fails.
         """
         directory = self.where(topic, partition)
         if directory is None:
@@ -260,7 +264,7 @@ class LogDirectories:
         try:
             log = directory.open_log(topic, partition, config, now_ms, topic_id)
         except OSError as error:
-            self.fail(directory, error)
+            self.bounded((topic, partition), directory, error)
             raise
         self._place((topic, partition), directory)
         return log
@@ -392,14 +396,54 @@ class LogDirectories:
     # Failing
 
     def fail(self, directory: LogDirectory, error: OSError) -> None:
-        """Take a directory offline, if it is not; its logs are let go of."""
+        """Take a directory offline, if it is not; its logs are let go of. Not for want of room, which passes."""
         if directory not in self.online:
             return
+        if extent_of(error) is Extent.PASSING:
+            self._without_room(directory, error)
+            return
+        log_event(
+            LOGGER,
+            logging.ERROR,
+            "log directory offline",
+            directory=directory.path,
+            why=told(error),
+            next="its replicas are offline, other directories serve: mend the disk and restart the broker",
+        )
         self.online.remove(directory)
         self.offline[directory.path] = error
         self.offline_ids.append(directory.id)
         directory.abandon()
         self.on_failure(directory, error)
+
+    def bounded(self, key: TopicPartition, directory: LogDirectory, error: OSError) -> bool:
+        """Whether an error of one partition concerns nothing but it, or the moment; else its directory is offline."""
+        if extent_of(error) is Extent.DISK:
+            self.fail(directory, error)
+            return False
+        if extent_of(error) is Extent.PASSING:
+            self._without_room(directory, error)
+        elif directory in self.online:
+            self._lines.log_event(
+                LOGGER,
+                logging.ERROR,
+                "partition cannot be used",
+                partition=f"{key[0]}-{key[1]}",
+                directory=directory.path,
+                why=told(error),
+                next="its replica is offline, all else serves: mend what the error names, and restart the broker",
+            )
+        return True
+
+    def _without_room(self, directory: LogDirectory, error: OSError) -> None:
+        self._lines.log_event(
+            LOGGER,
+            logging.WARNING,
+            "no room",
+            directory=directory.path,
+            why=told(error),
+            next="it is tried again: free space, or give the process more descriptors",
+        )
 
     @contextmanager
     def _guarded(self, directory: LogDirectory) -> Iterator[None]:

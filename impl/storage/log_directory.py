@@ -28,6 +28,7 @@ from contextlib import suppress
 from uuid import UUID
 
 from tidegauge.impl.ports.disk import Disk, PendingSync
+from tidegauge.impl.ports.disk_errors import Extent, extent_of, told
 from tidegauge.impl.ports.log_lines import log_event
 from tidegauge.impl.storage import checkpoints
 from tidegauge.impl.storage.checkpoints import Checkpoint, TopicPartition
@@ -79,6 +80,8 @@ class LogDirectory:
         self._cleaned: dict[TopicPartition, int] = {}
         self._notes: OffsetNotes | None = None
         self._doomed: list[tuple[int, str]] = []
+        self._in_doubt: set[TopicPartition] = set()
+        """Logs that were let go of as they were, and are to be recovered."""
         self._claimed: dict[TopicPartition, UUID] = {}
         """New partitions whose log is yet to be opened -> their topic's id."""
         self._files = {
@@ -122,7 +125,7 @@ class LogDirectory:
         for name in disk.list_directory(path):
             # A move between directories starts again when it is asked for again.
             if name.endswith((DELETED_SUFFIX, FUTURE_SUFFIX)):
-                remove_directory(disk, f"{path}/{name}")
+                directory._remove(name)
         return directory
 
     def missing(self) -> list[TopicPartition]:
@@ -163,13 +166,14 @@ class LogDirectory:
             log_start_offset=self._log_start_offsets.get(key, 0),
             high_watermark=self._high_watermarks.get(key, 0),
             may_have_gaps=key in self._cleaned,
-            clean_shutdown=self.was_clean or was_closed,
+            clean_shutdown=(self.was_clean and key not in self._in_doubt) or was_closed,
             reads_all=not was_closed and self._may_check(path),
             before_lowering=lambda offset: self._lower_recovery_point(key, offset),
         )
         if not log.recovery.lost_nothing:
             self.suspects[key] = str(log.damage.gaps[0]) if log.damage else "its recovery point is damaged"
         self.logs[key] = log
+        self._in_doubt.discard(key)
         return log
 
     def _may_check(self, path: str) -> bool:
@@ -256,6 +260,13 @@ class LogDirectory:
         log.damage.write_note()
         log.abandon()
 
+    def let_go(self, key: TopicPartition) -> None:
+        """Close a partition's files as they are; it is recovered when it is opened again."""
+        if (log := self.logs.pop(key, None)) is not None:
+            self._in_doubt.add(key)
+            with suppress(OSError):
+                log.abandon()
+
     def delete_log(self, topic: str, partition: int, now_ms: int = 0, delay_ms: int = 0) -> None:
         """As `delete_logs`, of one."""
         self.delete_logs([(topic, partition)], now_ms, delay_ms)
@@ -311,8 +322,24 @@ class LogDirectory:
         due = [name for free_ms, name in self._doomed if free_ms <= now_ms]
         self._doomed = [(free_ms, name) for free_ms, name in self._doomed if free_ms > now_ms]
         for name in due:
-            remove_directory(self._disk, f"{self.path}/{name}")
+            self._remove(name)
         return len(due)
+
+    def _remove(self, name: str) -> None:
+        """Remove a directory that is not in use; one that cannot be removed is left, and told. Raises OSError."""
+        try:
+            remove_directory(self._disk, f"{self.path}/{name}")
+        except OSError as error:
+            if extent_of(error) is Extent.DISK:
+                raise
+            log_event(
+                LOGGER,
+                logging.WARNING,
+                "directory cannot be removed",
+                directory=f"{self.path}/{name}",
+                why=told(error),
+                next="it is tried again when the broker starts",
+            )
 
     # Moving here from another directory of the broker
 
@@ -439,7 +466,7 @@ class LogDirectory:
         self.checkpoint()
         self.logs.clear()
         for _, name in self._doomed:
-            remove_directory(self._disk, f"{self.path}/{name}")
+            self._remove(name)
         self._doomed.clear()
         if self._notes is not None:
             self._notes.sync()

@@ -239,7 +239,7 @@ async def test_any_operation_that_fails_takes_the_directory_offline(operation: s
 
 
 @simulated
-async def test_a_full_directory_is_the_only_one_that_is_lost() -> None:
+async def test_a_full_directory_takes_no_records_and_the_other_goes_on() -> None:
     async with cluster_of(2) as cluster:
         await cluster.create_topic("t", assignments=[[0, 1]] * 2)
         with pytest.raises(ValueError, match="broker 0 has 'data/one', 'data/two'"):
@@ -247,10 +247,13 @@ async def test_a_full_directory_is_the_only_one_that_is_lost() -> None:
         full = next(partition for partition in range(2) if directory_of(cluster, 0, partition) == "two")
         cluster.fill_disk(0, free_bytes=10, directory="two")
         async with cluster.client() as client:
-            for partition in range(2):
-                await client.produce("t", b"a", partition=partition, timeout_ms=20_000)
-            assert await cluster.wait_for_leader("t", full, other_than=0) == 1
-            assert cluster.leader("t", 1 - full) == 0
+            await client.produce("t", b"a", partition=1 - full, timeout_ms=20_000)
+            with pytest.raises(KafkaError, match=r"KAFKA_STORAGE_ERROR|TIMED_OUT"):
+                await client.produce("t", b"a", partition=full, timeout_ms=2_000)
+            assert not cluster.broker(0).replicas.directories.offline
+            cluster.heal_disk(0)
+            await client.produce("t", b"b", partition=full, timeout_ms=20_000)
+            assert [values(cluster, 0, partition) for partition in (1 - full, full)] == [[b"a"], [b"b"]]
 
 
 @simulated

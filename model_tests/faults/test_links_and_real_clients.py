@@ -181,7 +181,9 @@ def test_a_full_disk_takes_what_fits(cluster: RunningCluster, topic: str) -> Non
         for nth in range(3):
             assert produce(client, topic, bytes(1_000)) == nth
         assert cluster.isr(topic) == (0, 2)
-        assert not cluster.is_alive(1)
+        assert cluster.is_alive(1)
+        cluster.heal_disk(1)
+        cluster.wait_for_isr(topic, {0, 1, 2})
 
 
 def test_an_expired_session_and_an_unclean_election(cluster: RunningCluster, topic: str) -> None:

@@ -6,8 +6,11 @@ was taken away while the broker was down, before the broker does anything else. 
 for a later topic of the same name, or for the same partition when it comes back. A replica of which the metadata say
 nothing is not deleted: it becomes a stray (`departures`).
 
-An `OSError` of a log takes its log directory offline with all replicas in it (KIP-112): `storage_failed`. They are not
-hosted any more until the broker starts again, wherever the metadata put them. Requests that wait for them are woken.
+A disk that fails takes its log directory offline with all replicas in it (KIP-112): `storage_failed`. They are not
+hosted any more until the broker starts again, wherever the metadata put them. Requests that wait for them are woken. A
+name that cannot be used takes its replica offline and nothing else. A disk without room, or a process without
+descriptors, fails what was tried; a replica whose log cannot be opened then, or is in doubt after a failed sync, is
+opened again when there is room: that is tried with every pull of the metadata.
 
 A log with damage concerns its replica alone (`damaged_replicas`).
 """
@@ -29,6 +32,7 @@ from tidegauge.impl.partition.registration import PartitionRegistration
 from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.impl.ports.clock import Clock
 from tidegauge.impl.ports.disk import FEW, PendingSync
+from tidegauge.impl.ports.disk_errors import Extent, extent_of
 from tidegauge.impl.ports.log_lines import log_event
 from tidegauge.impl.records.batches import RecordError
 from tidegauge.impl.server import trace
@@ -103,6 +107,8 @@ class HostedPartitions:
         """`all_at_once` runs work that waits for the disk (`Disk.all_at_once`)."""
         self.broker_id = broker_id
         self.directories = directories
+        self._waits_for_room: set[TopicPartition] = set()
+        """The offline replicas that are tried again."""
         self.preferred_directories: dict[TopicPartition, str] = {}
         """Where to make replicas that are not here yet (AlterReplicaLogDirs): paths."""
         self._hosted: dict[TopicPartition, Partition] = {}
@@ -123,6 +129,11 @@ class HostedPartitions:
             partition = self._open(topic, index, "" if topic_id is None else str(topic_id), LogConfig(), None)
             if partition is not None and tracer.trace is not None:
                 tracer.replica(trace.events.Restart, topic, index, partition.replica)
+        if self._offline and not self._hosted:
+            raise NoLogDirectoryError(
+                f"none of this broker's {len(self._offline)} replicas can be opened: see the lines before this one for "
+                "the errors of the disk, make room or mend it, and start the broker again"
+            )
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(list(self._hosted.values()))
@@ -171,6 +182,10 @@ class HostedPartitions:
         """
         if self._look_at_all:
             changed, self._look_at_all = None, False
+        if self._waits_for_room:
+            self._offline -= self._waits_for_room
+            changed = None if changed is None else {*changed, *(topic for topic, _ in self._waits_for_room)}
+            self._waits_for_room.clear()
         self._offline = {key for key in self._offline if self._belongs_here(key, image)}
         departed = self._departed(image, changed)
         strays = {
@@ -203,8 +218,8 @@ class HostedPartitions:
         into = self.preferred_directories.get(key)
         try:
             sync = self.directories.claim(*key, topic_uuid(topic.topic_id), into=into)
-        except (OSError, NoLogDirectoryError):
-            self._offline.add(key)
+        except (OSError, NoLogDirectoryError) as error:
+            self._without_log(key, error)
             return None
         directory = self.directories.where(*key)
         return None if sync is None or directory is None else NewPlace(key, directory, sync)
@@ -233,8 +248,8 @@ class HostedPartitions:
             settle()  # also when the caller gives up here: nothing stays half done
             for place in places:
                 if place.error is not None:
-                    self._offline.add(place.key)
-                    self.directories.fail(place.directory, place.error)
+                    self._without_log(place.key, place.error)
+                    self.directories.bounded(place.key, place.directory, place.error)
 
     def _host_all(self, placed: list[tuple[TopicImage, int]], image: ClusterImage) -> None:
         """Give each of these partitions its log, if it has none, and its registration."""
@@ -358,10 +373,11 @@ class HostedPartitions:
         try:
             log = self.directories.open_log(topic, index, config, self._clock.now_ms(), claim, into=into)
         except (OSError, NoLogDirectoryError, RecordError) as error:
-            self._offline.add(key)
-            log_event(
-                LOGGER, logging.ERROR, "log not opened", partition=f"{topic}-{index}", why=str(error), next=OFFLINE
-            )
+            self._without_log(key, error)
+            if key not in self._waits_for_room:
+                log_event(
+                    LOGGER, logging.ERROR, "log not opened", partition=f"{topic}-{index}", why=str(error), next=OFFLINE
+                )
             return None
         log.producers.expire(self._clock.now_ms(), self._config.producer_id_expiration_ms)
         settings = PartitionConfig(replica_lag_time_max_ms=self._config.replica_lag_time_max_ms)
@@ -384,7 +400,10 @@ class HostedPartitions:
         if isinstance(error, CorruptLogError):
             return self.damaged.met_damage(partition, error)
         if isinstance(error, OSError) and directory is not None and not partition.is_gone:
-            self.directories.fail(directory, error)
+            cause = error.__cause__ if isinstance(error.__cause__, OSError) else error
+            is_bounded = self.directories.bounded(partition.key, directory, cause)
+            if is_bounded and (partition.log.has_failed or extent_of(cause) is Extent.NAME):
+                self._take_offline(partition, directory, cause)
         return storage_error_code(error)
 
     def _give_up(self, partition: Partition, reason: str) -> None:
@@ -400,6 +419,20 @@ class HostedPartitions:
         except OSError as error:
             self.directories.fail(directory, error)
         self._effects.replica_damaged(partition, reason)
+
+    def _take_offline(self, partition: Partition, directory: LogDirectory, error: OSError) -> None:
+        """Let go of one replica, until there is room or the broker starts again."""
+        directory.let_go(partition.key)
+        self._without_log(partition.key, error)
+        del self._hosted[partition.key]
+        partition.is_offline = True
+        self._effects.wake_all(partition.key)
+
+    def _without_log(self, key: TopicPartition, error: Exception) -> None:
+        """A replica whose log cannot be had now."""
+        self._offline.add(key)
+        if isinstance(error, OSError) and extent_of(error) is Extent.PASSING:
+            self._waits_for_room.add(key)
 
     def _directory_failed(self, directory: LogDirectory, _: OSError) -> None:
         """The replicas in the directory are gone for this broker."""

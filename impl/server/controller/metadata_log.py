@@ -11,6 +11,7 @@ lost decisions, and is not opened (`metadata_damage`).
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Sequence
 from typing import Final, Protocol
 
@@ -23,7 +24,9 @@ from tidegauge.impl.metadata.topic_names import METADATA_TOPIC
 from tidegauge.impl.partition.messages import EpochEndOffset
 from tidegauge.impl.ports.clock import Clock
 from tidegauge.impl.ports.disk import Disk
+from tidegauge.impl.ports.disk_errors import Extent, extent_of, told
 from tidegauge.impl.ports.log_lines import log_event
+from tidegauge.impl.ports.repeated_lines import RepeatedLines
 from tidegauge.impl.records.origin import Origin
 from tidegauge.impl.server.controller.metadata_damage import examine
 from tidegauge.impl.storage.config import LogConfig
@@ -32,6 +35,8 @@ from tidegauge.impl.storage.offset_notes import NOTHING, OffsetNote, OffsetNotes
 from tidegauge.impl.storage.segment_names import LOG_SUFFIX
 
 READ_SIZE = 8 << 20
+RETRY_S: Final = 0.2
+"""How long the log waits for room before it looks again."""
 COMMITTED: Final = "metadata-commit-offset"
 """The file that notes how far the log is committed, beside the log's directory."""
 METADATA_DIRECTORY: Final = f"{METADATA_TOPIC}-0"
@@ -107,6 +112,7 @@ class StoredMetadataLog:
         assert self.log.log_end_offset == len(found.records), "what was looked at is what is opened"
         self._notes = OffsetNotes(disk, beside, COMMITTED, NOTHING if note is None else note)
         self._leadership = Leadership(node_id, max(self.log.latest_epoch, self._notes.last.epoch) + 1)
+        self._lines = RepeatedLines(time.monotonic)
         self._disk = disk
         self._clock = clock
 
@@ -130,15 +136,41 @@ class StoredMetadataLog:
         return self._leadership
 
     async def append(self, records: Sequence[MetadataRecord]) -> int:
-        """Append one decision and flush it. Raises OSError when the disk does not take it; it is not committed then,
+        """Append one decision and flush it; wait while there is no room.
+
+        Raises OSError when the disk does not take it; it is not committed then,
         nor is any after it, since the log takes no more.
         """
         now_ms = self._clock.now_ms()
-        batch = encode_decision(records, self.log.log_end_offset, now_ms)
-        self.log.append_as_leader(batch, self.leadership.epoch, now_ms, origin=Origin.BROKER)
-        self.log.flush()
-        self._notes.write(OffsetNote(self.end_offset, self.leadership.epoch))
+        begin = self.log.log_end_offset
+        batch = encode_decision(records, begin, now_ms)
+        while True:
+            try:
+                if self.log.log_end_offset == begin:
+                    self.log.append_as_leader(batch, self.leadership.epoch, now_ms, origin=Origin.BROKER)
+                self.log.flush()
+                break
+            except OSError as error:
+                self._raise_unless_passing(error)
+            await trio.sleep(RETRY_S)
+        try:
+            self._notes.write(OffsetNote(self.end_offset, self.leadership.epoch))
+        except OSError as error:
+            self._raise_unless_passing(error)  # a note that is missing is one that is behind
         return self.end_offset
+
+    def _raise_unless_passing(self, error: OSError) -> None:
+        """Wait for room, or for descriptors; any other error of the disk ends the controller."""
+        if extent_of(error) is not Extent.PASSING or self.log.has_failed:
+            raise error
+        self._lines.log_event(
+            LOGGER,
+            logging.WARNING,
+            "no room",
+            directory=self.log.directory,
+            why=told(error),
+            next="the metadata log waits: free space, or give the process more descriptors",
+        )
 
     def read(self, offset: int) -> Sequence[MetadataRecord]:
         """The records from `offset` on."""
@@ -159,9 +191,12 @@ class StoredMetadataLog:
 
     async def check(self) -> None:
         """Write beside the log, in the background. Raises OSError when the disk does not take it."""
-        flush = self.log.begin_check()
-        await self._disk.in_background(flush.work)
-        self.log.finish_flush(flush)
+        try:
+            flush = self.log.begin_check()
+            await self._disk.in_background(flush.work)
+            self.log.finish_flush(flush)
+        except OSError as error:
+            self._raise_unless_passing(error)
 
     def close(self) -> None:
         """Flush and close the files."""

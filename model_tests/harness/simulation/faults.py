@@ -112,7 +112,7 @@ class Injector:
         self._busy.discard(victim)
 
     async def fill_disk(self) -> None:
-        """A broker's disk has little space left, or none; a broker that needs more stops."""
+        """A broker's disk has little space left, or none; what needs more fails until there is room."""
         victim = self._victim()
         if victim is not None:
             free = self._rng.choice((0, 100, 2_000))

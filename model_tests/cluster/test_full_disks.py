@@ -1,0 +1,201 @@
+"""Full disks, exhausted descriptors and names that cannot be used: survived, told, and left when there is room again.
+
+Injected on the simulated disk with each error number, and tried for real: a small file system, a process with few
+descriptors.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import trio
+
+from tidegauge.impl.client.errors import KafkaError
+from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.cluster.names import broker_name
+from tidegauge.impl.ports.failing_disk import WRITES, Operation
+from tidegauge.impl.storage.log_directories import NoLogDirectoryError
+from tidegauge.model_tests.simulated import simulated
+
+CONFIG = {"broker.session.timeout.ms": 2_000, "broker.heartbeat.interval.ms": 300, "replica.lag.time.max.ms": 1_000}
+IMPATIENT = {"delivery.timeout.ms": 1_000}
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE])
+@pytest.mark.parametrize("operations", [WRITES, {Operation.OPEN, Operation.MAKE_DIRECTORY}, {Operation.SYNC}])
+def test_a_broker_without_room_lives_and_goes_on_when_there_is_room(number: int, operations: set[Operation]) -> None:
+    @simulated
+    async def run() -> None:
+        async with Cluster(1, seed=2, config={**CONFIG, "log.flush.scheduler.interval.ms": 200}) as cluster:
+            await cluster.create_topic("old")
+            async with cluster.client() as client:
+                assert await client.produce("old", b"a") == 0
+                cluster.host.disk(broker_name(0)).fail("data", operations=operations, error=number)
+                with trio.move_on_after(5):
+                    await cluster.create_topic("new", 12)
+                for topic in ("old", "new"):
+                    with trio.move_on_after(3):
+                        with suppress(KafkaError):
+                            await client.produce(topic, b"b", timeout_ms=1_000)
+                await trio.sleep(5)
+                broker = cluster.broker(0)
+                assert broker.halted is None
+                assert not broker.replicas.directories.offline
+                cluster.heal_disk(0)
+                await trio.sleep(3)
+                for partition in range(12):
+                    await client.produce("new", b"c", partition=partition, timeout_ms=20_000)
+                await client.produce("old", b"c", timeout_ms=20_000)
+                kept = (await client.fetch("old", 0)).values
+                assert (kept[0], kept[-1]) == (b"a", b"c")
+                await cluster.crash(0, lose_unsynced=False)
+                await cluster.restart(0)
+                assert (await client.fetch("old", 0)).values == kept
+
+    run()
+
+
+@pytest.mark.parametrize("number", [errno.ENAMETOOLONG, errno.EACCES, errno.EPERM])
+def test_a_name_that_cannot_be_used_takes_its_partition_offline_and_nothing_else(
+    number: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    @simulated
+    async def run() -> None:
+        async with Cluster(1, seed=2, config=CONFIG) as cluster:
+            cluster.host.disk(broker_name(0)).fail("data/bad-0", error=number)
+            await cluster.create_topic("good")
+            with trio.move_on_after(5):
+                await cluster.create_topic("bad")
+            async with cluster.client() as client:
+                with pytest.raises(KafkaError):
+                    await client.produce("bad", b"a", timeout_ms=1_000)
+                assert await client.produce("good", b"a") == 0
+            assert not cluster.broker(0).replicas.directories.offline
+            await cluster.delete_topic("bad")
+            await cluster.create_topic("more")
+            cluster.heal_disk(0)
+            await cluster.create_topic("bad")
+            async with cluster.client() as client:
+                assert await client.produce("bad", b"a", timeout_ms=20_000) == 0
+
+    run()
+    assert "partition cannot be used: node=broker-0 partition=bad-0" in caplog.text
+    assert errno.errorcode[number] in caplog.text
+
+
+def test_a_broker_that_can_open_none_of_its_logs_says_so_and_does_not_start() -> None:
+    @simulated
+    async def run() -> None:
+        async with Cluster(1, seed=2, config=CONFIG) as cluster:
+            await cluster.create_topic("t", 3)
+            await cluster.crash(0)
+            disk = cluster.host.disk(broker_name(0))
+            for partition in range(3):
+                disk.fail(f"data/t-{partition}", operations=[Operation.OPEN], error=errno.EMFILE)
+            with pytest.raises(NoLogDirectoryError, match="none of this broker's 3 replicas can be opened"):
+                await cluster.restart(0)
+            disk.heal()
+            await cluster.restart(0)
+            with trio.fail_after(10):
+                await cluster.broker(0).unfenced.wait()
+
+    run()
+
+
+# --- for real --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Path]:
+    """A file system of two megabytes."""
+    made = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    if made.returncode:
+        pytest.skip(f"no file system may be mounted here: {made.stderr.strip()}")
+    yield tmp_path
+    subprocess.run(["umount", "-l", str(tmp_path)], check=True)
+
+
+def test_a_full_file_system_is_survived_and_left_again(small: Path) -> None:
+    async def run() -> None:
+        async with Cluster(1, seed=2, config=CONFIG, host="tcp", directory=small / "data") as cluster:
+            await cluster.create_topic("t")
+            async with cluster.client() as client:
+                assert await client.produce("t", b"first") == 0
+                ballast = small / "ballast"
+                with suppress(OSError):  # there is no room for more
+                    ballast.write_bytes(bytes(4 << 20))
+                with pytest.raises(KafkaError):
+                    await client.produce("t", bytes(100_000), timeout_ms=1_000)
+                assert (await client.fetch("t", 0)).values[0] == b"first"
+                assert cluster.is_alive(0)
+                ballast.unlink()
+                await client.produce("t", b"last", timeout_ms=20_000)
+                kept = (await client.fetch("t", 0)).values
+                assert (kept[0], kept[-1]) == (b"first", b"last")
+        async with (
+            Cluster(1, seed=2, config=CONFIG, host="tcp", directory=small / "data") as cluster,
+            cluster.client() as client,
+        ):
+            assert (await client.fetch("t", 0)).values == kept
+
+    trio.run(run)
+
+
+FEW_DESCRIPTORS = """
+import json, os, resource, sys, trio
+from contextlib import suppress
+from tidegauge.impl.client.errors import KafkaError
+from tidegauge.impl.cluster.cluster import Cluster
+
+async def run():
+    async with Cluster(1, seed=2, host="tcp", directory=sys.argv[1]) as cluster:
+        await cluster.create_topic("t")
+        async with cluster.client() as client:
+            await client.produce("t", b"first")
+            soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) - 1, hard))
+            with trio.move_on_after(2), suppress(KafkaError):
+                await client.produce("t", b"second", timeout_ms=1_000)
+            with trio.move_on_after(2), suppress(KafkaError):
+                await client.create_topic("u", 8, 1)
+            await trio.sleep(1)
+            starved = cluster.is_alive(0) and not cluster.broker(0).replicas.directories.offline
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+            with trio.fail_after(30):
+                await client.produce("t", b"last", timeout_ms=20_000)
+                if "u" not in cluster.controller.controller.image.topics:
+                    await client.create_topic("u", 8, 1)
+                for partition in range(8):
+                    await client.produce("u", b"x", partition=partition, timeout_ms=20_000)
+            found = [value.decode() for value in (await client.fetch("t", 0)).values]
+    print(json.dumps({"survived": starved, "values": found}))
+
+trio.run(run)
+"""
+
+
+def test_a_process_without_descriptors_survives_and_goes_on_when_there_are_some(tmp_path: Path) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", FEW_DESCRIPTORS, str(tmp_path / "data")],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env=dict(os.environ),
+    )
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    told = json.loads(ended.stdout.splitlines()[-1])
+    assert told["survived"]
+    assert (told["values"][0], told["values"][-1]) == ("first", "last")
+    assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 0
