@@ -30,6 +30,7 @@ from tidegauge.spec.kernel.codec import Reader, constants
 from tidegauge.spec.kernel.extension import extensions_of
 from tidegauge.spec.kernel.machine import Action, Machine, constants_of
 from tidegauge.spec.kernel.model import Model
+from tidegauge.spec.membership.machine import Membership
 from tidegauge.spec.published.kip320.machine import Kip320
 from tidegauge.spec.replication.composed import everything
 from tidegauge.spec.replication.extension import ReplicationExtension
@@ -273,5 +274,6 @@ REGISTRY: Final = Registry(
     ),
     Registration("compaction", Compaction()),
     Registration("authentication", Authentication()),
+    Registration("membership", Membership()),
 )
 """All that this project specifies."""

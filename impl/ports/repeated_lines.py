@@ -5,15 +5,21 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+import trio
+
 from tidegauge.impl.ports.log_lines import log_event
+
+
+def _trio_time() -> float:
+    return trio.current_time() if trio.lowlevel.in_trio_run() else 0.0
 
 
 class RepeatedLines:
     """Logs at most `most` lines in `seconds`; the first line of the next such time tells how many were left out."""
 
-    def __init__(self, now: Callable[[], float], *, most: int = 10, seconds: float = 10.0) -> None:
-        """`now` is a clock in seconds that never goes back, `trio.current_time` for instance."""
-        self._now = now
+    def __init__(self, now: Callable[[], float] | None = None, *, most: int = 10, seconds: float = 10.0) -> None:
+        """`now` is a clock in seconds that never goes back; without one it is trio's, and stands still elsewhere."""
+        self._now = _trio_time if now is None else now
         self._most = most
         self._seconds = seconds
         self._began_at = float("-inf")

@@ -131,9 +131,8 @@ class Log(LogReads):
             base_offset = segments[-1].next_offset
             segments.append(Segment(disk, directory, base_offset, config.index_interval_bytes, now_ms))
         log = cls(disk, directory, config, Segments(disk, directory, segments), epochs)
-        log.recovery = recovery
+        log.recovery, durability = recovery, log._durability
         log.damage = Damage(disk, directory, recovery.gaps)
-        durability = log._durability
         durability.before_lowering = before_lowering
         first, end = segments[0].base_offset, log.log_end_offset
         log._log_start_offset = believed_log_start(directory, log_start_offset, first, end, recovery)
@@ -145,7 +144,7 @@ class Log(LogReads):
         durability.recovery_point = recovery_point
         durability.lower_recovery_point(log.log_end_offset)
         if log.is_dirty and not is_new:  # a new log has nothing to lose
-            log._sync()
+            durability.sync(log.observer)
         durability.recovery_point = log.log_end_offset
         if log.damage:
             log.damage.write_note()
@@ -308,7 +307,7 @@ class Log(LogReads):
         durability.log_start_offset = min(durability.log_start_offset, self.log_end_offset)
         self.damage.keep_within(self._log_start_offset, self.log_end_offset)
         self._trim_epochs()
-        self._sync()
+        self._durability.sync(self.observer)
         self.observer.truncated(self.log_end_offset)
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int = 0, *, epoch: int = UNDEFINED_EPOCH) -> None:
@@ -325,7 +324,7 @@ class Log(LogReads):
         durability.epochs_version += self.epochs.clear()
         if epoch >= 0 and offset:
             durability.epochs_version += self.epochs.assign(epoch, offset - 1)
-        self._sync()
+        self._durability.sync(self.observer)
         self.observer.started_anew(offset)
 
     def repair(self) -> int:
@@ -447,13 +446,10 @@ class Log(LogReads):
         Raises OSError when the disk cannot; from then on the log can only be read.
         """
         if self.is_dirty:
-            self._sync()
+            self._durability.sync(self.observer)
         else:
             self._durability.check()
         return self.flushed_end_offset
-
-    def _sync(self) -> None:
-        self._durability.sync(self.observer)
 
     def flush_if_due(self, now_ms: int) -> bool:
         """Flush when a record has waited for `flush.ms`; True when it did."""

@@ -18,7 +18,6 @@ The lock keeps a second process out. It goes with the process that holds it, so 
 from __future__ import annotations
 
 import logging
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -82,7 +81,7 @@ class LogDirectories:
         self._disk = disk
         self._locks: list[DiskLock] = []
         self._where: dict[TopicPartition, LogDirectory] = {}
-        self._lines = RepeatedLines(time.monotonic)
+        self._lines = RepeatedLines()
         self._counts: Counter[UUID] = Counter()
         """Directory -> partitions in it."""
 

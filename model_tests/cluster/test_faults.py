@@ -13,7 +13,7 @@ from tidegauge.impl.client.client import ClientConfig
 from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.cluster.hosts import SimulatedHost
-from tidegauge.impl.ports.failing_disk import SYNCS
+from tidegauge.impl.ports.failing_disk import SYNCS, Operation
 from tidegauge.impl.server.trace.events import Crash
 from tidegauge.model_tests.cluster.test_replication import log_values
 from tidegauge.model_tests.simulated import simulated
@@ -224,7 +224,7 @@ async def test_a_controller_that_cannot_write_its_decision_stops_and_the_next_ne
     async with Cluster(brokers=2, seed=4) as cluster:
         await cluster.create_topic("t")
         disk = cluster.host.disk("controller")
-        disk.fill(free_bytes=20)
+        disk.fail(operations=[Operation.APPEND])
         with pytest.raises(KafkaError):
             await cluster.create_topic("u")
         assert "the metadata log cannot be written" in (cluster.controller.halted or "")
@@ -236,6 +236,23 @@ async def test_a_controller_that_cannot_write_its_decision_stops_and_the_next_ne
         await trio.sleep(5)
         await cluster.create_topic("u")
         assert cluster.isr("u") == (0, 1)
+
+
+@simulated
+async def test_a_controller_without_room_waits_with_its_decision_and_writes_it_when_there_is_room() -> None:
+    async with Cluster(brokers=2, seed=4) as cluster:
+        await cluster.create_topic("t")
+        disk = cluster.host.disk("controller")
+        disk.fill(free_bytes=20)
+        with pytest.raises(KafkaError):
+            await cluster.create_topic("u")
+        assert cluster.controller.halted is None
+        async with cluster.client() as client:
+            assert await client.produce("t", b"a") == 0
+        disk.heal()
+        await cluster.wait_for_leader("u")
+        await cluster.restart_controller()
+        assert set(cluster.controller.controller.image.topics) == {"t", "u"}
 
 
 @pytest.mark.parametrize(

@@ -177,3 +177,34 @@ def test_failover_gives_unfenced_brokers_a_full_session() -> None:
     cluster.commit(cluster.controller.members.fence(2))
     after = successor(cluster.log, now_ms=50_000)
     assert after.sessions == {0: 50_000 + SESSION, 1: 50_000 + SESSION}
+
+
+def registered(cluster: ControlledCluster, incarnation_id: str, *, earlier_is_gone: bool = False) -> int:
+    members = cluster.controller.members
+    return cluster.commit(
+        members.register(0, host="b", port=1, incarnation_id=incarnation_id, earlier_is_gone=earlier_is_gone)
+    )
+
+
+def test_a_second_process_with_the_id_of_a_live_broker_is_refused_and_nothing_is_written() -> None:
+    cluster = ControlledCluster(brokers=0)
+    cluster.epochs[0] = registered(cluster, "first")
+    cluster.heartbeat(0)
+    end = cluster.log.end_offset
+    assert registered(cluster, "second") == -1
+    assert cluster.log.end_offset == end
+    assert cluster.controller.image.brokers[0].incarnation_id == "first"
+    assert registered(cluster, "first") > cluster.epochs[0], "the same process may register again"
+
+
+def test_a_second_process_is_let_in_when_the_first_is_fenced_stopping_or_gone() -> None:
+    for end_first in ("expire", "stop", "gone"):
+        cluster = ControlledCluster(brokers=0)
+        cluster.epochs[0] = registered(cluster, "first")
+        cluster.heartbeat(0)
+        if end_first == "expire":
+            assert cluster.expire_sessions(SESSION) == [0]
+        elif end_first == "stop":
+            cluster.commit(cluster.controller.members.begin_shutdown(0))
+        assert registered(cluster, "second", earlier_is_gone=end_first == "gone") > cluster.epochs[0]
+        assert cluster.controller.image.brokers[0].incarnation_id == "second"

@@ -281,6 +281,7 @@ HARNESS: Final = HarnessRegistry(
     Registration("kip320"),
     Registration("compaction"),
     Registration("authentication"),
+    Registration("membership"),
 )
 """What the harness has for each machine of `spec.registry`; the last ones have no cores and no cluster beside them."""
 

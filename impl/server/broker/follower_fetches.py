@@ -217,9 +217,15 @@ class FollowerFetches:
             accepted = partition.replica.receive_fetch_response(fetch, response, self._clock.now_ms())
             error = response.error
             reason = f"the leader responds {error.name}" if error not in PASSING else ""
-        except (RecordError, OSError) as failure:
+        except RecordError as failure:
             accepted, error = False, self._replicas.storage_failed(partition, failure)
             reason = f"what the leader sent cannot be taken: {failure}"
+        except OSError as failure:  # the response has changed nothing: as good as lost
+            self._replicas.storage_failed(partition, failure)
+            if self._tracer.trace is not None and not partition.is_gone:
+                lost = trace.events.Disconnect
+                self._tracer.replica(lost, *partition.key, partition.replica, source=leader, fetch=fetch)
+            return Fetched.ERROR
         if reason and not accepted:
             self._unfed.refused(partition, leader, reason, self._clock.now_ms())
         elif response.records:

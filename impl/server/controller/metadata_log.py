@@ -11,7 +11,6 @@ lost decisions, and is not opened (`metadata_damage`).
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Sequence
 from typing import Final, Protocol
 
@@ -112,7 +111,7 @@ class StoredMetadataLog:
         assert self.log.log_end_offset == len(found.records), "what was looked at is what is opened"
         self._notes = OffsetNotes(disk, beside, COMMITTED, NOTHING if note is None else note)
         self._leadership = Leadership(node_id, max(self.log.latest_epoch, self._notes.last.epoch) + 1)
-        self._lines = RepeatedLines(time.monotonic)
+        self._lines = RepeatedLines()
         self._disk = disk
         self._clock = clock
 
