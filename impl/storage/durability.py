@@ -128,7 +128,7 @@ class Durability:
         except OSError as error:
             for sync in syncs:
                 sync.drop()
-            if leaves_doubt(error, is_sync=True):
+            if leaves_doubt(error, is_sync=False):  # nothing is synced yet
                 self._failure = error
             raise
         names = [self._directory] if self._names_synced < segments.names_version else []
@@ -169,11 +169,19 @@ class Durability:
         return self._epochs_synced >= self.epochs_version
 
     def sync_epochs(self) -> None:
-        """Bring the leader epochs to stable storage, if they have changed. Raises OSError."""
+        """Bring the leader epochs to stable storage, if they have changed; without room the next flush does so.
+
+        Raises OSError when the disk fails.
+        """
         if not self.epochs_are_synced:
-            with self.failing():
-                text = checkpoints.encode_leader_epochs(self._epochs.entries)
+            text = checkpoints.encode_leader_epochs(self._epochs.entries)
+            try:
                 self._flushes.write_epochs(self._disk, self._directory, text, self.epochs_version)
+            except OSError as error:
+                if leaves_doubt(error, is_sync=False):
+                    self._failure = error
+                    raise
+                return
             self._epochs_synced = self.epochs_version
 
     def sync(self, observer: LogObserver) -> None:

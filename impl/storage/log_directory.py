@@ -264,6 +264,7 @@ class LogDirectory:
         """Close a partition's files as they are; it is recovered when it is opened again."""
         if (log := self.logs.pop(key, None)) is not None:
             self._in_doubt.add(key)
+            self._note_log_start(key, log)
             with suppress(OSError):
                 log.abandon()
 

@@ -250,6 +250,7 @@ async def test_a_controller_without_room_waits_with_its_decision_and_writes_it_w
         async with cluster.client() as client:
             assert await client.produce("t", b"a") == 0
         disk.heal()
+        await trio.sleep(2)
         await cluster.wait_for_leader("u")
         await cluster.restart_controller()
         assert set(cluster.controller.controller.image.topics) == {"t", "u"}

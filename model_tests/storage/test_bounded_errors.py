@@ -12,6 +12,7 @@ import pytest
 from tidegauge.impl.ports.disk_errors import NAMES, PASSING, Extent, extent_of, told
 from tidegauge.impl.ports.failing_disk import FailingDisk, Operation
 from tidegauge.impl.ports.simulated_disk import SimulatedDisk
+from tidegauge.impl.records.payload import Record, build_batch
 from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.log_directories import LogDirectories
 
@@ -110,7 +111,8 @@ def test_what_cannot_be_removed_is_left_and_everything_else_goes(number: int, ca
 def test_a_log_that_was_let_go_of_is_recovered_though_the_start_was_clean() -> None:
     disk = FailingDisk(SimulatedDisk(Random(0)))
     directories = opened(disk)
-    directories.open_log("t", 0, LogConfig(), 0, UUID(int=7))
+    log = directories.open_log("t", 0, LogConfig(), 0, UUID(int=7))
+    log.append_as_leader(build_batch([Record(0, 0, None, b"x")]), 0, 0)
     directories.close()
     directories = opened(disk)
     directory = directories.online[0]

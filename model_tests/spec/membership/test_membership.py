@@ -54,7 +54,7 @@ class AnyLog(Membership):
 
 @attrs.frozen
 class LengthAlone(Membership):
-    """A log that is long enough is the same, whoever wrote it."""
+    """A log that is long enough is the same, though another controller wrote it."""
 
     def is_same_log(self, noted: Log, log: Log) -> bool:
         return len(log) >= len(noted)
