@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import trio
 
@@ -40,11 +40,13 @@ from tidegauge.impl.faults.fault_log import FaultLog, logged
 from tidegauge.impl.faults.request_faults import RequestFaults
 from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.impl.ports.background_tasks import BackgroundTasks, require_trio
-from tidegauge.impl.ports.simulated_network import SimulatedNetwork
 from tidegauge.impl.server.broker_server import Broker
 from tidegauge.impl.server.config import ServerConfig
 from tidegauge.impl.server.controller.node import ControllerNode
 from tidegauge.impl.server.trace.tracer import Trace
+
+if TYPE_CHECKING:
+    from tidegauge.impl.ports.simulated_network import SimulatedNetwork
 
 START_TIMEOUT_S: Final = 30.0
 LEAVE_TIMEOUT_S: Final = 2.0

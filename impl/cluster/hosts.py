@@ -21,11 +21,11 @@ from tidegauge.impl.ports.disk import Descriptors, DiskLock, DiskLockedError, Re
 from tidegauge.impl.ports.failing_disk import FailingDisk
 from tidegauge.impl.ports.network import Address, Network, TcpNetwork
 from tidegauge.impl.ports.randomness import Randomness, SeededRandomness, SystemRandomness
-from tidegauge.impl.ports.simulated_disk import CrashOutcome, SimulatedDisk
-from tidegauge.impl.ports.simulated_network import SimulatedNetwork
 
 if TYPE_CHECKING:
     from tidegauge.impl.ports.link_faults import LinkFaults
+    from tidegauge.impl.ports.simulated_disk import CrashOutcome, SimulatedDisk
+    from tidegauge.impl.ports.simulated_network import SimulatedNetwork
 
 KAFKA_PORT: Final = 9092
 
@@ -101,9 +101,11 @@ class Host(Protocol):
 
 
 class SimulatedHost:
-    """Everything in memory, from one seed."""
+    """Everything in memory, from one seed. Network and disks are imported here, since clusters on TCP need neither."""
 
     def __init__(self, seed: int) -> None:
+        from tidegauge.impl.ports.simulated_network import SimulatedNetwork
+
         self.seed = seed
         self._links = SimulatedNetwork(seed)
         self.disks: dict[str, SimulatedDisk] = {}
@@ -126,6 +128,8 @@ class SimulatedHost:
     def medium(self, node: str) -> SimulatedDisk:
         """The simulated disk behind the node's: what is synced, what a crash loses, how many bytes there are."""
         if node not in self.disks:
+            from tidegauge.impl.ports.simulated_disk import SimulatedDisk
+
             self.disks[node] = SimulatedDisk(Random(f"{self.seed}/disk/{node}"))
         return self.disks[node]
 
@@ -151,13 +155,16 @@ class SimulatedHost:
         node: str,
         keep: Mapping[str, int] | None = None,
         *,
-        tails: CrashOutcome = CrashOutcome.SEEDED,
+        tails: CrashOutcome | None = None,
         lose_sent: bool = True,
     ) -> None:
+        """Without `tails` the seed decides what is left of each file's unsynced bytes."""
+        from tidegauge.impl.ports.simulated_disk import CrashOutcome
+
         self.clock(node).go_on()
         self.medium(node).crash(
             keep,
-            tails=tails,
+            tails=tails or CrashOutcome.SEEDED,
             names=CrashOutcome.KEPT if keep is not None or tails is CrashOutcome.KEPT else CrashOutcome.SEEDED,
         )
         self._links.crash(node, lose_sent=lose_sent)

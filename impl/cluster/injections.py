@@ -17,7 +17,6 @@ from kio.schema.errors import ErrorCode
 from tidegauge.impl.cluster.names import NodeName, broker_name
 from tidegauge.impl.cluster.nodes import Nodes
 from tidegauge.impl.faults.injections import UNLIMITED, Delay, Disconnection, Failure, Hold, RequestFilter
-from tidegauge.impl.faults.request_topics import REQUEST_TOPICS
 from tidegauge.impl.wire.apis import BROKER_APIS, ApiKey
 
 Api: TypeAlias = ApiKey | int | str
@@ -139,7 +138,7 @@ class RequestInjections:
             raise ValueError(f"partition is {partition!r}: name its topic as well")
         if partition is not None and (type(partition) is not int or partition < 0):
             raise ValueError(f"partition is {partition!r}: give a whole number from 0")
-        if topic is not None and keys is not None and keys[0] not in REQUEST_TOPICS:
+        if topic is not None and keys is not None and not _names_topics(keys[0]):
             raise ValueError(f"topic is {topic!r}: {keys[0].name} names no topics; leave it out")
         if broker is not None:
             self.nodes.task(broker)
@@ -178,6 +177,12 @@ def error_code(error: Error) -> ErrorCode:
         return ErrorCode(error)
     except ValueError:
         raise ValueError(f"error is {error!r}: Kafka has no such code; use a name, such as 'NOT_CONTROLLER'") from None
+
+
+def _names_topics(key: ApiKey) -> bool:
+    from tidegauge.impl.faults.request_topics import REQUEST_TOPICS  # the first injection into a topic's requests
+
+    return key in REQUEST_TOPICS
 
 
 def _plain(name: str) -> str:

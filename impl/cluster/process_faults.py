@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import attrs
 
 from tidegauge.impl.cluster.hosts import SimulatedHost, UnsupportedFaultError
 from tidegauge.impl.cluster.names import CONTROLLER, broker_name
 from tidegauge.impl.cluster.nodes import Nodes
-from tidegauge.impl.ports.simulated_disk import CrashOutcome
 from tidegauge.impl.server import trace
-from tidegauge.impl.storage.surviving_logs import survivors, unsynced_bytes_below
+
+if TYPE_CHECKING:
+    from tidegauge.impl.ports.simulated_disk import CrashOutcome
 
 
 @attrs.frozen
@@ -33,6 +35,8 @@ class ProcessFaults:
         if not task.alive:
             raise ValueError(f"broker {broker_id} is down already: restart it first")
         if isinstance(host, SimulatedHost):
+            from tidegauge.impl.storage.surviving_logs import unsynced_bytes_below
+
             directories = self.nodes.broker(broker_id).replicas.directories.paths
             kept = None if keep is None else unsynced_bytes_below(host.medium(name), directories, keep)
             host.cut(name, kept, tails=_outcome(lose_unsynced))
@@ -56,6 +60,8 @@ class ProcessFaults:
         """Record that the process ended, and what its disk has kept."""
         broker = self.nodes.broker(broker_id)
         if broker.tracer.trace is not None:
+            from tidegauge.impl.storage.surviving_logs import survivors
+
             # A fault of the disk concerns the broker; the trace reads what is behind it.
             disk = self.nodes.host.disk(broker_name(broker_id)).disk
             left = survivors(disk, broker.replicas.directories.paths)
@@ -134,6 +140,8 @@ class ProcessFaults:
         """
         host, task = self.nodes.host, self.nodes.tasks[CONTROLLER]
         if isinstance(host, SimulatedHost):
+            from tidegauge.impl.ports.simulated_disk import CrashOutcome
+
             host.cut(CONTROLLER, {}, tails=CrashOutcome.LOST, lose_sent=False)
         else:
             host.cut(CONTROLLER)
@@ -151,7 +159,9 @@ class ProcessFaults:
         return await self.nodes.controller.actions.expire_session(broker_id)
 
 
-def _outcome(lose_unsynced: bool | None) -> CrashOutcome:
+def _outcome(lose_unsynced: bool | None) -> CrashOutcome | None:
+    from tidegauge.impl.ports.simulated_disk import CrashOutcome
+
     if lose_unsynced is None:
-        return CrashOutcome.SEEDED
+        return None
     return CrashOutcome.LOST if lose_unsynced else CrashOutcome.KEPT

@@ -122,12 +122,15 @@ class Controller:
     def apply(self, proposal: Proposal[Any]) -> list[ControllerEffect]:
         """Apply a proposal whose records are committed; returns its effects, in order."""
         assert proposal.base_offset == self.image.offset, "a decision is applied to the image on which it was made"
-        self.sessions.update(proposal.sessions)
+        if proposal.sessions:
+            self.sessions.update(proposal.sessions)
         if not proposal.records:
             return []
+        brokers_change = proposal.image.brokers is not self.image.brokers
         self.image.adopt(proposal.image)
-        for broker_id in [known for known in self.sessions if not self.image.is_unfenced(known)]:
-            del self.sessions[broker_id]
+        if brokers_change:
+            for broker_id in [known for known in self.sessions if not self.image.is_unfenced(known)]:
+                del self.sessions[broker_id]
         return [*proposal.elections, MetadataAppended(self.image.offset)]
 
     @property

@@ -9,10 +9,9 @@ to append to the metadata log as one, the image to go on with and the response t
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
-
-import attrs
 
 from tidegauge.impl.metadata.image import ClusterImage
 from tidegauge.impl.metadata.records import MetadataRecord, PartitionChangeRecord
@@ -25,15 +24,13 @@ Given = TypeVar("Given")
 NO_SESSIONS: Final[Mapping[int, int]] = MappingProxyType({})
 
 
-@attrs.frozen
-class MetadataAppended:
+class MetadataAppended(NamedTuple):
     """The metadata log is committed up to `end_offset`: brokers that wait for it can fetch."""
 
     end_offset: int
 
 
-@attrs.frozen
-class LeaderElected:
+class LeaderElected(NamedTuple):
     """A partition has another leader (-1: none). An unclean election may have lost committed records."""
 
     topic: str
@@ -105,36 +102,39 @@ class Decision:
         return Proposal(self._base_offset, records, self.image, response, elections, sessions or NO_SESSIONS)
 
 
+def unwritten(image: ClusterImage, response: Given, sessions: Mapping[int, int] = NO_SESSIONS) -> Proposal[Given]:
+    """A decision that writes no record."""
+    return Proposal(image.offset, (), image, response, (), sessions)
+
+
+_state_of: Final = attrgetter(
+    "leader", "isr", "elr", "replicas", "adding_replicas", "removing_replicas", "offline_replicas"
+)
+"""A registration without its epochs, which only count changes, and without its last known leader."""
+
+
 def change_record(
     topic: str, partition: int, old: PartitionRegistration, new: PartitionRegistration
 ) -> PartitionChangeRecord | None:
     """The record that turns `old` into `new`; None when they differ in nothing that a broker acts on."""
-    if state_of(old) == state_of(new):
+    if _state_of(old) == _state_of(new):
         return None
     return PartitionChangeRecord(
         topic,
         partition,
-        leader=None if new.leader == old.leader and not removes_replicas(old, new) else new.leader,
-        isr=None if new.isr == old.isr else tuple(sorted(new.isr)),
-        elr=None if new.elr == old.elr else tuple(sorted(new.elr)),
-        last_known_leader=None if new.last_known_leader == old.last_known_leader else new.last_known_leader,
-        replicas=None if new.replicas == old.replicas else new.replicas,
-        adding_replicas=None if new.adding_replicas == old.adding_replicas else new.adding_replicas,
-        removing_replicas=None if new.removing_replicas == old.removing_replicas else new.removing_replicas,
-        offline_replicas=(
-            None if new.offline_replicas == old.offline_replicas else tuple(sorted(new.offline_replicas))
-        ),
+        None if new.leader == old.leader and not removes_replicas(old, new) else new.leader,
+        None if new.isr == old.isr else tuple(sorted(new.isr)),
+        None if new.elr == old.elr else tuple(sorted(new.elr)),
+        None if new.last_known_leader == old.last_known_leader else new.last_known_leader,
+        None if new.replicas == old.replicas else new.replicas,
+        None if new.adding_replicas == old.adding_replicas else new.adding_replicas,
+        None if new.removing_replicas == old.removing_replicas else new.removing_replicas,
+        (None if new.offline_replicas == old.offline_replicas else tuple(sorted(new.offline_replicas))),
     )
-
-
-def state_of(registration: PartitionRegistration) -> tuple[object, ...]:
-    """A registration without its epochs, which only count changes, and without its last known leader."""
-    r = registration
-    return r.leader, r.isr, r.elr, r.replicas, r.adding_replicas, r.removing_replicas, r.offline_replicas
 
 
 def removes_replicas(old: PartitionRegistration, new: PartitionRegistration) -> bool:
     """Whether a replica leaves the list. A leader epoch begins then, since the replica may come back empty: what it
     fetched before must not count.
     """
-    return not set(old.replicas) <= set(new.replicas)
+    return new.replicas != old.replicas and not set(old.replicas) <= set(new.replicas)

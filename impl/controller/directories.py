@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-import attrs
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.controller.decision import Decision, Proposal
@@ -77,7 +76,7 @@ class Directories:
             return
         if offline:
             new = self._rules.without(image, topic, old, broker_id, clean=True)
-            new = attrs.evolve(new, offline_replicas=old.offline_replicas | {broker_id})
+            new = new._replace(offline_replicas=old.offline_replicas | {broker_id})
         else:
-            new = attrs.evolve(old, offline_replicas=old.offline_replicas - {broker_id})
+            new = old._replace(offline_replicas=old.offline_replicas - {broker_id})
         decision.change_partition(topic, partition, self._rules.with_leader(image, topic, new))

@@ -17,8 +17,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import attrs
-
 from tidegauge.impl.controller.config import ControllerConfig
 from tidegauge.impl.controller.decision import LedPartition
 from tidegauge.impl.metadata.image import ClusterImage
@@ -78,7 +76,7 @@ class ElectionRules:
         if leader != NO_LEADER and leader not in registration.isr:
             isr = frozenset({leader})
             elr = frozenset[int]() if was_unclean else self.elr_after(image, topic, registration, isr, registration.elr)
-            registration = attrs.evolve(registration, isr=isr, elr=elr)
+            registration = registration._replace(isr=isr, elr=elr)
         return LedPartition(self.led_by(registration, leader), was_unclean)
 
     def led_by(self, registration: PartitionRegistration, leader: int) -> PartitionRegistration:
@@ -86,7 +84,7 @@ class ElectionRules:
         if leader == registration.leader:
             return registration
         last_known_leader = registration.leader if leader == NO_LEADER else leader
-        return attrs.evolve(registration, leader=leader, last_known_leader=last_known_leader)
+        return registration._replace(leader=leader, last_known_leader=last_known_leader)
 
     def without(
         self, image: ClusterImage, topic: str, registration: PartitionRegistration, broker_id: int, *, clean: bool
@@ -96,7 +94,7 @@ class ElectionRules:
         elr = registration.elr - {broker_id}
         if clean and broker_id in registration.isr:
             elr |= {broker_id}
-        return attrs.evolve(registration, isr=isr, elr=self.elr_after(image, topic, registration, isr, elr))
+        return registration._replace(isr=isr, elr=self.elr_after(image, topic, registration, isr, elr))
 
     def elr_after(
         self,

@@ -8,7 +8,6 @@ leader saw fetching (KIP-903): a process that has restarted since may lack what 
 
 from __future__ import annotations
 
-import attrs
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.controller.decision import Decision, LedPartition, Proposal
@@ -31,6 +30,7 @@ class IsrRules:
         self, image: ClusterImage, registration: PartitionRegistration, request: AlterPartitionRequest
     ) -> ErrorCode:
         """Why the proposal cannot be written; NONE when it can."""
+        members = request.members
         if broker_error(image, request.broker_id, request.broker_epoch) is not ErrorCode.none:
             return ErrorCode.stale_broker_epoch
         if request.leader_epoch < registration.leader_epoch:
@@ -39,21 +39,23 @@ class IsrRules:
             return ErrorCode.invalid_request
         if request.partition_epoch != registration.partition_epoch:
             return ErrorCode.invalid_update_version
-        if not request.isr or not request.members.issubset(registration.replicas):
+        if not members or not members.issubset(registration.replicas):
             return ErrorCode.invalid_request
-        if request.members & registration.offline_replicas:
+        if members & registration.offline_replicas:
             return ErrorCode.ineligible_replica
-        if not all(self.is_eligible(image, broker_id, broker_epoch) for broker_id, broker_epoch in request.isr):
-            return ErrorCode.ineligible_replica
-        if any(map(image.is_shutting_down, request.members - registration.isr)):
+        for broker_id, broker_epoch in request.isr:
+            if not self.is_eligible(image, broker_id, broker_epoch):
+                return ErrorCode.ineligible_replica
+        if any(map(image.is_shutting_down, members - registration.isr)):
             return ErrorCode.ineligible_replica
         return ErrorCode.none
 
     def is_eligible(self, image: ClusterImage, broker_id: int, broker_epoch: int) -> bool:
         """A member must be live, and the process that the leader names; -1 names the registered one."""
-        if not image.is_unfenced(broker_id):
+        broker = image.brokers.get(broker_id)
+        if broker is None or broker.fenced:
             return False
-        return broker_epoch in (UNKNOWN_BROKER_EPOCH, image.brokers[broker_id].broker_epoch)
+        return broker_epoch in (UNKNOWN_BROKER_EPOCH, broker.broker_epoch)
 
     def with_isr(
         self, image: ClusterImage, topic: str, registration: PartitionRegistration, isr: frozenset[int]
@@ -65,7 +67,7 @@ class IsrRules:
         """
         departed = registration.isr - isr
         elr = self.elections.elr_after(image, topic, registration, isr, registration.elr | departed)
-        proposed = attrs.evolve(registration, isr=isr, elr=elr)
+        proposed = registration._replace(isr=isr, elr=elr)
         settled = self.replica_lists.without_stopping(image, topic, self.replica_lists.completed(proposed))
         return LedPartition(proposed) if settled == proposed else self.elections.with_leader(image, topic, settled)
 

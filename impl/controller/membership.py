@@ -21,12 +21,12 @@ Two live processes with one id are the operator's mistake; the later one wins, a
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.controller.config import ControllerConfig
-from tidegauge.impl.controller.decision import Decision, Proposal
+from tidegauge.impl.controller.decision import Decision, Proposal, unwritten
 from tidegauge.impl.controller.directories import Directories
 from tidegauge.impl.controller.elections import ElectionRules
 from tidegauge.impl.controller.replica_lists import ReplicaListRules
@@ -50,6 +50,10 @@ class HeartbeatResponse(NamedTuple):
     is_caught_up: bool = False
     is_fenced: bool = True
     should_shut_down: bool = False
+
+
+GOES_ON: Final = HeartbeatResponse(ErrorCode.none, is_caught_up=True, is_fenced=False)
+"""To nearly every heartbeat: nothing changes but the end of the broker's session."""
 
 
 class RegistrationRules:
@@ -175,11 +179,15 @@ class Membership:
         With `want_shut_down` it asks for a controlled shutdown; with `want_fence` it does not wait for one.
         BROKER_ID_NOT_REGISTERED or STALE_BROKER_EPOCH tell it that it has to register again.
         """
-        decision = Decision(self._image)
-        error = broker_error(self._image, broker_id, broker_epoch)
-        if error is not ErrorCode.none:
-            return decision.propose(HeartbeatResponse(error))
+        image = self._image
+        broker = image.brokers.get(broker_id)
+        if broker is None or broker.broker_epoch != broker_epoch:
+            return unwritten(image, HeartbeatResponse(broker_error(image, broker_id, broker_epoch)))
         caught_up = metadata_offset > broker_epoch
+        deadline = now_ms + self._config.broker_session_timeout_ms
+        if caught_up and not (want_shut_down or want_fence or broker.fenced):
+            return unwritten(image, GOES_ON, {broker_id: deadline})
+        decision = Decision(image)
         if want_shut_down:
             self._begin_shutdown(decision, broker_id)
             if want_fence or not self._rules.must_keep_running(decision.image, broker_id):
@@ -189,7 +197,7 @@ class Membership:
         elif caught_up:
             self._unfence(decision, broker_id)
         fenced = decision.image.brokers[broker_id].fenced
-        sessions = {} if fenced else {broker_id: now_ms + self._config.broker_session_timeout_ms}
+        sessions = {} if fenced else {broker_id: deadline}
         response = HeartbeatResponse(ErrorCode.none, caught_up, fenced, want_shut_down and fenced)
         return decision.propose(response, sessions)
 

@@ -8,8 +8,6 @@ back, empty.
 
 from __future__ import annotations
 
-import attrs
-
 from tidegauge.impl.controller.decision import LedPartition
 from tidegauge.impl.controller.elections import ElectionRules
 from tidegauge.impl.metadata.image import ClusterImage
@@ -27,16 +25,14 @@ class ReplicaListRules:
         listed = registration.replicas
         removing = tuple(sorted(set(listed).difference(target)))
         adding = tuple(b for b in sorted(target) if b not in listed or b in registration.adding_replicas)
-        return attrs.evolve(
-            registration, replicas=(*target, *removing), adding_replicas=adding, removing_replicas=removing
-        )
+        return registration._replace(replicas=(*target, *removing), adding_replicas=adding, removing_replicas=removing)
 
     def completed(self, registration: PartitionRegistration) -> PartitionRegistration:
         """The partition on its target alone if the reassignment can complete, else unchanged."""
-        target = registration.target_replicas
-        if not registration.is_reassigned or not self.may_complete(registration, target):
+        if not registration.is_reassigned:
             return registration
-        return self.only_on(registration, target)
+        target = registration.target_replicas
+        return self.only_on(registration, target) if self.may_complete(registration, target) else registration
 
     def may_complete(self, registration: PartitionRegistration, target: tuple[int, ...]) -> bool:
         """A reassignment completes when every replica of its target is in the ISR."""
@@ -55,8 +51,7 @@ class ReplicaListRules:
     def only_on(self, registration: PartitionRegistration, replicas: tuple[int, ...]) -> PartitionRegistration:
         """The partition on these replicas, with no other in ISR or ELR, and not reassigned."""
         last_known = registration.last_known_leader
-        return attrs.evolve(
-            registration,
+        return registration._replace(
             replicas=replicas,
             isr=registration.isr.intersection(replicas),
             elr=registration.elr.intersection(replicas),
@@ -74,8 +69,8 @@ class ReplicaListRules:
         self, image: ClusterImage, topic: str, registration: PartitionRegistration
     ) -> PartitionRegistration:
         """Brokers in controlled shutdown leave the ISR, unless that would empty it (KIP-841)."""
-        stopping = {b for b in registration.isr if image.is_unfenced(b) and not image.is_active(b)}
-        if not self.may_leave(registration, stopping):
+        stopping = {b for b in registration.isr if image.is_shutting_down(b) and image.is_unfenced(b)}
+        if not stopping or not self.may_leave(registration, stopping):
             return registration
         for broker in sorted(stopping):
             registration = self.elections.without(image, topic, registration, broker, clean=True)

@@ -19,7 +19,7 @@ that is in a log was appended by the rules.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -30,9 +30,6 @@ import trio
 
 from tidegauge.impl.faults.injections import Delay, Disconnection, Failure, Hold, Injection
 from tidegauge.impl.faults.links import Links
-from tidegauge.impl.faults.message_topics import NameOf
-from tidegauge.impl.faults.request_topics import REQUEST_TOPICS
-from tidegauge.impl.faults.response_topics import RESPONSE_TOPICS
 from tidegauge.impl.server.error_responses.table import error_response
 from tidegauge.impl.server.transport.context import Handler, PeerConnection, RequestContext
 from tidegauge.impl.server.transport.refused import RefusedError
@@ -42,6 +39,7 @@ if TYPE_CHECKING:
     from kio.schema.errors import ErrorCode
     from kio.schema.metadata.v13.response import MetadataResponsePartition, MetadataResponseTopic
 
+    from tidegauge.impl.faults.message_topics import MessageTopics, NameOf
     from tidegauge.impl.wire.fetch_messages import PartitionFetched
 
 I = TypeVar("I", bound=Injection)  # noqa: E741 - an injection
@@ -186,14 +184,14 @@ class ServerRequestFaults:
 
     def _split_request(self, injection: Injection, request: Any, context: RequestContext) -> tuple[Any, Any]:
         """The request without the partitions that the injection matches, and with these alone."""
-        topics = REQUEST_TOPICS.get(context.api_key)
+        topics = _request_topics().get(context.api_key)
         if topics is None:
             return request, None
         return topics.split(request, injection.where.matches_partition, self.name_of)
 
     def _split_response(self, injection: Injection, response: Any, context: RequestContext) -> tuple[Any, Any]:
         """The response without the partitions that the injection matches, and with these alone."""
-        topics = RESPONSE_TOPICS.get(context.api_key)
+        topics = _response_topics().get(context.api_key)
         if topics is None:
             return response, None
         return topics.split(response, injection.where.matches_partition, self.name_of)
@@ -225,7 +223,7 @@ class ServerRequestFaults:
         """The response with an error in each matching partition, in place of what the partition holds."""
         if injection.where.topic is None:
             return response
-        topics, where = RESPONSE_TOPICS[context.api_key], injection.where
+        topics, where = _response_topics()[context.api_key], injection.where
         if context.api_key == ApiKey.METADATA and where.partition is None:
             change_topic = partial(_described_with_error, injection.error)
             changed = topics.change_topics(response, where.matches_partition, self.name_of, change_topic)
@@ -246,9 +244,22 @@ def _failed(injection: Failure, request: Any) -> Any:
     return error_response(request, injection.error, injection.message)
 
 
+def _request_topics() -> Mapping[int, MessageTopics[Any, Any, Any]]:
+    """Imported with the first injection into a topic's requests: few clusters have one."""
+    from tidegauge.impl.faults.request_topics import REQUEST_TOPICS
+
+    return REQUEST_TOPICS
+
+
+def _response_topics() -> Mapping[int, MessageTopics[Any, Any, Any]]:
+    from tidegauge.impl.faults.response_topics import RESPONSE_TOPICS
+
+    return RESPONSE_TOPICS
+
+
 def _merged(api_key: int, response: Any, other: Any) -> Any:
     """One response of two to parts of a request."""
-    topics = RESPONSE_TOPICS.get(api_key)
+    topics = _response_topics().get(api_key)
     return response if topics is None else topics.merge(response, other)
 
 

@@ -10,8 +10,6 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, get_args
 
-import attrs
-
 from tidegauge.impl.metadata.records import MetadataRecord
 from tidegauge.impl.records.batches import Buffer
 from tidegauge.impl.records.payload import Record, build_batch, decode_batches
@@ -39,8 +37,7 @@ def decode_decisions(batches: Buffer, offset: int) -> Iterator[tuple[int, Metada
 
 def encode(record: MetadataRecord) -> bytes:
     """One line of JSON; fields in the order of the class, so that equal records are equal bytes."""
-    fields = {field.name: getattr(record, field.name) for field in attrs.fields(type(record))}
-    return json.dumps({"type": type(record).__name__, **fields}, separators=(",", ":")).encode()
+    return json.dumps({"type": type(record).__name__, **record._asdict()}, separators=(",", ":")).encode()
 
 
 def decode(value: bytes) -> MetadataRecord:

@@ -16,7 +16,7 @@ import attrs
 from tidegauge.impl.metadata.access import AccessControlLists, Acl, Operation, PatternType, Permission, ResourceType
 from tidegauge.impl.metadata.client_quotas import QuotaEntity
 from tidegauge.impl.metadata.credentials import ScramCredential
-from tidegauge.impl.metadata.draft_topics import DraftTopics
+from tidegauge.impl.metadata.draft_dict import DraftDict
 from tidegauge.impl.metadata.records import (
     AccessControlEntryRecord,
     BrokerConfigRecord,
@@ -92,11 +92,17 @@ class TopicImage:
     succeeds: bool = False
     """Whether there was a topic of this name before, to which producers may still have been sending."""
 
-    def copy(self) -> TopicImage:
+    def draft(self) -> TopicImage:
         """A topic that can be changed without changing this one."""
-        return TopicImage(
-            self.name, self.topic_id, dict(self.configs), dict(self.partitions), dict(self.directories), self.succeeds
-        )
+        partitions, directories = DraftDict(self.partitions), DraftDict(self.directories)
+        return TopicImage(self.name, self.topic_id, dict(self.configs), partitions, directories, self.succeeds)
+
+    def merge(self) -> None:
+        """Be a draft no longer: what it is a draft of is void."""
+        if isinstance(self.partitions, DraftDict):
+            self.partitions = self.partitions.merge()
+        if isinstance(self.directories, DraftDict):
+            self.directories = self.directories.merge()
 
 
 class ClusterImage:
@@ -114,9 +120,8 @@ class ClusterImage:
         """By topic id."""
         self._own_topics: set[str] | None = None
         """The topics of a draft that are its own objects; the others are its original's. None: all are its own."""
-        self._shares_names = False
-        """Whether the names of topics are still the original's objects."""
-        self._shares_acls = False
+        self._own_fields: set[str] | None = None
+        """The same for the fields that `_own` copies."""
         self._removed_topics: set[str] = set()
         self.broker_configs: dict[str, dict[str, str]] = {}
         """By broker id as text; "" is all brokers."""
@@ -132,23 +137,21 @@ class ClusterImage:
     def draft(self) -> ClusterImage:
         """A copy that can be changed without changing this image; it is void when this image changes.
 
-        A topic is copied when it is first changed.
+        A topic has a draft of its own when it is first changed.
         """
         draft = ClusterImage.__new__(ClusterImage)
         draft.__dict__.update(self.__dict__)
-        draft.controllers, draft.brokers = dict(self.controllers), dict(self.brokers)
-        draft.topics, draft._own_topics = DraftTopics(self.topics), set()
-        draft.broker_configs, draft.client_quotas = dict(self.broker_configs), dict(self.client_quotas)
-        draft.scram_credentials, draft.group_configs = dict(self.scram_credentials), dict(self.group_configs)
-        draft._shares_names = draft._shares_acls = True
+        draft.topics, draft._own_topics, draft._own_fields = DraftDict(self.topics), set(), set()
         return draft
 
     def adopt(self, draft: ClusterImage) -> None:
-        """Become what a draft of this image has become; the draft is void then. Costs the same for any change."""
+        """Become what a draft of this image has become; the draft is void then. Costs as much as there are changes."""
         assert self._own_topics is None, "a draft adopts nothing: it shares objects with its original"
-        assert isinstance(draft.topics, DraftTopics), "it is a draft"
+        assert isinstance(draft.topics, DraftDict), "it is a draft"
+        for topic in dict.values(draft.topics):
+            topic.merge()
         self.__dict__.update(draft.__dict__, topics=draft.topics.merge())
-        self._own_topics, self._shares_names, self._shares_acls = None, False, False
+        self._own_topics = self._own_fields = None
 
     def replay(self, records: Iterable[MetadataRecord]) -> None:
         """Apply the records that follow `offset`."""
@@ -195,28 +198,30 @@ class ClusterImage:
 
     def _own_topic(self, name: str) -> TopicImage:
         """The topic as an object that this image alone has."""
+        topic = self.topics[name]
         if self._own_topics is not None and name not in self._own_topics:
             self._own_topics.add(name)
-            self.topics[name] = self.topics[name].copy()
-        return self.topics[name]
+            topic = self.topics[name] = topic.draft()
+        return topic
 
-    def _own_names(self) -> None:
-        if self._shares_names:
-            self.topic_names, self._removed_topics = dict(self.topic_names), set(self._removed_topics)
-            self._shares_names = False
-
-    def _own_acls(self) -> AccessControlLists:
-        if self._shares_acls:
-            self.acls, self._shares_acls = AccessControlLists(self.acls), False
-        return self.acls
+    def _own(self, *fields: str) -> None:
+        """Make these fields, which are dicts and sets, objects that this image alone has."""
+        if self._own_fields is not None:
+            for field in fields:
+                if field not in self._own_fields:
+                    self._own_fields.add(field)
+                    shared = getattr(self, field)
+                    setattr(self, field, type(shared)(shared))
 
     def _controller_epoch(self, record: ControllerEpochRecord) -> None:
         self.controller_id, self.controller_epoch = record.controller_id, record.controller_epoch
 
     def _register_controller(self, record: RegisterControllerRecord) -> None:
+        self._own("controllers")
         self.controllers[record.controller_id] = ControllerRegistration(record.controller_id, record.host, record.port)
 
     def _register_broker(self, record: RegisterBrokerRecord) -> None:
+        self._own("brokers")
         self.brokers[record.broker_id] = BrokerRegistration(
             record.broker_id,
             record.broker_epoch,
@@ -231,6 +236,7 @@ class ClusterImage:
 
     def _broker_registration_change(self, record: BrokerRegistrationChangeRecord) -> None:
         old = self.brokers[record.broker_id]
+        self._own("brokers")
         self.brokers[record.broker_id] = attrs.evolve(
             old,
             fenced=old.fenced if record.fenced is None else record.fenced,
@@ -244,10 +250,11 @@ class ClusterImage:
         self._own_topic(record.topic).directories[record.partition, record.broker_id] = record.directory
 
     def _unregister_broker(self, record: UnregisterBrokerRecord) -> None:
+        self._own("brokers")
         del self.brokers[record.broker_id]
 
     def _topic(self, record: TopicRecord) -> None:
-        self._own_names()
+        self._own("topic_names", "_removed_topics")
         self.topics[record.name] = TopicImage(
             record.name, record.topic_id, succeeds=record.name in self._removed_topics
         )
@@ -256,7 +263,7 @@ class ClusterImage:
             self._own_topics.add(record.name)
 
     def _remove_topic(self, record: RemoveTopicRecord) -> None:
-        self._own_names()
+        self._own("topic_names", "_removed_topics")
         name = self.topic_names.pop(record.topic_id)
         del self.topics[name]
         self._removed_topics.add(name)
@@ -269,12 +276,14 @@ class ClusterImage:
             configs[record.name] = record.value
 
     def _broker_config(self, record: BrokerConfigRecord) -> None:
+        self._own("broker_configs")
         others = {
             name: value for name, value in self.broker_configs.get(record.broker, {}).items() if name != record.name
         }
         self.broker_configs[record.broker] = others if record.value is None else {**others, record.name: record.value}
 
     def _group_config(self, record: GroupConfigRecord) -> None:
+        self._own("group_configs")
         configs = dict(self.group_configs.get(record.group, {}))
         configs.pop(record.name, None)
         if record.value is not None:
@@ -284,6 +293,7 @@ class ClusterImage:
             del self.group_configs[record.group]
 
     def _client_quota(self, record: ClientQuotaRecord) -> None:
+        self._own("client_quotas")
         entity = QuotaEntity(record.user, record.client_id, record.ip)
         quotas = {key: value for key, value in self.client_quotas.get(entity, {}).items() if key != record.key}
         if record.value is not None:
@@ -307,12 +317,15 @@ class ClusterImage:
         )
 
     def _access_control_entry(self, record: AccessControlEntryRecord) -> None:
-        self._own_acls().add(_acl(record))
+        self._own("acls")
+        self.acls.add(_acl(record))
 
     def _remove_access_control_entry(self, record: RemoveAccessControlEntryRecord) -> None:
-        self._own_acls().remove(_acl(record))
+        self._own("acls")
+        self.acls.remove(_acl(record))
 
     def _user_scram_credential(self, record: UserScramCredentialRecord) -> None:
+        self._own("scram_credentials")
         credential = ScramCredential(
             bytes.fromhex(record.salt),
             bytes.fromhex(record.stored_key),
@@ -323,6 +336,7 @@ class ClusterImage:
         self.scram_credentials[record.user] = {**others, record.mechanism: credential}
 
     def _remove_user_scram_credential(self, record: RemoveUserScramCredentialRecord) -> None:
+        self._own("scram_credentials")
         credentials = dict(self.scram_credentials.pop(record.user))
         del credentials[record.mechanism]
         if credentials:
@@ -354,18 +368,16 @@ def changed(old: PartitionRegistration, record: PartitionChangeRecord) -> Partit
     """The registration after the change; its epochs count the changes."""
     new_leader = record.leader is not None
     return PartitionRegistration(
-        replicas=old.replicas if record.replicas is None else record.replicas,
-        leader=old.leader if record.leader is None else record.leader,
-        leader_epoch=old.leader_epoch + new_leader,
-        partition_epoch=old.partition_epoch + 1,
-        isr=old.isr if record.isr is None else frozenset(record.isr),
-        elr=old.elr if record.elr is None else frozenset(record.elr),
-        last_known_leader=old.last_known_leader if record.last_known_leader is None else record.last_known_leader,
-        adding_replicas=old.adding_replicas if record.adding_replicas is None else record.adding_replicas,
-        removing_replicas=old.removing_replicas if record.removing_replicas is None else record.removing_replicas,
-        offline_replicas=(
-            old.offline_replicas if record.offline_replicas is None else frozenset(record.offline_replicas)
-        ),
+        old.replicas if record.replicas is None else record.replicas,
+        old.leader if record.leader is None else record.leader,
+        old.leader_epoch + new_leader,
+        old.partition_epoch + 1,
+        old.isr if record.isr is None else frozenset(record.isr),
+        old.elr if record.elr is None else frozenset(record.elr),
+        old.last_known_leader if record.last_known_leader is None else record.last_known_leader,
+        old.adding_replicas if record.adding_replicas is None else record.adding_replicas,
+        old.removing_replicas if record.removing_replicas is None else record.removing_replicas,
+        (old.offline_replicas if record.offline_replicas is None else frozenset(record.offline_replicas)),
     )
 
 

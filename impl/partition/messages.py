@@ -1,7 +1,7 @@
 """What goes into a replica's core and comes out of it: messages between brokers, results and effects.
 
-Nobody changes one that is made. All but those of every request are frozen: results of every request are NamedTuples,
-which cost half as much to make, and effects of every append are plain attrs classes, which cost a fifth.
+Nobody changes one that is made. Requests and responses are NamedTuples, which cost half as much to make as a frozen
+class; effects of every append are plain attrs classes, which cost a fifth.
 """
 
 from __future__ import annotations
@@ -40,8 +40,7 @@ class Appended(NamedTuple):
     """Of a repeated batch the largest timestamp of its records, in ms since 1970."""
 
 
-@attrs.frozen
-class FollowerFetch:
+class FollowerFetch(NamedTuple):
     """A follower's request for records from its log end offset on; its last epoch shows a divergence (KIP-595)."""
 
     replica_id: int
@@ -52,8 +51,7 @@ class FollowerFetch:
     log_start_offset: int = 0
 
 
-@attrs.frozen
-class EpochEndOffset:
+class EpochEndOffset(NamedTuple):
     """Where a leader epoch ends in a log: at the first offset of a later epoch, or at the log end offset."""
 
     epoch: int
@@ -79,8 +77,7 @@ class PartitionFetchResponse(NamedTuple):
         return bool(self.records) or self.error is not ErrorCode.none or self.diverging_epoch is not None
 
 
-@attrs.frozen
-class AlterPartitionRequest:
+class AlterPartitionRequest(NamedTuple):
     """The leader's request for a new ISR: pairs of broker id and broker epoch (KIP-497, KIP-903)."""
 
     broker_id: int
@@ -91,11 +88,10 @@ class AlterPartitionRequest:
 
     @property
     def members(self) -> frozenset[int]:
-        return frozenset(broker for broker, _ in self.isr)
+        return frozenset([broker for broker, _ in self.isr])
 
 
-@attrs.frozen
-class AlterPartitionResponse:
+class AlterPartitionResponse(NamedTuple):
     """The controller's response, with the registration as it is now; None when it does not know the partition."""
 
     error: ErrorCode

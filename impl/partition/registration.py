@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-import attrs
+from typing import Final, NamedTuple
 
 NO_LEADER: Final = -1
 
 
-@attrs.frozen
-class PartitionRegistration:
+class PartitionRegistration(NamedTuple):
     """A partition as the controller last committed it.
 
     `leader_epoch` grows by one at each change of leader (to none, too), `partition_epoch` at each change at all.

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import attrs
 
 from tidegauge.impl.ports.disk import Disk
-from tidegauge.impl.ports.simulated_disk import SimulatedDisk
 from tidegauge.impl.records.batches import RecordError, checked_header
 from tidegauge.impl.storage import checkpoints
 from tidegauge.impl.storage.log_directory import partition_of
 from tidegauge.impl.storage.segment_names import LOG_SUFFIX
+
+if TYPE_CHECKING:
+    from tidegauge.impl.ports.simulated_disk import SimulatedDisk
 
 TopicPartition = tuple[str, int]
 

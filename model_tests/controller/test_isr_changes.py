@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import attrs
 import pytest
 from kio.schema.errors import ErrorCode
 
@@ -76,7 +75,7 @@ def test_kip_903_another_process_than_the_leader_saw_does_not_join() -> None:
     seen = cluster.epochs[2]
     cluster.join(2)
     request = cluster.proposal(0, 1, 2)
-    stale = attrs.evolve(request, isr=(*request.isr[:2], (2, seen)))
+    stale = request._replace(isr=(*request.isr[:2], (2, seen)))
     assert cluster.commit(cluster.controller.isr_changes.alter(TOPIC, 0, stale)).error is ErrorCode.ineligible_replica
     assert cluster.commit(cluster.controller.isr_changes.alter(TOPIC, 0, request)).error is ErrorCode.none
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 
-import attrs
 import pytest
 
 from tidegauge.impl.metadata.codec import RECORD_TYPES
@@ -76,7 +75,10 @@ CHANGES: tuple[tuple[MetadataRecord, ...], ...] = (
 def content(image: ClusterImage) -> dict[str, object]:
     """All that an image says, in objects of its own."""
     public = {name: value for name, value in vars(image).items() if not name.startswith("_") and name != "acls"}
-    topics = {name: attrs.asdict(topic) for name, topic in image.topics.items()}
+    topics = {
+        name: (topic.topic_id, topic.configs, dict(topic.partitions), dict(topic.directories), topic.succeeds)
+        for name, topic in image.topics.items()
+    }
     return copy.deepcopy({**public, "topics": topics, "acls": set(image.acls)})
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import attrs
-
 from tidegauge.impl.partition.messages import FollowerFetch, PartitionConfig, PartitionFetchResponse
 from tidegauge.impl.partition.registration import PartitionRegistration
 from tidegauge.impl.partition.replica import PartitionReplica
@@ -48,8 +46,7 @@ class Partition:
         """A new leader epoch, of which these brokers (by default all) learn."""
         old = self.registration
         self.tell(
-            attrs.evolve(
-                old,
+            old._replace(
                 leader=leader,
                 leader_epoch=old.leader_epoch + 1,
                 partition_epoch=old.partition_epoch + 1,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import attrs
 import pytest
 from kio.schema.errors import ErrorCode
 
@@ -44,7 +43,7 @@ def response(
     """The controller's response reaches the leader; the registration that it wrote, or the old one."""
     written = partition.registration
     if error is ErrorCode.none:
-        written = attrs.evolve(written, isr=request.members, partition_epoch=written.partition_epoch + 1)
+        written = written._replace(isr=request.members, partition_epoch=written.partition_epoch + 1)
     partition[0].receive_alter_partition_response(request, AlterPartitionResponse(error, controller_epoch, written))
     return written
 
@@ -103,14 +102,14 @@ def test_kip_903_a_proposal_that_is_sent_again_does_not_vouch_for_a_new_process(
         partition.fetch(2)
     request = proposal(partition)
     partition.replicas[2].log.truncate_to(1)  # it has died, and lost its log's tail
-    restarted = attrs.evolve(partition.request(2), broker_epoch=202)
+    restarted = partition.request(2)._replace(broker_epoch=202)
     assert restarted.fetch_offset == 1
     assert partition[0].receive_fetch(restarted, EVERYTHING, partition.now_ms).records
     assert proposal(partition) == request
     response(partition, request, ErrorCode.ineligible_replica)
     assert partition[0].receive_fetch(restarted, EVERYTHING, partition.now_ms).records
     assert partition[0].pending_isr is None, "it has not caught up"
-    partition[0].receive_fetch(attrs.evolve(restarted, fetch_offset=3), EVERYTHING, partition.now_ms)
+    partition[0].receive_fetch(restarted._replace(fetch_offset=3), EVERYTHING, partition.now_ms)
     assert proposal(partition).isr == ((0, 100), (2, 202))
 
 

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
-from kio.schema.create_topics.v7.request import CreatableTopic, CreateTopicsRequest
 from kio.schema.errors import ErrorCode
 from kio.schema.metadata.v13.response import (
     MetadataResponseBroker,
@@ -240,6 +239,8 @@ async def _create(
     names: Sequence[TopicName], timeout_ms: int, context: RequestContext, forwarder: Forwarder, loader: MetadataLoader
 ) -> None:
     """Have the controller create topics, and learn of them; what fails stays unknown."""
+    from kio.schema.create_topics.v7.request import CreatableTopic, CreateTopicsRequest
+
     from tidegauge.impl.server.error_responses.topics import create_topics_error
 
     topics = tuple(

@@ -353,7 +353,7 @@ def _renew(session: Session, broker_epoch: int) -> None:
     """A follower's fetches are those of the process that sent the latest request."""
     for cached in session.partitions.values():
         if cached.read.follower is not None and cached.read.follower.broker_epoch != broker_epoch:
-            cached.read.follower = attrs.evolve(cached.read.follower, broker_epoch=broker_epoch)
+            cached.read.follower = cached.read.follower._replace(broker_epoch=broker_epoch)
 
 
 def _key(read: PartitionRead) -> Key:

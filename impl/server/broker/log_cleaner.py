@@ -19,18 +19,17 @@ from tidegauge.impl.partition.producer_state import NO_OFFSET
 from tidegauge.impl.ports.log_lines import log_event
 from tidegauge.impl.records.batches import RecordError
 from tidegauge.impl.server.broker.partition import Partition
-from tidegauge.impl.storage.cleaner import CleanedLog, Round
 from tidegauge.impl.storage.cleaner_choice import LogToClean, cleanable, dirtiest
-from tidegauge.impl.storage.cleaner_filter import LastRecord
 from tidegauge.impl.storage.errors import CorruptLogError
 from tidegauge.impl.storage.log import Log
-from tidegauge.impl.storage.offset_map import OffsetMap
 
 if TYPE_CHECKING:
     from tidegauge.impl.ports.clock import Clock
     from tidegauge.impl.ports.disk import Disk
     from tidegauge.impl.server.broker.dynamic_config import DynamicConfig
     from tidegauge.impl.server.broker.replica_manager import ReplicaManager
+    from tidegauge.impl.storage.cleaner import CleanedLog
+    from tidegauge.impl.storage.cleaner_filter import LastRecord
 
 LOGGER: Final = logging.getLogger(__name__)
 
@@ -127,6 +126,10 @@ class LogCleaner:
 
     async def _run_round(self, partition: Partition, to_clean: LogToClean) -> CleanedLog | None:
         """Run a whole round; None when the log changed during it, or is no longer hosted here."""
+        # The first round imports what cleans: a broker without compacted topics never does.
+        from tidegauge.impl.storage.cleaner import Round
+        from tidegauge.impl.storage.offset_map import OffsetMap
+
         config = self._config.current
         round_ = Round(
             partition.log,
@@ -167,6 +170,8 @@ def stable_offset(partition: Partition) -> int:
 
 def last_records(partition: Partition) -> dict[int, LastRecord]:
     """The last record of each producer that the log remembers."""
+    from tidegauge.impl.storage.cleaner_filter import LastRecord
+
     return {
         entry.producer_id: LastRecord(entry.batches[-1].last_offset if entry.batches else None, entry.epoch)
         for entry in partition.log.producers.entries.values()

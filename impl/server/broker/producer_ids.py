@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import trio
-from kio.schema.allocate_producer_ids.v0.request import AllocateProducerIdsRequest
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.wire.channel import NoResponseError, UnreachableError
@@ -39,6 +38,8 @@ class ProducerIdAllocator:
             return self._next - 1
 
     async def _fetch_block(self) -> ErrorCode:
+        from kio.schema.allocate_producer_ids.v0.request import AllocateProducerIdsRequest
+
         request = AllocateProducerIdsRequest(
             broker_id=BrokerId(self._registration.broker_id), broker_epoch=i64(self._registration.broker_epoch)
         )

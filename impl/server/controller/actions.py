@@ -12,7 +12,7 @@ from kio.schema.errors import ErrorCode
 from tidegauge.impl.controller.requested_elections import misplaced_leaders
 from tidegauge.impl.metadata.log import NotLeaderError
 from tidegauge.impl.server import trace
-from tidegauge.impl.server.controller.elections import PREFERRED, elect
+from tidegauge.impl.server.controller.held_elections import PREFERRED, elect
 
 if TYPE_CHECKING:
     from tidegauge.impl.controller.controller import Controller

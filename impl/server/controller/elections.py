@@ -9,7 +9,7 @@ from kio.schema.elect_leaders.v2 import response as elect_response
 from kio.schema.elect_leaders.v2.response import ElectLeadersResponse
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.server import trace
+from tidegauge.impl.server.controller.held_elections import PREFERRED, UNCLEAN, elect
 from tidegauge.impl.server.error_responses.elections import elect_leaders_error
 from tidegauge.impl.server.pace import DECISION_UNITS
 from tidegauge.impl.wire.primitives import NO_WAIT, TopicName, i32
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from tidegauge.impl.controller.controller import Controller
     from tidegauge.impl.server.controller.decisions import Decisions
     from tidegauge.impl.server.transport.context import RequestContext
-
-PREFERRED: Final = 0
-UNCLEAN: Final = 1
 
 MESSAGES: Final = {
     ErrorCode.election_not_needed: "it has the leader that it is to have",
@@ -68,16 +65,3 @@ def _to_elect(controller: Controller, request: ElectLeadersRequest) -> list[tupl
     if request.topic_partitions is None:
         return [(topic.name, sorted(topic.partitions)) for topic in controller.image.topics.values()]
     return [(named.topic, named.partitions) for named in request.topic_partitions]
-
-
-async def elect(decisions: Decisions, topic: str, partition: int, election_type: int) -> ErrorCode:
-    """Hold one election."""
-    preferred = election_type == PREFERRED
-    async with decisions.turn() as turn:
-        elections = turn.controller.elections
-        proposal = (elections.elect_preferred if preferred else elections.elect_uncleanly)(topic, partition)
-        error = await turn.commit(proposal)
-        if error is ErrorCode.none and turn.is_traced:
-            kind = trace.events.PreferredElection if preferred else trace.events.UncleanElection
-            turn.tracer.record(kind, topic=topic, partition=partition, changed=turn.changed())
-    return error

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import attrs
-
 from tidegauge.impl.controller.controller import Controller
 from tidegauge.impl.controller.elections import ElectionRules
 from tidegauge.impl.metadata.image import ClusterImage
@@ -21,7 +19,7 @@ class LastReplicaStays(ElectionRules):
         if registration.isr == {broker_id}:
             return registration
         changed = super().without(image, topic, registration, broker_id, clean=clean)
-        return attrs.evolve(changed, elr=frozenset())
+        return changed._replace(elr=frozenset())
 
 
 class LastReplicaStaysController(Controller):

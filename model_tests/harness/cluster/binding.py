@@ -369,7 +369,7 @@ def founding(controller: type[Controller], initial: spec.Controller) -> type[Con
             self, image: ClusterImage, topic: str, partition: int, replicas: tuple[int, ...]
         ) -> PartitionRecord:
             record: PartitionRecord = super().new_partition(image, topic, partition, replicas)
-            return attrs.evolve(record, leader=initial.leader, isr=initial.isr)
+            return record._replace(leader=initial.leader, isr=initial.isr)
 
     class Founding(controller):  # type: ignore[valid-type, misc]
         election_rules = FoundingElections

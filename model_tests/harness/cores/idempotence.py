@@ -82,7 +82,7 @@ class IdempotentCores(ProducerClients):
             if isinstance(effect, SendAlterPartition):
                 request = process.replica.alter_partition_request(0)
                 assert request is not None
-                self.commit(attrs.evolve(self.registration, isr=request.members))
+                self.commit(self.registration._replace(isr=request.members))
         for waiting, appended in list(process.waiting):
             outcome = process.replica.append_outcome(appended)
             if outcome is None:
@@ -93,7 +93,7 @@ class IdempotentCores(ProducerClients):
 
     def commit(self, registration: PartitionRegistration, but: int | None = None) -> None:
         """The controller's decision, which all brokers apply at once, but for one."""
-        self.registration = attrs.evolve(registration, partition_epoch=self.registration.partition_epoch + 1)
+        self.registration = registration._replace(partition_epoch=self.registration.partition_epoch + 1)
         for number, process in enumerate(self.brokers):
             if number != but:
                 process.replica.apply_metadata(self.registration, 0, self.now_ms)
@@ -102,7 +102,7 @@ class IdempotentCores(ProducerClients):
                 self.settle(number)
 
     def led_by(self, leader: int) -> PartitionRegistration:
-        return attrs.evolve(self.registration, leader=leader, leader_epoch=self.registration.leader_epoch + 1)
+        return self.registration._replace(leader=leader, leader_epoch=self.registration.leader_epoch + 1)
 
     # --- the world as the specification sees it ----------------------------------------------------------------
 
@@ -196,7 +196,7 @@ def crash(cores: IdempotentCores, action: partition.Crash, before: spec.State) -
     others = sorted(cores.registration.isr - {dead})
     registration = cores.led_by(others[0]) if cores.registration.leader == dead else cores.registration
     cores.brokers[dead].waiting.clear()
-    cores.commit(attrs.evolve(registration, isr=frozenset(others)), but=dead)
+    cores.commit(registration._replace(isr=frozenset(others)), but=dead)
     found = cores.brokers[dead].log.after_crash(log[action.kept - 1].end_offset if action.kept else 0)
     cores.brokers[dead] = cores.start(dead, found)
 

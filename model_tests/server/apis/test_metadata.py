@@ -380,7 +380,7 @@ async def test_eligible_leaders_are_told_and_never_null() -> None:
         assert (described.leader_id, described.isr_nodes, described.eligible_leader_replicas) == (1, (1,), (0,))
         assert (described.last_known_elr, described.offline_replicas) == ((), (0,)), "somebody leads"
         registered = cluster.broker(1).metadata.image.topics["t"].partitions
-        registered[0] = attrs.evolve(registered[0], leader=-1, isr=frozenset(), elr=frozenset(), last_known_leader=1)
+        registered[0] = registered[0]._replace(leader=-1, isr=frozenset(), elr=frozenset(), last_known_leader=1)
         described = (await peer.ask(partitions("t"))).topics[0].partitions[0]
         assert (described.error_code, described.leader_id, described.last_known_elr) == (ErrorCode.none, -1, (1,))
 

@@ -46,7 +46,7 @@ class ReassignmentCores(ReplicationCores):
     def _founding_records(self) -> list[MetadataRecord]:
         first = self._initial
         return [
-            attrs.evolve(record, replicas=assigned(first), isr=first.isr, leader=first.leader)
+            record._replace(replicas=assigned(first), isr=first.isr, leader=first.leader)
             if isinstance(record, PartitionRecord)
             else record
             for record in super()._founding_records()

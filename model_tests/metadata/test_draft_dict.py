@@ -1,4 +1,4 @@
-"""A draft's topics look like a copy of the original's dict with the same changes."""
+"""A draft's dict looks like a copy of the original's with the same changes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from tidegauge.impl.metadata.draft_topics import DraftTopics
+from tidegauge.impl.metadata.draft_dict import DraftDict
 
 NAMES = "abcdef"
 
@@ -15,11 +15,13 @@ NAMES = "abcdef"
 def test_every_change_is_seen_as_in_a_copy_and_merged_in_the_same_order(seed: int) -> None:
     draw = Random(seed)
     original = dict.fromkeys(draw.sample(NAMES, 4), 0)
-    before, copied, draft = dict(original), dict(original), DraftTopics(original)
+    before, copied, draft = dict(original), dict(original), DraftDict(original)
     for step in range(1, 12):
         name = draw.choice(NAMES)
-        if name in copied and draw.random() < 0.4:
+        if name in copied and draw.random() < 0.3:
             del copied[name], draft[name]
+        elif draw.random() < 0.2:
+            assert draft.pop(name, None) == copied.pop(name, None)
         else:
             copied[name] = draft[name] = step
         assert (list(draft), list(draft.items()), len(draft)) == (list(copied), list(copied.items()), len(copied))
@@ -38,7 +40,7 @@ def test_every_change_is_seen_as_in_a_copy_and_merged_in_the_same_order(seed: in
 
 
 def test_what_is_not_there_cannot_be_asked_for_or_removed() -> None:
-    draft = DraftTopics({"a": 1})
+    draft = DraftDict({"a": 1})
     del draft["a"]
     for name in ("a", "b"):
         with pytest.raises(KeyError):
