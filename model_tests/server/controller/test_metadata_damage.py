@@ -192,7 +192,7 @@ def test_a_damaged_note_loses_nothing_of_the_log(disk: SimulatedDisk, caplog: py
     assert {record.getMessage().partition(":")[0] for record in caplog.records} == {"metadata note missing"}
 
 
-def test_no_epoch_is_used_twice_though_the_log_has_lost_it() -> None:
+def test_no_epoch_is_used_twice_though_the_note_is_lost() -> None:
     disk = SimulatedDisk(random.Random(0))
     disk.make_directory("c")
     log = opened(disk)
