@@ -23,7 +23,7 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from tidegauge.impl.records.slices import Sliced, at_once
+from tidegauge.impl.records.slices import Sliced
 from tidegauge.impl.wire.budget import STEP, Budget
 from tidegauge.impl.wire.fetch_messages import (
     CONSUMER,
@@ -104,27 +104,35 @@ _HEAD = struct.Struct(">ihi")
 
 
 def decode_request(view: memoryview, position: int, version: int) -> tuple[FetchRequest, int]:
-    """The request at `position`, and the position behind it. Raises one of `fields.DAMAGE`."""
-    return at_once(decoding_request(view, position, version))
+    """The request at `position`, and the position behind it, at once. Raises one of `fields.DAMAGE`."""
+    flexible = version >= FLEXIBLE_FROM
+    request, position = _decode_head(view, position, version)
+    number, position = read_count(view, position, flexible=flexible)
+    for _ in range(number):
+        name, topic_id, position = _decode_name(view, position, version)
+        partition_count, position = read_count(view, position, flexible=flexible)
+        partitions = []
+        for _ in range(partition_count):
+            partition, position = _decode_partition(view, position, version)
+            partitions.append(partition)
+        if flexible:
+            position = skip_tags(view, position)
+        request.topics.append(FetchTopic(name, topic_id, partitions))
+    if version >= _SESSIONS_FROM:
+        number, position = read_count(view, position, flexible=flexible)
+        for _ in range(number):
+            forgotten, position = _decode_forgotten(view, position, version)
+            request.forgotten.append(forgotten)
+    return request, _decode_end(request, view, position, version)
 
 
 def decoding_request(view: memoryview, position: int, version: int) -> Sliced[tuple[FetchRequest, int]]:
     """The same in slices; the request has a budget of elements."""
     flexible = version >= FLEXIBLE_FROM
     budget = Budget()
-    replica_id = CONSUMER
-    if version < _REPLICA_STATE_FROM:
-        (replica_id,) = _I32.unpack_from(view, position)
-        position += 4
-    max_wait_ms, min_bytes, max_bytes, isolation_level = _LIMITS.unpack_from(view, position)
-    position += _LIMITS.size
-    session_id, session_epoch = NO_SESSION, SESSIONLESS_EPOCH
-    if version >= _SESSIONS_FROM:
-        session_id, session_epoch = _SESSION.unpack_from(view, position)
-        position += _SESSION.size
+    request, position = _decode_head(view, position, version)
     number, position = read_count(view, position, flexible=flexible)
     budget.claim(number)
-    topics = []
     for _ in range(number):
         name, topic_id, position = _decode_name(view, position, version)
         partition_count, position = read_count(view, position, flexible=flexible)
@@ -138,12 +146,10 @@ def decoding_request(view: memoryview, position: int, version: int) -> Sliced[tu
                 yield budget.step()
         if flexible:
             position = skip_tags(view, position, budget)
-        topics.append(FetchTopic(name, topic_id, partitions))
+        request.topics.append(FetchTopic(name, topic_id, partitions))
         budget.due += 1
         if budget.due >= STEP:
             yield budget.step()
-    request = FetchRequest(topics, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch)
-    request.replica_id = replica_id
     if version >= _SESSIONS_FROM:
         number, position = read_count(view, position, flexible=flexible)
         budget.claim(number)
@@ -153,11 +159,32 @@ def decoding_request(view: memoryview, position: int, version: int) -> Sliced[tu
             budget.due += 1
             if budget.due >= STEP:
                 yield budget.step()
+    return request, _decode_end(request, view, position, version)
+
+
+def _decode_head(view: memoryview, position: int, version: int) -> tuple[FetchRequest, int]:
+    """All that stands before the topics."""
+    replica_id = CONSUMER
+    if version < _REPLICA_STATE_FROM:
+        (replica_id,) = _I32.unpack_from(view, position)
+        position += 4
+    max_wait_ms, min_bytes, max_bytes, isolation_level = _LIMITS.unpack_from(view, position)
+    position += _LIMITS.size
+    session_id, session_epoch = NO_SESSION, SESSIONLESS_EPOCH
+    if version >= _SESSIONS_FROM:
+        session_id, session_epoch = _SESSION.unpack_from(view, position)
+        position += _SESSION.size
+    request = FetchRequest([], max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch)
+    request.replica_id = replica_id
+    return request, position
+
+
+def _decode_end(request: FetchRequest, view: memoryview, position: int, version: int) -> int:
+    """All that stands behind the forgotten topics; returns the position behind it."""
+    flexible = version >= FLEXIBLE_FROM
     if version >= _RACKS_FROM:
         request.rack_id, position = read_string(view, position, flexible=flexible)
-    if flexible:
-        position = _decode_request_tags(request, view, position, version)
-    return request, position
+    return _decode_request_tags(request, view, position, version) if flexible else position
 
 
 def _decode_request_tags(request: FetchRequest, view: memoryview, position: int, version: int) -> int:
@@ -182,7 +209,9 @@ def _decode_name(view: memoryview, position: int, version: int) -> tuple[str, st
     return name, NO_ID, position
 
 
-def _decode_partition(view: memoryview, position: int, version: int, budget: Budget) -> tuple[FetchPartition, int]:
+def _decode_partition(
+    view: memoryview, position: int, version: int, budget: Budget | None = None
+) -> tuple[FetchPartition, int]:
     if version >= FLEXIBLE_FROM:
         index, epoch, offset, last_epoch, log_start, max_bytes = _PARTITION_12.unpack_from(view, position)
         partition = FetchPartition(index, offset, max_bytes, epoch, last_epoch, log_start)
@@ -198,8 +227,10 @@ def _decode_partition(view: memoryview, position: int, version: int, budget: Bud
 
 
 def _decode_partition_tags(
-    partition: FetchPartition, view: memoryview, position: int, version: int, budget: Budget
+    partition: FetchPartition, view: memoryview, position: int, version: int, budget: Budget | None
 ) -> int:
+    if view[position] == 0:
+        return position + 1
     found, position = read_tags(view, position, budget)
     if found and version >= _DIRECTORY_FROM and _DIRECTORY_ID in found:
         start, end = found[_DIRECTORY_ID]
@@ -212,11 +243,14 @@ def _decode_partition_tags(
     return position
 
 
-def _decode_forgotten(view: memoryview, position: int, version: int, budget: Budget) -> tuple[ForgottenTopic, int]:
+def _decode_forgotten(
+    view: memoryview, position: int, version: int, budget: Budget | None = None
+) -> tuple[ForgottenTopic, int]:
     flexible = version >= FLEXIBLE_FROM
     name, topic_id, position = _decode_name(view, position, version)
     number, position = read_count(view, position, flexible=flexible)
-    budget.claim(number)
+    if budget is not None:
+        budget.claim(number)
     partitions = list(struct.unpack_from(f">{number}i", view, position))
     position += 4 * number
     return ForgottenTopic(name, topic_id, partitions), skip_tags(view, position, budget) if flexible else position
