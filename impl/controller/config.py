@@ -7,8 +7,8 @@ from typing import Final
 
 import attrs
 
+from tidegauge.impl.metadata.broker_configs import DynamicSettings
 from tidegauge.impl.metadata.config_resources import ALL_BROKERS
-from tidegauge.impl.metadata.config_types import Setting
 from tidegauge.impl.metadata.group_configs import DEFAULT_GROUP_SETTINGS
 from tidegauge.impl.metadata.image import ClusterImage
 from tidegauge.impl.metadata.topic_configs import (
@@ -28,7 +28,7 @@ class ControllerConfig:
     broker_session_timeout_ms: int = 9_000
     topic_defaults: Mapping[str, str] = attrs.field(factory=dict)
     """The value of each setting that a topic does not set itself, where it is not Kafka's default."""
-    dynamic_settings: Mapping[str, Setting] = attrs.field(factory=dict)
+    dynamic_settings: DynamicSettings = attrs.field(factory=DynamicSettings)
     """Brokers' settings that can be changed while they run (KIP-226)."""
     group_settings: Mapping[str, int] = DEFAULT_GROUP_SETTINGS
     """Brokers' defaults for groups, and the bounds of what groups may set."""

@@ -174,7 +174,9 @@ class Configs:
     def _setting(self, kind: int, name: str) -> Setting | None:
         if kind == ConfigResourceType.GROUP:
             return GROUP_CONFIGS[name].setting if name in GROUP_CONFIGS else None
-        return (TOPIC_CONFIGS if kind == ConfigResourceType.TOPIC else self._config.dynamic_settings).get(name)
+        if kind == ConfigResourceType.TOPIC:
+            return TOPIC_CONFIGS.get(name)
+        return self._config.dynamic_settings.find(name)
 
     def _configs(self, kind: int, resource: str) -> Mapping[str, str]:
         if kind == ConfigResourceType.TOPIC:
@@ -240,16 +242,9 @@ class Configs:
         for name, text in configs.items():
             if resource != ALL_BROKERS and name == UNCLEAN_LEADER_ELECTION_ENABLE:
                 return Altered(ErrorCode.invalid_config, f"{name} is the same for all brokers: set it for ''")
-            setting = self._config.dynamic_settings.get(name)
-            if setting is None:
-                known = ", ".join(sorted(self._config.dynamic_settings))
-                return Altered(
-                    ErrorCode.invalid_request, f"{name} cannot be changed while brokers run; what can is {known}"
-                )
-            try:
-                setting.parse(text)
-            except ValueError as error:
-                return Altered(ErrorCode.invalid_request, f"{name}={text!r}: {error}")
+            problem = self._config.dynamic_settings.error(name, text, of_all_brokers=resource == ALL_BROKERS)
+            if problem:
+                return Altered(ErrorCode.invalid_request, problem)
         return None
 
     def _write_configs(self, decision: Decision, kind: int, resource: str, configs: Mapping[str, str]) -> None:

@@ -230,7 +230,7 @@ class Broker:
             self.fetches,
             self.proposals,
             self.tasks,
-            node.config,
+            self.config,
             clock=node.clock,
             tracer=node.tracer,
         )
@@ -307,6 +307,8 @@ class Broker:
         """Bring into force what the metadata say of the broker's settings and of clients' quotas."""
         if self.config.apply(image):
             self.replicas.hosted.reconfigure(self.config.current)
+            self.listeners.reconfigure()
+            self.cleaner.reconfigure()
         self.quotas.apply(image.client_quotas)
 
     async def _handle_api_versions(self, request: Any, context: RequestContext) -> Any:

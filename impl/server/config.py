@@ -13,7 +13,8 @@ from typing import Any, Final
 
 import attrs
 
-from tidegauge.impl.metadata.config_types import ConfigType, Setting, as_text
+from tidegauge.impl.metadata.broker_configs import DynamicSettings, name_without_listener
+from tidegauge.impl.metadata.config_types import ConfigType, Setting, as_text, split_list
 from tidegauge.impl.metadata.group_configs import GROUP_BROKER_CONFIGS, brokers_group_settings_error
 from tidegauge.impl.metadata.topic_configs import (
     BROKER_SYNONYMS,
@@ -24,18 +25,36 @@ from tidegauge.impl.metadata.topic_configs import (
     defaults_with,
 )
 from tidegauge.impl.server import settings
-from tidegauge.impl.server.settings import flag, property_name, setting_of, update_of, whole
+from tidegauge.impl.server.settings import Update, flag, property_name, setting_of, update_of, whole
+from tidegauge.impl.server.settings_without_effect import WITHOUT_EFFECT
 from tidegauge.impl.server.transport.security.settings import PLAIN_JAAS, SecuritySettings, setting_for_listener
 from tidegauge.impl.server.voters import check_voters
 
 LONG: Final = ConfigType.LONG
+CLUSTER_WIDE: Final = settings.Update.CLUSTER_WIDE
 RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 LEADER_SELECTOR: Final = "org.apache.kafka.common.replica.LeaderSelector"
 
 
+def per_ip(text: str) -> None:
+    """The rule of max.connections.per.ip.overrides."""
+    limits_per_ip(text)
+
+
+def limits_per_ip(text: str) -> Mapping[str, int]:
+    """Address -> connections, from ADDRESS:NUMBER and so on. Raises ValueError saying what it must be."""
+    limits = {}
+    for part in split_list(text):
+        address, _, number = part.rpartition(":")
+        if not address or not (number.isascii() and number.isdigit()):
+            raise ValueError("it must be a list of ADDRESS:NUMBER")
+        limits[address.strip("[]")] = int(number)
+    return limits
+
+
 def _unthrottled(doc: str) -> Any:
     """A field for a limit of replication traffic. Tools set it when they move partitions; it has no effect here."""
-    return whole((1 << 63) - 1, least=0, doc=doc, kind=LONG, update=settings.Update.PER_BROKER)
+    return whole((1 << 63) - 1, least=0, doc=doc, kind=LONG, update=CLUSTER_WIDE)
 
 
 @attrs.frozen
@@ -44,7 +63,16 @@ class ServerConfig(SecuritySettings):
 
     socket_request_max_bytes: int = whole(100 << 20, doc="Bytes of the largest request that is accepted.")
     max_connections: int = whole(
-        (1 << 31) - 1, least=0, doc="Connections that a broker serves at once.", update=settings.Update.CLUSTER_WIDE
+        (1 << 31) - 1, least=0, doc="Connections that a broker serves at once.", update=CLUSTER_WIDE
+    )
+    max_connections_per_ip: int = whole(
+        (1 << 31) - 1, least=0, doc="Connections from one address that a broker serves at once.", update=CLUSTER_WIDE
+    )
+    max_connections_per_ip_overrides: str = settings.text(
+        "", "The same for some addresses: ADDRESS:NUMBER, separated by commas.", rule=per_ip, update=CLUSTER_WIDE
+    )
+    max_connection_creation_rate: int = whole(
+        (1 << 31) - 1, doc="Connections that a broker begins to serve in a second.", update=CLUSTER_WIDE
     )
     retry_backoff_ms: int = whole(100, doc="Wait before a failed request is sent again.", kind=LONG)
     max_request_partition_size_limit: int = whole(2_000, doc="Most partitions in one DescribeTopicPartitions response.")
@@ -82,22 +110,25 @@ class ServerConfig(SecuritySettings):
     log_dir: str = settings.text("", "The log directory, where log.dirs names none.")
     log_dirs: tuple[str, ...] = settings.names((), "The log directories; relative ones in the node's directory.")
     log_cleaner_enable: bool = flag(True, "Whether logs with cleanup.policy=compact are compacted.")
-    log_cleaner_threads: int = whole(1, doc="Logs that are compacted at once.")
+    log_cleaner_threads: int = whole(1, doc="Logs that are compacted at once.", update=CLUSTER_WIDE)
     log_cleaner_backoff_ms: int = whole(
-        15_000, least=0, doc="The cleaner's wait while no log is dirty.", kind=LONG, update=settings.Update.CLUSTER_WIDE
+        15_000, least=0, doc="The cleaner's wait while no log is dirty.", kind=LONG, update=CLUSTER_WIDE
     )
     log_cleaner_dedupe_buffer_size: int = whole(
         128 << 20,
         doc="Bytes of all offset maps, 24 for each dirty key.",
         kind=LONG,
-        update=settings.Update.CLUSTER_WIDE,
+        update=CLUSTER_WIDE,
     )
-    log_cleaner_io_buffer_load_factor: float = settings.ratio(0.9, "How full an offset map may become.", least=0.01)
+    log_cleaner_io_buffer_load_factor: float = settings.ratio(
+        0.9, "How full an offset map may become.", least=0.01, update=CLUSTER_WIDE
+    )
     log_cleaner_io_max_bytes_per_second: float = settings.ratio(
         1.7976931348623157e308,
         "Bytes that the cleaner may read and write in a second.",
         least=1.0,
         most=1.7976931348623157e308,
+        update=CLUSTER_WIDE,
     )
     log_flush_scheduler_interval_ms: int = whole((1 << 63) - 1, doc="How often logs are checked for a timed flush.")
     log_flush_offset_checkpoint_interval_ms: int = whole(60_000, doc="How often recovery points are written to disk.")
@@ -106,7 +137,9 @@ class ServerConfig(SecuritySettings):
     )
     log_retention_check_interval_ms: int = whole(300_000, doc="How often segments are deleted by retention.", kind=LONG)
 
-    producer_id_expiration_ms: int = whole(86_400_000, doc="A producer id that is idle for this long is forgotten.")
+    producer_id_expiration_ms: int = whole(
+        86_400_000, doc="A producer id that is idle for this long is forgotten.", update=CLUSTER_WIDE
+    )
     producer_id_expiration_check_interval_ms: int = whole(600_000, doc="How often idle producer ids are forgotten.")
 
     delete_topic_enable: bool = flag(True, "Whether topics can be deleted.")
@@ -181,18 +214,31 @@ FIELDS: Final[Mapping[str, Setting]] = {
 }
 """The settings that are fields."""
 
-SERVER_CONFIGS: Final[Mapping[str, Setting]] = {**FIELDS, **GROUP_BROKER_CONFIGS}
+SERVER_CONFIGS: Final[Mapping[str, Setting]] = {
+    **FIELDS,
+    **GROUP_BROKER_CONFIGS,
+    **{name: one.setting for name, one in WITHOUT_EFFECT.items()},
+}
 """Every setting of a node that is no topic's default."""
 
 
-DYNAMIC_CONFIGS: Final[Mapping[str, Setting]] = {
-    **DYNAMIC_DEFAULTS,
+UPDATES: Final[Mapping[str, Update]] = {
+    **dict.fromkeys(DYNAMIC_DEFAULTS, CLUSTER_WIDE),
     **{
-        setting.name: setting
+        property_name(field.name): update
         for field in attrs.fields(ServerConfig)
-        if (setting := setting_of(field)) is not None and update_of(field) is not settings.Update.READ_ONLY
+        if setting_of(field) is not None and (update := update_of(field)) is not Update.READ_ONLY
     },
+    **{name: one.update for name, one in WITHOUT_EFFECT.items()},
 }
+"""How each setting can be changed that is not read-only."""
+
+DYNAMIC_CONFIGS: Final = DynamicSettings(
+    {name: DYNAMIC_DEFAULTS.get(name) or SERVER_CONFIGS[name] for name in UPDATES},
+    frozenset(name for name, update in UPDATES.items() if update is Update.PER_BROKER),
+    frozenset(name for name, update in UPDATES.items() if update is Update.PER_LISTENER),
+    frozenset({"max.connections", "max.connection.creation.rate", "num.network.threads"}),
+)
 """The settings that can be changed while brokers run."""
 
 
@@ -223,7 +269,11 @@ def with_dynamic(config: ServerConfig, dynamic: Mapping[str, str]) -> ServerConf
         for name, value in dynamic.items()
         if name in FIELDS
     }
-    return attrs.evolve(config, **own, topic_defaults=defaults_with(config.topic_defaults, dynamic))
+    of_listeners = {name: value for name, value in dynamic.items() if name_without_listener(name) != name}
+    properties = {**config.properties, **of_listeners}
+    return attrs.evolve(
+        config, **own, properties=properties, topic_defaults=defaults_with(config.topic_defaults, dynamic)
+    )
 
 
 def group_settings(properties: Mapping[str, Any]) -> Mapping[str, int]:

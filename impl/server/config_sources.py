@@ -13,12 +13,13 @@ from functools import cached_property
 
 import attrs
 
+from tidegauge.impl.metadata.broker_configs import name_without_listener
 from tidegauge.impl.metadata.config_resources import ALL_BROKERS
 from tidegauge.impl.metadata.config_types import Setting, as_text
 from tidegauge.impl.metadata.group_configs import GroupSetting, group_default
 from tidegauge.impl.metadata.image import ClusterImage
 from tidegauge.impl.metadata.topic_configs import BROKER_SYNONYMS
-from tidegauge.impl.server.config import ServerConfig, group_settings
+from tidegauge.impl.server.config import BROKER_CONFIGS, ServerConfig, group_settings
 
 
 class ConfigSource(IntEnum):
@@ -59,10 +60,21 @@ class Sources:
 
     def of_broker(self, setting: Setting) -> Iterator[Place]:
         """A broker's setting, from the nearest place on; the last one is Kafka's default."""
-        for source, values in self._layers:
-            if setting.name in values:
-                yield Place(setting.name, values[setting.name], source)
-        yield Place(setting.name, setting.default_text, ConfigSource.DEFAULT)
+        plain = name_without_listener(setting.name)
+        for name in dict.fromkeys((setting.name, plain)):
+            for source, values in self._layers:
+                if name in values:
+                    yield Place(name, values[name], source)
+        yield Place(plain, setting.default_text, ConfigSource.DEFAULT)
+
+    def of_listeners(self) -> list[Setting]:
+        """What is set for one listener each, by name."""
+        names = sorted({name for _, values in self._layers for name in values if name_without_listener(name) != name})
+        return [
+            attrs.evolve(BROKER_CONFIGS[plain], name=name)
+            for name in names
+            if (plain := name_without_listener(name)) in BROKER_CONFIGS
+        ]
 
     def of_topic(self, topic: str, setting: Setting) -> Iterator[Place]:
         """A topic's setting: its own value, then those that brokers have for it."""

@@ -14,6 +14,7 @@ import attrs
 from tidegauge.impl.metadata.config_types import ConfigType, Rule, Setting, anything, at_least, between, one_of
 
 INT_MAX: Final = (1 << 31) - 1
+LONG_MAX: Final = (1 << 63) - 1
 
 
 class Update(Enum):
@@ -21,7 +22,9 @@ class Update(Enum):
 
     READ_ONLY = "read-only"
     PER_BROKER = "per-broker"
+    PER_LISTENER = "per-broker, for one listener at a time"
     CLUSTER_WIDE = "cluster-wide"
+    """For all brokers, or for one of them."""
 
 
 def property_name(field: str) -> str:
@@ -55,9 +58,11 @@ def whole(
     return _field(kind or (ConfigType.INT if default <= INT_MAX else ConfigType.LONG), default, rule, doc, update)
 
 
-def ratio(default: float, doc: str = "", *, least: float = 0.0, most: float = 1.0) -> Any:
+def ratio(
+    default: float, doc: str = "", *, least: float = 0.0, most: float = 1.0, update: Update = Update.READ_ONLY
+) -> Any:
     """A field for a number from `least` to `most`."""
-    return _field(ConfigType.DOUBLE, default, between(least, most), doc, Update.READ_ONLY)
+    return _field(ConfigType.DOUBLE, default, between(least, most), doc, update)
 
 
 def flag(default: bool, doc: str = "", *, update: Update = Update.READ_ONLY) -> Any:
@@ -65,14 +70,21 @@ def flag(default: bool, doc: str = "", *, update: Update = Update.READ_ONLY) -> 
     return _field(ConfigType.BOOLEAN, default, anything, doc, update)
 
 
-def text(default: str, doc: str = "", *, allowed: tuple[str, ...] = (), update: Update = Update.READ_ONLY) -> Any:
+def text(
+    default: str,
+    doc: str = "",
+    *,
+    allowed: tuple[str, ...] = (),
+    rule: Rule = anything,
+    update: Update = Update.READ_ONLY,
+) -> Any:
     """A field for a text, one of `allowed` if given."""
-    return _field(ConfigType.STRING, default, one_of(*allowed) if allowed else anything, doc, update)
+    return _field(ConfigType.STRING, default, one_of(*allowed) if allowed else rule, doc, update)
 
 
-def password(default: str = "", doc: str = "") -> Any:
+def password(default: str = "", doc: str = "", *, update: Update = Update.READ_ONLY) -> Any:
     """A field for a text that no response and no message shows."""
-    return _field(ConfigType.PASSWORD, default, anything, doc, Update.READ_ONLY)
+    return _field(ConfigType.PASSWORD, default, anything, doc, update)
 
 
 def names(

@@ -10,6 +10,7 @@ from tidegauge.impl.controller.client_quotas import QuotaChange
 from tidegauge.impl.controller.config import DEFAULT_CONTROLLER_ID as CONTROLLER
 from tidegauge.impl.controller.configs import Altered, ConfigChange
 from tidegauge.impl.controller.controller import Controller
+from tidegauge.impl.metadata.broker_configs import DynamicSettings
 from tidegauge.impl.metadata.client_quotas import QuotaEntity
 from tidegauge.impl.metadata.config_resources import AlterOperation, ConfigResourceType
 from tidegauge.impl.metadata.topic_configs import DYNAMIC_DEFAULTS
@@ -24,7 +25,7 @@ class Configured(ControlledCluster):
     """A cluster whose brokers' settings can be changed."""
 
     def __init__(self, brokers: int = 3) -> None:
-        super().__init__(brokers, config=attrs.evolve(CONFIG, dynamic_settings=DYNAMIC_DEFAULTS))
+        super().__init__(brokers, config=attrs.evolve(CONFIG, dynamic_settings=DynamicSettings(DYNAMIC_DEFAULTS)))
 
     def alter(self, *changes: tuple[str, int, str | None], validate_only: bool = False) -> Altered:
         return self.commit(

@@ -20,12 +20,14 @@ from kio.schema.describe_configs.v4.response import (
 )
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.metadata.config_resources import ALL_BROKERS, ConfigResourceType
+from tidegauge.impl.metadata.broker_configs import name_without_listener
+from tidegauge.impl.metadata.config_resources import ALL_BROKERS, AlterOperation, ConfigResourceType
 from tidegauge.impl.metadata.config_types import ConfigType, Setting
 from tidegauge.impl.metadata.group_configs import GROUP_CONFIGS
 from tidegauge.impl.metadata.image import ClusterImage
 from tidegauge.impl.metadata.topic_configs import TOPIC_CONFIGS
 from tidegauge.impl.metadata.topic_names import is_topic_name
+from tidegauge.impl.server.broker.config_changes import ConfigChanges
 from tidegauge.impl.server.config import BROKER_CONFIGS, DYNAMIC_CONFIGS
 from tidegauge.impl.server.config_sources import ConfigSource, Place, Sources, in_own_unit
 from tidegauge.impl.server.error_responses.configs import alter_configs_error, incremental_alter_configs_error
@@ -65,7 +67,7 @@ async def handle_describe_configs(
     listeners: BrokerListeners,
 ) -> DescribeConfigsResponse:
     """The settings of topics, groups, this broker and all brokers, resource by resource, each once."""
-    sources = Sources(metadata.image, config.current, registration.broker_id, _listening(listeners))
+    sources = Sources(metadata.image, config.initial, registration.broker_id, _listening(listeners))
     results, groups = [], 0
     once = {(resource.resource_type, resource.resource_name): resource for resource in request.resources}
     async for resource in context.pace.each(once.values()):
@@ -138,10 +140,11 @@ def _listed(sources: Sources, kind: int, name: str, image: ClusterImage) -> Iter
             yield one.setting, sources.of_group(name, one)
     elif name == ALL_BROKERS:
         for key in sorted(image.broker_configs.get(ALL_BROKERS, {})):
-            setting = DYNAMIC_CONFIGS[key]
-            yield setting, (place for place in sources.of_broker(setting) if place.source >= ConfigSource.ALL_BROKERS)
+            if (known := DYNAMIC_CONFIGS.find(key)) is not None:
+                places = sources.of_broker(known)
+                yield known, (place for place in places if place.source >= ConfigSource.ALL_BROKERS)
     else:
-        for setting in BROKER_CONFIGS.values():
+        for setting in (*BROKER_CONFIGS.values(), *sources.of_listeners()):
             yield setting, sources.of_broker(setting)
 
 
@@ -153,7 +156,8 @@ def _entry(
     return DescribeConfigsResourceResult(
         name=setting.name,
         value=None if secret else in_own_unit(setting, nearest),
-        read_only=kind == ConfigResourceType.BROKER and setting.name not in DYNAMIC_CONFIGS,
+        read_only=kind == ConfigResourceType.BROKER
+        and name_without_listener(setting.name) not in DYNAMIC_CONFIGS.settings,
         config_source=i8(nearest.source),
         is_sensitive=secret,
         synonyms=tuple(
@@ -168,10 +172,22 @@ def _entry(
 
 
 async def handle_alter_configs(
-    request: AlterConfigsRequest, context: RequestContext, *, registration: Registration, forwarder: Forwarder
+    request: AlterConfigsRequest,
+    context: RequestContext,
+    *,
+    metadata: MetadataCache,
+    config: DynamicConfig,
+    registration: Registration,
+    listeners: BrokerListeners,
+    forwarder: Forwarder,
 ) -> AlterConfigsResponse:
     """Each resource named gets the settings given and no others; decided by the controller."""
     refusals = await _alter_errors(request.resources, registration.broker_id, context)
+    for index, resource in enumerate(request.resources):
+        if resource.resource_type == ConfigResourceType.BROKER.value and refusals[index] == NOT_REFUSED:
+            now = metadata.image.broker_configs.get(resource.resource_name, {})
+            values = {**dict.fromkeys(now), **{one.name: one.value for one in resource.configs}}
+            refusals[index] = _change_error(resource.resource_name, values, metadata, config, registration, listeners)
     response = alter_configs_error(dataclasses.replace(request, resources=()), ErrorCode.none)
     if allowed := _allowed(request.resources, refusals):
         part = dataclasses.replace(request, resources=allowed)
@@ -188,11 +204,22 @@ async def handle_incremental_alter_configs(
     request: IncrementalAlterConfigsRequest,
     context: RequestContext,
     *,
+    metadata: MetadataCache,
+    config: DynamicConfig,
     registration: Registration,
+    listeners: BrokerListeners,
     forwarder: Forwarder,
 ) -> IncrementalAlterConfigsResponse:
     """Single settings are set, deleted, and lists appended to and subtracted from; decided by the controller."""
     refusals = await _alter_errors(request.resources, registration.broker_id, context)
+    for index, resource in enumerate(request.resources):
+        if resource.resource_type == ConfigResourceType.BROKER.value and refusals[index] == NOT_REFUSED:
+            values = {
+                one.name: one.value if one.config_operation == AlterOperation.SET.value else None
+                for one in resource.configs
+                if one.config_operation in (AlterOperation.SET.value, AlterOperation.DELETE.value)
+            }
+            refusals[index] = _change_error(resource.resource_name, values, metadata, config, registration, listeners)
     response = incremental_alter_configs_error(dataclasses.replace(request, resources=()), ErrorCode.none)
     if allowed := _allowed(request.resources, refusals):
         part = dataclasses.replace(request, resources=allowed)
@@ -205,6 +232,20 @@ async def handle_incremental_alter_configs(
         if error is not ErrorCode.none
     ]
     return dataclasses.replace(response, responses=_in_order(refusals, refused, response.responses))
+
+
+def _change_error(
+    resource: str,
+    values: Mapping[str, str | None],
+    metadata: MetadataCache,
+    config: DynamicConfig,
+    registration: Registration,
+    listeners: BrokerListeners,
+) -> Refusal:
+    """What this broker has against a change of brokers' settings."""
+    sources = Sources(metadata.image, config.initial, registration.broker_id, _listening(listeners))
+    problem = ConfigChanges(sources, resource, values).error(listeners.tls_error, config.of_listeners)
+    return (ErrorCode.invalid_request, problem) if problem else NOT_REFUSED
 
 
 def _allowed(resources: Sequence[T], refusals: Sequence[Refusal]) -> tuple[T, ...]:

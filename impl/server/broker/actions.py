@@ -14,6 +14,7 @@ from tidegauge.impl.server.broker.partition import Partition, TopicPartition
 
 if TYPE_CHECKING:
     from tidegauge.impl.ports.clock import Clock
+    from tidegauge.impl.server.broker.dynamic_config import DynamicConfig
     from tidegauge.impl.server.broker.follower_fetches import FollowerFetches
     from tidegauge.impl.server.broker.isr_proposals import IsrProposals
     from tidegauge.impl.server.broker.membership import Membership
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from tidegauge.impl.server.broker.registration import Registration
     from tidegauge.impl.server.broker.replica_manager import ReplicaManager
     from tidegauge.impl.server.broker.tasks import BrokerTasks
-    from tidegauge.impl.server.config import ServerConfig
     from tidegauge.impl.server.trace.tracer import Tracer
 
 
@@ -37,7 +37,7 @@ class BrokerActions:
         fetches: FollowerFetches,
         proposals: IsrProposals,
         tasks: BrokerTasks,
-        config: ServerConfig,
+        config: DynamicConfig,
         *,
         clock: Clock,
         tracer: Tracer,
@@ -135,7 +135,7 @@ class BrokerActions:
     def expire_producers(self) -> None:
         """Forget the idempotent producers that have been idle for producer.id.expiration.ms."""
         for hosted in self._replicas:
-            hosted.replica.producers.expire(self._clock.now_ms(), self._config.producer_id_expiration_ms)
+            hosted.replica.producers.expire(self._clock.now_ms(), self._config.current.producer_id_expiration_ms)
 
     def _hosted(self, topic: str, partition: int) -> Partition:
         hosted = self._replicas.get(topic, partition)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tidegauge.impl.metadata.broker_configs import name_without_listener
 from tidegauge.impl.metadata.config_resources import ALL_BROKERS
 from tidegauge.impl.metadata.image import ClusterImage
 from tidegauge.impl.server.config import ServerConfig, with_dynamic
@@ -17,9 +18,15 @@ class DynamicConfig:
 
     def __init__(self, broker_id: int, initial: ServerConfig) -> None:
         self._broker_id = broker_id
-        self._initial = initial
+        self.initial = initial
+        """The settings of its start."""
         self._changed: Mapping[str, str] = {}
         self.current = initial
+
+    @property
+    def of_listeners(self) -> Mapping[str, str]:
+        """Those that were changed for one listener."""
+        return {name: text for name, text in self._changed.items() if name_without_listener(name) != name}
 
     def apply(self, image: ClusterImage) -> bool:
         """Bring the settings of the metadata into force; True when there is a difference."""
@@ -28,5 +35,5 @@ class DynamicConfig:
         if changed == self._changed:
             return False
         self._changed = changed
-        self.current = with_dynamic(self._initial, changed)
+        self.current = with_dynamic(self.initial, changed)
         return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import trio
 
+from tidegauge.impl.ports.log_lines import log_event
 from tidegauge.impl.ports.network import Address, Listener, peer_host
 from tidegauge.impl.server.transport.authorization import ANONYMOUS, AllowAll, Authorizer, Principal
 from tidegauge.impl.server.transport.connection import Connection
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
     from tidegauge.impl.ports.clock import Clock
     from tidegauge.impl.ports.randomness import Randomness
+    from tidegauge.impl.ports.tls import TlsSettings
+    from tidegauge.impl.server.broker.dynamic_config import DynamicConfig
     from tidegauge.impl.server.broker.metadata_cache import MetadataCache
     from tidegauge.impl.server.broker.registration import Registration
     from tidegauge.impl.server.config import ServerConfig
@@ -29,6 +33,8 @@ if TYPE_CHECKING:
     from tidegauge.impl.server.transport.security.cluster_secret import ClusterSecret
     from tidegauge.impl.server.transport.security.principals import PrincipalMapping
     from tidegauge.impl.server.transport.security.sasl_gate import SaslGate
+
+LOGGER: Final = logging.getLogger(__name__)
 
 REFUSED_CLOSES_S: Final = 0.5
 """Seconds that a refused peer may take to close the connection before it is closed here."""
@@ -56,6 +62,8 @@ class BrokerListener:
         self.spec = spec
         self._registration = registration
         self._tls: ssl.SSLContext | None = None
+        self._shown: TlsSettings
+        """By what `_tls` was made."""
         self._mapping: PrincipalMapping
         self._listener: Listener | None = None
         self._service: Service
@@ -65,7 +73,7 @@ class BrokerListener:
         """Where others are told to connect, once it is open."""
         own = listener_config(config, spec.name)
         if spec.protocol.has_tls:
-            self._prepare_tls(own, asks_for_certificates=_asks_for_certificates(spec, config))
+            self._prepare_tls(config)
         self._authorizer = AllowAll() if spec.trusted else authorizer
         self.failed_logins = FailedLogins(spec.name)
         self._gate: Callable[[str], SaslGate] | None = None
@@ -74,6 +82,33 @@ class BrokerListener:
         elif spec.protocol.has_sasl:
             self._gate = _sasl_gate(own, metadata, clock, randomness, self.failed_logins)
         self._awaits_metadata = not spec.trusted and (spec.protocol.has_sasl or not isinstance(authorizer, AllowAll))
+
+    def reconfigure(self, config: DynamicConfig) -> None:
+        """Show and trust by the settings of now, which may be new ones of this listener.
+
+        Nothing else of a listener changes while it is open: what all listeners have was read at its start.
+        """
+        now = attrs.evolve(config.initial, properties=config.current.properties)
+        if not self.spec.protocol.has_tls or self._tls_settings(now) == self._shown:
+            return
+        try:
+            self._prepare_tls(now)
+        except ValueError as error:
+            after = "mend it and set it again; the earlier certificate is shown meanwhile"
+            details = {"listener": self.spec.name, "why": error, "next": after}
+            log_event(LOGGER, logging.ERROR, "listener keeps its certificate", **details)
+
+    def tls_error(self, config: ServerConfig) -> str:
+        """What is wrong with the TLS settings that these are for this listener; "" when nothing is."""
+        from tidegauge.impl.ports.tls import server_context
+
+        if not self.spec.protocol.has_tls:
+            return ""
+        try:
+            server_context(self._tls_settings(config))
+        except ValueError as error:
+            return f"listener {self.spec.name}: {error}"
+        return ""
 
     def attach(self, service: Service) -> None:
         """Serve requests by this service, with the listener's own authorizer and SASL gate."""
@@ -127,24 +162,29 @@ class BrokerListener:
             await _let_read(stream)
         return reason
 
-    def _prepare_tls(self, config: ServerConfig, *, asks_for_certificates: bool) -> None:
-        from tidegauge.impl.ports.tls import TlsSettings, server_context
+    def _prepare_tls(self, config: ServerConfig) -> None:
+        from tidegauge.impl.ports.tls import server_context
         from tidegauge.impl.server.transport.security.principals import PrincipalMapping
 
-        self._tls = server_context(
-            TlsSettings(
-                certificate_chain=config.ssl_keystore_certificate_chain,
-                key=config.ssl_keystore_key,
-                key_store=config.ssl_keystore_location,
-                key_password=config.ssl_key_password,
-                trusted=config.ssl_truststore_certificates,
-                trust_store=config.ssl_truststore_location,
-                client_auth=config.ssl_client_auth if asks_for_certificates else "none",
-                protocols=config.ssl_enabled_protocols,
-                ciphers=config.ssl_cipher_suites,
-            )
+        settings = self._tls_settings(config)
+        self._tls, self._shown = server_context(settings), settings
+        self._mapping = PrincipalMapping(listener_config(config, self.spec.name).ssl_principal_mapping_rules)
+
+    def _tls_settings(self, config: ServerConfig) -> TlsSettings:
+        from tidegauge.impl.ports.tls import TlsSettings
+
+        own = listener_config(config, self.spec.name)
+        return TlsSettings(
+            certificate_chain=own.ssl_keystore_certificate_chain,
+            key=own.ssl_keystore_key,
+            key_store=own.ssl_keystore_location,
+            key_password=own.ssl_key_password,
+            trusted=own.ssl_truststore_certificates,
+            trust_store=own.ssl_truststore_location,
+            client_auth=own.ssl_client_auth if _asks_for_certificates(self.spec, config) else "none",
+            protocols=own.ssl_enabled_protocols,
+            ciphers=own.ssl_cipher_suites,
         )
-        self._mapping = PrincipalMapping(config.ssl_principal_mapping_rules)
 
 
 def _asks_for_certificates(spec: ListenerSpec, config: ServerConfig) -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+import attrs
 import trio
 
 from tidegauge.impl.ports.log_lines import NODE
@@ -14,6 +16,8 @@ from tidegauge.impl.ports.network import Address, peer_host
 from tidegauge.impl.ports.repeated_lines import RepeatedLines
 from tidegauge.impl.server.broker.listener import BrokerListener
 from tidegauge.impl.server.broker.registration import Endpoint
+from tidegauge.impl.server.config import FIELDS, ServerConfig, limits_per_ip
+from tidegauge.impl.server.settings import INT_MAX
 
 if TYPE_CHECKING:
     from tidegauge.impl.server.broker.dynamic_config import DynamicConfig
@@ -35,7 +39,10 @@ class BrokerListeners:
         self._config = config
         self._quotas = quotas
         self._names = [text.partition(":")[0] for text in config.current.listeners]
-        self._connections = 0
+        self._served: Counter[str] = Counter()
+        """Connections by listener."""
+        self._served_to: Counter[str] = Counter()
+        """Connections by the peer's address."""
         self._lines = RepeatedLines(trio.current_time)
         self._log_name = ""
         """The broker's name in log lines."""
@@ -66,26 +73,60 @@ class BrokerListeners:
         for listener in self._listeners:
             await listener.aclose()
 
+    def reconfigure(self) -> None:
+        """The settings have changed: listeners show and trust by the new ones from the next connection on."""
+        for listener in self._listeners:
+            listener.reconfigure(self._config)
+
+    def tls_error(self, properties: Mapping[str, str]) -> str:
+        """What is wrong with how a listener would show itself by these settings; "" when nothing is."""
+        config = attrs.evolve(self._config.initial, properties={**self._config.initial.properties, **properties})
+        return next((wrong for listener in self._listeners if (wrong := listener.tls_error(config))), "")
+
     async def _serve_connection(self, listener: BrokerListener, stream: trio.abc.Stream) -> None:
-        """Serve a peer, unless max.connections are served already."""
+        """Serve a peer, unless so many are served already as there may be."""
         NODE.set(self._log_name)  # on a simulated network the task is started by a task of the peer
-        limit = self._config.current.max_connections
-        if self._connections >= limit:
-            why, after = f"max.connections={limit} are served", "close some, or raise max.connections"
-            self._lines.log_event(
-                LOGGER, logging.WARNING, "connection refused", peer=peer_host(stream), why=why, next=after
-            )
+        host, name = peer_host(stream), listener.spec.name
+        if refusal := self._refusal(name, host):
+            after = "close some, or raise the limit"
+            self._lines.log_event(LOGGER, logging.WARNING, "connection refused", peer=host, why=refusal, next=after)
             return
-        self._connections += 1
+        self._served[name] += 1
+        self._served_to[host] += 1
         try:
-            if wait_ms := self._quotas.connection_wait_ms(peer_host(stream)):
+            if wait_ms := self._wait_ms(name, host):
                 await trio.sleep(wait_ms / 1000)
             if (reason := await listener.serve_stream(stream)) is not None:
-                details = {"listener": listener.spec.name, "peer": peer_host(stream) or None, "why": reason}
+                details = {"listener": name, "peer": host or None, "why": reason}
                 self._lines.log_event(LOGGER, logging.INFO, "connection closed", **details)
                 self.closed_connections = [*self.closed_connections[1 - MOST_REASONS :], reason]
         finally:
-            self._connections -= 1
+            self._served[name] -= 1
+            self._served_to[host] -= 1
+            if not self._served_to[host]:
+                del self._served_to[host]
+
+    def _refusal(self, listener: str, host: str) -> str:
+        """Why one more connection is not served; "" when it is."""
+        config = self._config.current
+        if self._served.total() >= config.max_connections:
+            return f"max.connections={config.max_connections} are served"
+        most = _of_listener(config, listener, "max.connections")
+        if most is not None and self._served[listener] >= most:
+            return f"listener.name.{listener.lower()}.max.connections={most} are served"
+        per_ip = limits_per_ip(config.max_connections_per_ip_overrides).get(host, config.max_connections_per_ip)
+        if self._served_to[host] >= per_ip:
+            return f"max.connections.per.ip={per_ip} of this address are served"
+        return ""
+
+    def _wait_ms(self, listener: str, host: str) -> int:
+        """How long a new connection waits before it is served."""
+        config = self._config.current
+        rates = {"": config.max_connection_creation_rate}
+        if (own := _of_listener(config, listener, "max.connection.creation.rate")) is not None:
+            rates[listener] = own
+        waits = [self._quotas.creation_wait_ms(name, rate) for name, rate in rates.items() if rate < INT_MAX]
+        return max(*waits, 0, self._quotas.connection_wait_ms(host))
 
     # --- addresses, once the listeners are open ----------------------------------------------------------------
 
@@ -110,3 +151,9 @@ class BrokerListeners:
     def endpoints(self) -> tuple[Endpoint, ...]:
         """What the controller is told."""
         return tuple(Endpoint(one.spec.name, one.advertised, one.spec.protocol) for one in self._listeners)
+
+
+def _of_listener(config: ServerConfig, listener: str, setting: str) -> int | None:
+    """A limit of one listener; None when it has none of its own."""
+    text = config.properties.get(f"listener.name.{listener.lower()}.{setting}")
+    return None if text is None else int(FIELDS[setting].parse(text))

@@ -50,6 +50,9 @@ class LogCleaner:
         self._busy: WeakSet[Log] = WeakSet()
         self._uncleanable: WeakSet[Log] = WeakSet()
         """Logs in which damage was found."""
+        self._nursery: trio.Nursery | None = None
+        self._tasks: set[int] = set()
+        """The numbers of the tasks that clean, from 0."""
         self.rounds = 0
         """Rounds that are complete."""
         self.cleaned: dict[tuple[str, int], CleanedLog] = {}
@@ -60,11 +63,27 @@ class LogCleaner:
         if not self._config.current.log_cleaner_enable:
             return
         async with trio.open_nursery() as nursery:
-            for _ in range(self._config.current.log_cleaner_threads):
-                nursery.start_soon(self._run_one)
+            self._nursery = nursery
+            nursery.start_soon(trio.sleep_forever)
+            self.reconfigure()
 
-    async def _run_one(self) -> None:
-        while True:
+    def reconfigure(self) -> None:
+        """Begin as many tasks as log.cleaner.threads are missing; those that are too many end by themselves."""
+        if self._nursery is None:
+            return
+        for task in range(self._config.current.log_cleaner_threads):
+            if task not in self._tasks:
+                self._tasks.add(task)
+                self._nursery.start_soon(self._run_one, task)
+
+    async def _run_one(self, task: int) -> None:
+        try:
+            await self._clean_while_wanted(task)
+        finally:
+            self._tasks.discard(task)
+
+    async def _clean_while_wanted(self, task: int) -> None:
+        while task < self._config.current.log_cleaner_threads:
             if not await self.clean_dirtiest():
                 await trio.sleep(max(1, self._config.current.log_cleaner_backoff_ms) / 1000)
             await self._clock.until_running()

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from tidegauge.impl.server.transport.context import Handler, RequestContext
 
 DEFAULT: Final = ""
+MAX_CONNECTION_CREATION_RATE: Final = "max.connection.creation.rate"
 PERCENT: Final = 100.0
 MOST_METERS: Final = 10_000
 """Clients that are measured at a time; a new one displaces the one that was seen first."""
@@ -141,6 +142,10 @@ class Quotas:
             if limit is not None:
                 return self._record(Quota(limit, (CONNECTION_CREATION_RATE, host, "")), 1)
         return 0
+
+    def creation_wait_ms(self, listener: str, rate: int) -> int:
+        """The same where a listener, or all of them (""), may begin to serve `rate` connections a second."""
+        return self._record(Quota(rate, (MAX_CONNECTION_CREATION_RATE, listener, "")), 1)
 
     # --- measuring -------------------------------------------------------------------------------------------------
 

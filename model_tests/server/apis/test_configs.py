@@ -20,7 +20,7 @@ from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.metadata.config_resources import AlterOperation
 from tidegauge.impl.metadata.config_types import ConfigType
 from tidegauge.impl.metadata.topic_configs import TOPIC_CONFIGS
-from tidegauge.impl.server.config import BROKER_CONFIGS, DYNAMIC_CONFIGS
+from tidegauge.impl.server.config import BROKER_CONFIGS, UPDATES
 from tidegauge.impl.server.config_sources import ConfigSource
 from tidegauge.impl.server.transport.authorization import CLUSTER_NAME, Operation, ResourceType
 from tidegauge.impl.wire.apis import request_class
@@ -106,7 +106,7 @@ async def test_every_setting_of_a_broker_is_described() -> None:
         result = await described(peer, BROKER, "0")
         assert [config.name for config in result.configs] == list(BROKER_CONFIGS)
         for config in result.configs:
-            assert config.read_only == (config.name not in DYNAMIC_CONFIGS)
+            assert config.read_only == (config.name not in UPDATES)
             assert config.documentation
             if BROKER_CONFIGS[config.name].kind is ConfigType.PASSWORD:
                 assert (config.value, config.is_sensitive) == (None, True)

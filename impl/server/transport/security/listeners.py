@@ -176,13 +176,11 @@ def _internal(specs: list[ListenerSpec]) -> ListenerSpec:
 
 def listener_config(config: ServerConfig, name: str) -> ServerConfig:
     """The settings as they are for one listener: `listener.name.<name>.<setting>` counts before `<setting>`."""
-    from tidegauge.impl.server.config import SERVER_CONFIGS
+    from tidegauge.impl.server.config import FIELDS
 
     prefix = f"listener.name.{name.lower()}."
     own = {key.removeprefix(prefix): value for key, value in config.properties.items() if key.startswith(prefix)}
     values = {
-        setting.replace(".", "_"): SERVER_CONFIGS[setting].parse(value)
-        for setting, value in own.items()
-        if setting in SERVER_CONFIGS
+        setting.replace(".", "_"): FIELDS[setting].parse(value) for setting, value in own.items() if setting in FIELDS
     }
     return attrs.evolve(config, properties={**config.properties, **own}, **values)

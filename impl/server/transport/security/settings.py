@@ -12,8 +12,9 @@ from typing import Final
 import attrs
 
 from tidegauge.impl.metadata.config_types import ConfigType, members_of
-from tidegauge.impl.server.settings import flag, names, password, text, whole
+from tidegauge.impl.server.settings import Update, flag, names, password, text, whole
 
+PER_LISTENER: Final = Update.PER_LISTENER
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 PROTOCOL_NAMES: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -24,37 +25,55 @@ class SecuritySettings:
     """Who may connect, how they say who they are, and what they may do."""
 
     listeners: tuple[str, ...] = names(
-        doc="Where the broker listens: NAME://host:port for each listener; what is left out is the node's own."
+        doc="Where the broker listens: NAME://host:port for each listener; what is left out is the node's own.",
+        update=Update.PER_BROKER,
     )
     advertised_listeners: tuple[str, ...] = names(
         doc="What clients of each listener are told to connect to, where that is another address."
     )
     listener_security_protocol_map: tuple[str, ...] = names(
-        tuple(f"{name}:{name}" for name in PROTOCOL_NAMES), doc="The protocol of each listener: NAME:PROTOCOL."
+        tuple(f"{name}:{name}" for name in PROTOCOL_NAMES),
+        doc="The protocol of each listener: NAME:PROTOCOL.",
+        update=Update.PER_BROKER,
     )
     inter_broker_listener_name: str = text(
         "", doc="The listener for other brokers; its protocol is PLAINTEXT. Without it one of its own where needed."
     )
 
-    ssl_keystore_type: str = text("PEM", "The format of the key store.", allowed=("PEM",))
-    ssl_keystore_certificate_chain: str = password(doc="The broker's certificate chain, PEM.")
-    ssl_keystore_key: str = password(doc="The broker's private key, PEM (PKCS #8).")
-    ssl_keystore_location: str = text("", "A file with the broker's key and certificate chain, PEM.")
-    ssl_key_password: str = password(doc="The password of an encrypted private key.")
-    ssl_truststore_type: str = text("PEM", "The format of the trust store.", allowed=("PEM",))
-    ssl_truststore_certificates: str = password(doc="The certificates by which clients' are trusted, PEM.")
-    ssl_truststore_location: str = text("", "A file with those certificates, PEM.")
+    ssl_keystore_type: str = text("PEM", "The format of the key store.", allowed=("PEM",), update=PER_LISTENER)
+    ssl_keystore_certificate_chain: str = password(doc="The broker's certificate chain, PEM.", update=PER_LISTENER)
+    ssl_keystore_key: str = password(doc="The broker's private key, PEM (PKCS #8).", update=PER_LISTENER)
+    ssl_keystore_location: str = text(
+        "", "A file with the broker's key and certificate chain, PEM.", update=PER_LISTENER
+    )
+    ssl_key_password: str = password(doc="The password of an encrypted private key.", update=PER_LISTENER)
+    ssl_truststore_type: str = text("PEM", "The format of the trust store.", allowed=("PEM",), update=PER_LISTENER)
+    ssl_truststore_certificates: str = password(
+        doc="The certificates by which clients' are trusted, PEM.", update=PER_LISTENER
+    )
+    ssl_truststore_location: str = text("", "A file with those certificates, PEM.", update=PER_LISTENER)
     ssl_client_auth: str = text(
-        "none", "Whether clients show a certificate.", allowed=("none", "requested", "required")
+        "none",
+        "Whether clients show a certificate.",
+        allowed=("none", "requested", "required"),
+        update=Update.PER_BROKER,
     )
     ssl_enabled_protocols: tuple[str, ...] = names(
-        ("TLSv1.2", "TLSv1.3"), "The versions of TLS that are spoken.", rule=members_of("TLSv1.2", "TLSv1.3")
+        ("TLSv1.2", "TLSv1.3"),
+        "The versions of TLS that are spoken.",
+        rule=members_of("TLSv1.2", "TLSv1.3"),
+        update=Update.PER_BROKER,
     )
-    ssl_cipher_suites: tuple[str, ...] = names(doc="Cipher suites of TLS 1.2, by OpenSSL's names.")
+    ssl_cipher_suites: tuple[str, ...] = names(
+        doc="Cipher suites of TLS 1.2, by OpenSSL's names.", update=Update.PER_BROKER
+    )
     ssl_principal_mapping_rules: str = text("DEFAULT", "How a certificate's name becomes a principal's (KIP-371).")
 
     sasl_enabled_mechanisms: tuple[str, ...] = names(
-        MECHANISMS, "The SASL mechanisms that clients may use.", rule=members_of(*MECHANISMS)
+        MECHANISMS,
+        "The SASL mechanisms that clients may use.",
+        rule=members_of(*MECHANISMS),
+        update=Update.PER_BROKER,
     )
     sasl_users: str = password(
         doc="Users from the start, for every mechanism: name:password, separated by commas; \\ before , : and \\."
@@ -76,7 +95,7 @@ class SecuritySettings:
 
 _PER_LISTENER: Final = re.compile(
     r"listener\.name\.[^.]+\.(?P<setting>ssl\..+|sasl\.enabled\.mechanisms|sasl\.server\.max\.receive\.size"
-    r"|connections\.max\.reauth\.ms|plain\.sasl\.jaas\.config)"
+    r"|connections\.max\.reauth\.ms|max\.connections|max\.connection\.creation\.rate|num\.network\.threads|plain\.sasl\.jaas\.config)"
 )
 
 
