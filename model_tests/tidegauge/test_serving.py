@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import signal
@@ -116,6 +117,25 @@ def test_serve_tells_clients_the_advertised_host() -> None:
         assert told["bootstrap_servers"] == f"localhost:{port}"
         with producer(told["bootstrap_servers"], allow_auto_create_topics=True) as client:
             assert produce(client, "orders", b"a") == 0
+
+
+def test_a_controller_at_every_address_is_reached_by_the_host_that_it_advertises(tmp_path: Path) -> None:
+    """The message that asks for --advertised-host is that of every command that takes --host."""
+    at_all = ("--host", "0.0.0.0", "--advertised-host", "localhost", "--port", 0)
+    with started("controller", *at_all, "--data", tmp_path / "controller") as (_, told):
+        assert told["controller"].startswith("localhost:")
+        words = ("broker", "--id", 0, "--controller", told["controller"], "--data", tmp_path / "broker")
+        with started(*words, *at_all) as (_, ready):
+            assert ready["bootstrap_servers"].startswith("localhost:")
+    registered = b'"host":"localhost","port":' + told["controller"].partition(":")[2].encode()
+    (log,) = (tmp_path / "controller").glob("__cluster_metadata-0/*.log")
+    assert registered in log.read_bytes(), "brokers that look for the active controller are told that"
+
+
+@pytest.mark.parametrize("command", ["serve", "controller", "broker"])
+def test_every_command_that_asks_for_the_advertised_host_takes_it(command: str) -> None:
+    parameters = inspect.signature(getattr(serving, command)).parameters
+    assert {"host", "advertised_host"} <= parameters.keys()
 
 
 def test_a_node_is_a_process_that_may_be_killed_and_goes_on_with_its_files(tmp_path: Path) -> None:

@@ -125,6 +125,7 @@ def controller(
     data: Path,
     port: int = 9093,
     host: str = LOOPBACK,
+    advertised_host: str | None = None,
     config: Settings = None,
     secret_file: Path | None = None,
     seed: int = 0,
@@ -142,6 +143,8 @@ def controller(
         Where it listens; 0 picks a free port.
     host
         The address to listen at.
+    advertised_host
+        The host name by which brokers reach it, when it is another one.
     config
         A setting as NAME=VALUE, under Kafka's name; may be given several times.
     secret_file
@@ -158,11 +161,13 @@ def controller(
     """
     write_log_lines(log_level)
     secret = secret_of(secret_file)
-    options = NodeOptions(data, listening(host, port), settings_of(config), secret=secret)
+    where = listening(host, port, advertised_host)
+    options = NodeOptions(data, where, settings_of(config), advertised_host, secret=secret)
     screen = Screen("controller", json=json)
     screen.header({"data": data, "seed": seed})
 
-    def ready(address: Address) -> None:
+    def ready(listening_at: Address) -> None:
+        address = Address(advertised_host or listening_at.host, listening_at.port)
         announce(screen, f"the controller listens at {address} (pid {os.getpid()})", {"controller": str(address)})
 
     return run_until_stopped(lambda until: run_controller(options, ready, until, seed=seed), until_eof=until_eof)
@@ -283,7 +288,7 @@ def listening(host: str, port: int, advertised_host: str | None = None) -> Addre
     if not 0 <= port < 65536:
         raise Unusable(f"--port {port}: give one from 1 to 65535, or 0 for any that is free")
     if host in ("0.0.0.0", "::") and advertised_host is None:
-        raise Unusable(f"--host {host}: give --advertised-host as well, for clients have to be told where to connect")
+        raise Unusable(f"--host {host}: give --advertised-host as well, for others have to be told where to connect")
     return Address(host, port)
 
 

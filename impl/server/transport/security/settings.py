@@ -95,7 +95,8 @@ class SecuritySettings:
 
 _PER_LISTENER: Final = re.compile(
     r"listener\.name\.[^.]+\.(?P<setting>ssl\..+|sasl\.enabled\.mechanisms|sasl\.server\.max\.receive\.size"
-    r"|connections\.max\.reauth\.ms|max\.connections|max\.connection\.creation\.rate|num\.network\.threads|plain\.sasl\.jaas\.config)"
+    r"|connections\.max\.reauth\.ms|max\.connections|max\.connection\.creation\.rate|num\.network\.threads"
+    r"|plain\.sasl\.jaas\.config)"
 )
 
 
