@@ -168,7 +168,9 @@ async def test_nobody_but_a_node_reads_the_credentials_or_registers_a_broker() -
         node = Channel(network, address, "peer", nursery, handshake=secret.login("broker-7", RANDOMNESS))
         response = await node.request(fetch)
         assert len(response.topics[0].partitions[0].records) > 0
-        assert (await node.request(register)).error_code is ErrorCode.invalid_registration
+        assert (await node.request(register)).error_code is ErrorCode.inconsistent_cluster_id, (
+            "a blank names no cluster"
+        )
         nursery.cancel_scope.cancel()
 
 
