@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 import attrs
 
 from tidegauge.spec.authentication.machine import Authentication
-from tidegauge.spec.bugs import BUGS, controlled_shutdown, directories, reassignment, retention, settings
+from tidegauge.spec.bugs import BUGS, controlled_shutdown, damage, directories, reassignment, retention, settings
 from tidegauge.spec.bugs.bug import Bug
 from tidegauge.spec.bugs.idempotence import IDEMPOTENCE_BUGS
 from tidegauge.spec.bugs.kip320 import KIP320_BUGS
@@ -34,6 +34,7 @@ from tidegauge.spec.membership.machine import Membership
 from tidegauge.spec.published.kip320.machine import Kip320
 from tidegauge.spec.replication.composed import everything
 from tidegauge.spec.replication.extension import ReplicationExtension
+from tidegauge.spec.replication.extensions.damage import Damage
 from tidegauge.spec.replication.extensions.directories import Directories
 from tidegauge.spec.replication.extensions.reassignment import Reassignment
 from tidegauge.spec.replication.extensions.retention import Retention
@@ -263,6 +264,7 @@ REGISTRY: Final = Registry(
     ),
     _extended("retention", MODELS["retention"].machine, retention.BUGS, Retention),
     _extended("directories", MODELS["directories"].machine, directories.BUGS, ControlledShutdown, Directories),
+    _extended("damage", MODELS["damage"].machine, damage.BUGS, ControlledShutdown, Damage),
     _extended("settings", MODELS["settings"].machine, settings.BUGS, Settings),
     _extended("composed-replication", MODELS["moving-and-deleting"].machine, (), *map(type, everything())),
     Registration(

@@ -16,7 +16,7 @@ dead broker that still run cannot touch what the next one finds.
 
 Other faults are asked for beforehand: `fail_next_sync` (the sync raises EIO, and the bytes that it should have saved
 never become synced, though later syncs claim so: that is what Linux does), `lose_next_sync` (the same without a
-word), `flip_bit`, and a `capacity` in bytes beyond which appends are cut short with ENOSPC.
+word), `flip_bit`, `zero`, and a `capacity` in bytes beyond which appends are cut short with ENOSPC.
 """
 
 from __future__ import annotations
@@ -370,6 +370,10 @@ class SimulatedDisk:
         where = self._rng.randrange(len(content)) if position is None else position
         content[where] ^= 1 << bit
         return where
+
+    def zero(self, path: str, start: int, end: int) -> None:
+        """Let a place of a file be lost: it reads as zeroes."""
+        self._file(path).content[start:end] = bytes(end - start)
 
     # What tests and harnesses look at
 

@@ -277,6 +277,7 @@ HARNESS: Final = HarnessRegistry(
         bugs=tuple(IDEMPOTENCE_BUGS.values()),
     ),
     Registration("directories", steps=replication_steps.steps),
+    Registration("damage", steps=replication_steps.steps),
     Registration("composed-replication", steps=replication_steps.steps),
     Registration("kip320"),
     Registration("compaction"),

@@ -14,6 +14,7 @@ from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.kernel.model import Model
 from tidegauge.spec.replication.composed import everything
 from tidegauge.spec.replication.extension import ReplicationExtension
+from tidegauge.spec.replication.extensions.damage import Damage
 from tidegauge.spec.replication.extensions.directories import Directories
 from tidegauge.spec.replication.extensions.reassignment import Reassignment
 from tidegauge.spec.replication.extensions.retention import Retention
@@ -85,6 +86,9 @@ _ALL = (
     _model("directories", extended(TWO_BROKERS, ControlledShutdown(), Directories()),
            Bounds(FailDirectory=1, ShrinkIsr=1),
            "a broker that lives on without its replica while the ISR changes"),
+    _model("damage", extended(TWO_BROKERS, ControlledShutdown(), Damage()),
+           Bounds(BeginShutdown=1, DamageLog=1),
+           "a log that the disk damages after a clean stop, and its repair from the leader"),
     _model("settings", extended(evolve(TWO_BROKERS, min_insync_replicas=2), Settings(unclean_values=(False,))),
            Bounds(ChangeSettings=1, ExpireSession=1),
            "min.insync.replicas that is lowered or raised while replicas are eligible"),

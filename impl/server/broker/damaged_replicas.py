@@ -20,7 +20,7 @@ repair from those before (KIP-903), so damage that is found in the life of a pro
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from kio.schema.errors import ErrorCode
@@ -45,6 +45,22 @@ class DamagedReplicas:
         self._give_up = give_up
         self._told: set[tuple[str, int, int]] = set()
         """Partitions and first offsets of gaps that were told of as refused."""
+
+    def trace_start(self, partitions: Iterable[Partition]) -> None:
+        """Record the start of a process with these replicas, and what it has found of damage before."""
+        if self._tracer.trace is None:
+            return
+        hosted = list(partitions)
+        found = [
+            trace.events.DamagedLog(*one.key, one.log.damage.start if one.log.damage else end, end)
+            for one in hosted
+            for end in (one.log.log_end_offset,)
+            if one.log.damage or one.log.recovery.cut_bytes or one.log.recovery.is_point_rejected
+        ]
+        if found:
+            self._tracer.record(trace.events.DamageFound, damaged=tuple(found))
+        for partition in hosted:
+            self._tracer.replica(trace.events.Restart, *partition.key, partition.replica)
 
     def may_apply(self, partition: Partition, registration: PartitionRegistration) -> bool:
         """Whether a replica may be what the registration makes of it; one that follows is repaired first."""

@@ -126,9 +126,8 @@ class HostedPartitions:
         self.damaged = DamagedReplicas(broker_id, tracer, self._give_up)
         for topic, index in directories.partitions():
             topic_id = directories.topic_id(topic, index)
-            partition = self._open(topic, index, "" if topic_id is None else str(topic_id), LogConfig(), None)
-            if partition is not None and tracer.trace is not None:
-                tracer.replica(trace.events.Restart, topic, index, partition.replica)
+            self._open(topic, index, "" if topic_id is None else str(topic_id), LogConfig(), None)
+        self.damaged.trace_start(self)
         if self._offline and not self._hosted:
             raise NoLogDirectoryError(
                 f"none of this broker's {len(self._offline)} replicas can be opened: see the lines before this one for "

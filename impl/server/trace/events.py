@@ -104,6 +104,17 @@ class LostReplica:
 
 
 @attrs.frozen
+class DamagedLog:
+    """A log with damage."""
+
+    topic: str
+    partition: int
+    start: int
+    """The first offset that cannot be read."""
+    log_end_offset: int
+
+
+@attrs.frozen
 class ChangedPartition:
     """A partition as a decision of the controller left it."""
 
@@ -377,6 +388,12 @@ class LogDirectoryFailed(Decision):
 
     path: str
     lost: tuple[LostReplica, ...]
+
+
+class DamageFound(Decision):
+    """A process has opened logs that are not as the last one left them: it does not count as stopped cleanly."""
+
+    damaged: tuple[DamagedLog, ...]
 
 
 class ReplicaDamaged(LogDirectoryFailed):

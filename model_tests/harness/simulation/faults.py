@@ -14,11 +14,15 @@ import trio
 
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.cluster.disk_faults import DiskOperations
-from tidegauge.impl.cluster.names import NodeName
+from tidegauge.impl.cluster.names import NodeName, broker_name
 from tidegauge.model_tests.harness.simulation.operators import Operators
 from tidegauge.model_tests.harness.simulation.options import Fault, Options
+from tidegauge.model_tests.harness.simulation.workload import TOPIC
 
 CONTROLLER = "controller"
+DAMAGED = 0
+"""The broker whose disk damages logs."""
+SECTOR = 64
 
 
 class Injector:
@@ -47,6 +51,7 @@ class Injector:
             Fault.SHUTDOWN: self.shut_down,
             Fault.FAILED_DISK: self.fail_disk,
             Fault.CLOCK: self.jump_clock,
+            Fault.DAMAGE: self.damage_log,
         }
         operators = Operators(cluster, options, self._rng)
         operations: dict[Fault, Callable[[], Awaitable[None]]] = {
@@ -110,6 +115,46 @@ class Injector:
         with trio.CancelScope(shield=True):
             await self.cluster.restart(victim)
         self._busy.discard(victim)
+
+    async def damage_log(self) -> None:
+        """Broker 0 goes, its disk damages a log, and it comes back; it is always the same disk that does."""
+        if DAMAGED in self._busy:
+            return
+        self._note(Fault.DAMAGE)
+        self._busy.add(DAMAGED)
+        with trio.CancelScope(shield=True):
+            if self._rng.random() < 0.5:
+                await self.cluster.crash(DAMAGED, lose_unsynced=self._rng.choice((None, True, False)))
+            else:
+                await self.cluster.shutdown(DAMAGED, patient=False)
+        await self._last()
+        with trio.CancelScope(shield=True):
+            self._damage()
+            await self.cluster.restart(DAMAGED)
+        self._busy.discard(DAMAGED)
+
+    def _damage(self) -> None:
+        """Rot, a lost sector or a torn one, in some segment of the topic's partitions."""
+        medium = self.cluster.host.simulated("damage").medium(broker_name(DAMAGED))
+        logs = [
+            path
+            for path, content in medium.files().items()
+            if f"/{TOPIC}-" in path and path.endswith(".log") and content
+        ]
+        if not logs:
+            return
+        path = self._rng.choice(logs)
+        size = medium.size(path)
+        match self._rng.choice(("rot", "lost", "torn")):
+            case "rot":
+                medium.flip_bit(path, self._rng.randrange(size), self._rng.randrange(8))
+            case "lost":
+                start = self._rng.randrange(size)
+                medium.zero(path, start, min(size, start + SECTOR))
+            case _:
+                file = medium.open(path)
+                file.truncate(self._rng.randrange(size))
+                file.sync()
 
     async def fill_disk(self) -> None:
         """A broker's disk has little space left, or none; what needs more fails until there is room."""

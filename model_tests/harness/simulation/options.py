@@ -36,6 +36,7 @@ class Fault(Enum):
     SETTINGS = "change of settings"
     FAILED_DISK = "failed disk"
     CLOCK = "clock jump"
+    DAMAGE = "damaged log"
 
 
 OFTEN = (0, 0, 1, 1, 3)
@@ -46,6 +47,8 @@ CHANGES = (
     *(Fault.SHUTDOWN, Fault.GROWTH, Fault.REASSIGNMENT, Fault.CANCELLATION),
     *(Fault.DELETION, Fault.SETTINGS, Fault.CLOCK),
 )
+BY_CHOICE = (Fault.DAMAGE,)
+"""Faults that no seed draws: with others they cost what no cluster can keep."""
 SELDOM = (0, 0, 0, 1)
 """Weights of a disk's faults, each of which costs a broker that has no other disk."""
 
@@ -134,7 +137,7 @@ class Options:
 def draw(seed: int, *, bug: str | None = None, duration: float | None = None) -> Options:
     """The options of a seed. With a bug, which is one of replication, nobody administers the cluster meanwhile."""
     rng = Random(f"options/{seed}")  # a string is hashed the same way in every process
-    weights = {fault: rng.choice(OFTEN) for fault in Fault if fault not in (*DISK_FAULTS, *CHANGES)}
+    weights = {fault: rng.choice(OFTEN) for fault in Fault if fault not in (*DISK_FAULTS, *CHANGES, *BY_CHOICE)}
     shape = Random(f"options/{seed}/shape")
     of_disks = Random(f"options/{seed}/disks")
     directories = shape.choice((1, 1, 2))

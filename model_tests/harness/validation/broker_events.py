@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from tidegauge.impl.server.trace import events
 from tidegauge.model_tests.harness.validation.followed import Followed
 from tidegauge.model_tests.harness.validation.observed import (
+    EndLost,
     ReceiveMetadata,
     StartUnsaid,
 )
@@ -15,6 +16,7 @@ from tidegauge.spec.replication import actions as protocol
 from tidegauge.spec.replication import control, faults
 from tidegauge.spec.replication.actions import ReplicationAction
 from tidegauge.spec.replication.extensions import shutdown as leaving
+from tidegauge.spec.replication.extensions.damage import DamageLog, RepairLog
 from tidegauge.spec.replication.extensions.directories import (
     FailDirectory,
     LoseNote,
@@ -29,6 +31,7 @@ from tidegauge.spec.replication.extensions.retention import (
     WriteLogStart,
     log_start_of,
 )
+from tidegauge.spec.replication.extensions.shutdown import CleanStop
 from tidegauge.spec.replication.state import (
     NONE,
     Acks,
@@ -111,6 +114,7 @@ def resume(decision: events.Resume, node: int, followed: Followed) -> Iterator[C
     yield just(faults.Resume(broker)) if followed.state.replicas[broker].paused else []
 
 
+@actions_of.register(events.ReplicaDamaged)
 @actions_of.register(events.LogDirectoryFailed)
 def log_directory_failed(decision: events.LogDirectoryFailed, node: int, followed: Followed) -> Iterator[Choice]:
     """A disk that failed during a write has taken some of it, which no decision says: the end of the log shows it.
@@ -134,6 +138,36 @@ def log_directory_failed(decision: events.LogDirectoryFailed, node: int, followe
             yield all_of(protocol.ReceiveFetchResponse(response), fails)
     if unsaid > 0:
         yield all_of(*[protocol.Append(broker, Acks.NOTHING)] * unsaid, fails)
+
+
+@actions_of.register(events.DamageFound)
+def damage_found(decision: events.DamageFound, node: int, followed: Followed) -> Iterator[Choice]:
+    """What the disk has done to logs while their broker was down; a log that was cut ends earlier than it was left."""
+    assert followed.state is not None
+    broker = followed.index(node)
+    replica = followed.state.replicas[broker]
+    if replica.running:
+        yield []
+        return
+    noteless = [LoseNote(broker)] if CleanStop.of(replica).broker_epoch != NONE and not is_torn(decision) else []
+    mine = [one for one in decision.damaged if (one.topic, one.partition) == (followed.topic, followed.partition)]
+    damage: list[ReplicationAction] = []
+    for one in mine:
+        if one.log_end_offset < replica.log_end_offset:
+            damage.append(EndLost(broker, one.log_end_offset))
+        if one.start < one.log_end_offset:
+            damage.append(DamageLog(broker, one.start))
+    yield all_of(*noteless, *damage)
+
+
+def is_torn(decision: events.DamageFound) -> bool:
+    """Whether nothing but torn tails was found, which a clean stop does not leave."""
+    return all(one.start == one.log_end_offset for one in decision.damaged)
+
+
+@actions_of.register(events.RepairReplica)
+def repair_replica(decision: events.RepairReplica, node: int, followed: Followed) -> Iterator[Choice]:
+    yield just(RepairLog(followed.index(node)))
 
 
 @actions_of.register(events.Flush)

@@ -1,7 +1,7 @@
-"""The specification's machine as a real network and a real disk show it: six ways in which it is looser, and no more.
+"""The specification's machine as a real network and a real disk show it: seven ways in which it is looser, and no more.
 
 The specification's network either brings a message or has lost it for good, its followers wait until a connection
-breaks as a whole, and its disks do nothing that their broker does not say. A cluster is looser in six ways, which
+breaks as a whole, and its disks do nothing that their broker does not say. A cluster is looser in seven ways, which
 trace validation must be able to follow; each is an action of its own, so that a validated trace says how often it was
 needed.
 
@@ -14,8 +14,9 @@ needed.
   broker names, and that never decreases while its process lives.
 * `RegisterAgain`: a broker registers once more, since it never received the response to its registration.
 * `StartUnsaid`: a directory that failed has written a log start that its broker never told.
+* `EndLost`: a disk has lost the end of a log while its broker was down, flushed or not.
 
-All invariants of `spec.replication.composed` are checked on the way, so none of the six weakens what is concluded.
+All invariants of `spec.replication.composed` are checked on the way, so none of the seven weakens what is concluded.
 """
 
 from __future__ import annotations
@@ -31,8 +32,10 @@ from tidegauge.spec.kernel.parts import with_part
 from tidegauge.spec.replication.actions import ReplicationAction, on_network
 from tidegauge.spec.replication.composed import everything
 from tidegauge.spec.replication.extension import ReplicationExtension
+from tidegauge.spec.replication.extensions.damage import Damage
 from tidegauge.spec.replication.extensions.directories import has_failed
 from tidegauge.spec.replication.extensions.retention import LogStart, log_start_of, started_at
+from tidegauge.spec.replication.extensions.shutdown import CleanStop
 from tidegauge.spec.replication.faults import Register
 from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.rules import ReplicationRules, not_acting
@@ -161,8 +164,27 @@ class StartUnsaid(ObservedAction):
 
 
 @attrs.frozen
+class EndLost(ObservedAction):
+    """The disk of a broker that is down has lost the end of its log, flushed or not; it counts as one that crashed."""
+
+    broker: int
+    kept: int
+
+    def guard(self, machine: ReplicationRules, state: State) -> str:
+        replica = state.replicas[self.broker]
+        if replica.running:
+            return f"broker {self.broker} is running"
+        return "" if 0 <= self.kept < replica.log_end_offset else f"broker {self.broker} has lost nothing"
+
+    def effect(self, machine: ReplicationRules, state: State) -> State:
+        replica = state.replicas[self.broker]
+        lost = attrs.evolve(replica, log=replica.log[: self.kept], flushed=min(replica.flushed, self.kept))
+        return state.with_replica(self.broker, with_part(lost, CleanStop()))
+
+
+@attrs.frozen
 class Observed(ReplicationExtension):
-    """The six."""
+    """The seven."""
 
     action_types: ClassVar[tuple[type[Action], ...]] = (
         ArriveLate,
@@ -171,18 +193,19 @@ class Observed(ReplicationExtension):
         ReceiveMetadata,
         RegisterAgain,
         StartUnsaid,
+        EndLost,
     )
 
 
 def observed_machine(brokers: int, min_insync_replicas: int, *, unclean_leader_election: bool) -> Replication:
-    """Replication with all extensions and the six actions, of which everything may happen as often as it does."""
+    """Replication with all extensions and the seven actions, of which everything may happen as often as it does."""
     return Replication(
         brokers=brokers,
         max_records=UNBOUNDED,
         min_insync_replicas=min_insync_replicas,
         unclean_leader_election=unclean_leader_election,
         long_polls=True,
-        extensions=(*everything(), Observed()),
+        extensions=(*everything(), Damage(), Observed()),
     ).without_bounds()
 
 

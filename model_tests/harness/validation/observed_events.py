@@ -29,7 +29,7 @@ def ways_of(event: TraceEvent, followed: Followed) -> Iterator[Choice]:
 
 
 OF_BROKERS = (
-    *(events.SessionDecision, events.PullMetadata, events.LogDirectoryFailed),
+    *(events.SessionDecision, events.PullMetadata, events.LogDirectoryFailed, events.DamageFound),
     *(events.Crash, events.Stop, events.Restart, events.Pause, events.Resume),
 )
 """Decisions of or about a broker as a whole, which may host the partition or not."""

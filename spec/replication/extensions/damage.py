@@ -1,0 +1,148 @@
+"""A disk that damages what a log had on stable storage, and the repair of its replica from the leader.
+
+Theory of operation
+-------------------
+A crash takes what was not flushed. Damage takes anything: some records of a log cannot be read any more, though they
+had been flushed, and the process that stopped may have stopped cleanly. The next process finds the damage when it opens
+the log. It is then as one that crashed: it forgets the note of a clean stop, so that its registration takes it out of
+the ISR and out of the eligible replicas (KIP-966).
+
+The log keeps its end, and so its leader can be elected as the last known one and lead on with what it can read. A
+replica that follows is *repaired*: its log is cut before the damage and fetched again. It must not do so before it
+knows that it is out of the ISR; until then others count on what it has. It must not have fetched either: a leader would
+take a fetch from before the cut for what it has (KIP-903).
+
+The extension requires `ControlledShutdown`. It adds to a replica where its damage begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import ClassVar
+
+import attrs
+
+from tidegauge.spec.kernel.extension import Extension
+from tidegauge.spec.kernel.machine import Action
+from tidegauge.spec.kernel.parts import Part, with_part
+from tidegauge.spec.replication.actions import BrokerAction, ReplicationAction
+from tidegauge.spec.replication.extension import ReplicationExtension
+from tidegauge.spec.replication.extensions.shutdown import CleanStop, ControlledShutdown
+from tidegauge.spec.replication.rules import ReplicationRules
+from tidegauge.spec.replication.state import NONE, BrokerId, PartitionMetadata, Replica, State
+
+# --- state -----------------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Damaged(Part):
+    """Of a replica: its log cannot be read from this offset on."""
+
+    start: int = NONE
+
+
+def damage_of(replica: Replica) -> int:
+    """Where the damage of a replica's log begins; -1 without damage."""
+    return Damaged.of(replica).start
+
+
+# --- actions ---------------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class DamageLog(ReplicationAction):
+    """The disk of a broker that is down damages its log from an offset on."""
+
+    bounded_as: ClassVar[str] = "DamageLog"
+
+    broker: BrokerId
+    start: int
+
+    @classmethod
+    def candidates(cls, machine: ReplicationRules, state: State) -> Iterable[DamageLog]:
+        for broker, replica in enumerate(state.replicas):
+            yield from (cls(broker, start) for start in range(replica.log_end_offset))
+
+    def guard(self, machine: ReplicationRules, state: State) -> str:
+        replica = state.replicas[self.broker]
+        if replica.running:
+            return f"broker {self.broker} is running"
+        if not 0 <= self.start < replica.log_end_offset:
+            return f"the log of broker {self.broker} has {replica.log_end_offset} records"
+        return "" if machine.may_perturb(state, self.bounded_as) else "no more damage in this model"
+
+    def effect(self, machine: ReplicationRules, state: State) -> State:
+        replica = with_part(state.replicas[self.broker], Damaged(self.start))
+        return state.with_replica(self.broker, Damage.of(machine).found(replica)).spend(self.bounded_as)
+
+
+@attrs.frozen
+class RepairLog(BrokerAction):
+    """A broker whose replica is damaged follows another one: it cuts its log before the damage."""
+
+    def guard(self, machine: ReplicationRules, state: State) -> str:
+        replica = state.replicas[self.broker]
+        metadata = replica.pulled or machine.metadata(state.controller)
+        if not replica.running or replica.paused or damage_of(replica) == NONE:
+            return f"broker {self.broker} has nothing to repair"
+        if metadata.leader in (NONE, self.broker):
+            return f"broker {self.broker} knows of no other leader"
+        if replica.leader not in (NONE, self.broker):
+            return f"broker {self.broker} has fetched"
+        return Damage.of(machine).not_repairable(metadata, self.broker)
+
+    def effect(self, machine: ReplicationRules, state: State) -> State:
+        replica = state.replicas[self.broker]
+        start = damage_of(replica)
+        cut = attrs.evolve(
+            with_part(replica, Damaged()),
+            log=replica.log[:start],
+            flushed=min(replica.flushed, start),
+            high_watermark=min(replica.high_watermark, start),
+        )
+        return state.with_replica(self.broker, cut)
+
+
+# --- the extension ---------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Damage(ReplicationExtension):
+    """Disks that damage what was on stable storage."""
+
+    requires: ClassVar[tuple[type[Extension], ...]] = (ControlledShutdown,)
+    action_types: ClassVar[tuple[type[Action], ...]] = (DamageLog, RepairLog)
+    part_types: ClassVar[tuple[type[Part], ...]] = (Damaged,)
+
+    # --- rules -------------------------------------------------------------------------------------------------------
+
+    def found(self, replica: Replica) -> Replica:
+        """The replica when its broker has found the damage: the note of a clean stop counts no more."""
+        return with_part(replica, CleanStop())
+
+    def not_repairable(self, metadata: PartitionMetadata, broker: int) -> str:
+        """Why a replica may not be repaired yet; empty if it may."""
+        return f"broker {broker} is in the ISR, as far as it knows" if broker in metadata.isr else ""
+
+    def survivor(
+        self, machine: ReplicationRules, inner: Callable[[Replica, int], Replica], replica: Replica, kept: int
+    ) -> Replica:
+        """Damage outlives a process."""
+        start = damage_of(replica)
+        return with_part(inner(replica, kept), Damaged(start if start < kept else NONE))
+
+    def metadata_applied(
+        self,
+        machine: ReplicationRules,
+        inner: Callable[[State, int, Replica, PartitionMetadata], State],
+        state: State,
+        broker: int,
+        replica: Replica,
+        metadata: PartitionMetadata,
+    ) -> State:
+        """A damaged replica neither follows nor leads others before it is repaired."""
+        leads_alone = metadata.leader == broker and set(metadata.isr) <= {broker}
+        waits = metadata.leader == NONE and broker not in metadata.isr
+        if damage_of(replica) == NONE or leads_alone or waits:
+            return inner(state, broker, replica, metadata)
+        return state.with_replica(broker, replica)
