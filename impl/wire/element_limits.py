@@ -19,8 +19,8 @@ DECIDED: Final = 20_000
 AT_ONCE: Final = 1_000
 """Of a request whose handler goes through its elements at once."""
 
-_OF_RECORDS: Final = (ApiKey.PRODUCE, ApiKey.FETCH)
 _IN_SLICES: Final = (
+    ApiKey.PRODUCE,
     ApiKey.LIST_OFFSETS,
     ApiKey.METADATA,
     ApiKey.OFFSET_FOR_LEADER_EPOCH,
@@ -41,9 +41,8 @@ _DECIDED: Final = (
     ApiKey.ELECT_LEADERS,
 )
 ELEMENT_LIMITS: Final[Mapping[int, int]] = {
-    **dict.fromkeys(_OF_RECORDS, MAX_ELEMENTS),
     **dict.fromkeys(_IN_SLICES, IN_SLICES),
-    **dict.fromkeys(INTER_BROKER_APIS, MAX_ELEMENTS),
+    **dict.fromkeys((ApiKey.FETCH, *INTER_BROKER_APIS), MAX_ELEMENTS),
     **dict.fromkeys(_DECIDED, DECIDED),
 }
 """By API; one that is not here has `AT_ONCE`. Between nodes there are as many as there are partitions."""

@@ -24,6 +24,7 @@ from typing import Final
 
 from tidegauge.impl.records.slices import Sliced, at_once
 from tidegauge.impl.wire.budget import STEP, Budget
+from tidegauge.impl.wire.element_limits import IN_SLICES
 from tidegauge.impl.wire.fields import (
     NO_ID,
     Buffer,
@@ -92,7 +93,7 @@ def decode_request(view: memoryview, position: int, version: int) -> tuple[Produ
 def decoding_request(view: memoryview, position: int, version: int) -> Sliced[tuple[ProduceRequest, int]]:
     """The same in slices, field by field; the request has a budget of elements."""
     flexible = version >= FLEXIBLE_FROM
-    budget = Budget()
+    budget = Budget(IN_SLICES)
     transactional_id, position = read_nullable_string(view, position, flexible=flexible)
     acks, timeout_ms = _ACKS_AND_TIMEOUT.unpack_from(view, position)
     number, position = read_count(view, position + _ACKS_AND_TIMEOUT.size, flexible=flexible)

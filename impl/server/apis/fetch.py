@@ -57,7 +57,12 @@ async def handle_fetch(
 ) -> FetchResponse:
     """Respond to a fetch, at once or when there is news."""
     is_follower = request.replica_id > CONSUMER
-    asked = None if is_follower or _names_few(request) else await _each_once(request, context)
+    asked = None
+    if not _names_few(request):
+        if is_follower:
+            _check_follower(request, metadata)
+        else:
+            asked = await _each_once(request, context)
     uses_topic_ids = context.api_version >= TOPIC_IDS_FROM
     session = fetch_sessions.begin(request, uses_topic_ids=uses_topic_ids, now_ms=clock.now_ms(), asked=asked)
     if isinstance(session, ErrorCode):
@@ -99,6 +104,13 @@ def _leader(replicas: ReplicaManager, topic: str, index: int) -> PartitionReplic
 
 def _names_few(request: FetchRequest) -> bool:
     return len(request.topics) <= FEW and sum(len(topic.partitions) for topic in request.topics) <= FEW
+
+
+def _check_follower(request: FetchRequest, metadata: MetadataCache) -> None:
+    """Raises RefusedError for a follower that fetches more partitions than a consumer may, and than there are."""
+    count = sum(len(topic.partitions) for topic in request.topics)
+    if count > MOST_OF_CONSUMER and count > sum(len(topic.partitions) for topic in metadata.image.topics.values()):
+        raise RefusedError(f"a follower that fetches {count} partitions, and there are less")
 
 
 async def _each_once(request: FetchRequest, context: RequestContext) -> list[PartitionRead]:

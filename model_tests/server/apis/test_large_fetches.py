@@ -109,3 +109,13 @@ async def test_many_partitions_are_fetched_in_slices_and_more_are_refused() -> N
         other = await asker(cluster)
         with pytest.raises(AssertionError, match="the broker closed the connection"):
             await other.ask(fetch("t", range(MOST_OF_CONSUMER + 1)), BY_NAME)
+
+
+@simulated
+async def test_a_follower_names_no_more_partitions_than_there_are() -> None:
+    """Who only says that it is one would be served without a pause."""
+    async with asking() as (_, peer):
+        request = fetch("t", range(MOST_OF_CONSUMER + 1))
+        request.replica_id = 1
+        with pytest.raises(AssertionError, match="the broker closed the connection"):
+            await peer.ask(request, BY_NAME)
