@@ -12,6 +12,7 @@ from cyclopts import App, CycloptsError
 
 import tidegauge
 from tidegauge.exits import Status, Unusable, in_one_line
+from tidegauge.impl.ports.log_lines import drop_lines_without_handler
 from tidegauge.screen import error_stream, write_json
 
 TRACEBACK = "TIDEGAUGE_TRACEBACK"
@@ -53,6 +54,7 @@ def app_for(words: Sequence[str]) -> App:
 
 def run(words: Sequence[str]) -> int:
     """Run one command line and return its exit status; nothing but a bug of ours gets out as an exception."""
+    drop_lines_without_handler()
     try:
         status = app_for(words)(words, exit_on_error=False, print_error=False)
     except KeyboardInterrupt:

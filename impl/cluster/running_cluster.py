@@ -279,6 +279,8 @@ class RunningCluster:
     slow_disk = calling(Cluster.slow_disk)
     heal_disk = calling(Cluster.heal_disk)
     fail_next_sync = calling(Cluster.fail_next_sync)
+    strays = calling(Cluster.strays)
+    delete_stray = calling(Cluster.delete_stray)
 
     # --- requests --------------------------------------------------------------------------------------------------
 

@@ -48,6 +48,14 @@ def log_error(logger: logging.Logger, event: str, error: BaseException, /, **det
         logger.error("%s", line_of(event, details), exc_info=error, stacklevel=2)
 
 
+def drop_lines_without_handler() -> None:
+    """Write no lines unless somebody adds a handler: by itself Python writes warnings to standard error.
+
+    For commands that inject the faults themselves: what nodes say of them would hide what the command says.
+    """
+    logging.getLogger("tidegauge").addHandler(logging.NullHandler())
+
+
 def line_of(event: str, details: dict[str, object]) -> str:
     """The text of a line."""
     node = NODE.get()

@@ -9,6 +9,8 @@ from typing import Any
 
 import attrs
 
+from tidegauge.impl.ports.log_lines import drop_lines_without_handler
+
 
 @attrs.frozen
 class Task:
@@ -24,7 +26,8 @@ def run(tasks: Sequence[Task], workers: int) -> Iterator[tuple[int, Any]]:
     if not tasks:
         return
     # spawn: trio, Arrow and Hypothesis have threads and hooks that a fork would copy half-way
-    with ProcessPoolExecutor(min(workers, len(tasks)), mp_context=get_context("spawn")) as pool:
+    context, workers = get_context("spawn"), min(workers, len(tasks))
+    with ProcessPoolExecutor(workers, mp_context=context, initializer=drop_lines_without_handler) as pool:
         running = {pool.submit(task.call, *task.arguments): index for index, task in enumerate(tasks)}
         try:
             for done in as_completed(running):
