@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import ClassVar, Self
 
 import attrs
@@ -13,6 +13,7 @@ from tidegauge.spec.idempotence.rules import IdempotenceRules
 from tidegauge.spec.idempotence.state import (
     NONE,
     Acknowledged,
+    Batch,
     BrokerId,
     Error,
     LoggedBatch,
@@ -28,6 +29,7 @@ from tidegauge.spec.idempotence.state import (
     entry_of,
     without_entry,
 )
+from tidegauge.spec.kernel.guarded import Refusal
 
 
 @attrs.frozen
@@ -50,7 +52,7 @@ class ReceiveProduce(IdempotenceAction):
 
     def guard(self, machine: IdempotenceRules, state: State) -> str:
         if self.request not in state.requests:
-            return f"no such request is on its way: {self.request}"
+            return self.not_on_its_way(machine, state)
         if self.duplicate and not machine.may_perturb(state, self.bounded_as):
             return "no more duplicates in this model"
         if machine.reordering:
@@ -58,6 +60,36 @@ class ReceiveProduce(IdempotenceAction):
         line = (self.request.batch.producer, self.request.broker)
         first = next(r for r in state.requests if (r.batch.producer, r.broker) == line)
         return "" if first == self.request else "another request was sent before it"
+
+    def not_on_its_way(self, machine: IdempotenceRules, state: State) -> str:
+        """Any process may send a batch; only one that is refused, or committed before, changes nothing."""
+        broker, batch = self.request.broker, self.request.batch
+        if broker != state.leader:
+            return Refusal(f"broker {broker} does not lead", Error.NOT_LEADER_OR_FOLLOWER)
+        leader = state.replicas[broker]
+        if machine.idempotent:
+            known = machine.repeated(leader, batch)
+            if known is not None and known.last_offset < leader.high_watermark:
+                return Refusal(f"{batch} is committed at offset {known.base_offset}", Error.OK)
+            if known is None and (error := machine.sequence_error(leader, batch)):
+                return Refusal(f"broker {broker} does not append {batch}", error)
+        return f"no such request is on its way: {self.request}"
+
+    @classmethod
+    def attempts(cls, machine: IdempotenceRules, state: State) -> Iterator[Self]:
+        """Batches that are known or come too early, and those of other epochs, on the leader and elsewhere."""
+        for broker, replica in enumerate(state.replicas):
+            for number, producer in enumerate(state.producers):
+                entry = entry_of(replica.producers, number)
+                committed = [b.batch for b in replica.log[-machine.batches_retained :] if b.batch.producer == number]
+                yield from (cls(ProduceRequest(batch, broker, machine.max_attempts)) for batch in committed)
+                last = entry.batches[-1].last_sequence if entry is not None else NONE
+                epoch = entry.epoch if entry is not None else producer.epoch
+                for wrong in (epoch - 1, epoch, epoch + 1):
+                    for ahead in (1, 2, 3):
+                        batch = Batch(number, wrong, machine.advanced(last, ahead), 0, 1)
+                        if wrong >= 0:
+                            yield cls(ProduceRequest(batch, broker, machine.max_attempts))
 
     def effect(self, machine: IdempotenceRules, state: State) -> State:
         if self.duplicate:

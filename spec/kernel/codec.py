@@ -253,9 +253,9 @@ class Codec(Reader, Generic[S]):
     """Reads states and actions of one machine."""
 
     def __init__(self, machine: Machine[S]) -> None:
-        self._action_types = machine.action_types
+        self._action_types = (*machine.action_types, *machine.refused_types)
         self._state_type = type(next(iter(machine.initial())))
-        super().__init__(machine.name, (*machine.action_types, *machine.part_types, self._state_type))
+        super().__init__(machine.name, (*self._action_types, *machine.part_types, self._state_type))
 
     def action(self, data: Json) -> Action:
         """An action of the machine."""

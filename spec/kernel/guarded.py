@@ -1,8 +1,12 @@
 """Machines whose actions each carry one guard and one effect: what follows from the two is here, once.
 
-A guard returns the reason why its action may not happen, or nothing when it may. A machine only says which actions are
-worth asking (`candidates`). Mostly every class of action says that for itself: then the machine is an
-`EnumeratingMachine`, and a class that the constants rule out is asked in no state.
+A guard returns the reason why its action may not happen, or nothing when it may. Where a party could send the request
+all the same, the reason is a `Refusal`: it names the error of the response, and the state stays as it is. Any other
+reason says that nobody can make the action happen: a message arrives only if it is on its way. Lockstep sends what is
+refused (`attempts`) and checks that the implementation refuses it likewise.
+
+A machine only says which actions are worth asking (`candidates`). Mostly every class of action says that for itself:
+then the machine is an `EnumeratingMachine`, and a class that the constants rule out is asked in no state.
 
 An action is given the machine's *rules*, the class that declares what a bug or an extension may override. Rules know
 no action, and so rules, actions and machine import each other one way only.
@@ -12,6 +16,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from enum import IntEnum
 from functools import cached_property
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
@@ -35,6 +40,25 @@ class Spending(Protocol):
     @property
     def spent(self) -> Spent:
         """How often each has happened."""
+
+
+class Refusal(str):
+    """Why a request that a party can send is refused, and the error of the response.
+
+    An error of value 0 (NONE, OK) says that the request is taken and changes nothing.
+    """
+
+    __slots__ = ("error",)
+
+    error: IntEnum
+
+    def __new__(cls, reason: str, error: IntEnum) -> Self:
+        refusal = super().__new__(cls, reason)
+        refusal.error = error
+        return refusal
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Refusal, (str(self), self.error)
 
 
 R_contra = TypeVar("R_contra", contravariant=True)
@@ -70,12 +94,34 @@ class EnumeratedAction(GuardedAction[B_contra, S]):
     def candidates(cls, machine: B_contra, state: S) -> Iterable[GuardedAction[B_contra, S]]:
         """Those worth asking the guard about, in an order that depends on the state alone."""
 
+    @classmethod
+    def attempts(cls, machine: B_contra, state: S) -> Iterable[GuardedAction[B_contra, S]]:
+        """Those that a party may send though its guard refuses them: the near misses of what is enabled."""
+        return cls.candidates(machine, state)
+
 
 class GuardedMachine(Machine[S]):
     """A machine of guarded actions."""
 
     action_base: ClassVar[type[GuardedAction[Any, Any]]]
     """The class that every action of the machine extends."""
+
+    @property
+    def attempted_types(self) -> tuple[type[Action], ...]:
+        """The classes of action that a party may attempt when they are not enabled."""
+        return (*self.action_types, *self.refused_types)
+
+    def attempts(self, state: S, kind: type[Action]) -> Iterable[Action]:
+        """Actions of one class that a party may attempt; the guards of some refuse them."""
+        return (action for action in self.candidates(state) if type(action) is kind)
+
+    def refused(self, state: S, kind: type[Action]) -> list[tuple[Action, Refusal]]:
+        """The attempts of one class that are refused in the state."""
+        return [
+            (action, reason)
+            for action in self.attempts(state, kind)
+            if isinstance(action, GuardedAction) and isinstance(reason := action.guard(self, state), Refusal)
+        ]
 
     @abstractmethod
     def candidates(self, state: S) -> Iterable[GuardedAction[Self, S]]:
@@ -114,6 +160,13 @@ class EnumeratingMachine(GuardedMachine[C]):
 
     def candidates(self, state: C) -> Iterable[GuardedAction[Self, C]]:
         return [action for kind in self._possible for action in kind.candidates(self, state)]
+
+    @cached_property
+    def attempted_types(self) -> tuple[type[Action], ...]:
+        return (*self._possible, *self.refused_types)
+
+    def attempts(self, state: C, kind: type[Action]) -> Iterable[Action]:
+        return kind.attempts(self, state) if issubclass(kind, EnumeratedAction) else ()
 
     def may_perturb(self, state: C, name: str) -> bool:
         """Whether the bounds allow the perturbation once more."""

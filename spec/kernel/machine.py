@@ -71,6 +71,8 @@ class Machine(ABC, Generic[S]):
 
     action_types: ClassVar[tuple[type[Action], ...]] = ()
     """Every class of action; coverage reports those that were never enabled."""
+    refused_types: ClassVar[tuple[type[Action], ...]] = ()
+    """Classes of request that are enabled in no state: all that there is of them is how they are refused."""
     part_types: ClassVar[tuple[type[Part], ...]] = ()
     """Every class of part that its extensions add to states and messages."""
 

@@ -5,18 +5,21 @@ A guard returns what forbids the action, or nothing when it may happen.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from functools import cache
 from typing import Any, ClassVar, Self
 
 import attrs
 
-from tidegauge.spec.kernel.guarded import EnumeratedAction
+from tidegauge.spec.kernel.guarded import EnumeratedAction, Refusal
+from tidegauge.spec.kernel.near_misses import epochs_around, with_epochs_around
 from tidegauge.spec.replication.rules import ReplicationRules, not_acting
 from tidegauge.spec.replication.state import (
     NONE,
     Acks,
     AlterPartitionRequest,
     BrokerId,
+    Error,
     FetchRequest,
     FetchResponse,
     Record,
@@ -43,8 +46,13 @@ class BrokerAction(ReplicationAction):
 
 
 def not_leading(state: State, broker: int) -> str:
-    replica = state.replicas[broker]
-    return not_acting(state, broker) or ("" if replica.leader == broker else f"broker {broker} does not think it leads")
+    """Why a broker refuses what only a leader does."""
+    return not_acting(state, broker) or ("" if state.replicas[broker].leader == broker else refusal_of_follower(broker))
+
+
+@cache
+def refusal_of_follower(broker: int) -> Refusal:
+    return Refusal(f"broker {broker} does not think it leads", Error.NOT_LEADER_OR_FOLLOWER)
 
 
 # --- produce and fetch ---------------------------------------------------------------------------------------------
@@ -64,10 +72,12 @@ class Append(ReplicationAction):
     def guard(self, machine: ReplicationRules, state: State) -> str:
         if len(state.history.acks) >= machine.max_records:
             return f"all {machine.max_records} records are used"
+        if leading := not_leading(state, self.broker):
+            return leading
         required = machine.required_insync(state.replicas[self.broker])
         if self.acks is Acks.ALL and len(state.replicas[self.broker].isr) < required:
-            return f"broker {self.broker} has fewer than {required} replicas in sync"
-        return not_leading(state, self.broker)
+            return below_min_insync(self.broker, required)
+        return ""
 
     def effect(self, machine: ReplicationRules, state: State) -> State:
         replica = state.replicas[self.broker]
@@ -76,6 +86,11 @@ class Append(ReplicationAction):
         state = attrs.evolve(state, history=history)
         state = state.with_replica(self.broker, attrs.evolve(replica, log=(*replica.log, record)))
         return advance_high_watermark(machine, state, self.broker)
+
+
+@cache
+def below_min_insync(broker: int, required: int) -> Refusal:
+    return Refusal(f"broker {broker} has fewer than {required} replicas in sync", Error.NOT_ENOUGH_REPLICAS)
 
 
 def advance_high_watermark(machine: ReplicationRules, state: State, broker: int) -> State:
@@ -148,12 +163,35 @@ class ReceiveFetch(ReplicationAction):
 
     def guard(self, machine: ReplicationRules, state: State) -> str:
         if self.request not in state.network.fetches:
-            return f"no such fetch is on its way: {self.request}"
+            return self.not_on_its_way(machine, state)
         if self.duplicate and not machine.may_perturb(state, self.bounded_as):
             return "no more duplicates in this model"
         if self.records < 0:
             return f"no response has {self.records} records"
         return not_acting(state, self.request.leader)
+
+    def not_on_its_way(self, machine: ReplicationRules, state: State) -> str:
+        """Any process may send a fetch; only one that is refused changes nothing."""
+        request = self.request
+        if reason := not_acting(state, request.leader):
+            return reason
+        if error := machine.fetch_error(state.replicas[request.leader], request.leader, request):
+            return Refusal(f"broker {request.leader} does not serve {request}", error)
+        return f"no such fetch is on its way: {request}"
+
+    @classmethod
+    def attempts(cls, machine: ReplicationRules, state: State) -> Iterator[Self]:
+        """Fetches that would move the high watermark: of other epochs, of former processes, of no replica at all."""
+        for broker, leader in enumerate(state.replicas):
+            for follower in range(machine.brokers + 1):
+                known = leader.remote[follower].broker_epoch if follower < len(leader.remote) else 0
+                fetch = FetchRequest(
+                    follower, broker, leader.leader_epoch, leader.log_end_offset, leader.last_epoch, known
+                )
+                if follower != broker and leader.leader == broker:
+                    yield from map(cls, with_epochs_around(fetch, "leader_epoch", "broker_epoch"))
+                elif follower != broker:
+                    yield cls(fetch)
 
     def effect(self, machine: ReplicationRules, state: State) -> State:
         state, response = fetched(machine, state, self.request, self.records)
@@ -251,8 +289,28 @@ class ReceiveFetchResponse(ReplicationAction):
 
     def guard(self, machine: ReplicationRules, state: State) -> str:
         if self.response not in state.network.fetch_responses:
-            return f"no such response is on its way: {self.response}"
+            return self.not_on_its_way(machine, state)
         return not_acting(state, self.response.request.follower)
+
+    def not_on_its_way(self, machine: ReplicationRules, state: State) -> str:
+        """A response to a fetch of another epoch, or from another offset, may be late: it is ignored."""
+        broker = self.response.request.follower
+        if reason := not_acting(state, broker):
+            return reason
+        if not machine.accepts_fetch_response(state.replicas[broker], self.response):
+            return Refusal(f"broker {broker} has not asked for {self.response}", Error.OK)
+        return f"no such response is on its way: {self.response}"
+
+    @classmethod
+    def attempts(cls, machine: ReplicationRules, state: State) -> Iterator[Self]:
+        """Responses that would have a follower give up its log."""
+        for broker, follower in enumerate(state.replicas):
+            if follower.leader not in (NONE, broker):
+                for leader_epoch in epochs_around(follower.leader_epoch):
+                    for offset in epochs_around(follower.log_end_offset):
+                        request = machine.fetch_request(follower, broker)
+                        request = attrs.evolve(request, leader_epoch=leader_epoch, offset=offset)
+                        yield cls(FetchResponse(request, diverging_epoch=0, diverging_end_offset=0))
 
     def effect(self, machine: ReplicationRules, state: State) -> State:
         response, broker = self.response, self.response.request.follower

@@ -5,11 +5,13 @@ Only what the controller has written counts; a leader proposes, and a broker act
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, ClassVar, Self
+from collections.abc import Iterable, Iterator
+from typing import Any, ClassVar, Final, Self
 
 import attrs
 
+from tidegauge.spec.kernel.guarded import Refusal
+from tidegauge.spec.kernel.near_misses import epochs_around, with_epochs_around
 from tidegauge.spec.replication.actions import (
     BrokerAction,
     ReplicationAction,
@@ -33,6 +35,11 @@ from tidegauge.spec.replication.state import (
     received,
     sent,
 )
+
+NO_PREFERRED_NEEDED: Final = Refusal("the preferred replica leads", Error.ELECTION_NOT_NEEDED)
+NO_PREFERRED_IN_SYNC: Final = Refusal("the preferred replica is not in sync", Error.PREFERRED_LEADER_NOT_AVAILABLE)
+NO_UNCLEAN_NEEDED: Final = Refusal("the partition has a leader", Error.ELECTION_NOT_NEEDED)
+NO_LIVE_REPLICA: Final = Refusal("no broker is live", Error.ELIGIBLE_LEADERS_NOT_AVAILABLE)
 
 # --- ISR changes ---------------------------------------------------------------------------------------------------
 
@@ -98,7 +105,24 @@ class ReceiveAlterPartition(ReplicationAction):
         return [cls(request) for request in state.network.alters]
 
     def guard(self, machine: ReplicationRules, state: State) -> str:
-        return "" if self.request in state.network.alters else f"no such proposal is on its way: {self.request}"
+        if self.request in state.network.alters:
+            return ""
+        if error := machine.alter_partition_error(state.controller, self.request):
+            return Refusal(f"the controller does not write {self.request}", error)
+        return f"no such proposal is on its way: {self.request}"
+
+    @classmethod
+    def attempts(cls, machine: ReplicationRules, state: State) -> Iterator[Self]:
+        """Proposals of which one thing is wrong: an epoch, the sender, or the ISR."""
+        controller = state.controller
+        now = tuple((broker, session.broker_epoch) for broker, session in enumerate(controller.sessions))
+        for broker, broker_epoch in now:
+            proposal = AlterPartitionRequest(
+                broker, broker_epoch, controller.leader_epoch, controller.partition_epoch, now
+            )
+            near = with_epochs_around(proposal, "broker_epoch", "leader_epoch", "partition_epoch")
+            yield from map(cls, near)
+            yield from (cls(attrs.evolve(proposal, isr=isr)) for isr in _wrong_isrs(now))
 
     def effect(self, machine: ReplicationRules, state: State) -> State:
         request, controller = self.request, state.controller
@@ -125,6 +149,17 @@ class ReceiveAlterPartition(ReplicationAction):
             alter_responses=sent(state.network.alter_responses, response),
         )
         return state.with_network(network)
+
+
+def _wrong_isrs(members: tuple[tuple[int, int], ...]) -> Iterator[tuple[tuple[int, int], ...]]:
+    """None at all, one with a broker that does not exist, and those with another process of a broker."""
+    yield ()
+    yield (*members, (len(members), 0))
+    for place, (broker, broker_epoch) in enumerate(members):
+        others = members[:place] + members[place + 1 :]
+        for epoch in epochs_around(broker_epoch):
+            if epoch != broker_epoch:
+                yield tuple(sorted((*others, (broker, epoch))))
 
 
 def committed(state: State, controller: Controller, *, unclean: bool = False) -> State:
@@ -154,16 +189,40 @@ class ReceiveAlterPartitionResponse(ReplicationAction):
 
     def guard(self, machine: ReplicationRules, state: State) -> str:
         if self.response not in state.network.alter_responses:
-            return f"no such response is on its way: {self.response}"
+            return self.not_on_its_way(machine, state)
         return not_acting(state, self.response.leader)
+
+    def not_on_its_way(self, machine: ReplicationRules, state: State) -> str:
+        """The response to a proposal that is settled, or of an older controller, may be late: it is ignored."""
+        broker = self.response.leader
+        if reason := not_acting(state, broker):
+            return reason
+        if not settles_proposal(state.replicas[broker], broker, self.response):
+            return Refusal(f"broker {broker} waits for no {self.response}", Error.OK)
+        return f"no such response is on its way: {self.response}"
+
+    @classmethod
+    def attempts(cls, machine: ReplicationRules, state: State) -> Iterator[Self]:
+        """Responses that would settle a proposal, but for one epoch."""
+        for broker, leader in enumerate(state.replicas):
+            if leader.leader == broker and leader.pending_isr:
+                response = AlterPartitionResponse(
+                    broker,
+                    leader.leader_epoch,
+                    leader.partition_epoch,
+                    Error.OK,
+                    leader.pending_isr,
+                    leader.partition_epoch + 1,
+                    leader.controller_epoch,
+                )
+                near = with_epochs_around(response, "leader_epoch", "proposed_on", "controller_epoch")
+                yield from map(cls, near)
 
     def effect(self, machine: ReplicationRules, state: State) -> State:
         response, broker = self.response, self.response.leader
         state = on_network(state, alter_responses=received(state.network.alter_responses, response))
         leader = state.replicas[broker]
-        current = leader.leader == broker and response.leader_epoch == leader.leader_epoch
-        current = current and response.proposed_on == leader.partition_epoch
-        if not current or not leader.pending_isr or response.controller_epoch < leader.controller_epoch:
+        if not settles_proposal(leader, broker, response):
             return state
         if response.error is Error.INELIGIBLE_REPLICA:
             state = state.with_replica(broker, attrs.evolve(leader, pending_isr=()))
@@ -177,6 +236,13 @@ class ReceiveAlterPartitionResponse(ReplicationAction):
             )
             state = state.with_replica(broker, leader)
         return advance_high_watermark(machine, state, broker)
+
+
+def settles_proposal(leader: Replica, broker: int, response: AlterPartitionResponse) -> bool:
+    """Whether the response is to the open proposal of this leader, and of no controller older than it knows."""
+    current = leader.leader == broker and response.leader_epoch == leader.leader_epoch
+    current = current and response.proposed_on == leader.partition_epoch
+    return current and bool(leader.pending_isr) and response.controller_epoch >= leader.controller_epoch
 
 
 # --- metadata and elections ----------------------------------------------------------------------------------------
@@ -296,9 +362,9 @@ class PreferredElection(ReplicationAction):
             return "no more preferred elections in this model"
         preferred = machine.replica_order(controller)[0]
         if controller.leader == preferred:
-            return "the preferred replica leads"
+            return NO_PREFERRED_NEEDED
         eligible = preferred in controller.isr and machine.is_active(controller, preferred)
-        return "" if eligible else "the preferred replica is not in sync"
+        return "" if eligible else NO_PREFERRED_IN_SYNC
 
     def effect(self, machine: ReplicationRules, state: State) -> State:
         preferred = machine.replica_order(state.controller)[0]
@@ -319,8 +385,8 @@ class UncleanElection(ReplicationAction):
         if not machine.may_perturb(state, self.bounded_as):
             return "no more unclean elections in this model"
         if state.controller.leader != NONE:
-            return "the partition has a leader"
-        return "" if machine.elect(state.controller, unclean=True)[0] != NONE else "no broker is live"
+            return NO_UNCLEAN_NEEDED
+        return "" if machine.elect(state.controller, unclean=True)[0] != NONE else NO_LIVE_REPLICA
 
     def effect(self, machine: ReplicationRules, state: State) -> State:
         controller, unclean = machine.with_leader(state.controller, unclean=True)

@@ -5,15 +5,18 @@ A machine bounds the faults. It never bounds what heals: restart, registration, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from functools import cache
 from typing import ClassVar, Self
 
 import attrs
 
+from tidegauge.spec.kernel.guarded import Refusal
+from tidegauge.spec.kernel.near_misses import epochs_around
 from tidegauge.spec.replication.actions import BrokerAction, ReplicationAction, on_network
 from tidegauge.spec.replication.control import committed
 from tidegauge.spec.replication.rules import ReplicationRules, not_acting
-from tidegauge.spec.replication.state import NONE, BrokerId, Controller, Session, State
+from tidegauge.spec.replication.state import NONE, BrokerId, Controller, Error, Session, State
 
 
 def with_session(controller: Controller, broker: int, session: Session) -> Controller:
@@ -70,14 +73,54 @@ class Unfence(BrokerAction):
             return f"broker {self.broker} is not fenced"
         if reason := machine.not_unfenced(state.controller, self.broker):
             return reason
-        if replica.broker_epoch != session.broker_epoch or replica.leader_epoch == NONE:
-            return f"broker {self.broker} has not caught up with the metadata"
-        return not_acting(state, self.broker)
+        if replica.broker_epoch != session.broker_epoch:
+            return f"broker {self.broker} has not registered"
+        if acting := not_acting(state, self.broker):
+            return acting
+        return not_caught_up(self.broker) if replica.leader_epoch == NONE else ""
 
     def effect(self, machine: ReplicationRules, state: State) -> State:
         session = attrs.evolve(state.controller.sessions[self.broker], fenced=False)
         controller, unclean = machine.with_leader(with_session(state.controller, self.broker, session))
         return committed(state, controller, unclean=unclean)
+
+
+@cache
+def not_caught_up(broker: int) -> Refusal:
+    """Its heartbeat is taken, and it stays fenced."""
+    return Refusal(f"broker {broker} has not caught up with the metadata", Error.OK)
+
+
+@attrs.frozen
+class HeartbeatOfFormerProcess(ReplicationAction):
+    """A heartbeat that is not of the registered process, late or forged, and says that it has all metadata.
+
+    It is refused in every state.
+    """
+
+    broker: BrokerId
+    broker_epoch: int
+
+    @classmethod
+    def candidates(cls, machine: ReplicationRules, state: State) -> Iterable[Self]:
+        return ()
+
+    @classmethod
+    def attempts(cls, machine: ReplicationRules, state: State) -> Iterator[Self]:
+        for broker, session in enumerate(state.controller.sessions):
+            yield from (cls(broker, broker_epoch) for broker_epoch in epochs_around(session.broker_epoch))
+        yield cls(machine.brokers, 0)
+
+    def guard(self, machine: ReplicationRules, state: State) -> str:
+        if self.broker >= machine.brokers:
+            return Refusal(f"broker {self.broker} is not registered", Error.BROKER_ID_NOT_REGISTERED)
+        registered = state.controller.sessions[self.broker].broker_epoch
+        if self.broker_epoch == registered:
+            return "the registered process sends it"
+        return Refusal(f"broker {self.broker} is registered with broker epoch {registered}", Error.STALE_BROKER_EPOCH)
+
+    def effect(self, machine: ReplicationRules, state: State) -> State:
+        return state
 
 
 @attrs.frozen

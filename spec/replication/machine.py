@@ -93,6 +93,7 @@ class Replication(ReplicationRules):
         faults.Disconnect,
         faults.DisconnectController,
     )
+    refused_types = (faults.HeartbeatOfFormerProcess,)
 
     extensions: tuple[ReplicationExtension, ...] = ()
     """The last one is the outermost: it sees a rule's outcome after all the others."""

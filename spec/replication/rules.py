@@ -81,7 +81,9 @@ class ReplicationRules(EnumeratingMachine[State]):
             return Error.FENCED_LEADER_EPOCH
         if request.leader_epoch > leader.leader_epoch:
             return Error.UNKNOWN_LEADER_EPOCH
-        if leader.leader != broker or request.broker_epoch < leader.remote[request.follower].broker_epoch:
+        if leader.leader != broker or request.follower >= self.brokers:
+            return Error.NOT_LEADER_OR_FOLLOWER
+        if request.broker_epoch < leader.remote[request.follower].broker_epoch:
             return Error.NOT_LEADER_OR_FOLLOWER
         return Error.OK
 
@@ -286,12 +288,16 @@ class ReplicationRules(EnumeratingMachine[State]):
             return Error.INVALID_REQUEST
         if request.partition_epoch != controller.partition_epoch:
             return Error.INVALID_UPDATE_VERSION
+        if not request.isr or any(broker >= self.brokers for broker, _ in request.isr):
+            return Error.INVALID_REQUEST
         if not all(self.is_eligible_for_isr(controller, broker, epoch) for broker, epoch in request.isr):
             return Error.INELIGIBLE_REPLICA
         return Error.OK
 
     def is_eligible_for_isr(self, controller: Controller, broker: int, broker_epoch: int) -> bool:
         """A live broker (KIP-841), and the very incarnation that the leader means (KIP-903)."""
+        if broker >= self.brokers:
+            return False
         session = controller.sessions[broker]
         return not session.fenced and broker_epoch in (NONE, session.broker_epoch)
 

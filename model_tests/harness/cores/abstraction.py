@@ -24,6 +24,8 @@ from tidegauge.spec.replication.extensions.settings import KnownSettings, TopicS
 from tidegauge.spec.replication.extensions.shutdown import ShuttingDown
 
 UNKNOWN_REMOTE: Final = spec.RemoteReplica()
+FUTURE: Final = 1 << 40
+"""No metadata log is as long, and no broker epoch as large."""
 
 
 class Epochs:
@@ -42,6 +44,13 @@ class Epochs:
     def number(self, broker: int, broker_epoch: int) -> int:
         """The specification's broker epoch; -1 for -1."""
         return spec.NONE if broker_epoch == messages.UNKNOWN_BROKER_EPOCH else self._numbers[broker, broker_epoch]
+
+    def broker_epoch(self, broker: int, number: int) -> int:
+        """The implementation's broker epoch of an incarnation; for one that is yet to come, one beyond all others."""
+        if number == spec.NONE:
+            return messages.UNKNOWN_BROKER_EPOCH
+        known = (epoch for (one, epoch), found in self._numbers.items() if (one, found) == (broker, number))
+        return next(known, FUTURE + number)
 
 
 def error(code: ErrorCode) -> spec.Error:

@@ -70,6 +70,17 @@ class IdempotentCores(ProducerClients):
         self.now_ms += 1
         STEPS.perform(self, action, before)
 
+    def refuse(self, action: Action, before: spec.State) -> ErrorCode | None:
+        """Send a batch that is refused, or known; returns the error."""
+        if not isinstance(action, partition.ReceiveProduce):
+            return None
+        batch = produced(action.request.batch, self.now_ms)
+        try:
+            appended = self.brokers[action.request.broker].replica.append(batch, ACKS_ALL, self.now_ms)
+        except RecordError as refused:
+            return refused.error_code
+        return appended if isinstance(appended, ErrorCode) else ErrorCode.none
+
     def close(self) -> None:
         """Cores have no resources."""
 

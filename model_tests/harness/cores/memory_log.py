@@ -122,8 +122,8 @@ class MemoryLog:
         self.flushed_end_offset = self.log_start_offset = self.log_start_checkpoint = offset
 
     def delete_records_before(self, offset: int) -> None:
-        assert self.log_start_offset <= offset <= len(self.records)
-        self.log_start_offset = offset
+        assert 0 <= offset <= len(self.records)
+        self.log_start_offset = max(self.log_start_offset, offset)
 
     def remember(self, below: tuple[Record, ...]) -> None:
         self.records = (*below, *self.records[len(below) :])

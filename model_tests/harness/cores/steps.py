@@ -6,13 +6,14 @@ cores, and the comparison of states shows whether it is right.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, ClassVar, Final
 
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.impl.records.lazy import in_memory
 from tidegauge.model_tests.harness.cores import abstraction
+from tidegauge.model_tests.harness.cores.refusals import REFUSALS
 from tidegauge.model_tests.harness.cores.replication import PARTITION, TOPIC, Broker, Cores
 from tidegauge.model_tests.harness.performing import Steps, on
 from tidegauge.spec.kernel.machine import Action
@@ -244,6 +245,9 @@ STEPS: Final = Steps[Cores, [], None](
 class ReplicationCores(Cores):
     """Cores that perform actions: what `model_tests.harness.lockstep.lockstep` calls a binding."""
 
+    refusals: ClassVar[Steps[Any, [], ErrorCode | None]] = REFUSALS
+    """How the cores are sent what is refused; an extension has functions of its own."""
+
     def perform(self, action: Action, before: spec.State) -> None:
         """Do what the action says; it is enabled in the specification."""
         self.now_ms += 1
@@ -252,6 +256,10 @@ class ReplicationCores(Cores):
     def step(self, action: Action) -> None:
         """Perform the action by the function for its class; an extension has functions of its own."""
         STEPS.perform(self, action)
+
+    def refuse(self, action: Action, before: spec.State) -> ErrorCode | None:
+        """Send what is refused; returns the error, None for what these cores cannot be sent."""
+        return self.refusals.perform(self, action) if type(action) in self.refusals else None
 
     def close(self) -> None:
         """There is nothing to give back."""

@@ -3,7 +3,7 @@
 On the specification, the machine with the bug takes the actions and its invariants are checked; a counterexample that
 was found as a difference runs beside the correct machine. Cores and cluster run with the bug's classes beside the
 correct machine, and the first difference is the failure. Without its bug a counterexample must fail nowhere. Actions
-that are not enabled are skipped and counted.
+that are not enabled, and that no party could attempt, are skipped and counted.
 """
 
 from __future__ import annotations
@@ -128,13 +128,14 @@ def _beside(counterexample: Counterexample, level: Level, bug: str | None, bind:
     try:
         lockstep = Lockstep(machine, binding)
         for action in counterexample.actions:
-            before = lockstep.state
+            before, sent = lockstep.state, len(lockstep.sent)
             try:
                 if not lockstep.perform(action):
-                    skipped.append(action)
+                    if len(lockstep.sent) == sent:
+                        skipped.append(action)
                     continue
             finally:
-                if lockstep.state is not before:
+                if len(lockstep.sent) > sent:
                     steps.append(Step(action, lockstep.state))
             violated = next(violated_by_step(machine, before, action, lockstep.state), None)
             violated = violated or next(violated_in(machine, lockstep.state), None)

@@ -53,7 +53,7 @@ class Outcome:
     words: str
     """The failure for a reader, with all values."""
     actions: tuple[Action, ...]
-    """The actions that were taken, up to the one that failed."""
+    """The actions that were taken, and those that were refused, up to the one that failed."""
 
 
 def failure_of(pair: CheckedLockstep[M], actions: Iterable[Action]) -> Outcome | None:
@@ -62,9 +62,9 @@ def failure_of(pair: CheckedLockstep[M], actions: Iterable[Action]) -> Outcome |
         for action in actions:
             pair.perform(action)
     except Difference as difference:
-        return Outcome(Expected(Failure.DIFFERENCE, difference.path), str(difference), tuple(pair.actions))
+        return Outcome(Expected(Failure.DIFFERENCE, difference.path), str(difference), tuple(pair.sent))
     except InvariantViolated as violation:
-        return Outcome(Expected(Failure.INVARIANT, violation.invariant), str(violation), tuple(pair.actions))
+        return Outcome(Expected(Failure.INVARIANT, violation.invariant), str(violation), tuple(pair.sent))
     finally:
         pair.close()
     return None

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 from tidegauge.model_tests.harness.counterexamples.files import Counterexample, Expected, Failure, Found
+from tidegauge.model_tests.harness.lockstep.forbidden import drawn_forbidden
 from tidegauge.model_tests.harness.lockstep.lockstep import Bind, Difference, Lockstep, M
 from tidegauge.model_tests.harness.lockstep.shrinking import shrunk
 from tidegauge.model_tests.harness.lockstep.walks import WalkPlan
@@ -66,13 +67,21 @@ class LockstepRules(RuleBasedStateMachine, Generic[M]):
         if lockstep is None or action is None:
             return
         try:
+            self._attempt_forbidden(lockstep)
             if lockstep.perform(action):
                 self.tally.actions[action.name] += 1
         except Difference:
             if self.tally.walks_to_failure is None:
                 self.tally.walks_to_failure = self.tally.examples
-            self.tally.failing = lockstep.machine, tuple(lockstep.actions)
+            self.tally.failing = lockstep.machine, tuple(lockstep.sent)
             raise
+
+    def _attempt_forbidden(self, lockstep: Lockstep[M]) -> None:
+        """Now and then something that is refused; what it is depends on the example so far, and costs it no choice."""
+        rng = Random(f"{len(lockstep.actions)}/{len(lockstep.sent)}")
+        forbidden = drawn_forbidden(lockstep, rng)
+        if forbidden is not None:
+            lockstep.perform(forbidden)
 
     def teardown(self) -> None:
         if self.lockstep is not None:

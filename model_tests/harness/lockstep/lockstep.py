@@ -8,15 +8,21 @@ enabled in the specification is skipped on both sides, so that every list of act
 of such a list. An enabled action is performed on both sides, and then every field must agree. Only what the
 specification keeps for its invariants has no counterpart.
 
+A request that the specification refuses (`spec.kernel.guarded.Refusal`) is sent all the same, if the binding can
+(`Refusing`). The implementation must refuse it with the error that the guard names, and change nothing.
+
 Comparing states finds a bug in the step in which it acts, long before an invariant is violated.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
+from enum import IntEnum
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from tidegauge.spec.kernel.changes import Change, changes, plain
+from tidegauge.spec.kernel.guarded import Refusal
 from tidegauge.spec.kernel.machine import Action, Machine, NotEnabled
 
 
@@ -42,6 +48,17 @@ class Selective(Protocol):
 
     def can_perform(self, action: Any, before: Any) -> bool:
         """Whether the implementation can perform the action in its present state; if not, both sides skip it."""
+
+
+@runtime_checkable
+class Refusing(Protocol):
+    """A binding that can be sent what the specification refuses."""
+
+    def refuse(self, action: Any, before: Any) -> IntEnum | None:
+        """Send the request of `action`, which is refused in the specification's state `before`.
+
+        Returns the error of the response, 0 for none; or None if nobody could send it in this state, and nobody did.
+        """
 
 
 @runtime_checkable
@@ -86,19 +103,30 @@ class Lockstep(Generic[M]):
         self.binding = binding
         self.state: Any = next(iter(machine.initial()))
         self.actions: list[Action] = []
+        self.sent: list[Action] = []
+        """The actions, and between them those that both have refused."""
+        self.refused: Counter[tuple[str, str]] = Counter()
+        """How many were refused, by the name of the action and that of the error."""
         self._selective = binding if isinstance(binding, Selective) else None
+        self._refusing = binding if isinstance(binding, Refusing) else None
         self._choosing = binding if isinstance(binding, Choosing) else None
         self._compare(None, binding.abstraction(self.state))
 
     def perform(self, action: Action) -> bool:
-        """Take `action` on both sides and compare; False if it is not enabled. Raises Difference."""
+        """Take `action` on both sides and compare; False if it is not enabled: then both must refuse it.
+
+        Raises Difference.
+        """
         if not self._can_perform(action):
             return False
         try:
             after = self.machine.step(self.state, action)
-        except NotEnabled:
+        except NotEnabled as forbidden:
+            if self._refusing is not None and isinstance(forbidden.guard, Refusal):
+                self._refuse(self._refusing, action, forbidden.guard)
             return False
         self.actions.append(action)
+        self.sent.append(action)
         before, self.state = self.state, after
         try:
             self.binding.perform(action, before)
@@ -107,6 +135,26 @@ class Lockstep(Generic[M]):
             raise Difference(action, (Change("error", "none", f"{type(error).__name__}: {error}"),)) from error
         self._compare(action, actual)
         return True
+
+    @property
+    def can_refuse(self) -> bool:
+        """Whether the implementation can be sent what the specification refuses."""
+        return self._refusing is not None
+
+    def _refuse(self, refusing: Refusing, action: Action, refusal: Refusal) -> None:
+        self.sent.append(action)
+        try:
+            error = refusing.refuse(action, self.state)
+            actual = self.binding.abstraction(self.state)
+        except Exception as raised:
+            raise Difference(action, (Change("error", "none", f"{type(raised).__name__}: {raised}"),)) from raised
+        if error is None:
+            self.sent.pop()
+            return
+        if error.value != refusal.error.value:
+            raise Difference(action, (Change("refusal", refusal.error.name, error.name.upper()),))
+        self._compare(action, actual)
+        self.refused[action.name, refusal.error.name] += 1
 
     def is_enabled(self, action: Any) -> bool:
         """Whether `perform` would perform the action. `action` has a guard, as those of most machines."""

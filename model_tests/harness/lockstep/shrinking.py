@@ -53,7 +53,7 @@ def _perform(
     performed: Sequence[Action] = ()
     try:
         lockstep: Lockstep[M] = Lockstep(machine, binding)
-        performed = lockstep.actions
+        performed = lockstep.sent
         for action in actions:
             if not lockstep.perform(action) and nearest:
                 instead = nearest_enabled(machine, lockstep.state, action)

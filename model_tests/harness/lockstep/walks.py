@@ -9,17 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from random import Random
+from types import MappingProxyType
 from typing import Any, Final, Generic
 
 import attrs
 
 from tidegauge.model_tests.harness.lockstep.checked import CheckedLockstep, Outcome, failure_of
+from tidegauge.model_tests.harness.lockstep.forbidden import drawn_forbidden
 from tidegauge.model_tests.harness.lockstep.lockstep import Bind, Lockstep, M
 from tidegauge.spec.kernel.guarded import EnumeratingMachine
 from tidegauge.spec.kernel.machine import Action, Machine
 from tidegauge.spec.kernel.walking import drawn_actions, random_of_walk
 
 PERTURBATION_WEIGHTS: Final = (0, 0, 1)
+NOTHING: Final[Mapping[tuple[str, str], int]] = MappingProxyType({})
 
 
 def enabled_of_kind(machine: Machine[Any], state: Any, kind: type[Action]) -> Iterator[Action]:
@@ -98,6 +101,8 @@ class Walk(Generic[M]):
     machine: M
     actions: tuple[Action, ...]
     failure: Outcome | None
+    refused: Mapping[tuple[str, str], int] = NOTHING
+    """How many requests both sides refused between the actions, by the name of the action and that of the error."""
 
     @property
     def steps(self) -> int:
@@ -127,8 +132,17 @@ def walk(
     longest = plan.length if length is None else length
     lockstep = CheckedLockstep(drawn, bind(drawn))
     actions = drawn_actions(lockstep, strategy, rng, ended=lambda pair: len(pair.actions) >= longest)
-    failure = failure_of(lockstep, actions)
-    return Walk(number, drawn, tuple(lockstep.actions), failure)
+    failure = failure_of(lockstep, with_forbidden(lockstep, actions, Random(f"{seed}/{number}/forbidden")))
+    return Walk(number, drawn, tuple(lockstep.actions), failure, dict(lockstep.refused))
+
+
+def with_forbidden(lockstep: Lockstep[M], actions: Iterator[Action], rng: Random) -> Iterator[Action]:
+    """The actions, and before some of them one that is refused: it changes nothing, and the walk goes on as without."""
+    for action in actions:
+        forbidden = drawn_forbidden(lockstep, rng)
+        if forbidden is not None:
+            yield forbidden
+        yield action
 
 
 def walks(

@@ -21,10 +21,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import permutations
-from typing import ClassVar, Self
+from typing import ClassVar, Final, Self
 
 import attrs
 
+from tidegauge.spec.kernel.guarded import Refusal
 from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
 from tidegauge.spec.kernel.parts import Part, Parts, updated, with_part
 from tidegauge.spec.replication import properties as replication_properties
@@ -82,6 +83,11 @@ def listed(replica: Replica) -> tuple[int, ...]:
     return ReplicaList.of(replica).replicas
 
 
+NOT_MOVING: Final = Refusal("no reassignment is under way", Error.NO_REASSIGNMENT_IN_PROGRESS)
+ONLY_ADDED_LEFT: Final = Refusal(
+    "only added replicas are known to have every committed record", Error.INVALID_REPLICA_ASSIGNMENT
+)
+
 # --- actions ---------------------------------------------------------------------------------------------------------
 
 
@@ -97,11 +103,16 @@ class StartReassignment(ReplicationAction):
     def candidates(cls, machine: ReplicationRules, state: State) -> Iterable[Self]:
         return [cls(target) for target in Reassignment.of(machine).target_lists(machine)]
 
+    @classmethod
+    def attempts(cls, machine: ReplicationRules, state: State) -> Iterable[Self]:
+        """No broker, one twice, and one that does not exist."""
+        return [cls(target) for target in ((), (0, 0), (0, machine.brokers))]
+
     def guard(self, machine: ReplicationRules, state: State) -> str:
         if not machine.may_perturb(state, self.bounded_as):
             return "no more reassignments in this model"
-        if not self.target or len(set(self.target)) < len(self.target):
-            return f"{self.target} does not name brokers, each once"
+        if not self.target or len(set(self.target)) < len(self.target) or max(self.target) >= machine.brokers:
+            return Refusal(f"{self.target} does not name brokers, each once", Error.INVALID_REPLICA_ASSIGNMENT)
         assignment = Assignment.of(state.controller)
         if self.target == assignment.replicas and not assignment.moves:
             return f"the partition is on {self.target}"
@@ -124,9 +135,9 @@ class CancelReassignment(ReplicationAction):
 
     def guard(self, machine: ReplicationRules, state: State) -> str:
         if not Assignment.of(state.controller).moves:
-            return "no reassignment is under way"
+            return NOT_MOVING
         if not Reassignment.of(machine).may_cancel(machine, state.controller):
-            return "only added replicas are known to have every committed record"
+            return ONLY_ADDED_LEFT
         return ""
 
     def effect(self, machine: ReplicationRules, state: State) -> State:

@@ -30,6 +30,7 @@ from typing import ClassVar, Final, Self
 
 import attrs
 
+from tidegauge.spec.kernel.guarded import Refusal
 from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
 from tidegauge.spec.kernel.parts import Part, updated, with_part
 from tidegauge.spec.replication.actions import ReplicationAction, not_leading
@@ -145,8 +146,26 @@ class MoveLogStart(ReplicationAction):
 class DeleteRecords(MoveLogStart):
     """A client has records deleted at a broker that thinks it leads."""
 
+    @classmethod
+    def attempts(cls, machine: ReplicationRules, state: State) -> Iterable[Self]:
+        """Up to and beyond the high watermark, and below the log start. (-1 stands for the high watermark.)"""
+        for broker, replica in enumerate(state.replicas):
+            start, limit = log_start_of(replica), Retention.of(machine).deletion_limit(replica)
+            for offset in sorted({-2, 0, start, limit, limit + 1, replica.log_end_offset, replica.log_end_offset + 1}):
+                yield cls(broker, offset)
+
     def guard(self, machine: ReplicationRules, state: State) -> str:
-        return not_leading(state, self.broker) or super().guard(machine, state)
+        if leading := not_leading(state, self.broker):
+            return leading
+        if not machine.may_perturb(state, self.bounded_as):
+            return super().guard(machine, state)
+        replica = state.replicas[self.broker]
+        start, limit = log_start_of(replica), Retention.of(machine).deletion_limit(replica)
+        if not 0 <= self.offset <= limit:
+            return Refusal(f"broker {self.broker} has {limit} committed records", Error.OFFSET_OUT_OF_RANGE)
+        if self.offset <= start:
+            return Refusal(f"the log of broker {self.broker} starts at {start}", Error.OK)
+        return super().guard(machine, state)
 
 
 @attrs.frozen

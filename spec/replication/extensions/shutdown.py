@@ -24,6 +24,7 @@ from typing import ClassVar
 
 import attrs
 
+from tidegauge.spec.kernel.guarded import Refusal
 from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
 from tidegauge.spec.kernel.parts import Part, with_part
 from tidegauge.spec.replication.actions import BrokerAction
@@ -31,7 +32,7 @@ from tidegauge.spec.replication.control import committed
 from tidegauge.spec.replication.extension import ReplicationExtension
 from tidegauge.spec.replication.faults import with_session
 from tidegauge.spec.replication.rules import ReplicationRules, not_acting
-from tidegauge.spec.replication.state import NONE, Controller, Replica, Session, State
+from tidegauge.spec.replication.state import NONE, Controller, Error, Replica, Session, State
 
 # --- state -----------------------------------------------------------------------------------------------------------
 
@@ -89,7 +90,7 @@ class GrantShutdown(BrokerAction):
         if reason := not_leaving(state, self.broker):
             return reason
         if ControlledShutdown.of(machine).must_wait(state.controller, self.broker):
-            return f"broker {self.broker} is the last of the ISR, and others may join it"
+            return Refusal(f"broker {self.broker} is the last of the ISR, and others may join it", Error.OK)
         return ""
 
     def effect(self, machine: ReplicationRules, state: State) -> State:

@@ -16,7 +16,8 @@ from tidegauge.impl.metadata.records import MetadataRecord, PartitionRecord
 from tidegauge.impl.partition.messages import PartitionFetchResponse
 from tidegauge.impl.partition.registration import PartitionRegistration
 from tidegauge.model_tests.harness.cores import abstraction, steps
-from tidegauge.model_tests.harness.cores.replication import CORRECT, PARTITION, TOPIC, Broker, Roles
+from tidegauge.model_tests.harness.cores.refusals import REFUSALS
+from tidegauge.model_tests.harness.cores.replication import CORRECT, PARTITION, TOPIC, Broker, Cores, Roles
 from tidegauge.model_tests.harness.cores.steps import ReplicationCores
 from tidegauge.model_tests.harness.performing import Steps, on
 from tidegauge.spec.kernel.machine import Action
@@ -34,8 +35,20 @@ from tidegauge.spec.replication.extensions.reassignment import (
 from tidegauge.spec.replication.machine import Replication
 
 
+def refuse_to_reassign(cores: Cores, action: StartReassignment) -> ErrorCode:
+    return cores.commit(cores.controller.reassignments.reassign(TOPIC, PARTITION, action.target)).error
+
+
+def refuse_to_cancel(cores: Cores, action: CancelReassignment) -> ErrorCode:
+    return cores.commit(cores.controller.reassignments.cancel(TOPIC, PARTITION)).error
+
+
 class ReassignmentCores(ReplicationCores):
     """Brokers, controller and messages, where not every broker has a replica."""
+
+    refusals = Steps[Cores, [], ErrorCode | None](
+        on(StartReassignment, refuse_to_reassign), on(CancelReassignment, refuse_to_cancel), over=REFUSALS
+    )
 
     def __init__(self, machine: Replication, roles: Roles = CORRECT) -> None:
         self.down: set[int] = set()

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from kio.schema.errors import ErrorCode
+
 from tidegauge.model_tests.harness.cores import steps
-from tidegauge.model_tests.harness.cores.replication import Broker
+from tidegauge.model_tests.harness.cores.refusals import REFUSALS
+from tidegauge.model_tests.harness.cores.replication import Broker, Cores
 from tidegauge.model_tests.harness.cores.steps import ReplicationCores
 from tidegauge.model_tests.harness.performing import Steps, on
 from tidegauge.spec.kernel.machine import Action
@@ -19,8 +22,15 @@ from tidegauge.spec.replication import state as spec
 from tidegauge.spec.replication.extensions.retention import DeleteRecords, LogStart, Retain
 
 
+def refuse_to_delete_records(cores: Cores, action: DeleteRecords) -> ErrorCode | None:
+    deleted = cores.replica(action.broker).delete_records(action.offset)
+    return deleted if isinstance(deleted, ErrorCode) else ErrorCode.none
+
+
 class RetentionCores(ReplicationCores):
     """Brokers, controller and messages, where logs have a start."""
+
+    refusals = Steps[Cores, [], ErrorCode | None](on(DeleteRecords, refuse_to_delete_records), over=REFUSALS)
 
     def _look_at_replica(self, number: int, broker: Broker) -> spec.Replica:
         start = LogStart(broker.log.log_start_offset, broker.log.log_start_checkpoint)

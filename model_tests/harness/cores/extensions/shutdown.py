@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from kio.schema.errors import ErrorCode
+
 from tidegauge.model_tests.harness.cores import steps
-from tidegauge.model_tests.harness.cores.replication import CORRECT, Broker, Roles
+from tidegauge.model_tests.harness.cores.refusals import REFUSALS
+from tidegauge.model_tests.harness.cores.replication import CORRECT, Broker, Cores, Roles
 from tidegauge.model_tests.harness.cores.steps import ReplicationCores
 from tidegauge.model_tests.harness.performing import Steps, on
 from tidegauge.spec.kernel.machine import Action
@@ -25,8 +28,22 @@ from tidegauge.spec.replication.machine import Replication
 NO_NOTE: Final = -1
 
 
+def refuse_to_grant_shutdown(cores: Cores, action: GrantShutdown) -> ErrorCode:
+    """A heartbeat that asks to stop is taken, and the broker is not told that it may."""
+    broker = cores.brokers[action.broker]
+    response = cores.commit(
+        cores.controller.members.heartbeat(
+            action.broker, broker.broker_epoch, broker.image.offset, cores.now_ms, want_shut_down=True
+        )
+    )
+    assert not response.should_shut_down, f"broker {action.broker} is told to stop"
+    return response.error
+
+
 class ShutdownCores(ReplicationCores):
     """Brokers, controller and messages, with the note that a broker leaves on its disk when it stops cleanly."""
+
+    refusals = Steps[Cores, [], ErrorCode | None](on(GrantShutdown, refuse_to_grant_shutdown), over=REFUSALS)
 
     def __init__(self, machine: Replication, roles: Roles = CORRECT) -> None:
         self.notes = [NO_NOTE] * machine.brokers

@@ -1,0 +1,219 @@
+"""What the specification refuses the cores refuse: a lockstep misses each refusal that is removed within few walks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import attrs
+import pytest
+from kio.schema.errors import ErrorCode
+
+from tidegauge.impl.partition.replica import PartitionReplica
+from tidegauge.model_tests.harness.cores.replication import Roles
+from tidegauge.model_tests.harness.cores.stored_log import StoredLog
+from tidegauge.model_tests.harness.counterexamples.files import Counterexample, Failure, Found, load, save
+from tidegauge.model_tests.harness.counterexamples.replay import Level, replay
+from tidegauge.model_tests.harness.lockstep.lockstep import Difference
+from tidegauge.model_tests.harness.lockstep.on_cores import CoresLockstep
+from tidegauge.model_tests.harness.lockstep.replication_walks import large_machine
+from tidegauge.model_tests.harness.lockstep.shrinking import shrunk
+from tidegauge.model_tests.harness.registry import HARNESS, Side
+from tidegauge.model_tests.lockstep import refusal_mutants as mutants
+from tidegauge.spec.kernel.guarded import EnumeratingMachine, Refusal
+from tidegauge.spec.registry import REGISTRY
+from tidegauge.spec.replication import actions as protocol
+from tidegauge.spec.replication.control import ApplyMetadata
+from tidegauge.spec.replication.extensions.shutdown import BeginShutdown, ControlledShutdown, GrantShutdown
+from tidegauge.spec.replication.faults import ExpireSession, HeartbeatOfFormerProcess, Unfence
+from tidegauge.spec.replication.state import Acks, Error
+
+WALKS = 60
+"""Within so many the removal of a refusal is found."""
+SEED = 5
+
+MUTANTS: dict[str, tuple[str, Roles]] = {
+    "append at a follower": ("replication", mutants.appends_despite(ErrorCode.not_leader_or_follower)),
+    "append below min ISR": ("replication", mutants.appends_despite(ErrorCode.not_enough_replicas)),
+    "fetch of an older leader epoch": ("replication", mutants.serves_fetches_despite(ErrorCode.fenced_leader_epoch)),
+    "fetch of a later leader epoch": ("replication", mutants.serves_fetches_despite(ErrorCode.unknown_leader_epoch)),
+    "fetch of a former process": ("replication", Roles(replica=mutants.ServesFormerProcesses)),
+    "fetch of no replica": ("replication", Roles(replica=mutants.ServesEveryone)),
+    "late fetch response": ("replication", Roles(replica=mutants.TakesLateFetchResponses)),
+    "response of an older controller": ("replication", Roles(replica=mutants.TakesResponsesOfOlderControllers)),
+    "response to another proposal": ("replication", Roles(replica=mutants.TakesResponsesToOtherProposals)),
+    "proposal of a former process": ("replication", mutants.writes_isr_despite(ErrorCode.stale_broker_epoch)),
+    "proposal of an older leader epoch": ("replication", mutants.writes_isr_despite(ErrorCode.fenced_leader_epoch)),
+    "proposal of a later leader epoch": ("replication", mutants.writes_isr_despite(ErrorCode.invalid_request)),
+    "proposal on another partition epoch": (
+        "replication",
+        mutants.writes_isr_despite(ErrorCode.invalid_update_version),
+    ),
+    "proposal of no leader": ("replication", mutants.controlled_by(isr_rules=mutants.WritesIsrOfAnySender)),
+    "proposal with an ineligible replica": ("replication", mutants.writes_isr_despite(ErrorCode.ineligible_replica)),
+    "proposal with a fenced broker": (
+        "replication",
+        mutants.controlled_by(isr_rules=mutants.FencedBrokersAreEligible),
+    ),
+    "proposal with another process": ("replication", mutants.controlled_by(isr_rules=mutants.AnyProcessIsEligible)),
+    "preferred election of who is not in sync": ("replication", mutants.elections_of(mutants.ElectsWhoIsNotInSync)),
+    "preferred election of who leads": ("replication", mutants.elections_of(mutants.ElectsPreferredAgain)),
+    "unclean election beside a leader": ("replication", mutants.elections_of(mutants.ElectsUncleanlyBesideLeader)),
+    "unclean election without live brokers": ("replication", mutants.elections_of(mutants.ElectsFencedBrokers)),
+    "heartbeat of a former process": ("replication", mutants.members_of(mutants.TakesHeartbeatsOfFormerProcesses)),
+    "heartbeat of an unknown broker": ("replication", mutants.members_of(mutants.TakesHeartbeatsOfUnknownBrokers)),
+    "heartbeat before catch-up": ("replication", mutants.members_of(mutants.UnfencesBeforeCatchUp)),
+    "deletion above the high watermark": ("retention", Roles(replica=mutants.DeletesWhatIsNotCommitted)),
+    "deletion at a follower": ("retention", Roles(replica=mutants.DeletesAsFollower)),
+    "cancellation that leaves nobody": (
+        "reassignment",
+        mutants.controlled_by(replica_list_rules=mutants.CancelsAlways),
+    ),
+    "repeated batch": ("idempotence", Roles(producers=mutants.RemembersNoBatch)),
+    "batch out of order": ("idempotence", mutants.admits_despite(ErrorCode.out_of_order_sequence_number)),
+    "batch of a former producer epoch": ("idempotence", mutants.admits_despite(ErrorCode.invalid_producer_epoch)),
+}
+"""Refusal -> the machine that has it, and the cores without it."""
+
+
+@pytest.mark.parametrize("refusal", MUTANTS)
+def test_cores_without_a_refusal_are_found_within_few_walks(refusal: str) -> None:
+    machine, roles = MUTANTS[refusal]
+    failures = (found.failure for found in HARNESS[machine].walks(SEED, WALKS, roles=roles) if found.failure)
+    noticed = next((failure for failure in failures if failure.expected.name != "error"), None)
+    assert noticed is not None, f"{refusal}: nothing but exceptions was noticed in {WALKS} walks of {machine}"
+    assert noticed.expected.kind is Failure.DIFFERENCE
+
+
+@pytest.mark.parametrize(("machine", "walks"), [("replication", WALKS), ("retention", 5), ("reassignment", 5)])
+def test_every_refusal_of_a_machine_is_sent(machine: str, walks: int) -> None:
+    """All classes of action that can be refused are, with every error that their guards name."""
+    sent = Counter[tuple[str, str]]()
+    for found in HARNESS[machine].walks(SEED, walks):
+        assert found.failure is None, f"walk {found.number}: {found.failure.words}"
+        sent.update(found.refused)
+    assert set(sent) >= EXPECTED[machine]
+
+
+OF_REPLICATION = {
+    ("Append", "NOT_LEADER_OR_FOLLOWER"),
+    ("Append", "NOT_ENOUGH_REPLICAS"),
+    ("ReceiveFetch", "FENCED_LEADER_EPOCH"),
+    ("ReceiveFetch", "UNKNOWN_LEADER_EPOCH"),
+    ("ReceiveFetch", "NOT_LEADER_OR_FOLLOWER"),
+    ("ReceiveFetchResponse", "OK"),
+    ("ReceiveAlterPartition", "STALE_BROKER_EPOCH"),
+    ("ReceiveAlterPartition", "FENCED_LEADER_EPOCH"),
+    ("ReceiveAlterPartition", "INVALID_REQUEST"),
+    ("ReceiveAlterPartition", "INVALID_UPDATE_VERSION"),
+    ("ReceiveAlterPartition", "INELIGIBLE_REPLICA"),
+    ("ReceiveAlterPartitionResponse", "OK"),
+    ("PreferredElection", "ELECTION_NOT_NEEDED"),
+    ("PreferredElection", "PREFERRED_LEADER_NOT_AVAILABLE"),
+    ("UncleanElection", "ELECTION_NOT_NEEDED"),
+    ("UncleanElection", "ELIGIBLE_LEADERS_NOT_AVAILABLE"),
+    ("Unfence", "OK"),
+    ("HeartbeatOfFormerProcess", "STALE_BROKER_EPOCH"),
+    ("HeartbeatOfFormerProcess", "BROKER_ID_NOT_REGISTERED"),
+}
+EXPECTED = {
+    "replication": OF_REPLICATION,
+    "retention": {("DeleteRecords", error) for error in ("OFFSET_OUT_OF_RANGE", "NOT_LEADER_OR_FOLLOWER", "OK")},
+    "reassignment": {
+        ("StartReassignment", "INVALID_REPLICA_ASSIGNMENT"),
+        ("CancelReassignment", "NO_REASSIGNMENT_IN_PROGRESS"),
+    },
+}
+
+
+def test_the_last_in_sync_is_not_told_to_stop_while_another_may_join() -> None:
+    """Walks are seldom in such a state."""
+    machine = large_machine(extensions=(ControlledShutdown(),))
+    alone = [ExpireSession(1), ExpireSession(2), ApplyMetadata(0), Unfence(1), BeginShutdown(0)]
+    pair = CoresLockstep(machine)
+    assert all(map(pair.perform, alone))
+    assert not pair.perform(GrantShutdown(0))
+    assert pair.refused["GrantShutdown", "OK"] == 1
+    wrong = CoresLockstep(machine, mutants.controlled_by(registration_rules=mutants.NobodyMustKeepRunning))
+    assert all(map(wrong.perform, alone))
+    with pytest.raises(Difference, match="broker 0 is told to stop"):
+        wrong.perform(GrantShutdown(0))
+
+
+def test_stored_logs_refuse_it_too() -> None:
+    stored = Roles(log=StoredLog)
+    for found in HARNESS["retention"].walks(SEED, 20, roles=stored):
+        assert found.failure is None, f"walk {found.number}: {found.failure.words}"
+        assert found.refused
+    roles = attrs.evolve(stored, replica=mutants.DeletesWhatIsNotCommitted)
+    assert HARNESS["retention"].first_failure(SEED, WALKS, roles=roles) is not None
+
+
+def test_walks_take_the_same_actions_whatever_is_refused_between_them() -> None:
+    plan = HARNESS["replication"]
+    without = Roles(replica=type("Correct", (PartitionReplica,), {}))
+    assert [w.actions for w in plan.walks(3, 5)] == [w.actions for w in plan.walks(3, 5, roles=without)]
+    assert any(w.refused for w in plan.walks(3, 5))
+
+
+def test_a_refusal_names_its_error_and_any_other_reason_none() -> None:
+    machine = large_machine(min_insync_replicas=2)
+    (state,) = machine.initial()
+    at_follower = protocol.Append(1).guard(machine, state)
+    assert isinstance(at_follower, Refusal)
+    assert (at_follower, at_follower.error) == ("broker 1 does not think it leads", Error.NOT_LEADER_OR_FOLLOWER)
+    assert not isinstance(protocol.SendFetch(0).guard(machine, state), Refusal)
+
+
+def test_an_error_that_is_not_the_one_that_the_guard_names_is_a_difference() -> None:
+    pair = CoresLockstep(large_machine(), Roles(replica=_Evasive))
+    expected = "refusal: specification NOT_LEADER_OR_FOLLOWER, implementation UNKNOWN_SERVER_ERROR"
+    with pytest.raises(Difference, match=expected):
+        pair.perform(protocol.Append(1))
+
+
+class _Evasive(PartitionReplica):
+    def append_error(self, acks: int) -> ErrorCode:
+        found = super().append_error(acks)
+        return found if found is ErrorCode.none else ErrorCode.unknown_server_error
+
+
+def test_a_counterexample_that_ends_in_a_refusal_is_shrunk_saved_and_replayed(tmp_path: Path) -> None:
+    roles = mutants.appends_despite(ErrorCode.not_enough_replicas)
+    found = HARNESS["replication"].first_failure(SEED, WALKS, roles=roles)
+    assert found is not None
+    assert found.failure is not None
+    bind = HARNESS["replication"].bind(Side.CORES, roles)
+    shortest, difference = shrunk(bind, found.machine, found.failure.actions)
+    assert isinstance(shortest[-1], protocol.Append)
+    assert shortest[-1].acks is Acks.ALL
+    assert len(shortest) < 12
+    assert difference.path == "refusal"
+    case = Counterexample(found.machine, None, shortest, found.failure.expected, Found("a test", SEED))
+    save(case, tmp_path / "found.json")
+    again = load(tmp_path / "found.json")
+    assert again.actions == shortest
+    assert not replay(again, Level.CORES).failed
+
+
+def test_a_request_that_is_never_enabled_has_a_name_in_files(tmp_path: Path) -> None:
+    machine = large_machine()
+    late = HeartbeatOfFormerProcess(1, 3)
+    expected = HARNESS["replication"].first_failure(SEED, 1, roles=mutants.elections_of(mutants.ElectsPreferredAgain))
+    assert expected is not None
+    assert expected.failure is not None
+    case = Counterexample(machine, None, (late,), expected.failure.expected, Found("a test", SEED))
+    save(case, tmp_path / "late.json")
+    assert load(tmp_path / "late.json").actions == (late,)
+    assert late not in list(machine.actions(next(iter(machine.initial()))))
+
+
+def test_attempts_are_worth_their_time_in_every_machine() -> None:
+    """A machine without any refusal is walked as before."""
+    for registration in HARNESS:
+        machine = REGISTRY.registration(registration.machine).machine
+        if isinstance(machine, EnumeratingMachine) and registration.sides:
+            (state,) = machine.initial()
+            refused = [one for kind in machine.attempted_types for one in machine.refused(state, kind)]
+            assert refused, f"{registration.machine} refuses nothing in its initial state"
+            assert len(refused) < 200
