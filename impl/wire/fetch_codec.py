@@ -53,10 +53,12 @@ from tidegauge.impl.wire.fields import (
     read_records,
     read_string,
     read_tags,
+    read_topic,
     records_size,
     skip_tags,
     string,
     tags,
+    topic_bytes,
 )
 from tidegauge.impl.wire.produce_codec import check_end, decode_endpoints, decode_leader, encode_endpoints
 
@@ -109,7 +111,7 @@ def decode_request(view: memoryview, position: int, version: int) -> tuple[Fetch
     request, position = _decode_head(view, position, version)
     number, position = read_count(view, position, flexible=flexible)
     for _ in range(number):
-        name, topic_id, position = _decode_name(view, position, version)
+        name, topic_id, position = read_topic(view, position, by_id=version >= TOPIC_IDS_FROM, flexible=flexible)
         partition_count, position = read_count(view, position, flexible=flexible)
         partitions = []
         for _ in range(partition_count):
@@ -134,7 +136,7 @@ def decoding_request(view: memoryview, position: int, version: int) -> Sliced[tu
     number, position = read_count(view, position, flexible=flexible)
     budget.claim(number)
     for _ in range(number):
-        name, topic_id, position = _decode_name(view, position, version)
+        name, topic_id, position = read_topic(view, position, by_id=version >= TOPIC_IDS_FROM, flexible=flexible)
         partition_count, position = read_count(view, position, flexible=flexible)
         budget.claim(partition_count)
         partitions = []
@@ -200,15 +202,6 @@ def _decode_request_tags(request: FetchRequest, view: memoryview, position: int,
     return position
 
 
-def _decode_name(view: memoryview, position: int, version: int) -> tuple[str, str, int]:
-    """(name, topic id, position behind)."""
-    if version >= TOPIC_IDS_FROM:
-        topic_id, position = read_id(view, position)
-        return "", topic_id, position
-    name, position = read_string(view, position, flexible=version >= FLEXIBLE_FROM)
-    return name, NO_ID, position
-
-
 def _decode_partition(
     view: memoryview, position: int, version: int, budget: Budget | None = None
 ) -> tuple[FetchPartition, int]:
@@ -247,7 +240,7 @@ def _decode_forgotten(
     view: memoryview, position: int, version: int, budget: Budget | None = None
 ) -> tuple[ForgottenTopic, int]:
     flexible = version >= FLEXIBLE_FROM
-    name, topic_id, position = _decode_name(view, position, version)
+    name, topic_id, position = read_topic(view, position, by_id=version >= TOPIC_IDS_FROM, flexible=flexible)
     number, position = read_count(view, position, flexible=flexible)
     if budget is not None:
         budget.claim(number)
@@ -267,7 +260,7 @@ def encode_request(request: FetchRequest, version: int) -> list[Buffer]:
         body += _SESSION.pack(request.session_id, request.session_epoch)
     body += count(len(request.topics), flexible=flexible)
     for topic in request.topics:
-        body += _name(topic, version)
+        body += topic_bytes(topic.name, topic.topic_id, by_id=version >= TOPIC_IDS_FROM, flexible=flexible)
         body += count(len(topic.partitions), flexible=flexible)
         for partition in topic.partitions:
             body += _partition(partition, version)
@@ -276,7 +269,8 @@ def encode_request(request: FetchRequest, version: int) -> list[Buffer]:
     if version >= _SESSIONS_FROM:
         body += count(len(request.forgotten), flexible=flexible)
         for forgotten in request.forgotten:
-            body += _name(forgotten, version) + count(len(forgotten.partitions), flexible=flexible)
+            body += topic_bytes(forgotten.name, forgotten.topic_id, by_id=version >= TOPIC_IDS_FROM, flexible=flexible)
+            body += count(len(forgotten.partitions), flexible=flexible)
             body += struct.pack(f">{len(forgotten.partitions)}i", *forgotten.partitions)
             if flexible:
                 body += b"\x00"
@@ -285,12 +279,6 @@ def encode_request(request: FetchRequest, version: int) -> list[Buffer]:
     if flexible:
         body += _request_tags(request, version)
     return [body]
-
-
-def _name(topic: FetchTopic | ForgottenTopic | TopicFetched, version: int) -> bytes:
-    if version >= TOPIC_IDS_FROM:
-        return id_bytes(topic.topic_id)
-    return string(topic.name, flexible=version >= FLEXIBLE_FROM)
 
 
 def _partition(asked: FetchPartition, version: int) -> bytes:
@@ -332,7 +320,7 @@ def encode_response(response: FetchResponse, version: int) -> list[Part]:
         head = bytearray(_I32.pack(response.throttle_time_ms))
     head += count(len(response.topics), flexible=flexible)
     for topic in response.topics:
-        head += _name(topic, version)
+        head += topic_bytes(topic.name, topic.topic_id, by_id=version >= TOPIC_IDS_FROM, flexible=flexible)
         head += count(len(topic.partitions), flexible=flexible)
         for partition in topic.partitions:
             _encode_fetched(head, partition, version)
@@ -397,7 +385,7 @@ def decode_response(view: memoryview, position: int, version: int) -> tuple[Fetc
         position += 4
     number, position = read_count(view, position, flexible=flexible)
     for _ in range(number):
-        name, topic_id, position = _decode_name(view, position, version)
+        name, topic_id, position = read_topic(view, position, by_id=version >= TOPIC_IDS_FROM, flexible=flexible)
         partition_count, position = read_count(view, position, flexible=flexible)
         partitions = []
         for _ in range(partition_count):

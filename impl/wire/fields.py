@@ -108,6 +108,20 @@ def read_string(view: memoryview, position: int, *, flexible: bool) -> tuple[str
     return text, position
 
 
+def read_topic(view: memoryview, position: int, *, by_id: bool, flexible: bool) -> tuple[str, str, int]:
+    """(name, topic id, position behind) of a topic, which a request has one of: "" or `NO_ID` is the other."""
+    if by_id:
+        topic_id, position = read_id(view, position)
+        return "", topic_id, position
+    name, position = read_string(view, position, flexible=flexible)
+    return name, NO_ID, position
+
+
+def topic_bytes(name: str, topic_id: str, *, by_id: bool, flexible: bool) -> bytes:
+    """A topic by its id or by its name."""
+    return id_bytes(topic_id) if by_id else string(name, flexible=flexible)
+
+
 def read_nullable_string(view: memoryview, position: int, *, flexible: bool) -> tuple[str | None, int]:
     """Text, or None."""
     if flexible:

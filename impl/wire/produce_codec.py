@@ -30,18 +30,19 @@ from tidegauge.impl.wire.fields import (
     Buffer,
     count,
     error_code,
-    id_bytes,
     read_count,
     read_id,
     read_nullable_string,
     read_records,
     read_string,
     read_tags,
+    read_topic,
     read_varint,
     records_size,
     skip_tags,
     string,
     tags,
+    topic_bytes,
 )
 from tidegauge.impl.wire.produce_messages import (
     NodeEndpoint,
@@ -100,7 +101,7 @@ def decoding_request(view: memoryview, position: int, version: int) -> Sliced[tu
     budget.claim(number)
     topics = []
     for _ in range(number):
-        name, topic_id, position = _decode_name(view, position, version)
+        name, topic_id, position = read_topic(view, position, by_id=version >= TOPIC_IDS_FROM, flexible=flexible)
         partition_count, position = read_count(view, position, flexible=flexible)
         budget.claim(partition_count)
         partitions = []
@@ -157,15 +158,6 @@ def _decode_one(view: memoryview, position: int, version: int) -> ProduceRequest
     return ProduceRequest(acks, timeout_ms, [ProduceTopic(name, topic_id, [data])])
 
 
-def _decode_name(view: memoryview, position: int, version: int) -> tuple[str, str, int]:
-    """(name, topic id, position behind)."""
-    if version >= TOPIC_IDS_FROM:
-        topic_id, position = read_id(view, position)
-        return "", topic_id, position
-    name, position = read_string(view, position, flexible=version >= FLEXIBLE_FROM)
-    return name, NO_ID, position
-
-
 def encode_request(request: ProduceRequest, version: int) -> list[Buffer]:
     """The body of a request."""
     flexible = version >= FLEXIBLE_FROM
@@ -174,7 +166,7 @@ def encode_request(request: ProduceRequest, version: int) -> list[Buffer]:
     head += _ACKS_AND_TIMEOUT.pack(request.acks, request.timeout_ms)
     head += count(len(request.topics), flexible=flexible)
     for topic in request.topics:
-        head += _name(topic, version)
+        head += topic_bytes(topic.name, topic.topic_id, by_id=version >= TOPIC_IDS_FROM, flexible=flexible)
         head += count(len(topic.partitions), flexible=flexible)
         for partition in topic.partitions:
             head += _I32.pack(partition.index)
@@ -192,12 +184,6 @@ def encode_request(request: ProduceRequest, version: int) -> list[Buffer]:
     return parts
 
 
-def _name(topic: ProduceTopic | TopicProduced, version: int) -> bytes:
-    if version >= TOPIC_IDS_FROM:
-        return id_bytes(topic.topic_id)
-    return string(topic.name, flexible=version >= FLEXIBLE_FROM)
-
-
 def encode_response(response: ProduceResponse, version: int) -> list[Buffer]:
     """The body of a response."""
     flexible = version >= FLEXIBLE_FROM
@@ -205,7 +191,7 @@ def encode_response(response: ProduceResponse, version: int) -> list[Buffer]:
         return [one]
     body = bytearray(count(len(response.topics), flexible=flexible))
     for topic in response.topics:
-        body += _name(topic, version)
+        body += topic_bytes(topic.name, topic.topic_id, by_id=version >= TOPIC_IDS_FROM, flexible=flexible)
         body += count(len(topic.partitions), flexible=flexible)
         for partition in topic.partitions:
             _encode_produced(body, partition, version)
@@ -240,7 +226,8 @@ def _encode_one(response: ProduceResponse, version: int) -> bytes | None:
         response.throttle_time_ms,
         0,
     )
-    return b"".join((_ONE_NAME, _name(topic, version), fields))
+    name = topic_bytes(topic.name, topic.topic_id, by_id=version >= TOPIC_IDS_FROM, flexible=True)
+    return b"".join((_ONE_NAME, name, fields))
 
 
 def _encode_produced(body: bytearray, partition: PartitionProduced, version: int) -> None:
@@ -287,7 +274,7 @@ def decode_response(view: memoryview, position: int, version: int) -> tuple[Prod
     number, position = read_count(view, position, flexible=flexible)
     topics = []
     for _ in range(number):
-        name, topic_id, position = _decode_name(view, position, version)
+        name, topic_id, position = read_topic(view, position, by_id=version >= TOPIC_IDS_FROM, flexible=flexible)
         produced, position = read_count(view, position, flexible=flexible)
         partitions = []
         for _ in range(produced):

@@ -21,6 +21,7 @@ from tidegauge.impl.cluster.security import Security, allow, deny
 from tidegauge.impl.metadata.access import Operation, ResourceType
 from tidegauge.impl.server.transport.authorization import Principal
 from tidegauge.impl.wire.apis import ApiKey
+from tidegauge.impl.wire.codecs import encode_response
 from tidegauge.impl.wire.primitives import i8, i32
 from tidegauge.model_tests.server.transport.security.peers import USERS, Peer, empty, one_broker
 from tidegauge.model_tests.simulated import simulated
@@ -247,6 +248,20 @@ async def test_credentials_are_described_and_altered() -> None:
             "eve": ErrorCode.resource_not_found,
             "alice": ErrorCode.duplicate_resource,
         }
+
+
+@simulated
+async def test_a_refused_description_is_kafkas_to_the_byte() -> None:
+    """Kafka repeats the error for each user asked for, without their names; confluent-kafka 2.16.1 ends on that."""
+    async with one_broker(ROOT) as at:
+        bob = await at.user("bob")
+        response = await bob.request(DescribeUserScramCredentialsRequest(users=(UserName(name="alice"),)))
+        words = b"Cluster authorization failed."
+        error = (31).to_bytes(2, "big")
+        text = bytes((len(words) + 1,)) + words
+        one = b"\x01" + error + text + b"\x01\x00"
+        header = (7).to_bytes(4, "big") + b"\x00"
+        assert encode_response(response, 7)[4:] == header + bytes(4) + error + text + b"\x02" + one + b"\x00"
 
 
 # --- delegation tokens ---------------------------------------------------------------------------------------------
