@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tidegauge.impl.server.broker.replica_manager import ReplicaManager
     from tidegauge.impl.server.config import ServerConfig
     from tidegauge.impl.server.trace.tracer import Tracer
+    from tidegauge.impl.wire.channel import Channel
 
 
 class Fetched(Enum):
@@ -92,12 +93,9 @@ class FollowerFetches:
         `purpose` chooses the connection (`Peers.channel`). Without `session` the request is outside of any session.
         `may_rest`: whether partitions may come to rest in it; none does with a trace, which has each fetch.
         """
-        channel = self._peers.channel(leader, purpose)
-        if channel is None:
-            return FAILED
-        try:
-            await channel.connect()
-        except UnreachableError:
+        if (channel := await self._connected(leader, purpose)) is None:
+            if session is not None:
+                session.rouse_all()  # what rests would be asked for again at once: it has to back off
             return FAILED
         await self._clock.until_running()
         if session is not None:
@@ -135,6 +133,16 @@ class FollowerFetches:
         if session is not None and may_rest and self._tracer.trace is None:
             resting = self._rest(leader, session, fetches)
         return FetchResult(may_go_on=True, partitions=fetched, resting=resting)
+
+    async def _connected(self, leader: int, purpose: str) -> Channel | None:
+        """The connection; None when the leader cannot be reached."""
+        channel = self._peers.channel(leader, purpose)
+        if channel is not None:
+            try:
+                await channel.connect()
+            except UnreachableError:
+                return None
+        return channel
 
     @staticmethod
     def _named_from_rest(

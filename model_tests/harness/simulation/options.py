@@ -104,6 +104,10 @@ class Options:
     faults: Mapping[Fault, int] = attrs.field(factory=dict)
     """Weight of each fault; those that are absent don't happen."""
     fault_interval: float = 0.6
+    flush_messages: int | None = None
+    """After how many records of a partition its leader and followers flush; None: at no number."""
+    traced: bool = True
+    """Whether the brokers trace their decisions. Those of a broker that does not may let idle partitions rest."""
     bug: str | None = None
     """A bug of the zoo to switch on."""
 
@@ -124,6 +128,7 @@ class Options:
             "min.insync.replicas": self.min_insync_replicas,
             "unclean.leader.election.enable": self.unclean_leader_election,
             **(retention if self.retention_bytes is not None else {}),
+            **({} if self.flush_messages is None else {"flush.messages": self.flush_messages}),
         }
 
     def described(self) -> dict[str, str]:
@@ -186,4 +191,23 @@ def plain(options: Options) -> Options:
         retention_bytes=None,
         changes_unclean=False,
         faults=faults,
+    )
+
+
+def resting(options: Options) -> Options:
+    """The same without a trace and with idle times, so that partitions of fetch sessions come to rest and wake.
+
+    Without a trace nobody can declare unclean elections. So none is allowed, disks do not fail, and every record is
+    flushed: a replica that crashes has all that it acknowledged.
+    """
+    left_out = (Fault.UNCLEAN, *DISK_FAULTS)
+    return attrs.evolve(
+        options,
+        traced=False,
+        changes_unclean=False,
+        unclean_leader_election=False,
+        flush_messages=1,
+        partitions=options.partitions + Random(f"options/{options.seed}/rest").choice((0, 0, 9)),
+        pause_between_operations=8 * options.pause_between_operations,
+        faults={fault: weight for fault, weight in options.faults.items() if fault not in left_out},
     )

@@ -113,10 +113,11 @@ def reproduce(options: Options) -> str:
 
 
 def simulate(options: Options, *, validated: bool = True) -> Simulated:
-    """Run it. With `validated` the trace is validated against the specification."""
+    """Run it. With `validated` the trace, if one is kept, is validated against the specification."""
     ran = run_deterministically(_run, options, seed=options.seed)
     trace, recorder = ran.trace, ran.recorder
     elections = unclean_elections(trace, {})
+    validated = validated and options.traced
     checked = tuple(_validated(trace, options)) if validated or elections else ()
     if elections:
         kept = {(one.topic, one.partition, epoch): end for one in checked for epoch, end in one.kept.items()}
@@ -157,6 +158,7 @@ async def _run(options: Options) -> _Ran:
         options.brokers,
         options.seed,
         options.config(),
+        trace=options.traced,
         replica_class=roles.replica,
         controller_class=roles.controller,
     )

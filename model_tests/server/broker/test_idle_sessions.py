@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from random import Random
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 import trio
@@ -16,6 +16,8 @@ from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.partition.messages import FollowerFetch, PartitionFetchResponse
 from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.impl.server.broker.fetch_schedule import BUSY_FOR_S, Lane
+from tidegauge.impl.server.broker.follower_fetches import FetchResult, FollowerFetches
+from tidegauge.impl.server.broker.peers import Peers
 from tidegauge.model_tests.simulated import simulated
 
 PARTITIONS = 12
@@ -186,3 +188,24 @@ def test_idle_or_not_every_record_arrives_everywhere_under_crashes_and_moves(see
                     assert min(ends)[0] >= written[partition]
 
     trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+@simulated
+async def test_followers_at_rest_back_off_from_a_leader_that_they_do_not_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+    tries = 0
+    fetch = FollowerFetches.fetch
+
+    async def counted(self: FollowerFetches, *args: Any, **kwargs: Any) -> FetchResult:
+        nonlocal tries
+        tries += 1
+        assert tries < 1_000, "it tries again and again, and time stands still"
+        return await fetch(self, *args, **kwargs)
+
+    async with idle_cluster() as (cluster, client):
+        with monkeypatch.context() as patched:
+            patched.setattr(FollowerFetches, "fetch", counted)
+            patched.setattr(Peers, "channel", lambda *_: None)
+            await trio.sleep(3)
+        of_each_pair = 3_000 / cluster.config.replica_fetch_backoff_ms + 2
+        assert 0 < tries <= 6 * of_each_pair, "six pairs of broker and leader"
+        await client.produce("t", b"second", partition=3)
