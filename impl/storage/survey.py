@@ -134,7 +134,7 @@ def survey(file: File, bounds: Bounds) -> Iterator[tuple[int, BatchHeader] | Dam
     position, damaged_from = 0, None
     while position < reader.size:
         header = reader.intact(position)
-        if header is not None and damaged_from is not None and not _is_followed(reader, position, header):
+        if header is not None and damaged_from is not None and not _is_followed(reader, position, header, bounds):
             header = None
         if header is None or not _continues(reader, position, header, bounds, expected, epoch):
             damaged_from = position if damaged_from is None else damaged_from
@@ -162,10 +162,16 @@ def _behind(reader: _Reader, position: int, header: BatchHeader | None, bounds: 
     return reader.next_candidate(position + 1, bounds, expected)
 
 
-def _is_followed(reader: _Reader, position: int, header: BatchHeader) -> bool:
-    """Whether another batch begins where this one ends, or the file ends there."""
+def _is_followed(reader: _Reader, position: int, header: BatchHeader, bounds: Bounds) -> bool:
+    """Whether another batch begins where this one ends, in the file and by its offsets, or the file ends there.
+
+    What has damaged the place before may reach into this batch's base offset.
+    """
     end = position + header.size
-    return end == reader.size or reader.intact(end) is not None
+    if end == reader.size:
+        return bounds.limit in (None, header.next_offset)
+    after = reader.intact(end)
+    return after is not None and after.base_offset == header.next_offset
 
 
 def _continues(reader: _Reader, position: int, header: BatchHeader, bounds: Bounds, expected: int, epoch: int) -> bool:

@@ -305,6 +305,15 @@ def test_a_batch_in_the_value_of_a_damaged_batch_is_no_batch_of_the_log() -> Non
     assert b"forged" not in log.read(6, 1)
 
 
+def test_a_lost_sector_that_reaches_into_the_next_base_offset_costs_that_batch_too() -> None:
+    disk = written()
+    disk.zero(f"{DIRECTORY}/{0:020d}.log", 16, len(batch(0)) + 8)
+    flip(disk, CLOSED, 3, FIELDS["value"])
+    log = Log.open(disk, DIRECTORY, CONFIG, 0, recovery_point=END, clean_shutdown=True, reads_all=True)
+    assert [(gap.start, gap.end) for gap in log.damage.gaps] == [(0, 2), (7, 8)]
+    assert readable(log) == without(0, 1, 7)
+
+
 def _mapped(log: Log, offsets: Sequence[int]) -> list[Gap]:
     for offset in offsets:
         try:
