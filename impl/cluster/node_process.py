@@ -6,6 +6,7 @@ node's directory in a cluster in one process (`impl.cluster.hosts.TcpHost`).
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -128,7 +129,7 @@ async def run_broker(
     server = Broker(options.node(broker_id, options.secret, cluster_id), voters)
 
     async def join() -> None:
-        await joining.wait_for(server.readiness.until_ready)
+        await joining.wait_for(server.readiness.until_ready, server.readiness.waits_for)
         on_ready(server.advertised)
 
     await _run(server, until, join)
@@ -144,18 +145,20 @@ class _Joining:
     ends: float
     """In trio's time."""
 
-    async def wait_for(self, wait: Callable[[], Awaitable[T]]) -> T:
-        """Wait for something, with a report now and then. Raises TimeoutError."""
+    async def wait_for(self, wait: Callable[[], Awaitable[T]], lacking: Callable[[], str]) -> T:
+        """Wait for something, with a report of what is lacking now and then. Raises TimeoutError."""
         controllers = " or ".join(map(str, self.voters))
         while (left := self.ends - trio.current_time()) > 0:
             with trio.move_on_after(min(REPORT_INTERVAL, left)):
                 return await wait()
             more = max(0.0, self.ends - trio.current_time())
             self.on_waiting(
-                f"broker {self.broker_id} waits for the controller at {controllers}, {more:.0f} s at most: is it up?"
+                f"broker {self.broker_id} waits for the controller at {controllers}, {more:.0f} s at most: "
+                f"{lacking() or 'it has not responded yet'}"
             )
         raise TimeoutError(
-            f"no controller has let broker {self.broker_id} in within {JOIN_TIMEOUT:.0f} s: is {controllers} one?"
+            f"no controller has let broker {self.broker_id} in within {JOIN_TIMEOUT:.0f} s: is {controllers} one? "
+            f"{lacking() or 'It has not responded'}"
         )
 
 
@@ -164,12 +167,13 @@ async def _learn_cluster_id(joining: _Joining, secret: ClusterSecret, until: End
     found: str | None = None
     name = broker_name(joining.broker_id)
     login = secret.login(name, SystemRandomness())
-    ask = partial(learn_cluster_id, TcpNetwork(), joining.voters, name, login)
+    failures = deque[str](maxlen=1)
+    ask = partial(learn_cluster_id, TcpNetwork(), joining.voters, name, login, failures.append)
     async with trio.open_nursery() as nursery:
 
         async def learn() -> None:
             nonlocal found
-            found = await joining.wait_for(ask)
+            found = await joining.wait_for(ask, lambda: failures[-1] if failures else "")
             nursery.cancel_scope.cancel()
 
         nursery.start_soon(learn)

@@ -21,6 +21,8 @@ from typing import Final, Protocol, TypeAlias, runtime_checkable
 import attrs
 import trio
 
+from tidegauge.impl.ports.patient_listener import PatientListener
+
 _SOCKETS_ARE_FILES: Final = os.name == "posix"
 
 StreamHandler: TypeAlias = Callable[[trio.abc.Stream], Awaitable[object]]
@@ -180,7 +182,7 @@ class TcpListener:
         self.address = address
 
     async def serve(self, handler: StreamHandler) -> None:
-        await trio.serve_listeners(handler, [self._listener])
+        await trio.serve_listeners(handler, [PatientListener(self._listener, self.address)])
 
     async def aclose(self) -> None:
         await self._listener.aclose()

@@ -17,11 +17,14 @@ from tidegauge.impl.storage.segment import Segment
 LOGGER: Final = logging.getLogger(__name__)
 
 
-def read_epochs(disk: Disk, directory: str, names: Collection[str], *, has_records: bool) -> list[EpochEntry] | None:
-    """The checkpoint of a directory with these names; None when it is missing or damaged."""
+def read_epochs(disk: Disk, directory: str, names: Collection[str], *, was_flushed: bool) -> list[EpochEntry] | None:
+    """The checkpoint of a directory with these names; None when it is missing or damaged.
+
+    It is written with a flush: a log that was never flushed need not have one.
+    """
     name = checkpoints.LEADER_EPOCH_CHECKPOINT
     if name not in names:
-        if has_records:
+        if was_flushed:
             log_event(
                 LOGGER,
                 logging.WARNING,

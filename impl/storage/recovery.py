@@ -167,7 +167,7 @@ def recover_segments(
     names = list(names)
     has_deleted = any(name.endswith(LOG_SUFFIX + DELETED_SUFFIX) for name in names)
     names = finish_replacements(disk, directory, names, config.index_interval_bytes)
-    entries = read_epochs(disk, directory, names, has_records=bool(base_offsets(names)))
+    entries = read_epochs(disk, directory, names, was_flushed=checkpointed.recovery_point > 0)
     reads_all = checkpointed.reads_all or DAMAGE_NOTE in names or entries is None
     work = _Recovering(disk, directory, config, now_ms, checkpointed, epochs, reads_all=reads_all)
     starts_below = None if has_deleted or not entries else entries[0].start_offset

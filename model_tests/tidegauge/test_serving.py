@@ -189,7 +189,9 @@ def test_a_node_without_the_secret_of_the_cluster_is_not_let_in(
             capsys, *words, "--secret-file", other
         )
         other.write_text("another cluster's")
-        assert "no controller has let broker 0 in within 1 s" in refusal(capsys, *words, "--secret-file", other)
+        refused = refusal(capsys, *words, "--secret-file", other)
+        assert "no controller has let broker 0 in within 1 s" in refused
+        assert f"{told['controller']} is no node of this cluster: it has another cluster secret" in refused
         other.chmod(0o644)
         assert "can be read by others (mode 644): chmod 600" in refusal(capsys, *words, "--secret-file", other)
         assert "the cluster's secret cannot be read" in refusal(capsys, *words, "--secret-file", tmp_path / "none")
@@ -318,8 +320,9 @@ def test_a_broker_says_what_it_waits_for(
     monkeypatch.setattr("tidegauge.impl.cluster.node_process.REPORT_INTERVAL", 0.1)
     told = refusal(capsys, "broker", "--id", 3, "--controller", "127.0.0.1:1", "--port", 0, "--data", tmp_path / "b")
     first, *_, last = told.splitlines()
-    assert first == "tidegauge: broker 3 waits for the controller at 127.0.0.1:1, 0 s at most: is it up?"
-    assert "no controller has let broker 3 in within 0 s: is 127.0.0.1:1 one?" in last
+    why = "127.0.0.1:1 cannot be reached: all attempts to connect to 127.0.0.1:1 failed"
+    assert first == f"tidegauge: broker 3 waits for the controller at 127.0.0.1:1, 0 s at most: {why}"
+    assert f"no controller has let broker 3 in within 0 s: is 127.0.0.1:1 one? {why}" in last
 
 
 def test_a_directory_in_use_and_one_of_another_broker_are_refused(

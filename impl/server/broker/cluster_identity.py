@@ -5,7 +5,7 @@ A broker that is started against the wrong controller, or an empty one, so finds
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import cycle
 from typing import TYPE_CHECKING, Final
 
@@ -25,8 +25,17 @@ CONTROLLERS: Final = 2
 RETRY_S: Final = 0.1
 
 
-async def learn_cluster_id(network: Network, voters: Sequence[Address], client_id: str, login: Handshake) -> str:
-    """The id of the cluster whose controllers these are; asks one after the other until one has responded."""
+async def learn_cluster_id(
+    network: Network,
+    voters: Sequence[Address],
+    client_id: str,
+    login: Handshake,
+    on_failure: Callable[[str], None] = lambda why: None,
+) -> str:
+    """The id of the cluster whose controllers these are; asks one after the other until one has responded.
+
+    `on_failure` is called with the reason why one has not.
+    """
     async with trio.open_nursery() as nursery:
         for address in cycle(voters):
             channel = Channel(network, address, client_id, nursery, timeout_ms=5_000, handshake=login)
@@ -35,12 +44,13 @@ async def learn_cluster_id(network: Network, voters: Sequence[Address], client_i
             )
             try:
                 response: DescribeClusterResponse = await channel.request(request)
-            except (UnreachableError, NoResponseError):
-                pass
+            except (UnreachableError, NoResponseError) as error:
+                on_failure(str(error))
             else:
                 if response.error_code is ErrorCode.none and response.cluster_id:
                     await channel.aclose()
                     break
+                on_failure(f"{address} responds with {response.error_code.name} to a question for its cluster's id")
             await channel.aclose()
             await trio.sleep(RETRY_S)
         nursery.cancel_scope.cancel()

@@ -35,6 +35,12 @@ class Readiness:
         self._loader = loader
         self._peers = peers
 
+    def waits_for(self) -> str:
+        """What is lacking, in words."""
+        if self._registration.unfenced.is_set():
+            return "it is let in, and the other brokers have yet to learn of it"
+        return self._registration.hindrance
+
     async def until_ready(self) -> None:
         """Return when this broker is unfenced, and every unfenced broker lists it; needs the timers to run.
 

@@ -40,6 +40,9 @@ class Registration:
     unfenced: trio.Event = attrs.field(factory=trio.Event)
     """Set when a heartbeat has first shown this process unfenced."""
 
+    hindrance: str = ""
+    """Why the controller has not let this process in at the latest try."""
+
     @property
     def is_registered(self) -> bool:
         return self.broker_epoch != UNREGISTERED

@@ -81,9 +81,10 @@ class BrokerTimers:
                 await self._actions.apply_metadata()
                 if await self._actions.heartbeat():
                     return
-            except (UnreachableError, NoResponseError):
-                pass
+            except (UnreachableError, NoResponseError) as error:
+                self._registration.hindrance = str(error)
             except RegistrationRefusedError as error:
+                self._registration.hindrance = str(error)
                 self._refused(error)
             await self._sleep(self._config.retry_backoff_ms)
 

@@ -39,6 +39,11 @@ class BrokerProcesses:
         if known.broker_epoch == broker_epoch and connection not in known.connections:
             known.connections = [one for one in known.connections if one.is_open] + [connection]
 
+    def is_known(self, broker_id: int, broker_epoch: int) -> bool:
+        """Whether the process of this epoch has sent anything since the controller started."""
+        known = self._processes.get(broker_id)
+        return known is not None and known.broker_epoch == broker_epoch
+
     def is_gone(self, broker_id: int, broker_epoch: int) -> bool:
         """Whether the process of this epoch was connected, and is not any more."""
         known = self._processes.get(broker_id)

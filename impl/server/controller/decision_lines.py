@@ -52,7 +52,7 @@ def log_decision(before: ClusterImage, proposal: Proposal[object]) -> None:
             case PartitionChangeRecord(isr=isr) if isr is not None:
                 _log_isr(lines, before, record, isr)
     for election in proposal.elections:
-        _log_election(lines, election)
+        _log_election(lines, before, election)
     lines.end()
 
 
@@ -80,7 +80,7 @@ def _log_isr(lines: _Lines, before: ClusterImage, record: PartitionChangeRecord,
         lines.log(logging.INFO, "ISR expanded", partition=where, before=was, isr=list(isr))
 
 
-def _log_election(lines: _Lines, election: LeaderElected) -> None:
+def _log_election(lines: _Lines, before: ClusterImage, election: LeaderElected) -> None:
     where = f"{election.topic}-{election.partition}"
     if election.leader == NO_LEADER and lines.broker_leaves:
         lines.log(logging.INFO, "last replica left", partition=where, next="the partition is offline until it returns")
@@ -100,7 +100,7 @@ def _log_election(lines: _Lines, election: LeaderElected) -> None:
             partition=where,
             leader=election.leader,
             leader_epoch=election.leader_epoch,
-            why="no replica of its ISR or ELR is alive, and unclean election is allowed",
+            why=_why_unclean(before, election),
             next="committed records that this leader lacks are lost",
         )
     else:
@@ -111,6 +111,13 @@ def _log_election(lines: _Lines, election: LeaderElected) -> None:
             leader=election.leader,
             leader_epoch=election.leader_epoch,
         )
+
+
+def _why_unclean(before: ClusterImage, election: LeaderElected) -> str:
+    old = before.partition(election.topic, election.partition)
+    if old is not None and old.leader == NO_LEADER and old.last_known_leader == election.leader:
+        return "its ISR and ELR are empty, and this replica led it last; it has crashed or lost records since"
+    return "no replica of its ISR or ELR is alive, and unclean election is allowed or was asked for"
 
 
 class _Lines:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 LOGGER: Final = logging.getLogger(__name__)
 
+UNHEARD: Final = "its last process has a session, and has not been heard of since the controller started"
+
 
 async def handle_registration(
     request: BrokerRegistrationRequest,
@@ -66,7 +68,9 @@ async def handle_registration(
         )
         epoch = await turn.commit(proposal)
         if epoch == UNKNOWN_BROKER_EPOCH:
-            return _refused(request, ErrorCode.duplicate_broker_registration, "another process with this id lives")
+            lives = before is not None and processes.is_known(request.broker_id, before.broker_epoch)
+            why = "another process with this id lives" if lives else UNHEARD
+            return _refused(request, ErrorCode.duplicate_broker_registration, why)
         processes.note(request.broker_id, epoch, context.connection)
         if turn.is_traced:
             registered = trace.events.Register

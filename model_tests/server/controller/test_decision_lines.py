@@ -57,3 +57,32 @@ async def test_one_decision_has_so_many_lines_of_a_kind_and_the_number_of_the_ot
     offline = [line for line in lines(caplog, logging.WARNING) if line.startswith("partition offline")]
     assert len(offline) == 3
     assert offline[-1] == "partition offline: more_partitions=3"
+
+
+@pytest.mark.parametrize("enabled", [False, True])
+@simulated
+async def test_an_unclean_leader_has_a_line_that_says_why_it_may_lead(
+    caplog: pytest.LogCaptureFixture, enabled: bool
+) -> None:
+    async with Cluster(brokers=2, config={"unclean.leader.election.enable": enabled}) as cluster:
+        await cluster.create_topic("t", partitions=1, replication_factor=2)
+        last = cluster.leader("t", 0)
+        assert last is not None
+        for broker in (1 - last, last):
+            await cluster.crash(broker)
+            await cluster.expire_session(broker)
+        await cluster.restart(1 - last if enabled else last)
+        await cluster.wait_for_leader("t", 0)
+    (line,) = [line for line in lines(caplog, logging.ERROR) if line.startswith("unclean leader elected")]
+    assert ("this replica led it last" in line) is not enabled
+    assert ("unclean election is allowed" in line) is enabled
+
+
+@simulated
+async def test_a_killed_log_that_was_never_flushed_lacks_no_checkpoint(caplog: pytest.LogCaptureFixture) -> None:
+    async with Cluster(brokers=3) as cluster:
+        await cluster.create_topic("t", partitions=1, replication_factor=3)
+        leader = await cluster.wait_for_leader("t")
+        await cluster.crash((leader + 1) % 3)
+        await cluster.restart((leader + 1) % 3)
+    assert not [line for line in lines(caplog, logging.WARNING) if line.startswith("checkpoint")]
