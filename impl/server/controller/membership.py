@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 LOGGER: Final = logging.getLogger(__name__)
 
-UNHEARD: Final = "its last process has a session, and has not been heard of since the controller started"
+SILENT: Final = "its last process has a session, and has sent nothing since the controller started"
 
 
 async def handle_registration(
@@ -69,7 +69,7 @@ async def handle_registration(
         epoch = await turn.commit(proposal)
         if epoch == UNKNOWN_BROKER_EPOCH:
             lives = before is not None and processes.is_known(request.broker_id, before.broker_epoch)
-            why = "another process with this id lives" if lives else UNHEARD
+            why = "another process with this id lives" if lives else SILENT
             return _refused(request, ErrorCode.duplicate_broker_registration, why)
         processes.note(request.broker_id, epoch, context.connection)
         if turn.is_traced:

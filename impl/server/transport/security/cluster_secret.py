@@ -81,7 +81,9 @@ class ClusterSecret:
             try:
                 await self._exchange(channel, name, randomness)
             except AuthenticationFailedError as error:
-                raise UnreachableError(f"{channel.address} is no node of this cluster: {error}") from error
+                raise UnreachableError(
+                    f"{channel.address} has another cluster secret, or is no node of this cluster: {error}"
+                ) from error
 
         return login
 
