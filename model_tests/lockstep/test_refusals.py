@@ -18,7 +18,7 @@ from tidegauge.model_tests.harness.lockstep.lockstep import Difference
 from tidegauge.model_tests.harness.lockstep.on_cores import CoresLockstep
 from tidegauge.model_tests.harness.lockstep.replication_walks import large_machine
 from tidegauge.model_tests.harness.lockstep.shrinking import shrunk
-from tidegauge.model_tests.harness.registry import HARNESS, Side
+from tidegauge.model_tests.harness.registry import HARNESS, Registration, Side
 from tidegauge.model_tests.lockstep import refusal_mutants as mutants
 from tidegauge.spec.kernel.guarded import EnumeratingMachine, Refusal
 from tidegauge.spec.registry import REGISTRY
@@ -76,10 +76,16 @@ MUTANTS: dict[str, tuple[str, Roles]] = {
 """Refusal -> the machine that has it, and the cores without it."""
 
 
+def often(machine: str) -> Registration:
+    """The machine's walks with something forbidden before every fourth action."""
+    registration = HARNESS[machine]
+    return attrs.evolve(registration, plan=attrs.evolve(registration.walk_plan(), forbidden_share=0.25))
+
+
 @pytest.mark.parametrize("refusal", MUTANTS)
 def test_cores_without_a_refusal_are_found_within_few_walks(refusal: str) -> None:
     machine, roles = MUTANTS[refusal]
-    failures = (found.failure for found in HARNESS[machine].walks(SEED, WALKS, roles=roles) if found.failure)
+    failures = (found.failure for found in often(machine).walks(SEED, WALKS, roles=roles) if found.failure)
     noticed = next((failure for failure in failures if failure.expected.name != "error"), None)
     assert noticed is not None, f"{refusal}: nothing but exceptions was noticed in {WALKS} walks of {machine}"
     assert noticed.expected.kind is Failure.DIFFERENCE
@@ -89,7 +95,7 @@ def test_cores_without_a_refusal_are_found_within_few_walks(refusal: str) -> Non
 def test_every_refusal_of_a_machine_is_sent(machine: str, walks: int) -> None:
     """All classes of action that can be refused are, with every error that their guards name."""
     sent = Counter[tuple[str, str]]()
-    for found in HARNESS[machine].walks(SEED, walks):
+    for found in often(machine).walks(SEED, walks):
         assert found.failure is None, f"walk {found.number}: {found.failure.words}"
         sent.update(found.refused)
     assert set(sent) >= EXPECTED[machine]
@@ -142,15 +148,15 @@ def test_the_last_in_sync_is_not_told_to_stop_while_another_may_join() -> None:
 
 def test_stored_logs_refuse_it_too() -> None:
     stored = Roles(log=StoredLog)
-    for found in HARNESS["retention"].walks(SEED, 20, roles=stored):
+    for found in often("retention").walks(SEED, 20, roles=stored):
         assert found.failure is None, f"walk {found.number}: {found.failure.words}"
         assert found.refused
     roles = attrs.evolve(stored, replica=mutants.DeletesWhatIsNotCommitted)
-    assert HARNESS["retention"].first_failure(SEED, WALKS, roles=roles) is not None
+    assert often("retention").first_failure(SEED, WALKS, roles=roles) is not None
 
 
 def test_walks_take_the_same_actions_whatever_is_refused_between_them() -> None:
-    plan = HARNESS["replication"]
+    plan = often("replication")
     without = Roles(replica=type("Correct", (PartitionReplica,), {}))
     assert [w.actions for w in plan.walks(3, 5)] == [w.actions for w in plan.walks(3, 5, roles=without)]
     assert any(w.refused for w in plan.walks(3, 5))
@@ -180,7 +186,7 @@ class _Evasive(PartitionReplica):
 
 def test_a_counterexample_that_ends_in_a_refusal_is_shrunk_saved_and_replayed(tmp_path: Path) -> None:
     roles = mutants.appends_despite(ErrorCode.not_enough_replicas)
-    found = HARNESS["replication"].first_failure(SEED, WALKS, roles=roles)
+    found = often("replication").first_failure(SEED, WALKS, roles=roles)
     assert found is not None
     assert found.failure is not None
     bind = HARNESS["replication"].bind(Side.CORES, roles)
@@ -199,7 +205,7 @@ def test_a_counterexample_that_ends_in_a_refusal_is_shrunk_saved_and_replayed(tm
 def test_a_request_that_is_never_enabled_has_a_name_in_files(tmp_path: Path) -> None:
     machine = large_machine()
     late = HeartbeatOfFormerProcess(1, 3)
-    expected = HARNESS["replication"].first_failure(SEED, 1, roles=mutants.elections_of(mutants.ElectsPreferredAgain))
+    expected = often("replication").first_failure(SEED, 1, roles=mutants.elections_of(mutants.ElectsPreferredAgain))
     assert expected is not None
     assert expected.failure is not None
     case = Counterexample(machine, None, (late,), expected.failure.expected, Found("a test", SEED))

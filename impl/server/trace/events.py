@@ -505,6 +505,8 @@ def _plain(value: object) -> str:
         return f"({', '.join(fields)})"
     if isinstance(value, frozenset):
         return _plain(tuple(sorted(value)))
+    if isinstance(value, tuple) and (names := getattr(kind, "_fields", None)) is not None:
+        return f"({', '.join(f'{name}={_plain(one)}' for name, one in zip(names, value, strict=True))})"
     if isinstance(value, tuple):
         return f"({', '.join(map(_plain, value))})"
     if isinstance(value, Mapping):

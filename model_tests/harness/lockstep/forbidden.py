@@ -16,7 +16,7 @@ from tidegauge.model_tests.harness.lockstep.lockstep import Lockstep
 from tidegauge.spec.kernel.guarded import GuardedMachine
 from tidegauge.spec.kernel.machine import Action
 
-SHARE: Final = 0.25
+SHARE: Final = 0.05
 """Of the actions of a walk or an example, those before which something forbidden is attempted."""
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final, Generic
 import attrs
 
 from tidegauge.model_tests.harness.lockstep.checked import CheckedLockstep, Outcome, failure_of
-from tidegauge.model_tests.harness.lockstep.forbidden import drawn_forbidden
+from tidegauge.model_tests.harness.lockstep.forbidden import SHARE, drawn_forbidden
 from tidegauge.model_tests.harness.lockstep.lockstep import Bind, Lockstep, M
 from tidegauge.spec.kernel.guarded import EnumeratingMachine
 from tidegauge.spec.kernel.machine import Action, Machine
@@ -47,6 +47,8 @@ class WalkPlan(Generic[M]):
     """One is drawn for each class of action that does not perturb."""
     rounds: tuple[Callable[[Lockstep[M], Random], Iterator[Action]], ...] = ()
     """Sequences of actions that a walk takes as a whole now and then."""
+    forbidden_share: float = SHARE
+    """Of the actions, those before which something forbidden is attempted."""
     round_shares: tuple[float, ...] = (0.05, 0.2)
     """How likely each choice is to be a round; one is drawn for each walk."""
     length: int = 100
@@ -132,14 +134,15 @@ def walk(
     longest = plan.length if length is None else length
     lockstep = CheckedLockstep(drawn, bind(drawn))
     actions = drawn_actions(lockstep, strategy, rng, ended=lambda pair: len(pair.actions) >= longest)
-    failure = failure_of(lockstep, with_forbidden(lockstep, actions, Random(f"{seed}/{number}/forbidden")))
+    of_its_own = Random(f"{seed}/{number}/forbidden")
+    failure = failure_of(lockstep, with_forbidden(lockstep, actions, of_its_own, plan.forbidden_share))
     return Walk(number, drawn, tuple(lockstep.actions), failure, dict(lockstep.refused))
 
 
-def with_forbidden(lockstep: Lockstep[M], actions: Iterator[Action], rng: Random) -> Iterator[Action]:
+def with_forbidden(lockstep: Lockstep[M], actions: Iterator[Action], rng: Random, share: float) -> Iterator[Action]:
     """The actions, and before some of them one that is refused: it changes nothing, and the walk goes on as without."""
     for action in actions:
-        forbidden = drawn_forbidden(lockstep, rng)
+        forbidden = drawn_forbidden(lockstep, rng, share)
         if forbidden is not None:
             yield forbidden
         yield action
