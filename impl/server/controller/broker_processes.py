@@ -10,6 +10,9 @@ from __future__ import annotations
 from typing import Protocol
 
 import attrs
+import trio
+
+from tidegauge.impl.ports.repeated_lines import RepeatedLines
 
 
 class Closing(Protocol):
@@ -30,6 +33,8 @@ class BrokerProcesses:
 
     def __init__(self) -> None:
         self._processes: dict[int, _Process] = {}
+        self.refusals = RepeatedLines(trio.current_time)
+        """The lines about registrations that are refused: a broker asks again and again."""
 
     def note(self, broker_id: int, broker_epoch: int, connection: Closing) -> None:
         """A process that registered in this epoch has sent something by a connection."""

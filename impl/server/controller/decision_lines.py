@@ -101,7 +101,7 @@ def _log_election(lines: _Lines, before: ClusterImage, election: LeaderElected) 
             leader=election.leader,
             leader_epoch=election.leader_epoch,
             why=_why_unclean(before, election),
-            next="committed records that this leader lacks are lost",
+            next="committed records that this leader lacks are lost, if there are any",
         )
     else:
         lines.log(

@@ -10,7 +10,6 @@ from kio.schema.broker_registration.v4.response import BrokerRegistrationRespons
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.partition.messages import UNKNOWN_BROKER_EPOCH
-from tidegauge.impl.ports.log_lines import log_event
 from tidegauge.impl.server import trace
 from tidegauge.impl.server.controller.directories import report_offline_directories
 from tidegauge.impl.wire.primitives import NO_WAIT, i64
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from kio.schema.broker_registration.v4.request import BrokerRegistrationRequest
 
     from tidegauge.impl.ports.clock import Clock
+    from tidegauge.impl.ports.repeated_lines import RepeatedLines
     from tidegauge.impl.server.controller.broker_processes import BrokerProcesses
     from tidegauge.impl.server.controller.decisions import Decisions
     from tidegauge.impl.server.trace.events import SessionDecision
@@ -46,9 +46,9 @@ async def handle_registration(
     a process counts as gone then when its successor comes.
     """
     if request.cluster_id != cluster_id:
-        return _refused(request, ErrorCode.inconsistent_cluster_id, f"this is cluster {cluster_id}")
+        return _refused(request, processes.refusals, ErrorCode.inconsistent_cluster_id, f"this is cluster {cluster_id}")
     if not request.listeners:
-        return _refused(request, ErrorCode.invalid_registration, "it names no listener")
+        return _refused(request, processes.refusals, ErrorCode.invalid_registration, "it names no listener")
     listener = request.listeners[0]  # the one for other brokers comes first
     async with decisions.turn() as turn:
         before = turn.controller.image.brokers.get(request.broker_id)
@@ -70,7 +70,7 @@ async def handle_registration(
         if epoch == UNKNOWN_BROKER_EPOCH:
             lives = before is not None and processes.is_known(request.broker_id, before.broker_epoch)
             why = "another process with this id lives" if lives else SILENT
-            return _refused(request, ErrorCode.duplicate_broker_registration, why)
+            return _refused(request, processes.refusals, ErrorCode.duplicate_broker_registration, why)
         processes.note(request.broker_id, epoch, context.connection)
         if turn.is_traced:
             registered = trace.events.Register
@@ -78,8 +78,10 @@ async def handle_registration(
     return BrokerRegistrationResponse(throttle_time=NO_WAIT, error_code=ErrorCode.none, broker_epoch=i64(epoch))
 
 
-def _refused(request: BrokerRegistrationRequest, error: ErrorCode, why: str) -> BrokerRegistrationResponse:
-    log_event(
+def _refused(
+    request: BrokerRegistrationRequest, lines: RepeatedLines, error: ErrorCode, why: str
+) -> BrokerRegistrationResponse:
+    lines.log_event(
         LOGGER,
         logging.WARNING,
         "registration refused",
