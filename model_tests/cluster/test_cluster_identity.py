@@ -205,6 +205,22 @@ def test_a_replica_that_the_metadata_do_not_know_is_kept_told_and_deleted_only_b
     trio.run(run)
 
 
+def test_a_copy_of_a_replica_is_no_replica_that_others_got(tmp_path: Path) -> None:
+    """Its directory's name says that it is another topic's, its topic id says whose it is: it is kept."""
+
+    async def run() -> None:
+        await filled(tmp_path)
+        broker = tmp_path / "broker-0"
+        copies = ("ghost-0", "backup-of-orders-0", "orders-7")
+        for name in copies:
+            shutil.copytree(broker / "orders-0", broker / name)
+        async with cluster_at(tmp_path) as cluster:
+            assert sorted(name.rpartition(".")[0] for name in cluster.strays(0)) == sorted(copies)
+            assert len(values(cluster)) > 0
+
+    trio.run(run)
+
+
 def test_a_topic_that_was_deleted_while_its_broker_was_down_leaves_no_stray(tmp_path: Path) -> None:
     async def run() -> None:
         async with cluster_at(tmp_path, 2) as cluster:

@@ -314,7 +314,7 @@ def test_each_kind_of_event_is_followed(kind: str) -> None:
 def rewritten(decision: Any, **changes: Any) -> dict[str, Any]:
     """The registration that the controller wrote, with other values."""
     (changed,) = decision.changed
-    registration = attrs.evolve(changed.registration, **changes)
+    registration = changed.registration._replace(**changes)
     return {"changed": (attrs.evolve(changed, registration=registration),)}
 
 

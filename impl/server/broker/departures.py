@@ -26,13 +26,17 @@ class Departure(Enum):
         return self is not Departure.UNKNOWN
 
 
-def departure(image: ClusterImage, removed_topics: Container[str], topic_id: str, partition: int) -> Departure:
-    """Why a replica of this topic is not the broker's, which the image does not name among its replicas.
+def departure(
+    image: ClusterImage, removed_topics: Container[str], topic: str, topic_id: str, partition: int, *, broker_id: int
+) -> Departure:
+    """Why a replica of this topic is not the broker's, which the image does not put there.
 
+    `topic` is the name by which the broker has it: a copy under another name is no replica that was given to others.
     `removed_topics`: the ids of topics that the records of the image have deleted.
     """
     if topic_id in removed_topics:
         return Departure.DELETED
-    name = image.topic_names.get(topic_id)
-    known = name is not None and partition in image.topics[name].partitions
-    return Departure.REASSIGNED if known else Departure.UNKNOWN
+    registration = image.partition(topic, partition) if image.topic_names.get(topic_id) == topic else None
+    if registration is None or broker_id in registration.replicas:
+        return Departure.UNKNOWN
+    return Departure.REASSIGNED

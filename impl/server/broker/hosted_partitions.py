@@ -187,10 +187,7 @@ class HostedPartitions:
             self._waits_for_room.clear()
         self._offline = {key for key in self._offline if self._belongs_here(key, image)}
         departed = self._departed(image, changed)
-        strays = {
-            one.key for one in departed if not departure(image, removed_topics, one.topic_id, one.index).is_decided
-        }
-        self.remove(departed, image.offset, strays)
+        self.remove(departed, image.offset, self._strays_among(departed, image, removed_topics))
         topics = image.topics.values() if changed is None else map(image.topics.get, sorted(changed))
         placed: list[tuple[TopicImage, int]] = []
         made: list[NewPlace] = []
@@ -208,6 +205,19 @@ class HostedPartitions:
                     self._host_all(placed, image)
         yield from self._settle(made)
         self._host_all(placed, image)
+
+    def _strays_among(
+        self, departed: Sequence[Partition], image: ClusterImage, removed_topics: Container[str]
+    ) -> set[TopicPartition]:
+        """Those that no decision has taken away; the others are about to be deleted, which is logged."""
+        strays = set()
+        for one in departed:
+            why = departure(image, removed_topics, one.topic, one.topic_id, one.index, broker_id=self.broker_id)
+            if why.is_decided:
+                log_event(LOGGER, logging.INFO, "replica deleted", partition=f"{one.topic}-{one.index}", why=why.value)
+            else:
+                strays.add(one.key)
+        return strays
 
     def _place(self, topic: TopicImage, index: int) -> NewPlace | None:
         """A directory for a partition that is new here; None when there is one, or its disk fails."""

@@ -6,7 +6,7 @@ Every state is visited; at each the rules of the specification and those of the 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 from typing import Any, cast
 
 import attrs
@@ -125,8 +125,24 @@ def test_a_replica_departs_as_in_the_specification() -> None:
     assert {SMALL.departure(log, topic) for log, topic in cases} == set(Departure)
     for log, topic in cases:
         metadata = replayed(log)
-        decided = departures.departure(metadata.image, metadata.removed_topics, f"id-{topic}", 0).is_decided
+        decided = departures.departure(
+            metadata.image, metadata.removed_topics, f"t{topic}", f"id-{topic}", 0, broker_id=1
+        ).is_decided
         assert decided == (SMALL.departure(log, topic) is Departure.DELETED), (log, topic)
+
+
+def test_a_copy_of_a_replica_under_another_name_was_not_given_to_others() -> None:
+    """A directory that was copied beside the original, under whatever name, is kept."""
+    metadata = replayed(next(state.log for state in reachable() if SMALL.known(state.log)))
+    (name,) = list(metadata.image.topics)[:1]
+    topic_id = metadata.image.topics[name].topic_id
+    departed = partial(departures.departure, metadata.image, metadata.removed_topics)
+    assert departed("ghost", topic_id, 0, broker_id=1) is departures.Departure.UNKNOWN
+    assert departed(name, topic_id, 7, broker_id=1) is departures.Departure.UNKNOWN
+    assert departed(name, topic_id, 0, broker_id=1) is departures.Departure.UNKNOWN, "it is broker 1's"
+    assert departed(name, topic_id, 0, broker_id=2) is departures.Departure.REASSIGNED
+    metadata.replay([TopicRecord("other", "id-other"), PartitionRecord("other", 0, replicas=(5,), leader=5, isr=(5,))])
+    assert departed(name, "id-other", 0, broker_id=2) is departures.Departure.UNKNOWN, "another topic's copy"
 
 
 @attrs.frozen
