@@ -46,7 +46,7 @@ class Clients:
             largest = config_value({}, "max.message.bytes", nodes.options.config.topic_defaults)
             config = ClientConfig(message_max_bytes=largest)
         bootstrap = [nodes.addresses[broker_name(broker_id)] for broker_id in nodes.broker_ids]
-        network, clock = nodes.host.network(name), nodes.host.clock(name)
+        ways, clock = nodes.ways(name), nodes.host.clock(name)
         return Client(
-            network, bootstrap, clock, client_id=name, config=config, observer=observer, login=nodes.login(name)
+            ways.network(), bootstrap, clock, client_id=name, config=config, observer=observer, login=ways.login()
         )

@@ -19,7 +19,8 @@ from tidegauge.impl.server.broker_server import Broker
 from tidegauge.impl.server.controller.node import ControllerNode
 from tidegauge.impl.server.node import Node
 from tidegauge.impl.server.trace.tracer import Trace, Tracer
-from tidegauge.impl.server.transport.security.cluster_secret import ClusterSecret, Login
+from tidegauge.impl.server.transport.security.cluster_secret import ClusterSecret
+from tidegauge.impl.server.transport.security.inter_broker import InterBroker
 from tidegauge.impl.server.transport.security.listeners import plan_listeners
 
 
@@ -108,11 +109,16 @@ class Nodes:
             bound=self._bound.get(name, {}),
         )
 
-    def login(self, client_id: str) -> Login | None:
-        """How a client of the cluster's own authenticates at brokers; None where their listener is for everybody."""
-        if not plan_listeners(self.options.config)[0].trusted:
-            return None
-        return self.secret.login(client_id, self.host.randomness(client_id))
+    def ways(self, client_id: str) -> InterBroker:
+        """How a client of the cluster's own connects to brokers: by their listener for each other, as they do."""
+        config, randomness = self.options.config, self.host.randomness(client_id)
+        return InterBroker(
+            plan_listeners(config)[0],
+            lambda: config,
+            self.host.network(client_id),
+            randomness,
+            secret_login=self.secret.login(client_id, randomness),
+        )
 
     # --- finding ------------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""TLS over any of the network's streams: what a server shows, whom it trusts, and who the peer is.
+"""TLS over any of the network's streams: what a server or client shows, whom it trusts, and who the peer is.
 
 Certificates and keys are PEM, as text or as the path of a file (KIP-651). A peer that shows a certificate is known by
 its distinguished name, written as RFC 2253 does: the last part first, separated by commas.
@@ -59,20 +59,43 @@ class TlsSettings:
 def server_context(settings: TlsSettings) -> ssl.SSLContext:
     """What accepts TLS connections by these settings. Raises ValueError naming the setting that is wrong."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    versions = sorted(PROTOCOLS[name] for name in settings.protocols)
-    if not versions:
-        raise ValueError("ssl.enabled.protocols is empty: name TLSv1.2, TLSv1.3 or both")
-    context.minimum_version, context.maximum_version = versions[0], versions[-1]
+    _restrict(context, settings)
     _load_identity(context, settings)
     context.verify_mode = CLIENT_AUTH[settings.client_auth]
     if context.verify_mode is not ssl.CERT_NONE or settings.trusted or settings.trust_store:
         _load_trusted(context, settings)
+    return context
+
+
+def client_context(settings: TlsSettings, *, checks_host: bool = True) -> ssl.SSLContext:
+    """What opens TLS connections by these settings. Raises ValueError naming the setting that is wrong.
+
+    It shows the settings' certificate to a server that asks for one. Without trusted certificates the operating
+    system's count. With `checks_host` the server's certificate has to be for the host that was connected to.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = checks_host
+    _restrict(context, settings)
+    if settings.key_store or settings.certificate_chain:
+        _load_identity(context, settings)
+    if settings.trusted or settings.trust_store:
+        _load_trusted(context, settings)
+    else:
+        context.load_default_certs()
+    return context
+
+
+def _restrict(context: ssl.SSLContext, settings: TlsSettings) -> None:
+    """Speak the versions and cipher suites of the settings only."""
+    versions = sorted(PROTOCOLS[name] for name in settings.protocols)
+    if not versions:
+        raise ValueError("ssl.enabled.protocols is empty: name TLSv1.2, TLSv1.3 or both")
+    context.minimum_version, context.maximum_version = versions[0], versions[-1]
     if settings.ciphers:
         try:
             context.set_ciphers(":".join(settings.ciphers))
         except ssl.SSLError:
             raise ValueError(f"ssl.cipher.suites is {','.join(settings.ciphers)}: OpenSSL knows none of them") from None
-    return context
 
 
 def _load_identity(context: ssl.SSLContext, settings: TlsSettings) -> None:
@@ -121,12 +144,23 @@ def _load_trusted(context: ssl.SSLContext, settings: TlsSettings) -> None:
 
 
 class TlsHandshakeError(Exception):
-    """The peer and this server did not come to terms."""
+    """Server and client did not come to terms."""
 
 
 async def accept(stream: trio.abc.Stream, context: ssl.SSLContext) -> trio.SSLStream[Any]:
     """The server's half of the handshake. Raises TlsHandshakeError."""
-    secured: trio.SSLStream[Any] = trio.SSLStream(stream, context, server_side=True, https_compatible=True)
+    return await _shaken(trio.SSLStream(stream, context, server_side=True, https_compatible=True))
+
+
+async def connect(stream: trio.abc.Stream, context: ssl.SSLContext, host: str) -> trio.SSLStream[Any]:
+    """The client's half of the handshake with the server at `host`. Raises TlsHandshakeError.
+
+    With TLS 1.3 it is over before the server has looked at the client's certificate.
+    """
+    return await _shaken(trio.SSLStream(stream, context, server_hostname=host, https_compatible=True))
+
+
+async def _shaken(secured: trio.SSLStream[Any]) -> trio.SSLStream[Any]:
     try:
         with trio.fail_after(HANDSHAKE_TIMEOUT_S):
             await secured.do_handshake()

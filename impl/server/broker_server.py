@@ -64,6 +64,7 @@ from tidegauge.impl.server.transport.failed_requests import FailedRequests
 from tidegauge.impl.server.transport.handlers import Handlers
 from tidegauge.impl.server.transport.idle_connections import IdleConnections
 from tidegauge.impl.server.transport.security.acl_authorizer import make_authorizer
+from tidegauge.impl.server.transport.security.inter_broker import InterBroker
 from tidegauge.impl.server.transport.security.listeners import plan_listeners
 from tidegauge.impl.server.transport.service import Service
 from tidegauge.impl.storage.log_directories import LogDirectories
@@ -162,10 +163,11 @@ class Broker:
         self.producer_ids = ProducerIdAllocator(self.registration, self.controller)
         self.peers = Peers(
             self.metadata,
-            node.network,
+            InterBroker(
+                plan_listeners(config)[0], self.config.of_now, node.network, node.randomness, secret_login=node.login()
+            ),
             self.tasks,
             client_id=node.name,
-            login=node.login() if plan_listeners(config)[0].trusted else None,
             response_timeout_ms=node.response_timeout_ms(config.replica_socket_timeout_ms),
         )
         self.readiness = Readiness(self.registration, self.metadata, self.loader, self.peers)

@@ -27,7 +27,7 @@ from tidegauge.impl.metadata.topic_configs import (
 from tidegauge.impl.server import settings
 from tidegauge.impl.server.settings import Update, flag, property_name, setting_of, update_of, whole
 from tidegauge.impl.server.settings_without_effect import WITHOUT_EFFECT
-from tidegauge.impl.server.transport.security.settings import PLAIN_JAAS, SecuritySettings, setting_for_listener
+from tidegauge.impl.server.transport.security.settings import JAAS, SecuritySettings, setting_for_listener
 from tidegauge.impl.server.voters import check_voters
 
 LONG: Final = ConfigType.LONG
@@ -193,7 +193,7 @@ class ServerConfig(SecuritySettings):
         """
         values: dict[str, Any] = {}
         for name, value in properties.items():
-            if (for_one := setting_for_listener(name)) in (*SERVER_CONFIGS, PLAIN_JAAS):
+            if (for_one := setting_for_listener(name)) in (*SERVER_CONFIGS, *JAAS.values()):
                 if for_one in SERVER_CONFIGS:
                     settings.parse(attrs.evolve(SERVER_CONFIGS[for_one], name=name), value)
                 continue

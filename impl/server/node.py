@@ -14,7 +14,8 @@ from tidegauge.impl.ports.network import Address, Network
 from tidegauge.impl.ports.randomness import Randomness, SystemRandomness
 from tidegauge.impl.server.config import ServerConfig
 from tidegauge.impl.server.trace.tracer import Tracer
-from tidegauge.impl.server.transport.security.cluster_secret import ClusterSecret, Login
+from tidegauge.impl.server.transport.security.cluster_secret import ClusterSecret
+from tidegauge.impl.server.transport.security.logins import Login
 
 if TYPE_CHECKING:
     from tidegauge.impl.server.transport.request_hook import RequestHooks

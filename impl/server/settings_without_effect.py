@@ -88,12 +88,10 @@ def _sasl() -> Iterator[SettingWithoutEffect]:
     for name, kind, number, rule in logins:
         yield _of(_ONE, name, kind, number, "When a login with a token is renewed.", rule)
     yield _of(_ONE, "sasl.jaas.config", _SECRET, None, "How the broker itself logs in.")
-    yield _of(_ONE, "sasl.mechanism.inter.broker.protocol", _TEXT, "GSSAPI", "The SASL mechanism between brokers.")
 
 
 def _tls() -> Iterator[SettingWithoutEffect]:
     for name, kind, default in (
-        ("ssl.endpoint.identification.algorithm", _TEXT, "https"),
         ("ssl.engine.factory.class", _CLASS, None),
         ("ssl.keymanager.algorithm", _TEXT, "SunX509"),
         ("ssl.protocol", _TEXT, "TLSv1.3"),

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import attrs
+
 from tidegauge.impl.metadata.broker_configs import name_without_listener
 from tidegauge.impl.metadata.config_resources import ALL_BROKERS
 from tidegauge.impl.metadata.image import ClusterImage
@@ -27,6 +29,10 @@ class DynamicConfig:
     def of_listeners(self) -> Mapping[str, str]:
         """Those that were changed for one listener."""
         return {name: text for name, text in self._changed.items() if name_without_listener(name) != name}
+
+    def of_now(self) -> ServerConfig:
+        """What counts on listeners: the settings of its start, with those that were changed for one listener since."""
+        return attrs.evolve(self.initial, properties=self.current.properties)
 
     def apply(self, image: ClusterImage) -> bool:
         """Bring the settings of the metadata into force; True when there is a difference."""

@@ -88,7 +88,7 @@ class BrokerListener:
 
         Nothing else of a listener changes while it is open: what all listeners have was read at its start.
         """
-        now = attrs.evolve(config.initial, properties=config.current.properties)
+        now = config.of_now()
         if not self.spec.protocol.has_tls or self._tls_settings(now) == self._shown:
             return
         try:
@@ -171,26 +171,9 @@ class BrokerListener:
         self._mapping = PrincipalMapping(listener_config(config, self.spec.name).ssl_principal_mapping_rules)
 
     def _tls_settings(self, config: ServerConfig) -> TlsSettings:
-        from tidegauge.impl.ports.tls import TlsSettings
+        from tidegauge.impl.server.transport.security.listener_tls import tls_settings
 
-        own = listener_config(config, self.spec.name)
-        return TlsSettings(
-            certificate_chain=own.ssl_keystore_certificate_chain,
-            key=own.ssl_keystore_key,
-            key_store=own.ssl_keystore_location,
-            key_password=own.ssl_key_password,
-            trusted=own.ssl_truststore_certificates,
-            trust_store=own.ssl_truststore_location,
-            client_auth=own.ssl_client_auth if _asks_for_certificates(self.spec, config) else "none",
-            protocols=own.ssl_enabled_protocols,
-            ciphers=own.ssl_cipher_suites,
-        )
-
-
-def _asks_for_certificates(spec: ListenerSpec, config: ServerConfig) -> bool:
-    """With SASL a client shows a certificate only where the setting is that listener's own (KIP-684)."""
-    own = f"listener.name.{spec.name.lower()}.ssl.client.auth"
-    return not spec.protocol.has_sasl or own in config.properties
+        return tls_settings(self.spec, config)
 
 
 def _sasl_gate(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidegauge.impl.wire.channel import Channel, Handshake
+from tidegauge.impl.wire.channel import Channel
 from tidegauge.impl.wire.frames import FrameMemory
 
 if TYPE_CHECKING:
-    from tidegauge.impl.ports.network import Network
     from tidegauge.impl.server.broker.metadata_cache import MetadataCache
     from tidegauge.impl.server.broker.tasks import BrokerTasks
+    from tidegauge.impl.server.transport.security.inter_broker import InterBroker
 
 
 class Peers:
@@ -19,17 +19,15 @@ class Peers:
     def __init__(
         self,
         metadata: MetadataCache,
-        network: Network,
+        ways: InterBroker,
         tasks: BrokerTasks,
         *,
         client_id: str,
-        login: Handshake | None,
         response_timeout_ms: float,
     ) -> None:
-        """`login` authenticates this node, where the listener for other brokers is for nodes alone."""
-        self._login = login
+        """`ways` connects to the others, and authenticates this node there."""
         self._metadata = metadata
-        self._network = network
+        self._ways = ways
         self._tasks = tasks
         self._client_id = client_id
         self._response_timeout_ms = response_timeout_ms
@@ -47,12 +45,12 @@ class Peers:
         channel = self._channels.get((broker_id, purpose))
         if channel is None or channel.address != address:
             channel = self._channels[broker_id, purpose] = Channel(
-                self._network,
+                self._ways.network(broker_id),
                 address,
                 self._client_id,
                 self._tasks,
                 timeout_ms=self._response_timeout_ms,
-                handshake=self._login,
+                handshake=self._ways.login(broker_id),
                 memory=self._memory,
             )
         return channel

@@ -9,7 +9,7 @@ import trio
 
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.ports.network import Address
-from tidegauge.impl.server.transport.security.cluster_secret import Login
+from tidegauge.impl.server.transport.security.logins import Login
 from tidegauge.impl.wire.channel import Channel, NoResponseError
 
 
@@ -17,7 +17,7 @@ def login_at(cluster: Cluster, address: Address, name: str = "operator") -> Logi
     """How one of the cluster's own authenticates at a node's listener for nodes; None where there is no need."""
     nodes = cluster.parts.nodes
     if address != cluster.controller.address:
-        return nodes.login(name)
+        return nodes.ways(name).login()
     return nodes.secret.login(name, cluster.host.randomness(name))
 
 

@@ -20,7 +20,7 @@ from tidegauge.impl.server.transport.security.exchanges import Exchange
 from tidegauge.impl.server.transport.security.plain import PlainExchange
 from tidegauge.impl.server.transport.security.sasl_gate import SaslServer
 from tidegauge.impl.server.transport.security.scram import NONCE_BYTES, ScramExchange
-from tidegauge.impl.server.transport.security.settings import PLAIN_JAAS
+from tidegauge.impl.server.transport.security.settings import JAAS
 from tidegauge.impl.server.transport.security.users import parse_jaas_users, parse_users
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def sasl_server(
 
 def plain_passwords(config: ServerConfig) -> dict[str, str]:
     """The users of PLAIN: those of `sasl.users`, and those of the listener's JAAS configuration. Raises ValueError."""
-    return {**parse_users(config.sasl_users), **parse_jaas_users(config.properties.get(PLAIN_JAAS, ""))}
+    return {**parse_users(config.sasl_users), **parse_jaas_users(config.properties.get(JAAS["PLAIN"], ""))}
 
 
 def initial_credentials(

@@ -10,30 +10,30 @@ the environment (`impl.cluster.node_process`).
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import attrs
-from kio.schema.errors import ErrorCode
-from kio.schema.sasl_authenticate.v2.request import SaslAuthenticateRequest
-from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
 
 from tidegauge.impl.metadata.access import Operation, ResourceType
 from tidegauge.impl.metadata.credentials import MIN_ITERATIONS, ScramMechanism, credential, hashed, salted_password
 from tidegauge.impl.server.transport.authorization import Principal
 from tidegauge.impl.server.transport.security.exchanges import AuthenticationFailedError
+from tidegauge.impl.server.transport.security.logins import (
+    Login,
+    NewConnection,
+    choose_mechanism,
+    new_nonce,
+    send_token,
+)
 from tidegauge.impl.server.transport.security.sasl_gate import SaslGate, SaslServer
-from tidegauge.impl.server.transport.security.scram import NONCE_BYTES, ScramExchange
+from tidegauge.impl.server.transport.security.scram import ScramExchange
 from tidegauge.impl.server.transport.security.scram_client import ScramClient
 from tidegauge.impl.wire.channel import UnreachableError
 
 if TYPE_CHECKING:
-    from kio.static.protocol import Payload
-
     from tidegauge.impl.ports.clock import Clock
-    from tidegauge.impl.ports.network import Address
     from tidegauge.impl.ports.randomness import Randomness
     from tidegauge.impl.server.config import ServerConfig
     from tidegauge.impl.server.transport.security.failed_logins import FailedLogins
@@ -42,21 +42,6 @@ MECHANISM: Final = ScramMechanism.SCRAM_SHA_256
 NODE: Final = "Node"
 """The kind of nodes' principals."""
 LEAST_LENGTH: Final = 16
-
-
-class NewConnection(Protocol):
-    """A connection that is being opened."""
-
-    @property
-    def address(self) -> Address: ...
-
-    async def request_here(self, message: Payload) -> Any:
-        """Send a request, and return its response."""
-        ...
-
-
-Login = Callable[[NewConnection], Awaitable[None]]
-"""Authenticates at the other end of a new connection. Raises UnreachableError or NoResponseError."""
 
 
 @attrs.frozen
@@ -88,14 +73,18 @@ class ClusterSecret:
         return login
 
     async def _exchange(self, channel: NewConnection, name: str, randomness: Randomness) -> None:
-        salt, salted = _salted(self.text)
-        client = ScramClient(
-            MECHANISM.hash_name, name, _nonce(randomness), salt=salt, iterations=MIN_ITERATIONS, salted=salted
-        )
-        handshake = await channel.request_here(SaslHandshakeRequest(mechanism=MECHANISM.sasl_name))
-        if handshake.error_code is not ErrorCode.none:
-            raise AuthenticationFailedError(f"it does not speak {MECHANISM.sasl_name}")
-        client.verify(await _sent(channel, client.final(await _sent(channel, client.first()))))
+        client = ScramClient(MECHANISM.hash_name, name, new_nonce(randomness), self._salted_by)
+        await choose_mechanism(channel, MECHANISM.sasl_name)
+        other = "it has another cluster secret"
+        server_first = await send_token(channel, client.first(), other)
+        client.verify(await send_token(channel, client.final(server_first), other))
+
+    def _salted_by(self, salt: bytes, iterations: int) -> bytes:
+        """The salted secret, for a node of this cluster: the salt is the secret's, too."""
+        known, salted = _salted(self.text)
+        if (salt, iterations) != (known, MIN_ITERATIONS):
+            raise AuthenticationFailedError("a SCRAM server with another credential")
+        return salted
 
     def gate(
         self, clock: Clock, randomness: Randomness, config: ServerConfig, failed: FailedLogins
@@ -105,7 +94,7 @@ class ClusterSecret:
         known = credential(MECHANISM.hash_name, salted, salt, MIN_ITERATIONS)
 
         def exchange() -> ScramExchange:
-            return ScramExchange(MECHANISM.hash_name, lambda _: known, _nonce(randomness), b"")
+            return ScramExchange(MECHANISM.hash_name, lambda _: known, new_nonce(randomness), b"")
 
         server = SaslServer(
             {MECHANISM.sasl_name: exchange},
@@ -123,19 +112,6 @@ def _salted(secret: str) -> tuple[bytes, bytes]:
     """The salt of a secret, and the secret with it. The salt need not be drawn: the secret is nobody's password."""
     salt = hashed(MECHANISM.hash_name, f"salt of {hashed(MECHANISM.hash_name, secret.encode()).hex()}".encode())
     return salt, salted_password(MECHANISM.hash_name, secret, salt, MIN_ITERATIONS)
-
-
-def _nonce(randomness: Randomness) -> str:
-    return base64.b64encode(randomness.token(NONCE_BYTES)).decode()
-
-
-async def _sent(channel: NewConnection, token: bytes) -> bytes:
-    """Send a token, and return the other side's. Raises AuthenticationFailedError."""
-    response = await channel.request_here(SaslAuthenticateRequest(auth_bytes=token))
-    if response.error_code is not ErrorCode.none:
-        raise AuthenticationFailedError("it has another cluster secret")
-    token_back: bytes = response.auth_bytes
-    return token_back
 
 
 class NodesOnly:

@@ -5,11 +5,12 @@ Theory of operation
 A listener has a name and one of four protocols: PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL. A client is told brokers'
 addresses on the listener by which it came, so that it never has to know of the others.
 
-Brokers and the controller talk in plaintext among themselves. When no listener for clients is in plaintext, or when
-there is an authorizer, which could not tell brokers from clients there, brokers get a listener of their own, INTERNAL,
-on a free port (`Node.internal_host`); every connection to it is trusted.
-`inter.broker.listener.name` names one of the others in its place; peers are nobody special there, and an authorizer has
-to let them do what brokers do (as super user `User:ANONYMOUS`, with Kafka's own brokers as with these).
+Brokers talk to the controller in plaintext, and by default to each other, too. When no listener for clients is in
+plaintext, or when there is an authorizer, which could not tell brokers from clients there, brokers get a listener of
+their own, INTERNAL, on a free port (`Node.internal_host`); every connection to it is trusted.
+`inter.broker.listener.name` or `security.inter.broker.protocol` names one of the others in its place, of any protocol:
+brokers come to it as clients do (`inter_broker`). They are nobody special there, and an authorizer has to let them do
+what brokers do (as super users, with Kafka's own brokers as with these; in plaintext they are `User:ANONYMOUS`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from tidegauge.impl.ports.network import Address
+from tidegauge.impl.server.transport.security.settings import JAAS
+from tidegauge.impl.server.transport.security.users import parse_jaas_login
 
 if TYPE_CHECKING:
     from tidegauge.impl.server.config import ServerConfig
@@ -84,24 +87,50 @@ def plan_listeners(config: ServerConfig) -> tuple[ListenerSpec, ...]:
     Raises ValueError naming the setting, its value and what is allowed.
     """
     specs = _with_advertised(config, _configured(config))
-    wanted = config.inter_broker_listener_name
+    setting, wanted = _inter_broker_listener(config)
     if wanted:
         chosen = next((spec for spec in specs if spec.name == wanted), None)
         if chosen is None:
-            raise ValueError(
-                f"inter.broker.listener.name is {wanted!r}: it must be one of {', '.join(spec.name for spec in specs)}"
-            )
-        if chosen.protocol is not SecurityProtocol.PLAINTEXT:
-            raise ValueError(
-                f"inter.broker.listener.name is {wanted!r}, a listener of {chosen.protocol.name}: brokers talk in "
-                "PLAINTEXT among themselves; name such a listener, or leave it out and they get one of their own"
-            )
+            raise ValueError(f"{setting} is {wanted!r}: it must be one of {', '.join(spec.name for spec in specs)}")
+        if chosen.protocol.has_sasl:
+            own_login(config, chosen)
     else:
         plain = [spec for spec in specs if spec.protocol is SecurityProtocol.PLAINTEXT]
         if not plain or config.authorizer_class_name:
             return (_internal(specs), *specs)
         chosen = plain[0]
     return (chosen, *(spec for spec in specs if spec is not chosen))
+
+
+def _inter_broker_listener(config: ServerConfig) -> tuple[str, str]:
+    """The setting that names the listener for other brokers, and the name; "" when none does."""
+    by_name, by_protocol = "inter.broker.listener.name", "security.inter.broker.protocol"
+    if by_protocol not in config.properties:
+        return by_name, config.inter_broker_listener_name
+    if config.inter_broker_listener_name:
+        raise ValueError(f"{by_name} and {by_protocol} are set: set one of them")
+    return by_protocol, config.security_inter_broker_protocol
+
+
+def own_login(config: ServerConfig, spec: ListenerSpec) -> tuple[str, str, str]:
+    """(mechanism, user, password) by which a broker logs in at this listener of others.
+
+    Raises ValueError naming the setting that is wrong or missing.
+    """
+    own = listener_config(config, spec.name)
+    mechanism = config.sasl_mechanism_inter_broker_protocol
+    if mechanism not in own.sasl_enabled_mechanisms:
+        raise ValueError(
+            f"sasl.mechanism.inter.broker.protocol is {mechanism!r}: brokers log in at listener {spec.name}, where "
+            f"sasl.enabled.mechanisms is {','.join(own.sasl_enabled_mechanisms)}; name one of these"
+        )
+    login = parse_jaas_login(own.properties.get(JAAS[mechanism], ""))
+    if login is None:
+        raise ValueError(
+            f"listener.name.{spec.name.lower()}.{JAAS[mechanism]} has no username and password: brokers log in by them "
+            f'at listener {spec.name}; write … required username="…" password="…";'
+        )
+    return mechanism, *login
 
 
 def _configured(config: ServerConfig) -> list[ListenerSpec]:

@@ -1,4 +1,4 @@
-"""SCRAM: the client's half (RFC 5802), by which one node proves to another that it knows the cluster's secret.
+"""SCRAM: the client's half (RFC 5802), by which one node proves to another that it knows a password.
 
 It is the counterpart of `impl.server.transport.security.scram`. The client verifies the server, too: an impostor that
 listens where a node did learns nothing, and is told nothing.
@@ -10,6 +10,7 @@ import base64
 import binascii
 import hmac
 import re
+from collections.abc import Callable
 from typing import Final
 
 from tidegauge.impl.metadata.credentials import hashed, keyed
@@ -22,14 +23,16 @@ _NO_BINDING: Final = "biws"
 
 
 class ScramClient:
-    """One exchange of a client that knows the salted password beforehand, and so the salt and the iterations."""
+    """One exchange of a client."""
 
-    def __init__(self, hash_name: str, user: str, nonce: str, *, salt: bytes, iterations: int, salted: bytes) -> None:
-        """`nonce` has to be new; `salted` is the salted password."""
+    def __init__(self, hash_name: str, user: str, nonce: str, salted: Callable[[bytes, int], bytes]) -> None:
+        """`nonce` has to be new; `salted` gives the salted password, by the server's salt and iterations.
+
+        It raises AuthenticationFailedError for a salt or iterations that the server cannot have.
+        """
         self._hash = hash_name
         self._bare = f"n={user.replace('=', '=3D').replace(',', '=2C')},r={nonce}"
         self._nonce = nonce
-        self._expected = (salt, iterations)
         self._salted = salted
         self._server_signature = b""
 
@@ -43,14 +46,13 @@ class ScramClient:
         match = _SERVER_FIRST.fullmatch(text)
         if match is None or not match["nonce"].startswith(self._nonce) or match["nonce"] == self._nonce:
             raise AuthenticationFailedError("a SCRAM server-first message that is none of this exchange")
-        if (_base64(match["salt"]), int(match["iterations"])) != self._expected:
-            raise AuthenticationFailedError("a SCRAM server with another credential")
+        salted = self._salted(_base64(match["salt"]), int(match["iterations"]))
         without_proof = f"c={_NO_BINDING},r={match['nonce']}"
         said = f"{self._bare},{text},{without_proof}".encode()
-        client_key = keyed(self._hash, self._salted, b"Client Key")
+        client_key = keyed(self._hash, salted, b"Client Key")
         signature = keyed(self._hash, hashed(self._hash, client_key), said)
         proof = bytes(mine ^ theirs for mine, theirs in zip(client_key, signature, strict=True))
-        self._server_signature = keyed(self._hash, keyed(self._hash, self._salted, b"Server Key"), said)
+        self._server_signature = keyed(self._hash, keyed(self._hash, salted, b"Server Key"), said)
         return f"{without_proof},p={base64.b64encode(proof).decode()}".encode()
 
     def verify(self, server_final: bytes) -> None:

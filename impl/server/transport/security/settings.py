@@ -37,7 +37,13 @@ class SecuritySettings:
         update=Update.PER_BROKER,
     )
     inter_broker_listener_name: str = text(
-        "", doc="The listener for other brokers; its protocol is PLAINTEXT. Without it one of its own where needed."
+        "", doc="The listener for other brokers. Without it a PLAINTEXT one, or one of their own where needed."
+    )
+    security_inter_broker_protocol: str = text(
+        "PLAINTEXT", "The same, by the listener of this protocol's name.", allowed=PROTOCOL_NAMES
+    )
+    sasl_mechanism_inter_broker_protocol: str = text(
+        "GSSAPI", "The mechanism by which brokers log in at each other.", update=Update.PER_BROKER
     )
 
     ssl_keystore_type: str = text("PEM", "The format of the key store.", allowed=("PEM",), update=PER_LISTENER)
@@ -66,6 +72,12 @@ class SecuritySettings:
     )
     ssl_cipher_suites: tuple[str, ...] = names(
         doc="Cipher suites of TLS 1.2, by OpenSSL's names.", update=Update.PER_BROKER
+    )
+    ssl_endpoint_identification_algorithm: str = text(
+        "https",
+        "Whether a broker's certificate must be for the host that another one connects to: https, or empty.",
+        allowed=("https", "HTTPS", ""),
+        update=Update.PER_BROKER,
     )
     ssl_principal_mapping_rules: str = text("DEFAULT", "How a certificate's name becomes a principal's (KIP-371).")
 
@@ -96,7 +108,7 @@ class SecuritySettings:
 _PER_LISTENER: Final = re.compile(
     r"listener\.name\.[^.]+\.(?P<setting>ssl\..+|sasl\.enabled\.mechanisms|sasl\.server\.max\.receive\.size"
     r"|connections\.max\.reauth\.ms|max\.connections|max\.connection\.creation\.rate|num\.network\.threads"
-    r"|plain\.sasl\.jaas\.config)"
+    r"|(plain|scram-sha-256|scram-sha-512)\.sasl\.jaas\.config)"
 )
 
 
@@ -106,5 +118,5 @@ def setting_for_listener(name: str) -> str | None:
     return None if match is None else match["setting"]
 
 
-PLAIN_JAAS: Final = "plain.sasl.jaas.config"
-"""The users of PLAIN on one listener, as Kafka configures them."""
+JAAS: Final = {mechanism: f"{mechanism.lower()}.sasl.jaas.config" for mechanism in MECHANISMS}
+"""By mechanism, on one listener: as whom the broker logs in at others, and the users of PLAIN, as Kafka has it."""

@@ -41,8 +41,19 @@ _JAAS_OPTION: Final = re.compile(r"""(\w[^\s=]*)\s*=\s*(?:"((?:\\.|[^"\\])*)"|'(
 
 def parse_jaas_users(given: str) -> dict[str, str]:
     """The users of a JAAS configuration of Kafka's PlainLoginModule: its options user_<name>="<password>"."""
-    options = {
+    options = _jaas_options(given)
+    return {name.removeprefix("user_"): value for name, value in options.items() if name.startswith("user_")}
+
+
+def parse_jaas_login(given: str) -> tuple[str, str] | None:
+    """(user, password) by which a node itself logs in: the options `username` and `password`; None without both."""
+    options = _jaas_options(given)
+    user, password = options.get("username", ""), options.get("password", "")
+    return (user, password) if user and password else None
+
+
+def _jaas_options(given: str) -> dict[str, str]:
+    return {
         match[1]: _ESCAPED.sub(r"\1", next(group for group in match.groups()[1:] if group is not None))
         for match in _JAAS_OPTION.finditer(given)
     }
-    return {name.removeprefix("user_"): value for name, value in options.items() if name.startswith("user_")}

@@ -69,6 +69,7 @@ def test_brokers_share_a_plain_listener_or_get_one_of_their_own() -> None:
     own = {"listener_security_protocol_map": CUSTOM, "listeners": "CLIENT://:1,BROKER://:2,PLAINTEXT://:3"}
     assert names(**own, inter_broker_listener_name="BROKER") == ["BROKER", "CLIENT", "PLAINTEXT"]
     assert names(**own) == ["BROKER", "CLIENT", "PLAINTEXT"]
+    assert names(listeners="PLAINTEXT://:1,SSL://:2", inter_broker_listener_name="SSL") == ["SSL", "PLAINTEXT"]
     assert [spec.trusted for spec in plan(**own)] == [False, False, False]
     assert [spec.trusted for spec in plan(listeners="SSL://:1")] == [True, False]
     taken = plan(listeners="INTERNAL://:1", listener_security_protocol_map="INTERNAL:SSL")
@@ -87,7 +88,6 @@ def test_brokers_share_a_plain_listener_or_get_one_of_their_own() -> None:
         ({"listeners": "SSL://:1", "advertised_listeners": "SASL_SSL://a:1"}, "there is no listener SASL_SSL"),
         ({"listener_security_protocol_map": "A:TLS"}, "'A:TLS'"),
         ({"listeners": "SSL://:1", "inter_broker_listener_name": "PLAINTEXT"}, "must be one of SSL"),
-        ({"listeners": "SSL://:1", "inter_broker_listener_name": "SSL"}, "a listener of SSL"),
     ],
 )
 def test_settings_that_are_wrong_are_named(settings: dict[str, str], words: str) -> None:
