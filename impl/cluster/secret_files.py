@@ -39,6 +39,11 @@ def read_secret(file: Path) -> ClusterSecret:
     """The secret of a file. Raises ValueError as `given_secret` does."""
     try:
         mode, text = file.stat().st_mode, file.read_text("utf-8")
+    except FileNotFoundError as error:
+        raise ValueError(
+            f"the cluster's secret cannot be read: {error}; a controller that is given none writes {SECRET_FILE} in "
+            "its directory: start it first"
+        ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"the cluster's secret cannot be read: {error}") from None
     if mode & OTHERS:

@@ -194,7 +194,9 @@ def test_a_node_without_the_secret_of_the_cluster_is_not_let_in(
         assert f"{told['controller']} has another cluster secret, or is no node of this cluster" in refused
         other.chmod(0o644)
         assert "can be read by others (mode 644): chmod 600" in refusal(capsys, *words, "--secret-file", other)
-        assert "the cluster's secret cannot be read" in refusal(capsys, *words, "--secret-file", tmp_path / "none")
+        missing = refusal(capsys, *words, "--secret-file", tmp_path / "none")
+        assert "the cluster's secret cannot be read" in missing
+        assert "a controller that is given none writes cluster.secret in its directory: start it first" in missing
         with started(*words, "--secret-file", kept) as (_, ready):
             assert ready["id"] == 0
 
@@ -373,6 +375,21 @@ def test_strays_are_listed_and_deleted_by_order(capsys: pytest.CaptureFixture[st
     assert f"deleted {names[0]}" in told
     assert f"{names[1]}  4 bytes" in told
     assert sorted(path.name for path in tmp_path.iterdir()) == ["orders-0", names[1]]
+
+
+def test_strays_are_looked_for_in_log_directories_of_brokers_only(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert "no log directory of a broker; name one of log.dirs" in refusal(capsys, "strays", "--data", tmp_path)
+    for name in ("controller", "broker-0", "broker-1"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "meta.properties").touch()
+    (tmp_path / "controller" / "__cluster_metadata-0").mkdir()
+    brokers = f"name one of {tmp_path / 'broker-0'}, {tmp_path / 'broker-1'}"
+    assert refusal(capsys, "strays", "--data", tmp_path).endswith(brokers)
+    assert "no log directory of a broker" in refusal(capsys, "strays", "--data", tmp_path / "controller")
+    assert command_line.run(["strays", "--data", str(tmp_path / "broker-0")]) == 0
+    assert f"no strays in {tmp_path / 'broker-0'}" in capsys.readouterr().out
 
 
 def test_a_command_loads_no_more_than_it_needs() -> None:

@@ -9,6 +9,8 @@ from cyclopts import Parameter
 
 from tidegauge.exits import Status, Unusable
 from tidegauge.impl.ports.disk import RealDisk
+from tidegauge.impl.server.controller.metadata_log import METADATA_DIRECTORY
+from tidegauge.impl.storage.checkpoints import META_PROPERTIES
 from tidegauge.impl.storage.strays import delete_stray
 from tidegauge.impl.storage.strays import strays as strays_in
 from tidegauge.screen import Screen, write_json
@@ -26,7 +28,7 @@ def strays(
 
     A stray is a replica that the metadata did not know when its broker read them: nobody can tell whether it was
     deleted. It is kept until it is deleted here. To bring one back, stop the broker and rename the directory to
-    TOPIC-PARTITION.
+    TOPIC-PARTITION. It stays only if the metadata know its topic id and partition, and give it to this broker.
 
     Parameters
     ----------
@@ -41,6 +43,8 @@ def strays(
         raise Unusable(f"--data {data}: that is no directory; name a broker's log directory")
     disk, path = RealDisk(), str(data)
     found = strays_in(disk, path)
+    if not found:
+        refuse_others(data)
     unknown = sorted(set(delete or []).difference(found))
     if unknown:
         known = ", ".join(found) or "none"
@@ -59,3 +63,17 @@ def strays(
     if not left:
         screen.say(f"no strays in {path}")
     return Status.HOLDS
+
+
+def refuse_others(data: Path) -> None:
+    """Raise Unusable for a directory that is no broker's log directory: that it has no strays would tell nothing."""
+    if is_broker_directory(data):
+        return
+    within = ", ".join(str(path) for path in sorted(data.iterdir()) if is_broker_directory(path))
+    way_out = f"name one of {within}" if within else f"name one of log.dirs: it has a {META_PROPERTIES}"
+    raise Unusable(f"--data {data}: that is no log directory of a broker; {way_out}")
+
+
+def is_broker_directory(path: Path) -> bool:
+    """Whether a broker has used the directory; a controller's has the metadata log beside its `meta.properties`."""
+    return (path / META_PROPERTIES).is_file() and not (path / METADATA_DIRECTORY).exists()
