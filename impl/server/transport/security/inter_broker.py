@@ -130,6 +130,9 @@ class InterBroker:
 
     def note(self, broker_id: int | None, address: Address, why: str) -> None:
         """A broker has not let this node in, or this node does not trust it."""
+        mend = "mend this node's settings of that listener, or the broker's"
+        if self._spec.trusted:
+            mend = "give all nodes of the cluster the same secret"
         self._lines.log_event(
             LOGGER,
             logging.WARNING,
@@ -138,7 +141,7 @@ class InterBroker:
             at=address,
             listener=self._spec.name,
             why=why,
-            next="it is tried again; mend this node's settings of that listener, or the broker's",
+            next=f"it is tried again; {mend}",
         )
 
 

@@ -20,9 +20,12 @@ from tidegauge.impl.metadata.access import Acl
 from tidegauge.impl.ports.network import Address
 from tidegauge.impl.ports.randomness import SeededRandomness
 from tidegauge.impl.server.config import ServerConfig
+from tidegauge.impl.server.transport.security.cluster_secret import ClusterSecret
 from tidegauge.impl.server.transport.security.exchanges import AuthenticationFailedError
+from tidegauge.impl.server.transport.security.inter_broker import InterBroker
 from tidegauge.impl.server.transport.security.listeners import plan_listeners
 from tidegauge.impl.server.transport.security.logins import log_in
+from tidegauge.impl.wire.channel import Channel, UnreachableError
 from tidegauge.model_tests.server.transport.security.certificates import Authority
 from tidegauge.model_tests.simulated import simulated
 
@@ -224,6 +227,29 @@ async def test_a_broker_whose_session_has_ended_logs_in_again() -> None:
                 assert await client.produce("t", b"a") == number
             await trio.sleep(7)
         assert cluster.isr("t") == (0, 1)
+
+
+def test_a_node_with_another_clusters_secret_names_the_secret(caplog: pytest.LogCaptureFixture) -> None:
+    @simulated
+    async def run() -> None:
+        security = Security("SASL_PLAINTEXT", users=USERS)
+        async with Cluster(brokers=1, seed=1, security=security) as cluster, trio.open_nursery() as nursery:
+            spec = plan_listeners(cluster.config)[0]
+            randomness = SeededRandomness(1, "impostor")
+            login = ClusterSecret("the secret of another cluster").login("broker-7", randomness)
+            ways = InterBroker(spec, lambda: cluster.config, cluster.host.network("impostor"), randomness, login)
+            address = cluster.broker(0).listeners.address
+            channel = Channel(ways.network(0), address, "broker-7", nursery, handshake=ways.login(0))
+            with pytest.raises(UnreachableError):
+                await channel.connect()
+            nursery.cancel_scope.cancel()
+
+    with lines(caplog) as found:
+        run()
+    (line,) = (line for line in found if line.startswith("broker not logged in at: "))
+    assert "broker=0" in line
+    assert "has another cluster secret" in line
+    assert "give all nodes of the cluster the same secret" in line
 
 
 class Impostor:
