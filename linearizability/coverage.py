@@ -73,9 +73,14 @@ class Totals:
         if not self.partial:
             return f"checked: {all_of_them}; each was read after its partition had settled"
         first = "; ".join(map(str, gaps))
+        one = self.open_ends == 1
+        partitions, end = (
+            ("1 partition was", "its end") if one else (f"{self.open_ends:,} partitions were", "their end")
+        )
+        histories = "1 history" if self.partial == 1 else f"{self.partial:,} histories"
         return (
-            f"not checked: whether {self.unconfirmed:,} of {all_of_them} are still there; ends that no read shows: "
-            f"{self.open_ends:,}; histories: {self.partial:,} (docs/history.md, What valid covers). The first: {first}"
+            f"not checked: whether {self.unconfirmed:,} of {all_of_them} are still there; {partitions} not read "
+            f"to {end}, in {histories} (docs/history.md, What valid covers). The first: {first}"
         )
 
 

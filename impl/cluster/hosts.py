@@ -291,7 +291,8 @@ def refuse_fewer(root: Path, brokers: int) -> None:
     left_out = sorted(int(each) for each in ids if each.isdecimal() and int(each) >= brokers)
     if left_out:
         names = ", ".join(f"{BROKER}{each}" for each in left_out)
+        away = ", ".join(str(root / f"{BROKER}{each}") for each in left_out)
         raise ValueError(
             f"brokers is {brokers}: directory {str(root)!r} holds {names} too, whose records no broker would "
-            f"serve; start {left_out[-1] + 1} brokers, or move away what may be lost"
+            f"serve; start {left_out[-1] + 1} brokers, or move {away} away"
         )

@@ -46,6 +46,16 @@ def growth_start(racks: Mapping[int, str | None], first_replica: int) -> int:
     return next((place for place, broker in enumerate(sorted(racks)) if broker >= first_replica), 0)
 
 
+def _way_out(brokers: int) -> str:
+    match brokers:
+        case 0:
+            return "0 live brokers: wait until one is unfenced"
+        case 1:
+            return "1 live broker: ask for 1, or start more brokers"
+        case _:
+            return f"{brokers} live brokers: ask for 1 to {brokers}"
+
+
 def placement_error(racks: Mapping[int, str | None], partitions: int, replication_factor: int) -> PlacementError | None:
     """What is wrong with the request; None when nothing is."""
     if partitions <= 0 and replication_factor > 0:
@@ -53,7 +63,7 @@ def placement_error(racks: Mapping[int, str | None], partitions: int, replicatio
     if not 0 < replication_factor <= len(racks):
         return PlacementError(
             ErrorCode.invalid_replication_factor,
-            f"replication factor {replication_factor} with {len(racks)} live brokers: ask for 1 to {len(racks)}",
+            f"replication factor {replication_factor} with {_way_out(len(racks))}",
         )
     without = [broker for broker, rack in sorted(racks.items()) if rack is None]
     if without and len(without) < len(racks):

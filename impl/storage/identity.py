@@ -86,7 +86,7 @@ def read_identity(
     text = checkpoints.read_text(disk, path, checkpoints.META_PROPERTIES)
     identity, reason = _decoded(text)
     if identity is None:
-        raise _damaged(path, reason, node_id, cluster_id)
+        raise _damaged(path, reason, node_id, cluster_id, text or "")
     for name, theirs, ours in (
         ("node.id", identity.node_id, node_id),
         ("cluster.id", identity.cluster_id, cluster_id),
@@ -122,9 +122,14 @@ def _decoded(text: str | None) -> tuple[Identity | None, str]:
     return Identity(cluster_id, int(node_id), directory_id), ""
 
 
-def _damaged(path: str, reason: str, node_id: int, cluster_id: str | None) -> DamagedIdentityError:
+def _damaged(path: str, reason: str, node_id: int, cluster_id: str | None, text: str = "") -> DamagedIdentityError:
+    """What is wrong and what to write; a directory id that the file's text still has is kept."""
+    directory_id = checkpoints.decode_uuid(written := checkpoints.decode_meta_properties(text).get("directory.id", ""))
+    is_kept = directory_id is not None and checkpoints.encode_uuid(directory_id) == written
     lines = f"cluster.id={cluster_id or 'as in the files of its other nodes'}", f"node.id={node_id}"
-    wanted = ", ".join((*lines, "directory.id=a random uuid in base64", f"version={VERSION}"))
+    wanted = ", ".join(
+        (*lines, f"directory.id={written if is_kept else 'a random uuid in base64'}", f"version={VERSION}")
+    )
     return DamagedIdentityError(
         f"{path}/{checkpoints.META_PROPERTIES} {reason}: nothing in {path} was changed. If the directory is this "
         f"node's, write the file again with the lines {wanted}; if it is not, give the node another directory"

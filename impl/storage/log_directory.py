@@ -236,6 +236,7 @@ class LogDirectory:
         if found == topic_id:
             return
         if found is not None:
+            was, wanted = checkpoints.encode_uuid(found), checkpoints.encode_uuid(topic_id)
             name = self._set_aside(path, key, STRAY_SUFFIX)
             log_event(
                 LOGGER,
@@ -244,7 +245,7 @@ class LogDirectory:
                 partition=f"{key[0]}-{key[1]}",
                 directory=self.path,
                 name=name,
-                why=f"it is of the topic with id {found}, not {topic_id}",
+                why=f"it is of the topic with id {was}, not {wanted}",
                 next=BY_ORDER,
             )
             self._disk.sync_directory(self.path)

@@ -457,7 +457,8 @@ class _Recovering:
             start=start,
             end=end,
             why=reason,
-            next="nothing is removed; these offsets are not served until the replica is repaired from its leader",
+            next="nothing is removed; these offsets are not served until the replica is repaired from its leader, or, "
+            "with one replica, until the file is put back",
         )
 
     def _set_aside(self, base: int, reason: str) -> None:

@@ -88,7 +88,14 @@ def test_replicas_of_a_partition_are_on_as_many_racks_as_there_are(
         ({0: None, 1: None}, -3, 1, ErrorCode.invalid_partitions, "-3 partitions"),
         ({0: None, 1: None}, 1, 0, ErrorCode.invalid_replication_factor, "factor 0"),
         ({0: None, 1: None}, 1, 3, ErrorCode.invalid_replication_factor, "factor 3 with 2 live brokers"),
-        ({}, 1, 1, ErrorCode.invalid_replication_factor, "0 live brokers"),
+        (
+            {0: None},
+            1,
+            3,
+            ErrorCode.invalid_replication_factor,
+            "factor 3 with 1 live broker: ask for 1, or",
+        ),
+        ({}, 1, 1, ErrorCode.invalid_replication_factor, "0 live brokers: wait until one is unfenced"),
         ({0: "a", 1: None, 2: None}, 1, 1, ErrorCode.invalid_request, "[1, 2] have no rack"),
     ],
 )

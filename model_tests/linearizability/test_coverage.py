@@ -61,8 +61,10 @@ def test_a_loss_that_no_read_would_show_is_noted(what: str, level: Level) -> Non
     assert (row["records"], row["unconfirmed"], row["open_ends"]) == (records, unconfirmed, open_end)
     assert (f"{unconfirmed} of {records} records" in row["note"]) == (unconfirmed > 0)
     assert ("the end of 1 partition(s)" in row["note"]) == open_end
+    ends = "1 partition was not read to its end" if open_end else "0 partitions were not read to their end"
     assert verdicts.coverage.totals.words(verdicts.coverage.gaps).startswith(
         f"not checked: whether {unconfirmed} of {records} records that must not be lost are still there; "
+        f"{ends}, in 1 history (docs/history.md"
     )
 
 

@@ -156,7 +156,7 @@ def test_the_first_event_that_is_not_allowed_is_shown_with_the_reason(
     assert done.mismatch is not None
     assert (done.matched, done.mismatch.position) == (place, place)
     assert re.search(told, done.mismatch.reason), done.mismatch.reason
-    assert f"the first {place} of {len(bad)} events match" in str(done)
+    assert f"decision {place + 1} of {len(bad)} is no behaviour of the specification:" in str(done)
 
 
 @pytest.mark.parametrize("error", [ErrorCode.unknown_topic_id, ErrorCode.none])

@@ -101,6 +101,17 @@ def test_a_file_that_lacks_something_is_refused(lines: str, reason: str) -> None
         read_identity(disk, "data", node_id=1, cluster_id="c")
 
 
+@pytest.mark.parametrize("written", ["AAAAAAAAAAAAAAAAAAAAAQ", "here"])
+def test_who_writes_a_damaged_file_again_keeps_its_directory_id_if_it_is_one(written: str) -> None:
+    disk = SimulatedDisk(Random(0))
+    disk.make_directory("data")
+    lines = f"cluster.id=c\nnode.id=1\nversion=1\ndirectory.id={written}\n{CHECKSUM}00000000\n"
+    replaced(disk, f"data/{FILE}", lines.encode())
+    kept = written if written != "here" else "a random uuid in base64"
+    with pytest.raises(DamagedIdentityError, match=rf"does not match its checksum.*directory\.id={kept}, version=1"):
+        read_identity(disk, "data", node_id=1, cluster_id="c")
+
+
 def test_a_file_that_was_written_by_hand_needs_no_checksum() -> None:
     disk = SimulatedDisk(Random(0))
     disk.make_directory("data")

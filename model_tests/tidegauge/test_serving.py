@@ -306,7 +306,7 @@ def test_fewer_brokers_than_the_directory_has_are_refused(capsys: pytest.Capture
         (tmp_path / name).mkdir()
     line = refusal(capsys, "serve", "--port", 0, "--data", tmp_path)
     assert f"brokers is 1: directory '{tmp_path}' holds broker-1, broker-10 too" in line
-    assert "start 11 brokers, or move away what may be lost" in line
+    assert f"start 11 brokers, or move {tmp_path / 'broker-1'}, {tmp_path / 'broker-10'} away" in line
     with (
         pytest.raises(ValueError, match=r"brokers is 2: .* holds broker-10 too"),
         ProcessCluster(2, directory=tmp_path),

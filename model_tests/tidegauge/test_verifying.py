@@ -140,7 +140,7 @@ def test_a_run_that_fails_is_told_at_once_and_not_only_when_the_campaign_is_over
     words = ("simulate", "--seed", 7, "--seeds", 2, "--workers", 1, "--bug", "kafka_1211")
     status, out, err = run(capsys, *words)
     assert (status, "verdict" in out) == (130, False)
-    assert "events match (again: tidegauge simulate --seed 7 --bug kafka_1211)\n" in err
+    assert "is no behaviour of the specification (again: tidegauge simulate --seed 7 --bug kafka_1211)\n" in err
 
 
 @pytest.mark.parametrize(

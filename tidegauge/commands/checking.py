@@ -62,7 +62,9 @@ def check(
 ) -> Status:
     """Check histories: is what the clients saw a behaviour of a log? Millions: python -m tidegauge.spark_check.
 
-    A file with rows that can't be checked, or with none at all, ends it with 2: what was seen is not known to hold.
+    Histories without a violation end it with 0; what their reads leave open (a partition never declared settled, say)
+    is a note, and no failure. A file with rows that can't be checked, or with none at all, ends it with 2: what was
+    seen is not known to hold.
 
     Parameters
     ----------

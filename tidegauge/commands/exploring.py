@@ -19,12 +19,14 @@ from tidegauge.spec.kernel.explorer import Exploration
 from tidegauge.spec.kernel.explorer import explore as search
 from tidegauge.spec.kernel.progress import Limits, Progress, Stop
 from tidegauge.spec.kernel.traces import Violation
+from tidegauge.spec.registry import REGISTRY
 
+NAMES = f"A machine, or a model of one: {', '.join(REGISTRY.names)}."
 Flag = Annotated[bool, Parameter(negative="")]
 
 
 def explore(
-    spec: str,
+    spec: Annotated[str, Parameter(help=NAMES)],
     *constants: str,
     bug: str | None = None,
     symmetry: Flag = False,
@@ -39,13 +41,6 @@ def explore(
 
     Parameters
     ----------
-    spec
-        A machine: replication, kip320 (the published model), reassignment, controlled-shutdown, retention,
-        directories, settings, composed-replication, idempotence, compaction, authentication; or a model of one:
-        isr, elections, shrink, preferred, expire, crash, crash-and-shrink, unclean, unclean-by-hand, network,
-        controller, delayed-metadata, acks, reassignment, reassignment-crash, reassignment-back, controlled-shutdown,
-        retention, retention-shrink, retention-crash, retention-unclean, directories, settings, settings-unclean,
-        moving-and-deleting, moving-and-failing, and what begins with idempotence-.
     constants
         Constants and bounds as NAME=VALUE, for example brokers=2 max_records=2 Crash=1.
     bug

@@ -91,7 +91,7 @@ def show(screen: Screen, ran: Campaign, runs: tuple[CampaignRun, ...], bug: str 
             again = f" --bug {bug}" if bug else ""
             screen.say(f"again: tidegauge simulate --seed {run.seed}{again}")
     if len(runs) > 1 and ran.never_seen:
-        screen.say(f"\nnever seen: {', '.join(ran.never_seen)}")
+        screen.say(f"\nnot exercised: {', '.join(ran.never_seen)}")
 
 
 def document(ran: Campaign, runs: tuple[CampaignRun, ...]) -> dict[str, Any]:

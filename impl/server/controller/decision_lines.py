@@ -22,11 +22,14 @@ from tidegauge.impl.metadata.records import (
 )
 from tidegauge.impl.partition.registration import NO_LEADER
 from tidegauge.impl.ports.log_lines import log_event
+from tidegauge.impl.storage.checkpoints import encode_uuid
+from tidegauge.impl.wire.primitives import topic_uuid
 
 LOGGER: Final = logging.getLogger(__name__)
 
 MOST_LINES: Final = 20
 """Of a kind, for one decision."""
+DELETED: Final = "brokers delete its logs"
 
 
 def log_decision(before: ClusterImage, proposal: Proposal[object]) -> None:
@@ -46,14 +49,21 @@ def log_decision(before: ClusterImage, proposal: Proposal[object]) -> None:
             case UnregisterBrokerRecord():
                 lines.log(logging.INFO, "broker unregistered", broker=record.broker_id)
             case TopicRecord():
-                lines.log(logging.INFO, "topic created", topic=record.name, topic_id=record.topic_id)
+                lines.log(logging.INFO, "topic created", topic=record.name, topic_id=_shown(record.topic_id))
             case RemoveTopicRecord():
-                lines.log(logging.INFO, "topic deleted", topic_id=record.topic_id, next="brokers delete its logs")
+                lines.log(
+                    logging.INFO, "topic deleted", topic_id=_shown(record.topic_id), next="brokers delete its logs"
+                )
             case PartitionChangeRecord(isr=isr) if isr is not None:
                 _log_isr(lines, before, record, isr)
     for election in proposal.elections:
         _log_election(lines, before, election)
     lines.end()
+
+
+def _shown(topic_id: str) -> str:
+    """A topic id in Kafka's form, as `partition.metadata` has it."""
+    return encode_uuid(topic_uuid(topic_id))
 
 
 def _log_fenced(lines: _Lines, record: BrokerRegistrationChangeRecord) -> None:

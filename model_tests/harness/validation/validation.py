@@ -102,7 +102,8 @@ class Validated:
         where = f"{self.topic}-{self.partition}"
         if self.mismatch is None:
             return f"{where}: all {self.events} events are a behaviour of the specification"
-        return f"{where}: the first {self.matched} of {self.events} events match, then\n{self.mismatch}"
+        decision = f"decision {self.matched + 1} of {self.events}"
+        return f"{where}: {decision} is no behaviour of the specification:\n{self.mismatch}"
 
 
 class Wrong(Exception):  # noqa: N818 - a finding

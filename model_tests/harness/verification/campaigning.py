@@ -64,7 +64,7 @@ class Campaign:
         faults: Counter[str] = Counter()
         for each in self.runs:
             faults.update(each.faults)
-        unseen = f"; never seen: {', '.join(self.never_seen)}" if self.never_seen else ""
+        unseen = f"; not exercised: {', '.join(self.never_seen)}" if self.never_seen else ""
         result = "every trace is a behaviour of the specification, every cluster healed"
         if self.failures:
             result = f"{len(self.failures)} runs fail, the first: {self.failures[0]}"
@@ -98,7 +98,7 @@ def campaign(
         results[index] = ran
         for one in ran:
             if one.failures:
-                on_failure(f"{one.failures[0].splitlines()[0].removesuffix(', then')} (again: {one.reproduce})")
+                on_failure(f"{one.failures[0].splitlines()[0].removesuffix(':')} (again: {one.reproduce})")
         advance("simulate", sum(map(len, results.values())), len(seeds))
     ordered = [one for index in range(len(tasks)) for one in results[index]]
     folder.mkdir(parents=True, exist_ok=True)
@@ -175,7 +175,7 @@ def caught_by_simulation(bug: str, seed: int) -> tuple[Catch, Catch]:
     for number in range(SEEDS_TO_FIND):
         simulated = simulate(draw(seed + number, bug=bug))
         if by_trace is None and not simulated.holds:
-            how = f"seed {seed + number}: {simulated.failures[0].splitlines()[0].removesuffix(', then')}"
+            how = f"seed {seed + number}: {simulated.failures[0].splitlines()[0].removesuffix(':')}"
             by_trace = Catch("simulation, by its trace", Verdict.CAUGHT, how, time.process_time() - began)
         anomalies = check(simulated.operations).anomalies
         if by_history is None and anomalies:
@@ -185,7 +185,8 @@ def caught_by_simulation(bug: str, seed: int) -> tuple[Catch, Catch]:
             break
     spent = time.process_time() - began
     missed = f"not in {SEEDS_TO_FIND} seeds"
+    unseen = f"no client saw it in {SEEDS_TO_FIND} seeds"
     return (
         by_trace or Catch("simulation, by its trace", Verdict.UNKNOWN, missed, spent),
-        by_history or Catch("simulation, by its history", Verdict.UNKNOWN, f"clients saw nothing, {missed}", spent),
+        by_history or Catch("simulation, by its history", Verdict.UNKNOWN, unseen, spent),
     )

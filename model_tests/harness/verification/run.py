@@ -79,7 +79,7 @@ def explore_stage(models: Sequence[parts.ModelExplored]) -> Stage:
     missed = [f"{model.explored.machine}: {goal}" for model in models for goal in model.explored.unreached]
     idle = never_enabled(models)
     result = "; ".join(violated) or ("not reached: " + "; ".join(missed) if missed else "all invariants hold")
-    result += f"; left to other models: {', '.join(idle)}" if idle else "; every action taken"
+    result += f"; actions that only other models take: {', '.join(idle)}" if idle else "; every action taken"
     return Stage(
         name=EXPLORE,
         what=f"{len(models)} models to their end, {distinct:,} states, {distinct / max(seconds, 0.001):,.0f} a second",

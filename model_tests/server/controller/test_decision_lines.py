@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import re
 
 import pytest
 
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.server.controller import decision_lines
+from tidegauge.impl.storage.checkpoints import decode_uuid
 from tidegauge.model_tests.simulated import simulated
 
 
@@ -39,6 +41,8 @@ async def test_a_crash_an_election_and_an_offline_partition_have_lines(caplog: p
         await cluster.expire_session(second)
     told = "\n".join(lines(caplog, logging.INFO))
     assert "topic created: node=controller topic=t" in told
+    [topic_id] = re.findall(r"topic created: .* topic_id=(\S+)", told)
+    assert decode_uuid(topic_id) is not None, "in Kafka's form, as partition.metadata has it"
     assert f"broker fenced: broker={first}" in told
     assert f"leader elected: partition=t-0 leader={second} leader_epoch=1" in told
     assert "ISR shrunk: partition=t-0 before=" in told
