@@ -162,12 +162,9 @@ def shown_value(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
 
 
-def write_json(command: str, status: Status, document: Mapping[str, Any]) -> None:
-    """One JSON document on standard output."""
-    head = {
-        "tidegauge": tidegauge.__version__,
-        "command": command,
-        "status": int(status),
-        "verdict": status.name.lower(),
-    }
+def write_json(command: str, status: Status, document: Mapping[str, Any], *, has_verdict: bool = True) -> None:
+    """One JSON document on standard output; without a verdict where nothing is checked."""
+    head = {"tidegauge": tidegauge.__version__, "command": command, "status": int(status)}
+    if has_verdict:
+        head["verdict"] = status.name.lower()
     print(jsonlib.dumps({**head, **document}, ensure_ascii=False, default=str), file=output_stream(), flush=True)

@@ -91,6 +91,7 @@ def test_serve_keeps_what_was_produced_until_the_next_time(how: signal.Signals, 
 def test_serve_ends_with_its_standard_input() -> None:
     with started("serve", "--port", 0, "--until-eof") as (process, told):
         assert told["pid"] == process.pid
+        assert "verdict" not in told, "nothing is checked"
         assert process.stdin is not None
         process.stdin.close()
         assert process.wait(30) == 0

@@ -15,7 +15,7 @@ from tidegauge.exits import Unusable
 from tidegauge.linearizability import files
 from tidegauge.model_tests.harness.counterexamples.files import FOLDER
 from tidegauge.model_tests.tidegauge.test_report import report
-from tidegauge.spec.replication.models import MODELS
+from tidegauge.spec.registry import REGISTRY
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
@@ -171,11 +171,15 @@ def test_a_counterexample_fails_at_every_level_with_its_bug_and_at_none_without(
     status, out, _ = run(capsys, "replay", file, "--out", tmp_path / "figure")
     assert status == 1
     assert "StrongIsr is violated" in out
+    assert "\n  committed = [" in out, "in the form in which explore tells it"
     assert out.count("the implementation differs") == 2
     assert 'class="diagram"' in (tmp_path / "figure" / "index.html").read_text(encoding="utf-8")
     status, out, _ = run(capsys, "replay", file, "--without-bug", "--json")
     assert status == 0
     assert [level["failed"] for level in json.loads(out)["levels"]] == [False, False, False]
+    run(capsys, "replay", file, "--on", "spec", "--without-bug", "--out", tmp_path / "sound")
+    page = (tmp_path / "sound" / "index.html").read_text(encoding="utf-8")
+    assert "minimal_isr.json --on spec --without-bug<" in page
 
 
 def test_replay_says_what_is_wrong_with_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -195,7 +199,7 @@ def test_every_model_that_verify_explores_has_a_name_on_the_command_line(capsys:
     assert status == 0
     assert json.loads(out)["complete"] is True
     help_text = run(capsys, "explore", "--help")[1]
-    assert [name for name in MODELS if name not in help_text] == []
+    assert [name for name in REGISTRY.names if name not in help_text] == []
 
 
 def test_a_bug_can_be_switched_on_in_a_model(capsys: pytest.CaptureFixture[str]) -> None:

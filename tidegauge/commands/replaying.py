@@ -56,7 +56,8 @@ def replay(
     for number, one in enumerate(replayed):
         show(screen, counterexample, one, told=number == 0)
     if out is not None:
-        report = report_of(counterexample, replayed, replay_line(file), tidegauge.__version__)
+        again = replay_line(file) + (f" --on {on}" if on != "all" else "") + (" --without-bug" if without_bug else "")
+        report = report_of(counterexample, replayed, again, tidegauge.__version__)
         screen.say(f"\nthe sequence diagram is in {write(report, out)}")
     failed = any(one.failed for one in replayed)
     return screen.finish(Status.VIOLATED if failed else Status.HOLDS, document(counterexample, bug, replayed))

@@ -300,7 +300,7 @@ def announce(screen: Screen, text: str, document: Mapping[str, Any]) -> None:
     """
     gc.freeze()
     if screen.json:
-        write_json(screen.command, Status.HOLDS, {"pid": os.getpid(), **document})
+        write_json(screen.command, Status.HOLDS, {"pid": os.getpid(), **document}, has_verdict=False)
     else:
         screen.say(text)
         sys.stdout.flush()

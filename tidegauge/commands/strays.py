@@ -53,7 +53,8 @@ def strays(
         delete_stray(disk, path, name)
     left = list(strays_in(disk, path))
     if json:
-        write_json("strays", Status.HOLDS, {"data": path, "deleted": delete or [], "strays": left})
+        document = {"data": path, "deleted": delete or [], "strays": left}
+        write_json("strays", Status.HOLDS, document, has_verdict=False)
         return Status.HOLDS
     screen = Screen("strays", json=False)
     for name in delete or []:

@@ -52,7 +52,7 @@ def verify(
     Parameters
     ----------
     quick
-        A tenth of the work: about a minute instead of 3 on 2 cores.
+        A tenth of the work: about a minute instead of 3 on 2 idle cores.
     seed
         Where all random parts begin; the same seed does the same again.
     seeds

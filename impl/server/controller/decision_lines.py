@@ -11,6 +11,7 @@ from collections import Counter
 from typing import Final
 
 from tidegauge.impl.controller.decision import LeaderElected, Proposal
+from tidegauge.impl.controller.membership import HeartbeatResponse
 from tidegauge.impl.metadata.image import ClusterImage
 from tidegauge.impl.metadata.records import (
     BrokerRegistrationChangeRecord,
@@ -43,7 +44,7 @@ def log_decision(before: ClusterImage, proposal: Proposal[object]) -> None:
                 lines.log(logging.INFO, "broker registered", broker=record.broker_id, broker_epoch=record.broker_epoch)
             case BrokerRegistrationChangeRecord(fenced=True):
                 lines.broker_leaves = proposal.image.is_shutting_down(record.broker_id)
-                _log_fenced(lines, record)
+                _log_fenced(lines, record, proposal.response)
             case BrokerRegistrationChangeRecord(fenced=False):
                 lines.log(logging.INFO, "broker unfenced", broker=record.broker_id, broker_epoch=record.broker_epoch)
             case UnregisterBrokerRecord():
@@ -66,7 +67,8 @@ def _shown(topic_id: str) -> str:
     return encode_uuid(topic_uuid(topic_id))
 
 
-def _log_fenced(lines: _Lines, record: BrokerRegistrationChangeRecord) -> None:
+def _log_fenced(lines: _Lines, record: BrokerRegistrationChangeRecord, response: object) -> None:
+    """A broker asks for it in a heartbeat, to which the decision responds; else its session has expired."""
     if lines.broker_leaves:
         lines.log(logging.INFO, "broker left", broker=record.broker_id, why="controlled shutdown")
     else:
@@ -75,7 +77,7 @@ def _log_fenced(lines: _Lines, record: BrokerRegistrationChangeRecord) -> None:
             "broker fenced",
             broker=record.broker_id,
             broker_epoch=record.broker_epoch,
-            why="its session expired, or it asked to stop",
+            why="it asked to be fenced" if isinstance(response, HeartbeatResponse) else "its session expired",
             next="it leads nothing until it heartbeats and has caught up",
         )
 

@@ -18,6 +18,7 @@ import attrs
 from tidegauge.model_tests.harness.counterexamples.files import Counterexample, Expected, Failure, load
 from tidegauge.model_tests.harness.lockstep.lockstep import Binding, Difference, Lockstep
 from tidegauge.model_tests.harness.registry import HARNESS, Side
+from tidegauge.spec.kernel.changes import plain
 from tidegauge.spec.kernel.machine import Action, Machine
 from tidegauge.spec.kernel.traces import Step, Trace, violated_by_step, violated_in
 from tidegauge.spec.kernel.traces import replay as replay_on_machine
@@ -113,7 +114,7 @@ def _on_machine(machine: Machine[Any], counterexample: Counterexample, bug: str 
     if done.violation is None:
         return Replayed(Level.SPEC, bug, done.trace, None, "", {}, done.skipped)
     name, values = done.violation.invariant, done.violation.values
-    told = "".join(f"\n  {key}: {value}" for key, value in values.items())
+    told = "".join(f"\n  {key} = {plain(value)}" for key, value in values.items())
     words = f"{name} is violated:{told}"
     return Replayed(Level.SPEC, bug, done.trace, Expected(Failure.INVARIANT, name), words, values, done.skipped)
 

@@ -10,6 +10,7 @@ import pytest
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.server.controller import decision_lines
 from tidegauge.impl.storage.checkpoints import decode_uuid
+from tidegauge.model_tests.controller.controlled_cluster import ControlledCluster
 from tidegauge.model_tests.simulated import simulated
 
 
@@ -43,10 +44,26 @@ async def test_a_crash_an_election_and_an_offline_partition_have_lines(caplog: p
     assert "topic created: node=controller topic=t" in told
     [topic_id] = re.findall(r"topic created: .* topic_id=(\S+)", told)
     assert decode_uuid(topic_id) is not None, "in Kafka's form, as partition.metadata has it"
-    assert f"broker fenced: broker={first}" in told
-    assert f"leader elected: partition=t-0 leader={second} leader_epoch=1" in told
-    assert "ISR shrunk: partition=t-0 before=" in told
-    assert "partition offline: partition=t-0 leader_epoch=2" in told
+    assert f"broker fenced: node=controller broker={first}" in told
+    assert 'why="its session expired"' in told
+    assert f"leader elected: node=controller partition=t-0 leader={second} leader_epoch=1" in told
+    assert "ISR shrunk: node=controller partition=t-0 before=" in told
+    assert "partition offline: node=controller partition=t-0 leader_epoch=2" in told
+
+
+def test_a_broker_that_asks_to_be_fenced_is_not_said_to_have_expired(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = ControlledCluster()
+    core = cluster.controller
+    for is_asked, proposal in (
+        (True, core.members.heartbeat(1, cluster.epochs[1], 99, 0, want_fence=True)),
+        (False, core.members.fence(1)),
+    ):
+        caplog.clear()
+        decision_lines.log_decision(core.image, proposal)
+        [line] = lines(caplog, logging.WARNING)
+        assert line.startswith("broker fenced: broker=1 ")
+        assert ('why="it asked to be fenced"' in line) == is_asked
+        assert ('why="its session expired"' in line) != is_asked
 
 
 @simulated
@@ -60,7 +77,7 @@ async def test_one_decision_has_so_many_lines_of_a_kind_and_the_number_of_the_ot
         await cluster.expire_session(0)
     offline = [line for line in lines(caplog, logging.WARNING) if line.startswith("partition offline")]
     assert len(offline) == 3
-    assert offline[-1] == "partition offline: more_partitions=3"
+    assert offline[-1] == "partition offline: node=controller more_partitions=3"
 
 
 @pytest.mark.parametrize("enabled", [False, True])
