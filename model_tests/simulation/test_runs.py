@@ -10,7 +10,7 @@ import pytest
 
 from tidegauge.linearizability.check import Verdict, check
 from tidegauge.linearizability.history import Kind
-from tidegauge.model_tests.harness.simulation.options import Fault, Options, draw
+from tidegauge.model_tests.harness.simulation.options import Fault, Options, draw, with_many_elections
 from tidegauge.model_tests.harness.simulation.simulation import reproduce, simulate
 from tidegauge.model_tests.harness.simulation.sometimes import GOALS
 
@@ -113,3 +113,10 @@ def test_the_command_that_reproduces_a_run_names_seed_and_bug() -> None:
 def test_many_more_seeds() -> None:
     for seed in range(1_000, 1_500):
         test_a_seed_is_valid_converges_and_behaves_as_specified(seed)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_many_elections_lose_nothing(seed: int) -> None:
+    run = simulate(with_many_elections(draw(seed)))
+    assert run.holds, run.failures
+    assert check(run.operations).valid

@@ -139,6 +139,36 @@ class Options:
         return described
 
 
+ELECTIONS: Mapping[Fault, int] = {
+    Fault.CRASH: 3,
+    Fault.PAUSE: 3,
+    Fault.EXPIRY: 3,
+    Fault.ONE_WAY: 1,
+    Fault.RESET: 1,
+    Fault.PREFERRED: 1,
+    Fault.CONTROLLER: 1,
+}
+"""Faults after which leaders change, often two in a row."""
+
+
+def with_many_elections(options: Options) -> Options:
+    """The same run on a slow network whose leaders change often: what a new leader lacks, clients may see."""
+    return attrs.evolve(
+        options,
+        brokers=3,
+        replication_factor=3,
+        min_insync_replicas=2,
+        acks=(-1,),
+        retention_bytes=None,
+        changes_unclean=False,
+        unclean_leader_election=False,
+        duration=5.0,
+        delay_ms=50.0,
+        faults=ELECTIONS,
+        fault_interval=0.3,
+    )
+
+
 def draw(seed: int, *, bug: str | None = None, duration: float | None = None) -> Options:
     """The options of a seed. With a bug, which is one of replication, nobody administers the cluster meanwhile."""
     rng = Random(f"options/{seed}")  # a string is hashed the same way in every process
