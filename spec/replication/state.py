@@ -55,6 +55,9 @@ class Acks(IntEnum):
     NOTHING = 0
     LEADER = 1
 
+    def __repr__(self) -> str:
+        return self.name
+
 
 @attrs.frozen(order=True)
 class Record:

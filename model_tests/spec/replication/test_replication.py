@@ -325,3 +325,7 @@ def test_giving_up_a_refused_proposal_relies_on_each_being_delivered_once() -> N
     assert exploration.violations[0].invariant == "ReplicationQuorumSuperset"
     refused = [a for a in exploration.violations[0].trace.actions if isinstance(a, ReceiveAlterPartitionResponse)]
     assert [a.response.error for a in refused] == [Error.INELIGIBLE_REPLICA]
+
+
+def test_an_action_that_is_printed_names_what_the_producer_waits_for() -> None:
+    assert str(Append(0)) == "Append(broker=0, acks=ALL)"
