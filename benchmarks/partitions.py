@@ -55,7 +55,7 @@ def one_broker(directory: str) -> Cluster:
 
 async def hosts_all(cluster: Cluster, partitions: int) -> None:
     """Return when the broker has every partition."""
-    while len(cluster.brokers[0].partitions) < partitions:  # noqa: ASYNC110 - a few ms, and bounded by who watches
+    while len(list(cluster.brokers[0].replicas)) < partitions:  # noqa: ASYNC110 - a few ms, and bounded by who watches
         await trio.sleep(0.002)
 
 
