@@ -283,37 +283,34 @@ class LogDirectories:
 
     def delete_logs(self, keys: Iterable[TopicPartition], now_ms: int = 0, delay_ms: int = 0) -> None:
         """Take partitions away, those of a directory in one go."""
+        for directory, mine in self._taken_away(keys):
+            with self._guarded(directory):
+                directory.delete_logs(mine, now_ms, delay_ms)
+
+    def _taken_away(self, keys: Iterable[TopicPartition]) -> list[tuple[LogDirectory, list[TopicPartition]]]:
+        """Forget where these partitions are; returns those of each directory that is online."""
         found: dict[UUID, list[TopicPartition]] = {}
         for key in keys:
             if (directory := self._where.get(key)) is not None:
                 found.setdefault(directory.id, []).append(key)
             self._place(key, None)
-        for directory in list(self.online):
-            if mine := found.get(directory.id):
-                with self._guarded(directory):
-                    directory.delete_logs(mine, now_ms, delay_ms)
+        return [(directory, found[directory.id]) for directory in self.online if directory.id in found]
 
     def keep_as_strays(self, keys: Iterable[TopicPartition]) -> None:
         """Give partitions that the metadata do not know other names, and keep them."""
-        found: dict[UUID, list[TopicPartition]] = {}
-        for key in keys:
-            if (directory := self._where.get(key)) is not None:
-                found.setdefault(directory.id, []).append(key)
-            self._place(key, None)
-        for directory in list(self.online):
-            if mine := found.get(directory.id):
-                with self._guarded(directory):
-                    for (topic, partition), name in zip(mine, directory.keep_as_strays(mine), strict=True):
-                        log_event(
-                            LOGGER,
-                            logging.WARNING,
-                            "replica became a stray",
-                            partition=f"{topic}-{partition}",
-                            directory=directory.path,
-                            name=name,
-                            why="the metadata do not know it",
-                            next=BY_ORDER,
-                        )
+        for directory, mine in self._taken_away(keys):
+            with self._guarded(directory):
+                for (topic, partition), name in zip(mine, directory.keep_as_strays(mine), strict=True):
+                    log_event(
+                        LOGGER,
+                        logging.WARNING,
+                        "replica became a stray",
+                        partition=f"{topic}-{partition}",
+                        directory=directory.path,
+                        name=name,
+                        why="the metadata do not know it",
+                        next=BY_ORDER,
+                    )
 
     def free_deleted(self, now_ms: int) -> None:
         """Remove what was deleted long enough ago."""
