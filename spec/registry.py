@@ -31,6 +31,7 @@ from tidegauge.spec.kernel.extension import extensions_of
 from tidegauge.spec.kernel.machine import Action, Machine, constants_of
 from tidegauge.spec.kernel.model import Model
 from tidegauge.spec.membership.machine import Membership
+from tidegauge.spec.membership.succession import Succession
 from tidegauge.spec.published.kip320.machine import Kip320
 from tidegauge.spec.replication.composed import everything
 from tidegauge.spec.replication.extension import ReplicationExtension
@@ -277,5 +278,6 @@ REGISTRY: Final = Registry(
     Registration("compaction", Compaction()),
     Registration("authentication", Authentication()),
     Registration("membership", Membership()),
+    Registration("succession", Succession()),
 )
 """All that this project specifies."""

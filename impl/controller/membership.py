@@ -15,12 +15,14 @@ A broker that is to stop says so with its heartbeats (*controlled shutdown*, KIP
 leaves the ISRs, wherever another member stays; then it is fenced and told to stop. Where it is the last of an ISR it
 leads on until another replica has joined, or until it stops waiting.
 
-Two live processes with one id are the operator's mistake; the later one wins, and the epoch fences the earlier.
+Two live processes with one id are the operator's mistake: while the session of the first lasts, the second is refused,
+unless it shows that the first has died (`RegistrationRules.has_died`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import Enum
 from typing import Final, NamedTuple
 
 from kio.schema.errors import ErrorCode
@@ -30,7 +32,7 @@ from tidegauge.impl.controller.decision import Decision, Proposal, unwritten
 from tidegauge.impl.controller.directories import Directories
 from tidegauge.impl.controller.elections import ElectionRules
 from tidegauge.impl.controller.replica_lists import ReplicaListRules
-from tidegauge.impl.metadata.image import ClusterImage
+from tidegauge.impl.metadata.image import BrokerRegistration, ClusterImage
 from tidegauge.impl.metadata.records import (
     BrokerRegistrationChangeRecord,
     RegisterBrokerRecord,
@@ -41,6 +43,14 @@ from tidegauge.impl.partition.registration import PartitionRegistration
 
 PartitionChange = Callable[[ClusterImage, str, PartitionRegistration], PartitionRegistration]
 """What a broker's new standing makes of a partition of a topic."""
+
+
+class Contact(Enum):
+    """What the controller has of a process's connections since it started."""
+
+    NONE = "none"
+    OPEN = "open"
+    CLOSED = "closed"
 
 
 class HeartbeatResponse(NamedTuple):
@@ -68,15 +78,29 @@ class RegistrationRules:
         known = image.brokers.get(broker_id)
         return known is not None and known.broker_epoch == broker_epoch
 
-    def is_duplicate(self, image: ClusterImage, broker_id: int, incarnation_id: str) -> bool:
-        """Whether a process would register under the id of another one that lives: its session has not expired.
+    def is_duplicate(self, image: ClusterImage, process: RegisterBrokerRecord, contact: Contact) -> bool:
+        """Whether a process would register under the id of another one that may live: its session has not expired.
 
-        A broker that is about to stop, or whose process is not known, stands in nobody's way.
+        `contact` is that with the process that is registered. A broker that is about to stop, or whose process is not
+        known, stands in nobody's way.
         """
-        known = image.brokers.get(broker_id)
-        if known is None or not incarnation_id or known.incarnation_id in ("", incarnation_id):
+        known = image.brokers.get(process.broker_id)
+        if known is None or not process.incarnation_id or known.incarnation_id in ("", process.incarnation_id):
             return False
-        return image.is_active(broker_id)
+        return image.is_active(process.broker_id) and not self.has_died(known, process, contact)
+
+    def has_died(self, known: BrokerRegistration, process: RegisterBrokerRecord, contact: Contact) -> bool:
+        """Whether the registered process is proved to have died, by another one that asks: two of three say so.
+
+        Its connections have closed; the new one has locked a directory that it had locked; the new one listens where it
+        listened. Each alone may be wrong: a network closes connections, a directory may be a copy, two machines may
+        be called alike.
+        """
+        if contact is Contact.OPEN:
+            return False
+        has_its_directory = not set(known.directories).isdisjoint(process.directories)
+        has_its_address = not _addresses(known).isdisjoint(_addresses(process))
+        return (contact is Contact.CLOSED) + has_its_directory + has_its_address >= 2
 
     def registered_cleanly(
         self, image: ClusterImage, topic: str, registration: PartitionRegistration, broker_id: int
@@ -134,31 +158,34 @@ class Membership:
         directories: tuple[str, ...] = (),
         stopped_cleanly_in: int = UNKNOWN_BROKER_EPOCH,
         incarnation_id: str = "",
+        contact: Contact = Contact.NONE,
         earlier_is_gone: bool = False,
     ) -> Proposal[int]:
         """A new process of `broker_id` joins; the response is its broker epoch. Its first heartbeat unfences it.
 
-        -1: another process with this id lives, and nothing is written; `earlier_is_gone` says that it does not.
-        `stopped_cleanly_in` is the broker epoch of the process before it, if that one stopped with nothing lost.
+        -1: another process with this id may live, and nothing is written. `contact` is that with the earlier process;
+        `earlier_is_gone` says that it does not live. `stopped_cleanly_in` is the broker epoch of the process before
+        it, if that one stopped with nothing lost.
         """
-        if not earlier_is_gone and self._rules.is_duplicate(self._image, broker_id, incarnation_id):
-            return Decision(self._image).propose(UNKNOWN_BROKER_EPOCH)
         broker_epoch = self._image.offset
+        process = RegisterBrokerRecord(
+            broker_id,
+            broker_epoch,
+            host,
+            port,
+            rack,
+            listeners=listeners,
+            directories=directories,
+            incarnation_id=incarnation_id,
+        )
+        if not earlier_is_gone and self._rules.is_duplicate(self._image, process, contact):
+            return Decision(self._image).propose(UNKNOWN_BROKER_EPOCH)
         clean = self._rules.is_last_process(self._image, broker_id, stopped_cleanly_in)
         rule = self._rules.registered_cleanly if clean else self._rules.registered_uncleanly
         decision = Decision(self._image)
         self._change_broker(
             decision,
-            RegisterBrokerRecord(
-                broker_id,
-                broker_epoch,
-                host,
-                port,
-                rack,
-                listeners=listeners,
-                directories=directories,
-                incarnation_id=incarnation_id,
-            ),
+            process,
             lambda image, topic, registration: rule(image, topic, registration, broker_id),
         )
         self._directories.update_replicas(decision, broker_id)
@@ -280,3 +307,8 @@ def broker_error(image: ClusterImage, broker_id: int, broker_epoch: int) -> Erro
     if broker is None:
         return ErrorCode.broker_id_not_registered
     return ErrorCode.none if broker.broker_epoch == broker_epoch else ErrorCode.stale_broker_epoch
+
+
+def _addresses(process: BrokerRegistration | RegisterBrokerRecord) -> set[tuple[str, int]]:
+    """Where a process listens, as it has said."""
+    return {(host, port) for _, host, port, _ in process.listeners} or {(process.host, process.port)}

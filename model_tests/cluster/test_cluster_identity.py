@@ -240,25 +240,27 @@ def test_a_topic_that_was_deleted_while_its_broker_was_down_leaves_no_stray(tmp_
 # --- two processes with one id ---------------------------------------------------------------------------------------
 
 
+def another_process(cluster: Cluster, broker_id: int) -> Broker:
+    """A process with a broker's id, on another machine with another disk."""
+    nodes = cluster.parts.nodes
+    node = attrs.evolve(
+        nodes._node(broker_name(broker_id), broker_id),
+        network=cluster.host.network("impostor"),
+        disk=cluster.host.disk("impostor"),
+        listen=cluster.host.listen_address("impostor"),
+        randomness=cluster.host.randomness("impostor"),
+        bound={},
+    )
+    return Broker(node, [nodes.addresses["controller"]])
+
+
 @simulated
 async def test_a_second_process_with_a_brokers_id_is_refused_while_the_first_lives() -> None:
     async with Cluster(2, seed=1, config=FAST) as cluster:
         await cluster.create_topic("orders", 1, 2)
         first = cluster.broker(0)
         epoch = first.registration.broker_epoch
-        nodes = cluster.parts.nodes
-        node = nodes._node(broker_name(0), 0)
-        impostor = Broker(
-            attrs.evolve(
-                node,
-                network=cluster.host.network("impostor"),
-                disk=cluster.host.disk("impostor"),
-                listen=cluster.host.listen_address("impostor"),
-                randomness=cluster.host.randomness("impostor"),
-                bound={},
-            ),
-            [nodes.addresses["controller"]],
-        )
+        impostor = another_process(cluster, 0)
         async with trio.open_nursery() as nursery:
             await nursery.start(impostor.run)
             reason = await ended(impostor)
@@ -276,3 +278,37 @@ async def test_a_broker_that_was_killed_need_not_wait_for_its_own_session() -> N
         await cluster.restart(0)
         with trio.fail_after(5):
             await cluster.broker(0).unfenced.wait()
+
+
+@simulated
+async def test_a_broker_that_was_killed_with_its_controller_need_not_wait_either() -> None:
+    async with Cluster(2, seed=1, config={**FAST, "broker.session.timeout.ms": 600_000}) as cluster:
+        await cluster.crash(0)
+        await cluster.restart_controller()
+        await cluster.restart(0)
+        with trio.fail_after(5):
+            await cluster.broker(0).unfenced.wait()
+
+
+@simulated
+async def test_a_broker_killed_with_its_controller_that_starts_elsewhere_says_how_long_it_waits(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Neither its directory nor its address is that of the process before it."""
+    async with Cluster(1, seed=1, config=FAST) as cluster:
+        await cluster.crash(0)
+        await cluster.restart_controller()
+        elsewhere = another_process(cluster, 0)
+        started = trio.current_time()
+        async with trio.open_nursery() as nursery:
+            await nursery.start(elsewhere.run)
+            with trio.fail_after(10):
+                await elsewhere.unfenced.wait()
+            waited = trio.current_time() - started
+            elsewhere.stop()
+            nursery.cancel_scope.cancel()
+        elsewhere.abandon()
+    assert 1 < waited < 4
+    lines = [record.getMessage() for record in caplog.records]
+    assert any("broker refused" in one and "expires, 2000 ms at most" in one for one in lines)
+    assert any("registration refused" in one and "sent nothing since" in one and " ms left" in one for one in lines)

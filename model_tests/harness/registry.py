@@ -283,6 +283,7 @@ HARNESS: Final = HarnessRegistry(
     Registration("compaction"),
     Registration("authentication"),
     Registration("membership"),
+    Registration("succession"),
 )
 """What the harness has for each machine of `spec.registry`; the last ones have no cores and no cluster beside them."""
 

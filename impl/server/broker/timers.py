@@ -116,11 +116,13 @@ class BrokerTimers:
         if error.error is ErrorCode.inconsistent_cluster_id:
             self._tasks.halt(wrong_cluster(error.address, self._registration.cluster_id))
             return
-        now = trio.current_time()
+        now, session_ms = trio.current_time(), self._config.broker_session_timeout_ms
         if self._refused_since is None:
             self._refused_since = now
-            log_event(LOGGER, logging.WARNING, "broker refused", why=error, next="it asks again")
-        patience_ms = 2 * self._config.broker_session_timeout_ms
+            is_duplicate = error.error is ErrorCode.duplicate_broker_registration
+            until = f" until the session of the last process with its id expires, {session_ms} ms at most"
+            log_event(LOGGER, logging.WARNING, "broker refused", why=error, next="it asks again" + until * is_duplicate)
+        patience_ms = 2 * session_ms
         if error.error is ErrorCode.duplicate_broker_registration and now - self._refused_since > patience_ms / 1000:
             self._tasks.halt(
                 f"DUPLICATE_BROKER_REGISTRATION: another process is registered as broker {error.broker_id} at the "

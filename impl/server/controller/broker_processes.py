@@ -1,8 +1,8 @@
-"""Which brokers' processes are known to be gone: their connections to the controller have closed.
+"""Which brokers' processes are connected to the controller.
 
 A session tells that a broker lives until it expires. A process that has died leaves earlier: the system closes its
-connections. So a broker that was killed need not wait for its own session when it starts again, and a second process
-with its id is refused as long as the first one is connected.
+connections. That is one of the proofs by which a broker that was killed need not wait for its own session when it
+starts again (`RegistrationRules.has_died`). A second process with its id is refused as long as the first is connected.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Protocol
 import attrs
 import trio
 
+from tidegauge.impl.controller.membership import Contact
 from tidegauge.impl.ports.repeated_lines import RepeatedLines
 
 
@@ -44,14 +45,12 @@ class BrokerProcesses:
         if known.broker_epoch == broker_epoch and connection not in known.connections:
             known.connections = [one for one in known.connections if one.is_open] + [connection]
 
-    def is_known(self, broker_id: int, broker_epoch: int) -> bool:
-        """Whether the process of this epoch has sent anything since the controller started."""
-        known = self._processes.get(broker_id)
-        return known is not None and known.broker_epoch == broker_epoch
+    def contact(self, broker_id: int, broker_epoch: int) -> Contact:
+        """What there is of the connections of the process that registered in this epoch, since the controller started.
 
-    def is_gone(self, broker_id: int, broker_epoch: int) -> bool:
-        """Whether the process of this epoch was connected, and is not any more."""
+        Several connections are one process's: they are closed when all of them are.
+        """
         known = self._processes.get(broker_id)
         if known is None or known.broker_epoch != broker_epoch:
-            return False
-        return not any(one.is_open for one in known.connections)
+            return Contact.NONE
+        return Contact.OPEN if any(one.is_open for one in known.connections) else Contact.CLOSED

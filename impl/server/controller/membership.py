@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from kio.schema.broker_heartbeat.v2.response import BrokerHeartbeatResponse
 from kio.schema.broker_registration.v4.response import BrokerRegistrationResponse
 from kio.schema.errors import ErrorCode
 
+from tidegauge.impl.controller.membership import Contact
 from tidegauge.impl.partition.messages import UNKNOWN_BROKER_EPOCH
 from tidegauge.impl.server import trace
 from tidegauge.impl.server.controller.directories import report_offline_directories
@@ -27,7 +29,14 @@ if TYPE_CHECKING:
 
 LOGGER: Final = logging.getLogger(__name__)
 
-SILENT: Final = "its last process has a session, and has sent nothing since the controller started"
+WAITED_FOR: Final[Mapping[Contact, str]] = {
+    Contact.OPEN: "another process with this id is connected",
+    Contact.CLOSED: "the last process with this id is not connected, and has a session; this one names none of its "
+    "directories and addresses",
+    Contact.NONE: "the last process with this id has a session, and has sent nothing since the controller started; "
+    "this one does not name both a directory and an address of it",
+}
+"""Why a registration waits for the session of the process before it."""
 
 
 async def handle_registration(
@@ -37,13 +46,14 @@ async def handle_registration(
     decisions: Decisions,
     cluster_id: str,
     processes: BrokerProcesses,
+    clock: Clock,
     timers: bool,
 ) -> BrokerRegistrationResponse:
     """A broker's process joins and gets its broker epoch.
 
     Errors: INVALID_REGISTRATION without a listener, INCONSISTENT_CLUSTER_ID for a broker of another cluster, and
-    DUPLICATE_BROKER_REGISTRATION while another process with its id lives. Without timers no session expires by itself:
-    a process counts as gone then when its successor comes.
+    DUPLICATE_BROKER_REGISTRATION while another process with its id may live. Without timers no session expires by
+    itself: a process counts as gone then when its successor comes.
     """
     if request.cluster_id != cluster_id:
         return _refused(request, processes.refusals, ErrorCode.inconsistent_cluster_id, f"this is cluster {cluster_id}")
@@ -52,7 +62,7 @@ async def handle_registration(
     listener = request.listeners[0]  # the one for other brokers comes first
     async with decisions.turn() as turn:
         before = turn.controller.image.brokers.get(request.broker_id)
-        is_gone = before is not None and processes.is_gone(request.broker_id, before.broker_epoch)
+        contact = Contact.NONE if before is None else processes.contact(request.broker_id, before.broker_epoch)
         proposal = turn.controller.members.register(
             request.broker_id,
             host=listener.host,
@@ -64,13 +74,14 @@ async def handle_registration(
             directories=tuple(map(str, request.log_dirs)),
             stopped_cleanly_in=request.previous_broker_epoch,
             incarnation_id="" if request.incarnation_id is None else str(request.incarnation_id),
-            earlier_is_gone=is_gone or not timers,
+            contact=contact,
+            earlier_is_gone=not timers,
         )
         epoch = await turn.commit(proposal)
         if epoch == UNKNOWN_BROKER_EPOCH:
-            lives = before is not None and processes.is_known(request.broker_id, before.broker_epoch)
-            why = "another process with this id lives" if lives else SILENT
-            return _refused(request, processes.refusals, ErrorCode.duplicate_broker_registration, why)
+            left_ms = turn.controller.sessions.get(request.broker_id, clock.now_ms()) - clock.now_ms()
+            error, next_ = ErrorCode.duplicate_broker_registration, f"its session has {left_ms} ms left"
+            return _refused(request, processes.refusals, error, WAITED_FOR[contact], next_)
         processes.note(request.broker_id, epoch, context.connection)
         if turn.is_traced:
             registered = trace.events.Register
@@ -79,7 +90,7 @@ async def handle_registration(
 
 
 def _refused(
-    request: BrokerRegistrationRequest, lines: RepeatedLines, error: ErrorCode, why: str
+    request: BrokerRegistrationRequest, lines: RepeatedLines, error: ErrorCode, why: str, next_: str | None = None
 ) -> BrokerRegistrationResponse:
     lines.log_event(
         LOGGER,
@@ -89,6 +100,7 @@ def _refused(
         cluster=request.cluster_id,
         error=error.name.upper(),
         why=why,
+        next=next_,
     )
     return BrokerRegistrationResponse(throttle_time=NO_WAIT, error_code=error)
 

@@ -1,0 +1,181 @@
+"""Who may take the place of a registered process: each proof alone is refuted, and the controller has the same rule.
+
+Every state is visited; at each the rule of the specification and that of the controller decide alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import attrs
+import pytest
+
+from tidegauge.impl.controller import membership as impl
+from tidegauge.impl.controller.config import ControllerConfig
+from tidegauge.impl.controller.elections import ElectionRules
+from tidegauge.impl.controller.replica_lists import ReplicaListRules
+from tidegauge.impl.metadata.image import BrokerRegistration, ClusterImage
+from tidegauge.impl.metadata.records import RegisterBrokerRecord
+from tidegauge.spec.kernel.explorer import Stop, explore
+from tidegauge.spec.kernel.machine import NotEnabled
+from tidegauge.spec.membership.succession import (
+    OWN,
+    PROCESSES,
+    Contact,
+    Contest,
+    Die,
+    Heartbeat,
+    LoseConnection,
+    Process,
+    Register,
+    Registered,
+    RestartController,
+    Start,
+    Succession,
+)
+
+MACHINE = Succession()
+
+
+def test_the_machine_keeps_its_invariants() -> None:
+    found = explore(MACHINE, stop=Stop.NEVER)
+    assert found.holds
+    assert found.complete
+    assert not found.unreached
+    assert not found.never_enabled
+
+
+def test_with_two_faults_at_a_time_two_proofs_may_be_wrong() -> None:
+    """What the page says that the rule does not cover."""
+    assert not explore(Succession(faults=2), stop=Stop.EACH).holds
+
+
+@attrs.frozen
+class AConnectionThatHasClosedIsProof(Succession):
+    """As it was here once."""
+
+    def has_died(self, registered: Registered, process: Process) -> bool:
+        return registered.contact is Contact.CLOSED
+
+
+@attrs.frozen
+class ADirectoryIsProof(Succession):
+    """The directory's id alone."""
+
+    def has_died(self, registered: Registered, process: Process) -> bool:
+        is_open = registered.contact is Contact.OPEN
+        return not is_open and process.directory_id == registered.process.directory_id
+
+
+@attrs.frozen
+class AnAddressIsProof(Succession):
+    """The address's name alone."""
+
+    def has_died(self, registered: Registered, process: Process) -> bool:
+        is_open = registered.contact is Contact.OPEN
+        return not is_open and process.address_name == registered.process.address_name
+
+
+@attrs.frozen
+class SilenceIsProof(Succession):
+    """A new controller takes a process that has sent nothing yet for dead."""
+
+    def has_died(self, registered: Registered, process: Process) -> bool:
+        return registered.contact is Contact.NONE or super().has_died(registered, process)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [AConnectionThatHasClosedIsProof, ADirectoryIsProof, AnAddressIsProof, SilenceIsProof],
+    ids=lambda each: each.__name__,
+)
+def test_one_proof_is_not_enough(kind: type[Succession]) -> None:
+    violations = explore(kind(), stop=Stop.EACH).violations
+    assert {violation.invariant for violation in violations} == {"OfTwoLiveProcessesOneServes"}
+
+
+@attrs.frozen
+class WaitsForTheSession(Succession):
+    """Kafka's rule: safe, and nobody is let in early."""
+
+    def has_died(self, registered: Registered, process: Process) -> bool:
+        return False
+
+
+def test_kafka_waits_for_the_session() -> None:
+    found = explore(WaitsForTheSession(), stop=Stop.NEVER)
+    assert found.holds
+    assert any("before the session" in goal for goal in found.unreached)
+
+
+def test_a_broker_that_died_with_its_controller_is_let_in_where_it_was_and_nowhere_else() -> None:
+    home = PROCESSES[0]
+    moved = Process(OWN, OWN, 1, 1)
+    (state,) = MACHINE.initial()
+    for action in (Start(home), Register(home), Heartbeat(), Die(home), RestartController()):
+        state = MACHINE.step(state, action)
+    assert MACHINE.step(MACHINE.step(state, Start(home)), Register(home)).registered == Registered(home, is_early=True)
+    with pytest.raises(NotEnabled, match="DUPLICATE_BROKER_REGISTRATION"):
+        MACHINE.step(MACHINE.step(state, Start(moved)), Register(moved))
+    with pytest.raises(NotEnabled, match="no connection is lost"):
+        MACHINE.step(state, LoseConnection())
+
+
+# --- the implementation ----------------------------------------------------------------------------------------------
+
+
+def reachable() -> Iterator[Contest]:
+    """Every state of the machine, once; with two faults a copy may run under the same name beside the first."""
+    machine = Succession(faults=2)
+    due = list(machine.initial())
+    found = set(due)
+    while due:
+        state = due.pop()
+        yield state
+        for _, after in machine.successors(state):
+            if after not in found:
+                found.add(after)
+                due.append(after)
+
+
+def registration(process: Process, incarnation: str) -> RegisterBrokerRecord:
+    """What a process registers with; one of two directories and listeners is always its own."""
+    return RegisterBrokerRecord(
+        0,
+        1,
+        "inner",
+        ord(incarnation),
+        None,
+        listeners=(("INNER", "inner", ord(incarnation), 0), ("OUTER", "host", process.address_name, 0)),
+        directories=(f"of {incarnation}", str(process.directory_id)),
+        incarnation_id=incarnation,
+    )
+
+
+def test_the_controller_refuses_a_registration_as_in_the_specification() -> None:
+    rules = impl.RegistrationRules(elections := ElectionRules(ControllerConfig()), ReplicaListRules(elections))
+    decided = set()
+    for state in reachable():
+        if (known := state.registered) is None:
+            continue
+        first = registration(known.process, "a")
+        image = ClusterImage()
+        image.brokers[0] = BrokerRegistration(
+            0,
+            0,
+            first.host,
+            first.port,
+            None,
+            fenced=not known.has_session,
+            listeners=first.listeners,
+            directories=first.directories,
+            incarnation_id="a",
+        )
+        for process in state.running:
+            if known.lives and process == known.process:
+                continue
+            refused = MACHINE.guard(state, Register(process)) == "DUPLICATE_BROKER_REGISTRATION"
+            contact = impl.Contact(known.contact.value)
+            assert rules.is_duplicate(image, registration(process, "b"), contact) == refused, (state, process)
+            decided.add((known.contact, known.has_session, refused))
+    assert len(decided) == 8, "each contact with either outcome, but an open one; and no session"
