@@ -30,6 +30,7 @@ from typing import ClassVar, Final, TypeVar, TypeVarTuple, Unpack
 
 import attrs
 import trio
+from kio.schema.errors import ErrorCode
 from trio.testing import wait_all_tasks_blocked
 
 from tidegauge.impl.client.errors import KafkaError
@@ -89,6 +90,8 @@ class ClusterExtension:
     extends: ClassVar[type[ReplicationExtension]]
     steps: ClassVar[Steps[ClusterBinding, [spec.State], Awaitable[None]]] = Steps()
     """How the cluster performs the extension's actions."""
+    refusals: ClassVar[Steps[ClusterBinding, [spec.State], Awaitable[ErrorCode | None]]] = Steps()
+    """How it is sent those that the specification refuses."""
 
     def __init__(self, binding: ClusterBinding) -> None:
         self.binding = binding
@@ -152,6 +155,7 @@ class ClusterBinding:
         self.extensions = tuple(extension(self) for extension in extensions if extension.reads(machine))
         self._hosted = GuestCluster(SEED, partial(self._make, roles), self._prepare)
         self.guest, self.cluster, self._nursery = self._hosted.run, self._hosted.cluster, self._hosted.nursery
+        self.told_at_once = self._hosted.told_at_once
         self.frames = FramesInFlight(self.cluster.network, self.epochs)
 
     def _make(self, roles: Roles) -> Cluster:
@@ -336,10 +340,19 @@ class ClusterBinding:
         """A producer sends one record to this broker, leader or not, and notes what it is told."""
         self.start_soon(self._produce, self.broker(broker), value, acks)
 
+    def route_to(self, broker: Broker) -> Route:
+        """A way to the partition by this broker, leader or not."""
+        hosted = self.hosted(broker.id)
+        leader_epoch = spec.NONE if hosted is None else hosted.replica.leader_epoch
+        return Route(TOPIC, self.topic_id, PARTITION, broker.id, leader_epoch, broker.address)
+
+    @property
+    def topic_id(self) -> str:
+        return self.cluster.controller.controller.image.topics[TOPIC].topic_id
+
     async def _produce(self, broker: Broker, value: int, acks: int) -> None:
-        leader_epoch = self.cluster.replica(broker.id, TOPIC, PARTITION).leader_epoch
-        topic_id = self.cluster.controller.controller.image.topics[TOPIC].topic_id
-        route = Route(TOPIC, topic_id, PARTITION, broker.id, leader_epoch, broker.address)
+        route = self.route_to(broker)
+        leader_epoch = route.leader_epoch
         request = produce(route, record_batch(value), acks, FOR_EVER_MS)
         async with trio.open_nursery() as nursery:
             network = self.cluster.host.network("producer")

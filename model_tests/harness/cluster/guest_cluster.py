@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from typing import Any
 
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.ports.network import Address
+from tidegauge.model_tests.harness.cluster.operator_requests import ask_at
 from tidegauge.model_tests.harness.deterministic import GuestRun
 
 
@@ -32,6 +36,19 @@ class GuestCluster:
         self.nursery = await self._stack.enter_async_context(trio.open_nursery())
         await prepare(cluster)
         return cluster
+
+    async def told_at_once(self, address: Address, request: Any) -> Any:
+        """The response to a request; None while there is none. Raises AssertionError if the connection ends first."""
+        responses: list[Any] = []
+
+        async def ask() -> None:
+            responses.append(await ask_at(self.cluster, address, request))
+
+        self.nursery.start_soon(ask)
+        await wait_all_tasks_blocked()
+        if responses == [None]:
+            raise AssertionError(f"{type(request).__name__} has no response, and its connection is closed")
+        return responses[0] if responses else None
 
     def close(self) -> None:
         """Stop the cluster."""

@@ -39,6 +39,7 @@ from tidegauge.impl.storage.log import Log
 from tidegauge.impl.storage.producer_snapshot import ProducerSnapshots, snapshot_name
 from tidegauge.impl.wire.apis import ApiKey
 from tidegauge.impl.wire.primitives import NO_WAIT
+from tidegauge.impl.wire.produce_messages import ProduceRequest
 from tidegauge.model_tests.harness.cluster.guest_cluster import GuestCluster
 from tidegauge.model_tests.harness.cluster.in_flight import is_held, limited
 from tidegauge.model_tests.harness.cluster.operator_requests import ask_at
@@ -118,6 +119,18 @@ class IdempotentCluster(ProducerClients):
         if self._surprises:
             raise AssertionError("; ".join(self._surprises))
 
+    def can_send(self, kind: type[Action]) -> bool:
+        return kind is partition.ReceiveProduce
+
+    def refuse(self, action: Action, before: spec.State) -> ErrorCode | None:
+        """Send a batch that is refused, or known; returns the error."""
+        return self.guest.call(self._refuse, action.request) if isinstance(action, partition.ReceiveProduce) else None
+
+    async def _refuse(self, request: spec.ProduceRequest) -> ErrorCode:
+        response = await self._hosted.told_at_once(self.broker(request.broker).address, self._produce(request))
+        error: ErrorCode = response.topics[0].partitions[0].error_code if response else ErrorCode.none
+        return error
+
     def can_perform(self, action: Action, before: spec.State) -> bool:
         """A crash can't lose what is synced: a segment is when the next one begins, and all that a truncation left."""
         if isinstance(action, partition.Crash) and action.kept <= len(before.replicas[action.broker].log):
@@ -179,12 +192,8 @@ class IdempotentCluster(ProducerClients):
 
     async def deliver(self, delivery: Delivery) -> None:
         """Send a batch on a connection of its own, and note the response."""
-        broker, request = self.broker(delivery.request.broker), delivery.request
-        data = produced(request.batch, broker.clock.now_ms())
-        topic_id = self.cluster.controller.controller.image.topics[TOPIC].topic_id
-        epoch = self.hosted(broker.id).replica.leader_epoch
-        route = Route(TOPIC, topic_id, PARTITION, broker.id, epoch, broker.address)
-        response = await ask_at(self.cluster, broker.address, requests.produce(route, data, ACKS_ALL, FOR_EVER_MS))
+        request = delivery.request
+        response = await ask_at(self.cluster, self.broker(request.broker).address, self._produce(request))
         self.delivered.remove(delivery)
         if response is None:
             return
@@ -196,6 +205,15 @@ class IdempotentCluster(ProducerClients):
             self.respond(request, part.error_code)
         else:
             self._surprises.append(f"the response to {request} is {part.error_code.name}: {part.error_message}")
+
+    def _produce(self, request: spec.ProduceRequest) -> ProduceRequest:
+        """The request for the broker that it names."""
+        broker = self.broker(request.broker)
+        data = produced(request.batch, broker.clock.now_ms())
+        topic_id = self.cluster.controller.controller.image.topics[TOPIC].topic_id
+        epoch = self.hosted(broker.id).replica.leader_epoch
+        route = Route(TOPIC, topic_id, PARTITION, broker.id, epoch, broker.address)
+        return requests.produce(route, data, ACKS_ALL, FOR_EVER_MS)
 
     def locate(self, delivery: Delivery) -> None:
         """Find where the batch of a request is that waits for its response."""

@@ -37,10 +37,10 @@ WITHOUT_METADATA = (ErrorCode.unknown_topic_id, ErrorCode.unknown_topic_or_parti
 
 
 def is_held(frame: Frame) -> bool:
-    """Whether the frame is a message of the specification."""
+    """Whether the frame is a message of the specification; what an operator sends arrives at once."""
     if frame.api_key == ApiKey.FETCH:
         return frame.source.startswith(BROKER) and frame.destination.startswith(BROKER)
-    return frame.api_key == ApiKey.ALTER_PARTITION
+    return frame.api_key == ApiKey.ALTER_PARTITION and BROKER in (frame.source + frame.destination)
 
 
 def broker_id(node: str) -> int:

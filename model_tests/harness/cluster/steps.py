@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Final
 
+from kio.schema.errors import ErrorCode
+
 from tidegauge.model_tests.harness.cluster.binding import PARTITION, RECORD_SIZE, TOPIC, ClusterBinding
 from tidegauge.model_tests.harness.cluster.in_flight import limited
+from tidegauge.model_tests.harness.cluster.refusals import REFUSALS
 from tidegauge.model_tests.harness.performing import Steps, on
 from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.replication import actions as protocol
@@ -201,3 +204,15 @@ class ReplicationCluster(ClusterBinding):
             extension.performed(action)
         if self.surprises:
             raise AssertionError("; ".join(self.surprises))
+
+    def can_send(self, kind: type[Action]) -> bool:
+        return kind in self._refusals(kind)
+
+    def refuse(self, action: Action, before: State) -> ErrorCode | None:
+        """Send what is refused; returns the error, None for what no connection carries."""
+        kind = type(action)
+        return self.guest.call(self._refusals(kind).perform, self, action, before) if self.can_send(kind) else None
+
+    def _refusals(self, kind: type[Action]) -> Steps[ClusterBinding, [State], Awaitable[ErrorCode | None]]:
+        """The table that has the class of action, if any has."""
+        return next((one.refusals for one in self.extensions if kind in one.refusals), REFUSALS)

@@ -70,6 +70,9 @@ class IdempotentCores(ProducerClients):
         self.now_ms += 1
         STEPS.perform(self, action, before)
 
+    def can_send(self, kind: type[Action]) -> bool:
+        return kind is partition.ReceiveProduce
+
     def refuse(self, action: Action, before: spec.State) -> ErrorCode | None:
         """Send a batch that is refused, or known; returns the error."""
         if not isinstance(action, partition.ReceiveProduce):

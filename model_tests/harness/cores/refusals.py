@@ -12,6 +12,7 @@ from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.partition import messages
 from tidegauge.impl.partition.registration import PartitionRegistration
+from tidegauge.model_tests.harness.cores.abstraction import Epochs
 from tidegauge.model_tests.harness.cores.replication import PARTITION, TOPIC, Cores
 from tidegauge.model_tests.harness.performing import Steps, on
 from tidegauge.spec.kernel.parts import Parts
@@ -36,15 +37,15 @@ def receive_fetch(cores: Cores, action: protocol.ReceiveFetch) -> ErrorCode | No
     request = action.request
     if cores.brokers[request.leader].replica is None:
         return None
-    response = cores.replica(request.leader).receive_fetch(follower_fetch(cores, request), 1, cores.now_ms)
+    response = cores.replica(request.leader).receive_fetch(follower_fetch(cores.epochs, request), 1, cores.now_ms)
     return response.error
 
 
-def follower_fetch(cores: Cores, request: spec.FetchRequest) -> messages.FollowerFetch:
-    """The fetch as the cores have it."""
+def follower_fetch(epochs: Epochs, request: spec.FetchRequest) -> messages.FollowerFetch:
+    """The fetch as the implementation has it."""
     return messages.FollowerFetch(
         replica_id=request.follower,
-        broker_epoch=cores.epochs.broker_epoch(request.follower, request.broker_epoch),
+        broker_epoch=epochs.broker_epoch(request.follower, request.broker_epoch),
         leader_epoch=request.leader_epoch,
         fetch_offset=request.offset,
         last_fetched_epoch=request.last_fetched_epoch,
@@ -68,20 +69,24 @@ def receive_fetch_response(cores: Cores, action: protocol.ReceiveFetchResponse) 
         high_watermark=response.high_watermark,
         log_start_offset=0,
     )
-    cores.replica(follower).receive_fetch_response(follower_fetch(cores, response.request), late, cores.now_ms)
+    cores.replica(follower).receive_fetch_response(follower_fetch(cores.epochs, response.request), late, cores.now_ms)
     return ErrorCode.none
 
 
 def receive_alter_partition(cores: Cores, action: control.ReceiveAlterPartition) -> ErrorCode:
-    request, number = action.request, cores.epochs.broker_epoch
-    proposal = messages.AlterPartitionRequest(
+    proposal = proposal_of(cores.epochs, action.request)
+    return cores.commit(cores.controller.isr_changes.alter(TOPIC, PARTITION, proposal)).error
+
+
+def proposal_of(epochs: Epochs, request: spec.AlterPartitionRequest) -> messages.AlterPartitionRequest:
+    """The proposal as the implementation has it."""
+    return messages.AlterPartitionRequest(
         request.leader,
-        number(request.leader, request.broker_epoch),
+        epochs.broker_epoch(request.leader, request.broker_epoch),
         request.leader_epoch,
         request.partition_epoch,
-        tuple((broker, number(broker, broker_epoch)) for broker, broker_epoch in request.isr),
+        tuple((broker, epochs.broker_epoch(broker, broker_epoch)) for broker, broker_epoch in request.isr),
     )
-    return cores.commit(cores.controller.isr_changes.alter(TOPIC, PARTITION, proposal)).error
 
 
 def receive_alter_partition_response(cores: Cores, action: control.ReceiveAlterPartitionResponse) -> ErrorCode | None:

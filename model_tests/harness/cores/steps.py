@@ -257,9 +257,12 @@ class ReplicationCores(Cores):
         """Perform the action by the function for its class; an extension has functions of its own."""
         STEPS.perform(self, action)
 
+    def can_send(self, kind: type[Action]) -> bool:
+        return kind in self.refusals
+
     def refuse(self, action: Action, before: spec.State) -> ErrorCode | None:
         """Send what is refused; returns the error, None for what these cores cannot be sent."""
-        return self.refusals.perform(self, action) if type(action) in self.refusals else None
+        return self.refusals.perform(self, action) if self.can_send(type(action)) else None
 
     def close(self) -> None:
         """There is nothing to give back."""

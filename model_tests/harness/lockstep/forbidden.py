@@ -22,7 +22,7 @@ SHARE: Final = 0.05
 
 def drawn_forbidden(lockstep: Lockstep[Any], rng: Random, share: float = SHARE) -> Action | None:
     """Something forbidden to attempt now, in one of `share` draws; None in the others, or if nothing can be."""
-    if not lockstep.can_refuse or rng.random() >= share:
+    if rng.random() >= share:
         return None
     machine = lockstep.machine
     if not isinstance(machine, GuardedMachine):
@@ -31,7 +31,7 @@ def drawn_forbidden(lockstep: Lockstep[Any], rng: Random, share: float = SHARE) 
     of_kind = Counter[str]()
     for (name, _), count in refused.items():
         of_kind[name] += count
-    kinds = list(machine.attempted_types)
+    kinds = [kind for kind in machine.attempted_types if lockstep.can_send(kind)]
     rng.shuffle(kinds)
     for kind in sorted(kinds, key=lambda kind: of_kind[kind.__name__]):
         by_error: dict[str, list[Action]] = {}

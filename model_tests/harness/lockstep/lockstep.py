@@ -54,6 +54,9 @@ class Selective(Protocol):
 class Refusing(Protocol):
     """A binding that can be sent what the specification refuses."""
 
+    def can_send(self, kind: type[Action]) -> bool:
+        """Whether somebody could send what is refused of this class of action."""
+
     def refuse(self, action: Any, before: Any) -> IntEnum | None:
         """Send the request of `action`, which is refused in the specification's state `before`.
 
@@ -136,10 +139,9 @@ class Lockstep(Generic[M]):
         self._compare(action, actual)
         return True
 
-    @property
-    def can_refuse(self) -> bool:
-        """Whether the implementation can be sent what the specification refuses."""
-        return self._refusing is not None
+    def can_send(self, kind: type[Action]) -> bool:
+        """Whether the implementation can be sent what the specification refuses of this class of action."""
+        return self._refusing is not None and self._refusing.can_send(kind)
 
     def _refuse(self, refusing: Refusing, action: Action, refusal: Refusal) -> None:
         self.sent.append(action)

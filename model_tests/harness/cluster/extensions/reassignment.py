@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import Final
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.client import topic_requests
 from tidegauge.model_tests.harness.cluster.binding import PARTITION, TOPIC, ClusterBinding, ClusterExtension
@@ -22,8 +24,13 @@ from tidegauge.spec.replication.state import Controller, Replica, State
 
 
 async def reassign(binding: ClusterBinding, target: tuple[int, ...] | None) -> None:
+    topic_requests.check(await response_to(binding, target), "the reassignment was refused")
+
+
+async def response_to(binding: ClusterBinding, target: tuple[int, ...] | None) -> Any:
+    """The controller's response to an operator who moves the partition; None cancels."""
     cluster, request = binding.cluster, topic_requests.reassign(TOPIC, PARTITION, target)
-    topic_requests.check(await ask_at(cluster, cluster.controller.address, request), "the reassignment was refused")
+    return await ask_at(cluster, cluster.controller.address, request)
 
 
 async def start_reassignment(binding: ClusterBinding, action: StartReassignment, before: State) -> None:
@@ -32,6 +39,21 @@ async def start_reassignment(binding: ClusterBinding, action: StartReassignment,
 
 async def cancel_reassignment(binding: ClusterBinding, action: CancelReassignment, before: State) -> None:
     await reassign(binding, None)
+
+
+async def refuse_to_reassign(binding: ClusterBinding, action: StartReassignment, before: State) -> ErrorCode:
+    return error_of(await response_to(binding, action.target))
+
+
+async def refuse_to_cancel(binding: ClusterBinding, action: CancelReassignment, before: State) -> ErrorCode:
+    return error_of(await response_to(binding, None))
+
+
+def error_of(response: Any) -> ErrorCode:
+    """What the controller says of the one partition."""
+    (topic,) = response.responses
+    error: ErrorCode = topic.partitions[0].error_code
+    return error
 
 
 STEPS: Final = Steps[ClusterBinding, [State], Awaitable[None]](
@@ -45,6 +67,7 @@ class ReassignmentOnCluster(ClusterExtension):
 
     extends = Reassignment
     steps = STEPS
+    refusals = Steps(on(StartReassignment, refuse_to_reassign), on(CancelReassignment, refuse_to_cancel))
 
     def assignment(self, initial: Controller) -> tuple[int, ...]:
         return assigned(initial)

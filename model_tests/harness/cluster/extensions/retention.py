@@ -25,6 +25,7 @@ from tidegauge.model_tests.harness.cluster.binding import (
     ClusterExtension,
 )
 from tidegauge.model_tests.harness.cluster.operator_requests import ask_at
+from tidegauge.model_tests.harness.cluster.refusals import error_at
 from tidegauge.model_tests.harness.performing import Steps, on
 from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.kernel.parts import with_part
@@ -41,12 +42,15 @@ async def delete_records(binding: ClusterBinding, action: DeleteRecords, before:
     binding.start_soon(_delete_records, binding, action)
 
 
-async def _delete_records(binding: ClusterBinding, action: DeleteRecords) -> None:
-    """The response comes when every live replica has deleted, or when this one no longer leads."""
+def request_of(action: DeleteRecords) -> DeleteRecordsRequest:
     part = DeleteRecordsPartition(partition_index=i32(PARTITION), offset=i64(action.offset))
     topic = DeleteRecordsTopic(name=TopicName(TOPIC), partitions=(part,))
-    request = DeleteRecordsRequest(topics=(topic,), timeout=millis(FOR_EVER_MS))
-    response = await ask_at(binding.cluster, binding.broker(action.broker).address, request)
+    return DeleteRecordsRequest(topics=(topic,), timeout=millis(FOR_EVER_MS))
+
+
+async def _delete_records(binding: ClusterBinding, action: DeleteRecords) -> None:
+    """The response comes when every live replica has deleted, or when this one no longer leads."""
+    response = await ask_at(binding.cluster, binding.broker(action.broker).address, request_of(action))
     if response is None:
         return
     (outcome,) = response.topics[0].partitions
@@ -54,6 +58,15 @@ async def _delete_records(binding: ClusterBinding, action: DeleteRecords) -> Non
         binding.surprises.append(f"the response to {action} is {outcome.error_code.name}")
     elif outcome.error_code is ErrorCode.none and outcome.low_watermark < action.offset:
         binding.surprises.append(f"the response to {action} has the low watermark {outcome.low_watermark}")
+
+
+async def refuse_to_delete_records(binding: ClusterBinding, action: DeleteRecords, before: State) -> ErrorCode:
+    """A deletion below the log start is taken, and may have to wait for followers that have yet to delete."""
+    response = await binding.told_at_once(binding.broker(action.broker).address, request_of(action))
+    if response is None:
+        return ErrorCode.none
+    (outcome,) = response.topics[0].partitions
+    return error_at(binding, action.broker, outcome.error_code, action, before)
 
 
 async def retain(binding: ClusterBinding, action: Retain, before: State) -> None:
@@ -74,6 +87,7 @@ class RetentionOnCluster(ClusterExtension):
 
     extends = Retention
     steps = STEPS
+    refusals = Steps(on(DeleteRecords, refuse_to_delete_records))
 
     def __init__(self, binding: ClusterBinding) -> None:
         super().__init__(binding)

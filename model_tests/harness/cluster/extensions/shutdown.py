@@ -6,6 +6,7 @@ from collections.abc import Awaitable
 from typing import Final
 
 import attrs
+from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.cluster.names import BROKER
 from tidegauge.impl.partition.messages import UNKNOWN_BROKER_EPOCH
@@ -86,11 +87,20 @@ STEPS: Final = Steps[ClusterBinding, [State], Awaitable[None]](
 )
 
 
+async def refuse_to_grant_shutdown(binding: ClusterBinding, action: GrantShutdown, before: State) -> ErrorCode:
+    """A heartbeat that asks to stop is taken, and the broker is not told that it may."""
+    broker = binding.broker(action.broker)
+    response = await broker.controller.heartbeat(broker.metadata.image.offset, want_shut_down=True)
+    assert not response.should_shut_down, f"broker {action.broker} is told to stop"
+    return response.error_code
+
+
 class ShutdownOnCluster(ClusterExtension):
     """The notes of clean stops. A broker of any machine must have none that did not stop cleanly."""
 
     extends = ControlledShutdown
     steps = STEPS
+    refusals = Steps(on(GrantShutdown, refuse_to_grant_shutdown))
 
     def __init__(self, binding: ClusterBinding) -> None:
         super().__init__(binding)

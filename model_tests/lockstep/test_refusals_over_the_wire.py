@@ -1,0 +1,144 @@
+"""What the specification refuses a cluster refuses: real requests over the network, and a mutant for each refusal.
+
+The counterpart of `test_refusals`, with the same mutants. Late responses are missing here: no connection carries them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+import pytest
+
+from tidegauge.model_tests.harness.lockstep.checked import CheckedLockstep
+from tidegauge.model_tests.harness.lockstep.lockstep import Difference
+from tidegauge.model_tests.harness.lockstep.replication_walks import large_machine
+from tidegauge.model_tests.harness.registry import HARNESS, Registration, Side
+from tidegauge.model_tests.lockstep.test_refusals import EXPECTED, MUTANTS
+from tidegauge.spec.kernel.machine import Action, Machine
+from tidegauge.spec.replication import control, faults
+from tidegauge.spec.replication.actions import Append, HoldFetch, ReceiveFetch, SendFetch
+from tidegauge.spec.replication.extensions.reassignment import CancelReassignment, Reassignment, StartReassignment
+from tidegauge.spec.replication.state import AlterPartitionRequest, FetchRequest
+
+SEED: Final = 5
+WALKS: Final = 3
+"""Within so many a cluster without a refusal is found, unless a scenario says how."""
+
+NOT_SENT: Final = {"late fetch response", "response of an older controller", "response to another proposal"}
+LATE_RESPONSES: Final = {("ReceiveFetchResponse", "OK"), ("ReceiveAlterPartitionResponse", "OK")}
+EVERYBODY: Final = ((0, 0), (1, 0), (2, 0))
+OF_NEW_PROCESS: Final = FetchRequest(2, 0, 0, 0, -1, 1)
+
+SCENARIOS: Final[Mapping[str, tuple[Machine[Any], tuple[Action, ...]]]] = {
+    "append below min ISR": (
+        large_machine(min_insync_replicas=2),
+        (faults.ExpireSession(1), faults.ExpireSession(2), control.ApplyMetadata(0), Append(0)),
+    ),
+    "fetch of an older leader epoch": (
+        large_machine(),
+        (faults.ExpireSession(0), control.ApplyMetadata(1), ReceiveFetch(FetchRequest(0, 1, 0, 0, -1, 0))),
+    ),
+    "fetch of a former process": (
+        large_machine(),
+        (
+            faults.Crash(2, kept=0),
+            faults.Restart(2),
+            faults.Register(2),
+            control.ApplyMetadata(2),
+            SendFetch(2),
+            HoldFetch(OF_NEW_PROCESS),
+            ReceiveFetch(attrs.evolve(OF_NEW_PROCESS, broker_epoch=0)),
+        ),
+    ),
+    "proposal of an older leader epoch": (
+        large_machine(),
+        (faults.ExpireSession(0), control.ReceiveAlterPartition(AlterPartitionRequest(1, 0, 0, 1, EVERYBODY))),
+    ),
+    "proposal with a fenced broker": (
+        large_machine(),
+        (faults.ExpireSession(1), control.ReceiveAlterPartition(AlterPartitionRequest(0, 0, 0, 1, EVERYBODY))),
+    ),
+    "preferred election of who is not in sync": (
+        large_machine(),
+        (faults.ExpireSession(0), control.PreferredElection()),
+    ),
+    "unclean election without live brokers": (
+        large_machine(),
+        (*map(faults.ExpireSession, range(3)), control.UncleanElection()),
+    ),
+    "heartbeat before catch-up": (
+        large_machine(),
+        (faults.Crash(2, kept=0), faults.Restart(2), faults.Register(2), faults.Unfence(2)),
+    ),
+    "cancellation that leaves nobody": (
+        large_machine(extensions=(Reassignment(),)),
+        (
+            faults.Crash(0, kept=0),
+            faults.Restart(0),
+            faults.Register(0),
+            faults.Crash(1, kept=0),
+            faults.Restart(1),
+            faults.Register(1),
+            StartReassignment((1, 2)),
+            CancelReassignment(),
+        ),
+    ),
+}
+"""Refusal -> where it is rare in walks, a machine and actions of which the last one is refused."""
+
+
+def often(machine: str) -> Registration:
+    """The machine's walks with something forbidden before every second action."""
+    registration = HARNESS[machine]
+    return attrs.evolve(registration, plan=attrs.evolve(registration.walk_plan(), forbidden_share=0.5))
+
+
+def perform(machine: Machine[Any], actions: tuple[Action, ...], roles: object = None) -> Counter[tuple[str, str]]:
+    """What a cluster has refused of these actions: only the last one is to be."""
+    pair = CheckedLockstep(machine, HARNESS.of(machine).bind(Side.CLUSTER, roles)(machine))
+    try:
+        assert all(map(pair.perform, actions[:-1]))
+        assert not pair.perform(actions[-1])
+        return pair.refused
+    finally:
+        pair.close()
+
+
+@pytest.mark.parametrize("refusal", sorted(set(MUTANTS) - NOT_SENT - set(SCENARIOS)))
+def test_a_cluster_without_a_refusal_is_found_within_few_walks(refusal: str) -> None:
+    machine, roles = MUTANTS[refusal]
+    failures = (one.failure for one in often(machine).walks(SEED, WALKS, side=Side.CLUSTER, roles=roles) if one.failure)
+    noticed = next((failure for failure in failures if failure.expected.name != "error"), None)
+    assert noticed is not None, f"{refusal}: nothing but exceptions was noticed in {WALKS} walks of {machine}"
+
+
+@pytest.mark.parametrize("refusal", SCENARIOS)
+def test_a_cluster_refuses_in_a_scenario_what_its_mutant_does_not(refusal: str) -> None:
+    machine, actions = SCENARIOS[refusal]
+    assert perform(machine, actions).total() == 1
+    with pytest.raises(Difference) as found:
+        perform(machine, actions, MUTANTS[refusal][1])
+    assert found.value.action == actions[-1]
+    assert found.value.path != "error"
+
+
+@pytest.mark.parametrize(("machine", "walks"), [("replication", 4), ("retention", 1), ("reassignment", 1)])
+def test_every_refusal_of_a_machine_is_sent_to_a_cluster(machine: str, walks: int) -> None:
+    sent = Counter[tuple[str, str]]()
+    for found in often(machine).walks(SEED, walks, side=Side.CLUSTER):
+        assert found.failure is None, f"walk {found.number}: {found.failure.words}"
+        sent.update(found.refused)
+    assert set(sent) >= EXPECTED[machine] - LATE_RESPONSES - {("UncleanElection", "ELIGIBLE_LEADERS_NOT_AVAILABLE")}
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(
+    "machine", ["replication", "retention", "reassignment", "controlled-shutdown", "settings", "idempotence"]
+)
+def test_many_walks_find_no_request_that_a_cluster_does_not_refuse(machine: str) -> None:
+    for seed in range(100, 104):
+        for found in often(machine).walks(seed, 50, side=Side.CLUSTER):
+            assert found.failure is None, f"walk {found.number} of seed {seed}: {found.failure.words}"
