@@ -7,7 +7,7 @@ node's directory in a cluster in one process (`impl.cluster.hosts.TcpHost`).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -18,7 +18,13 @@ import trio
 from tidegauge.impl.cluster.names import CONTROLLER, LOOPBACK, broker_name
 from tidegauge.impl.cluster.node_task import NodeEndedError, NodeTask
 from tidegauge.impl.cluster.options import DEFAULTS
-from tidegauge.impl.cluster.secret_files import SECRET_FILE, SECRET_VARIABLE, kept_secret
+from tidegauge.impl.cluster.secret_files import (
+    SECRET_FILE,
+    SECRET_VARIABLE,
+    NoSecretYetError,
+    kept_secret,
+    read_secret,
+)
 from tidegauge.impl.controller.config import DEFAULT_CONTROLLER_ID
 from tidegauge.impl.ports.clock import SystemClock
 from tidegauge.impl.ports.disk import RealDisk
@@ -44,6 +50,8 @@ JOIN_TIMEOUT: Final = 60.0
 """Seconds that a broker tries to reach its controller."""
 REPORT_INTERVAL: Final = 5.0
 """Seconds between two reports of what a broker waits for."""
+LOOK_INTERVAL: Final = 0.1
+"""Seconds between two looks for a file that another process is to write."""
 
 
 @attrs.frozen
@@ -56,7 +64,9 @@ class NodeOptions:
     advertised_host: str | None = None
     rack: str | None = None
     secret: ClusterSecret | None = None
-    """The cluster's. Without one a controller keeps its own in its directory, and a broker does not start."""
+    """The cluster's. Without one a controller keeps its own in its directory, and a broker reads `secret_file`."""
+    secret_file: Path | None = None
+    """Where a broker finds the secret, once the controller has written it."""
 
     def node(self, node_id: int, secret: ClusterSecret, cluster_id: str | None = None) -> Node:
         """The node of this process; a broker's has the id of its controller's cluster."""
@@ -78,6 +88,8 @@ class NodeOptions:
 
 
 Ready = Callable[[Address], None]
+BrokerReady = Callable[[Address, Address], None]
+"""Is told where clients connect, and where other brokers do."""
 Waiting = Callable[[str], None]
 Ending = Callable[[], Awaitable[object]]
 
@@ -102,11 +114,13 @@ async def run_broker(
     broker_id: int,
     voters: Sequence[Address],
     options: NodeOptions,
-    on_ready: Ready,
+    on_ready: BrokerReady,
     on_waiting: Waiting,
     until: Ending,
 ) -> None:
     """Run a broker until `until` returns, when it leaves in good order; it is ready once it is part of the cluster.
+
+    It waits for the file of the cluster's secret as it waits for the controller, so that all may be started at once.
 
     voters: the addresses of the controllers.
     on_waiting: is called every few seconds with what it waits for until then.
@@ -115,7 +129,7 @@ async def run_broker(
     broker, OSError, NodeEndedError when it stops by itself, and TimeoutError when the controller cannot be reached.
     """
     NODE.set(broker_name(broker_id))
-    if options.secret is None:
+    if options.secret is None and options.secret_file is None:
         raise ValueError(
             f"no cluster secret: name its file by --secret-file (a controller that is given none writes {SECRET_FILE} "
             f"in its directory), or set {SECRET_VARIABLE}"
@@ -123,14 +137,14 @@ async def run_broker(
     refuse_other_files(options.directory)
     ends = trio.current_time() + JOIN_TIMEOUT
     joining = _Joining(broker_id, voters, on_waiting, ends)
-    cluster_id = await _learn_cluster_id(joining, options.secret, until)
-    if cluster_id is None:
+    learned = await _learn(joining, options, until)
+    if learned is None:
         return  # it is to end before it has begun
-    server = Broker(options.node(broker_id, options.secret, cluster_id), voters)
+    server = Broker(options.node(broker_id, *learned), voters)
 
     async def join() -> None:
         await joining.wait_for(server.readiness.until_ready, server.readiness.waits_for)
-        on_ready(server.advertised)
+        on_ready(server.advertised, server.listeners.address)
 
     await _run(server, until, join)
 
@@ -146,34 +160,56 @@ class _Joining:
     """In trio's time."""
 
     async def wait_for(self, wait: Callable[[], Awaitable[T]], lacking: Callable[[], str]) -> T:
-        """Wait for something, with a report of what is lacking now and then. Raises TimeoutError."""
+        """Wait for something of the controller, with a report of what is lacking now and then. Raises TimeoutError."""
         controllers = " or ".join(map(str, self.voters))
-        while (left := self.ends - trio.current_time()) > 0:
-            with trio.move_on_after(min(REPORT_INTERVAL, left)):
+        async for more in self._reports():
+            with trio.move_on_after(more):
                 return await wait()
-            more = max(0.0, self.ends - trio.current_time())
-            self.on_waiting(
-                f"broker {self.broker_id} waits for the controller at {controllers}, {more:.0f} s at most: "
-                f"{lacking() or 'it has not responded yet'}"
-            )
+            self._report(f"the controller at {controllers}", lacking() or "it has not responded yet")
         raise TimeoutError(
             f"no controller has let broker {self.broker_id} in within {JOIN_TIMEOUT:.0f} s: is {controllers} one? "
             f"{lacking() or 'It has not responded'}"
         )
 
+    async def wait_for_secret(self, file: Path) -> ClusterSecret:
+        """The cluster's secret, when its file is there. Raises ValueError as `read_secret` does."""
+        refused: NoSecretYetError | None = None
+        async for more in self._reports():
+            ends = trio.current_time() + more
+            while trio.current_time() < ends:
+                try:
+                    return read_secret(file)
+                except NoSecretYetError as error:
+                    refused = error
+                await trio.sleep(min(LOOK_INTERVAL, more))
+            self._report(f"the cluster's secret in {file}", str(refused))
+        raise refused or NoSecretYetError(f"the cluster's secret is not in {file}")
 
-async def _learn_cluster_id(joining: _Joining, secret: ClusterSecret, until: Ending) -> str | None:
-    """The id of the controller's cluster; None when the process is to end."""
-    found: str | None = None
-    name = broker_name(joining.broker_id)
-    login = secret.login(name, SystemRandomness())
-    failures = deque[str](maxlen=1)
-    ask = partial(learn_cluster_id, TcpNetwork(), joining.voters, name, login, failures.append)
+    async def _reports(self) -> AsyncIterator[float]:
+        """For how long to wait until the next report is due, as long as there is time."""
+        while (left := self.ends - trio.current_time()) > 0:
+            yield min(REPORT_INTERVAL, left)
+
+    def _report(self, what: str, lacking: str) -> None:
+        more = max(0.0, self.ends - trio.current_time())
+        self.on_waiting(f"broker {self.broker_id} waits for {what}, {more:.0f} s at most: {lacking}")
+
+
+async def _learn(joining: _Joining, options: NodeOptions, until: Ending) -> tuple[ClusterSecret, str] | None:
+    """The cluster's secret, and the id of the controller's cluster; None when the process is to end."""
+    found: tuple[ClusterSecret, str] | None = None
+    name, failures = broker_name(joining.broker_id), deque[str](maxlen=1)
     async with trio.open_nursery() as nursery:
 
         async def learn() -> None:
             nonlocal found
-            found = await joining.wait_for(ask, lambda: failures[-1] if failures else "")
+            secret = options.secret
+            if secret is None:
+                assert options.secret_file is not None, "a broker without both does not start"
+                secret = await joining.wait_for_secret(options.secret_file)
+            login = secret.login(name, SystemRandomness())
+            ask = partial(learn_cluster_id, TcpNetwork(), joining.voters, name, login, failures.append)
+            found = secret, await joining.wait_for(ask, lambda: failures[-1] if failures else "")
             nursery.cancel_scope.cancel()
 
         nursery.start_soon(learn)

@@ -33,13 +33,15 @@ from tidegauge.impl.client.client import Client
 from tidegauge.impl.cluster.hosts import lock_directory, refuse_fewer, refuse_foreign
 from tidegauge.impl.cluster.names import BROKER, CONTROLLER
 from tidegauge.impl.cluster.node_process import address_of
-from tidegauge.impl.cluster.options import refuse_voters
+from tidegauge.impl.cluster.options import DEFAULTS, refuse_voters
 from tidegauge.impl.cluster.secret_files import SECRET_VARIABLE
 from tidegauge.impl.ports.clock import SystemClock
 from tidegauge.impl.ports.network import Address, TcpNetwork
 from tidegauge.impl.ports.randomness import SystemRandomness
 from tidegauge.impl.server.config import ServerConfig
 from tidegauge.impl.server.transport.security.cluster_secret import ClusterSecret
+from tidegauge.impl.server.transport.security.inter_broker import InterBroker
+from tidegauge.impl.server.transport.security.listeners import plan_listeners
 
 PATIENCE_S: Final = 60.0
 
@@ -104,7 +106,8 @@ class ProcessCluster:
         """
         if type(brokers) is not int or brokers < 1:
             raise ValueError(f"brokers is {brokers!r}: ask for at least 1")
-        ServerConfig.from_properties(dict(config or {}))
+        self._config = ServerConfig.from_properties({**DEFAULTS, **(config or {})})
+        plan_listeners(self._config)
         refuse_voters(config or {})
         self.size = brokers
         self._settings = [f"--config={name}={_text(value)}" for name, value in (config or {}).items()]
@@ -113,6 +116,8 @@ class ProcessCluster:
         self._root: Path
         self._nodes: dict[str, NodeProcess] = {}
         self._addresses: dict[str, Address] = {}
+        self._for_brokers: dict[str, Address] = {}
+        """Where brokers connect to each other, and the client of this object too."""
 
     # --- running ---------------------------------------------------------------------------------------------------
 
@@ -178,6 +183,8 @@ class ProcessCluster:
     def _await_ready(self, name: str) -> None:
         printed = self._nodes[name].ready()
         self._addresses[name] = address_of(printed.get("controller") or printed["bootstrap_servers"], what=name)
+        if name != CONTROLLER:
+            self._for_brokers[name] = address_of(printed["for_brokers"], what=name)
 
     # --- looking ---------------------------------------------------------------------------------------------------
 
@@ -299,11 +306,19 @@ class ProcessCluster:
         return self._nodes[name].alive and not self._nodes[name].paused
 
     def _client(self) -> Client:
-        """A client of the brokers that run. Raises ValueError when none does."""
-        bootstrap = [self._addresses[name] for name in self._names() if self._is_responsive(name)]
+        """A client of the brokers that run, which comes to them as they do to each other. Raises ValueError."""
+        bootstrap = [self._for_brokers[name] for name in self._names() if self._is_responsive(name)]
         if not bootstrap:
             raise ValueError("no broker runs: restart one first")
-        return Client(TcpNetwork(), bootstrap, SystemClock(), client_id="admin")
+        name, randomness = "admin", SystemRandomness()
+        ways = InterBroker(
+            plan_listeners(self._config)[0],
+            lambda: self._config,
+            TcpNetwork(),
+            randomness,
+            secret_login=self._secret.login(name, randomness),
+        )
+        return Client(ways.network(), bootstrap, SystemClock(), client_id=name, login=ways.login())
 
     async def _partition(self, topic: str, partition: int) -> Any:
         async with self._client() as client:

@@ -10,7 +10,6 @@ import attrs
 from tidegauge.impl.cluster.hosts import SimulatedHost, UnsupportedFaultError
 from tidegauge.impl.cluster.names import CONTROLLER, broker_name
 from tidegauge.impl.cluster.nodes import Nodes
-from tidegauge.impl.ports.log_lines import logging_as
 from tidegauge.impl.server import trace
 
 if TYPE_CHECKING:
@@ -157,8 +156,7 @@ class ProcessFaults:
         The broker does not know until it reads the metadata or sends a heartbeat. Its next heartbeat brings it back.
         """
         self.nodes.task(broker_id)
-        with logging_as(CONTROLLER):
-            return await self.nodes.controller.actions.expire_session(broker_id)
+        return await self.nodes.controller.actions.expire_session(broker_id)
 
 
 def _outcome(lose_unsynced: bool | None) -> CrashOutcome | None:

@@ -19,10 +19,15 @@ SECRET_FILE: Final = "cluster.secret"
 OTHERS: Final = 0o077
 
 
+class NoSecretYetError(ValueError):
+    """The file of the secret is not there, or is empty: a controller may be about to write it."""
+
+
 def given_secret(file: Path | None, environment: Mapping[str, str]) -> ClusterSecret | None:
     """The secret of a file, else of the environment; None when there is neither.
 
-    Raises ValueError for a file that cannot be read or that others can read, and for a secret that is too short.
+    Raises ValueError for a file that cannot be read or that others can read, and for a secret that is too short:
+    NoSecretYetError for a file that is not written yet.
     """
     if file is not None:
         return read_secret(file)
@@ -40,9 +45,9 @@ def read_secret(file: Path) -> ClusterSecret:
     try:
         mode, text = file.stat().st_mode, file.read_text("utf-8")
     except FileNotFoundError as error:
-        raise ValueError(
+        raise NoSecretYetError(
             f"the cluster's secret cannot be read: {error}; a controller that is given none writes {SECRET_FILE} in "
-            "its directory: start it first"
+            "its directory: start it"
         ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"the cluster's secret cannot be read: {error}") from None
@@ -51,7 +56,8 @@ def read_secret(file: Path) -> ClusterSecret:
     try:
         return ClusterSecret(text.strip())
     except ValueError as error:
-        raise ValueError(f"{file}: {error}") from None
+        kind = ValueError if text.strip() else NoSecretYetError
+        raise kind(f"{file}: {error}") from None
 
 
 def kept_secret(directory: Path) -> ClusterSecret:

@@ -8,13 +8,17 @@ sends can neither begin a new line nor look like another detail.
 
 from __future__ import annotations
 
+import inspect
 import json
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Final
+from functools import wraps
+from typing import Any, Final, Protocol, TypeVar, cast
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 NODE: Final[ContextVar[str]] = ContextVar("node", default="")
 """The node whose task runs: `broker-1`; tasks inherit it from the one that started them."""
@@ -28,6 +32,34 @@ def logging_as(node: str) -> Iterator[None]:
         yield
     finally:
         NODE.reset(token)
+
+
+class Named(Protocol):
+    """Something of a node."""
+
+    @property
+    def log_name(self) -> str:
+        """The node's name in log lines; "" where it has none."""
+        ...
+
+
+def logging_as_its_node(method: F) -> F:
+    """A method, sync or async, whose lines are those of its object's node, whatever task calls it."""
+    if inspect.iscoroutinefunction(method):
+
+        @wraps(method)
+        async def awaited(self: Named, *args: Any, **kwargs: Any) -> Any:
+            with logging_as(self.log_name or NODE.get()):
+                return await method(self, *args, **kwargs)
+
+        return cast("F", awaited)
+
+    @wraps(method)
+    def called(self: Named, *args: Any, **kwargs: Any) -> Any:
+        with logging_as(self.log_name or NODE.get()):
+            return method(self, *args, **kwargs)
+
+    return cast("F", called)
 
 
 _BARE: Final = re.compile(r"[A-Za-z0-9_.:/\[\],+-]+")

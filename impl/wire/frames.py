@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import mmap
 import struct
+from collections.abc import Mapping
 from functools import cached_property
+from typing import Final
 
 import trio
 
@@ -40,6 +42,33 @@ class FrameTooLargeError(Exception):
         super().__init__(f"a frame of {size} bytes: only 0 to {limit} are accepted (socket.request.max.bytes)")
         self.size = size
         self.limit = limit
+
+
+class OtherProtocolError(FrameTooLargeError):
+    """What came in place of a frame's length is how another protocol begins."""
+
+    def __init__(self, protocol: str, size: int, limit: int) -> None:
+        super().__init__(size, limit)
+        self.protocol = protocol
+
+    def __str__(self) -> str:
+        return f"the peer speaks {self.protocol}, not Kafka's protocol: {super().__str__()}"
+
+
+OTHER_PROTOCOLS: Final[Mapping[str, tuple[bytes, ...]]] = {
+    "TLS": (b"\x16\x03", b"\x15\x03"),
+    "HTTP": (b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"CONN", b"TRAC", b"PATC", b"PRI ", b"HTTP"),
+}
+"""How their connections begin, and the responses to whoever speaks something else: lengths of 330 MB and more."""
+
+
+def too_large(size: int, limit: int) -> FrameTooLargeError:
+    """The error for a length that is not accepted, which names the protocol that begins so."""
+    begin = LENGTH.pack(size)
+    for protocol, begins in OTHER_PROTOCOLS.items():
+        if begin.startswith(begins):
+            return OtherProtocolError(protocol, size, limit)
+    return FrameTooLargeError(size, limit)
 
 
 class ConnectionLostError(Exception):
@@ -102,7 +131,7 @@ class FrameReader:
             return None
         (size,) = LENGTH.unpack_from(buffer, start - LENGTH.size)
         if not 0 <= size <= self.limit:
-            raise FrameTooLargeError(size, self.limit)
+            raise too_large(size, self.limit)
         end = start + size
         if len(buffer) < end:
             return None

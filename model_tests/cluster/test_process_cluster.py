@@ -138,3 +138,19 @@ def test_no_node_outlives_the_process_that_started_it(tmp_path: Path) -> None:
     while is_running(pid):
         assert time.monotonic() < patience, f"process {pid} is still there"
         time.sleep(0.02)
+
+
+def test_the_cluster_asks_its_brokers_as_they_ask_each_other_where_all_have_to_log_in() -> None:
+    config = {
+        "listeners": "SASL_PLAINTEXT://127.0.0.1",
+        "inter.broker.listener.name": "SASL_PLAINTEXT",
+        "sasl.users": "node:node-secret",
+        "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-512",
+        "listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config": (
+            'org.apache.kafka.common.security.scram.ScramLoginModule required username="node" password="node-secret";'
+        ),
+    }
+    with ProcessCluster(brokers=1, config=config) as secured:
+        secured.create_topic("orders")
+        secured.wait_for_isr("orders", {0})
+        assert secured.leader("orders") == 0

@@ -16,13 +16,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
+import trio.testing
 
 from tidegauge import ProcessCluster
 from tidegauge import __main__ as command_line
 from tidegauge.commands import serving
 from tidegauge.commands.serving import warn_of_halts
 from tidegauge.impl.cluster.cluster import Cluster
+from tidegauge.impl.cluster.node_process import _Joining
 from tidegauge.impl.cluster.secret_files import SECRET_FILE, SECRET_VARIABLE
+from tidegauge.impl.ports.network import Address
 from tidegauge.model_tests.cluster.real_clients import produce, producer, read
 from tidegauge.screen import Screen
 
@@ -197,9 +201,34 @@ def test_a_node_without_the_secret_of_the_cluster_is_not_let_in(
         assert "can be read by others (mode 644): chmod 600" in refusal(capsys, *words, "--secret-file", other)
         missing = refusal(capsys, *words, "--secret-file", tmp_path / "none")
         assert "the cluster's secret cannot be read" in missing
-        assert "a controller that is given none writes cluster.secret in its directory: start it first" in missing
-        with started(*words, "--secret-file", kept) as (_, ready):
-            assert ready["id"] == 0
+        assert "a controller that is given none writes cluster.secret in its directory: start it" in missing
+        assert "broker 0 waits for the cluster's secret in" in missing
+
+
+@pytest.mark.parametrize("before", [None, ""], ids=["missing", "empty"])
+def test_a_broker_waits_for_the_file_of_the_clusters_secret(tmp_path: Path, before: str | None) -> None:
+    """A broker that is started together with its controller may look before that has written it."""
+    file = tmp_path / SECRET_FILE
+    if before is not None:
+        file.write_text(before)
+        file.chmod(0o600)
+    reports: list[str] = []
+
+    async def write() -> None:
+        await trio.sleep(6.0)
+        file.touch(0o600)
+        file.write_text(SECRET)
+
+    async def wait() -> str:
+        joining = _Joining(0, [Address("127.0.0.1", 1)], reports.append, trio.current_time() + 60.0)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(write)
+            secret = await joining.wait_for_secret(file)
+        return secret.text
+
+    assert trio.run(wait, clock=trio.testing.MockClock(autojump_threshold=0)) == SECRET
+    (report,) = reports
+    assert report.startswith(f"broker 0 waits for the cluster's secret in {file}, 55 s at most: ")
 
 
 def refusal(capsys: pytest.CaptureFixture[str], *words: object) -> str:

@@ -20,6 +20,7 @@ from tidegauge.impl.wire.frames import (
     FrameMemory,
     FrameReader,
     FrameTooLargeError,
+    OtherProtocolError,
 )
 from tidegauge.model_tests.simulated import simulated
 
@@ -92,6 +93,24 @@ def test_a_frame_can_be_decoded_in_place(size: int) -> None:
 def test_a_length_that_is_not_allowed_is_refused_before_anything_is_allocated(size: int) -> None:
     with pytest.raises(FrameTooLargeError, match=f"a frame of {size} bytes: only 0 to {LIMIT}"):
         trio.run(read_all, [LENGTH.pack(size)])
+
+
+@pytest.mark.parametrize(
+    ("begin", "protocol"),
+    [
+        (b"\x16\x03\x01\x02\x00\x01", "TLS"),
+        (b"\x15\x03\x03\x00\x02\x02F", "TLS"),
+        (b"GET / HTTP/1.1\r\n", "HTTP"),
+        (b"PRI * HTTP/2.0\r\n", "HTTP"),
+        (b"HTTP/1.1 400 Bad Request\r\n", "HTTP"),
+    ],
+)
+def test_another_protocol_is_named(begin: bytes, protocol: str) -> None:
+    with pytest.raises(
+        OtherProtocolError, match=f"the peer speaks {protocol}, not Kafka's protocol: a frame of "
+    ) as why:
+        trio.run(read_all, [begin])
+    assert why.value.protocol == protocol
 
 
 @pytest.mark.parametrize("data", [b"\x00\x00", framed(b"whole") + b"\x00\x00\x00\x05torn", LENGTH.pack(LIMIT) + b"x"])

@@ -210,7 +210,8 @@ def broker(
     config
         A setting as NAME=VALUE, under Kafka's name; may be given several times.
     secret_file
-        The file with the cluster's secret, that of the controller; else TIDEGAUGE_CLUSTER_SECRET has it.
+        The file with the cluster's secret, that of the controller; else TIDEGAUGE_CLUSTER_SECRET has it. The broker
+        waits for it to be written, as it waits for the controller.
     log_level
         The least important log lines that standard error shows; docs/logging.md lists them.
     until_eof
@@ -229,13 +230,14 @@ def broker(
         settings,
         advertised_host,
         rack=rack,
-        secret=secret_of(secret_file),
+        secret=secret_of(None) if secret_file is None else None,
+        secret_file=secret_file,
     )
     screen = Screen("broker", json=json)
     screen.header({"id": id_, "controller": ", ".join(map(str, voters)), "data": data})
 
-    def ready(address: Address) -> None:
-        told = {"id": id_, "bootstrap_servers": str(address)}
+    def ready(address: Address, for_brokers: Address) -> None:
+        told = {"id": id_, "bootstrap_servers": str(address), "for_brokers": str(for_brokers)}
         announce(screen, f"broker {id_} is ready at {address} (pid {os.getpid()})", told)
 
     return run_until_stopped(

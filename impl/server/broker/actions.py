@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from tidegauge.impl.ports.log_lines import NODE, logging_as_its_node
 from tidegauge.impl.server import trace
 from tidegauge.impl.server.broker.partition import Partition, TopicPartition
 
@@ -52,9 +53,11 @@ class BrokerActions:
         self._config = config
         self._clock = clock
         self._tracer = tracer
+        self.log_name = NODE.get()
 
     # --- membership ----------------------------------------------------------------------------------------------
 
+    @logging_as_its_node
     async def register(self) -> int:
         """Register this process with the controller; returns its broker epoch.
 
@@ -62,6 +65,7 @@ class BrokerActions:
         """
         return await self._membership.register()
 
+    @logging_as_its_node
     async def heartbeat(self) -> bool:
         """Renew the session; True when the controller says that this broker is unfenced.
 
@@ -69,6 +73,7 @@ class BrokerActions:
         """
         return await self._membership.heartbeat()
 
+    @logging_as_its_node
     async def apply_metadata(self, max_wait_ms: int = 0) -> int:
         """Pull the metadata log to its end and apply it; returns the image's offset.
 
@@ -78,6 +83,7 @@ class BrokerActions:
 
     # --- replication -----------------------------------------------------------------------------------------------
 
+    @logging_as_its_node
     def send_fetch(self, topic: str, partition: int, max_wait_ms: int = 0) -> None:
         """Send one fetch for a partition to its leader; its response is applied when it comes.
 
@@ -91,6 +97,7 @@ class BrokerActions:
             raise ValueError(f"broker {broker_id} still waits for a response for {topic}-{partition}")
         self._tasks.start_soon(self._fetches.fetch, hosted.replica.leader, [hosted], max_wait_ms)
 
+    @logging_as_its_node
     def shrink_isr(
         self, topic: str | None = None, partition: int | None = None, *, lagging: Collection[int] | None = None
     ) -> list[TopicPartition]:
@@ -118,20 +125,24 @@ class BrokerActions:
         self._replicas.carry_out(hosted)
         return True
 
+    @logging_as_its_node
     def retry_alter_partition(self, topic: str, partition: int) -> bool:
         """Send the open ISR proposal again, unless one is outstanding; False when there is nothing to send."""
         return self._proposals.retry(self._hosted(topic, partition))
 
     # --- disk --------------------------------------------------------------------------------------------------
 
+    @logging_as_its_node
     def checkpoint_high_watermark(self) -> None:
         """Write the high watermarks to the disk."""
         self._replicas.checkpoint_high_watermarks()
 
+    @logging_as_its_node
     def flush(self) -> None:
         """Bring every log to stable storage."""
         self._replicas.flushes.flush_all()
 
+    @logging_as_its_node
     def expire_producers(self) -> None:
         """Forget the idempotent producers that have been idle for producer.id.expiration.ms."""
         for hosted in self._replicas:

@@ -11,6 +11,7 @@ from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.controller.requested_elections import misplaced_leaders
 from tidegauge.impl.metadata.log import NotLeaderError
+from tidegauge.impl.ports.log_lines import NODE, logging_as_its_node
 from tidegauge.impl.server import trace
 from tidegauge.impl.server.controller.held_elections import PREFERRED, elect
 
@@ -43,12 +44,15 @@ class ControllerActions:
         self._clock = clock
         self._config = config
         self._halt = halt
+        self.log_name = NODE.get()
 
+    @logging_as_its_node
     async def expire_session(self, broker_id: int) -> bool:
         """Fence a broker as if its session had expired; False when it is fenced or unknown."""
         async with self._decisions.turn() as turn:
             return await self._fence(turn, broker_id)
 
+    @logging_as_its_node
     async def expire_sessions(self) -> list[int]:
         """Fence the brokers whose sessions have expired; returns their ids."""
         fenced = []
@@ -67,12 +71,14 @@ class ControllerActions:
             turn.tracer.record(expired, broker=broker_id, broker_epoch=epoch, changed=turn.changed())
         return fenced
 
+    @logging_as_its_node
     async def rebalance_leaders(self) -> int:
         """Elect preferred leaders where too many do not lead; returns how many elections succeeded."""
         limit = self._config.leader_imbalance_per_broker_percentage
         misplaced = misplaced_leaders(self._controller.image, limit)
         return [await elect(self._decisions, *one, PREFERRED) for one in misplaced].count(ErrorCode.none)
 
+    @logging_as_its_node
     async def check_disk(self) -> bool:
         """Check that the metadata log can be written; one that cannot ends the controller."""
         try:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import trio
 
 from tidegauge.impl.metadata.log import NotLeaderError
-from tidegauge.impl.ports.log_lines import log_event
+from tidegauge.impl.ports.log_lines import NODE, log_event, logging_as_its_node
 from tidegauge.impl.server import trace
 from tidegauge.impl.server.controller.decision_lines import log_decision
 
@@ -67,6 +67,7 @@ class Decisions:
         self._commit: trio.CancelScope | None = None
         self._ended: str | None = None
         self._traced_epochs: dict[tuple[str, int], int] = {}
+        self.log_name = NODE.get()
 
     @property
     def is_active(self) -> bool:
@@ -162,6 +163,7 @@ class Decisions:
         if self._commit is not None:
             self._commit.cancel()
 
+    @logging_as_its_node
     async def _committed(self, proposal: Proposal[object], epoch: int) -> None:
         """Append the proposal's records, wait until they are committed, and apply them.
 

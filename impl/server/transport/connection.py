@@ -18,8 +18,9 @@ here. A handler that fails unexpectedly harms nothing but its request: UNKNOWN_S
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -60,14 +61,29 @@ from tidegauge.impl.wire.codecs import (
     peek_request,
 )
 from tidegauge.impl.wire.fields import Part
-from tidegauge.impl.wire.frames import ConnectionLostError, FrameReader, FrameTooLargeError, Payload
+from tidegauge.impl.wire.frames import (
+    ConnectionLostError,
+    FrameReader,
+    FrameTooLargeError,
+    OtherProtocolError,
+    Payload,
+)
 
 T = TypeVar("T")
+
+LOGGER: Final = logging.getLogger(__name__)
 
 REQUEST_UNITS: Final = 40
 """Of work, as `impl.server.pace` counts it, for any request: one that sends many at once has others served between."""
 MOST_UNSENT: Final = 256 << 10
 """Bytes of responses beyond which they are sent, though the next request is there already."""
+
+WAYS_OUT: Final[Mapping[str, str]] = {
+    "TLS": "its connection is closed: TLS is not spoken here, so give the client security.protocol PLAINTEXT or "
+    "SASL_PLAINTEXT, or the port of a listener that has TLS",
+    "HTTP": "its connection is closed: Kafka's protocol is spoken here, so give it a web server's port",
+}
+"""What whoever started the peer can do, by the protocol that it speaks."""
 
 EXPECTED: Final = (
     AssertionError,
@@ -140,10 +156,23 @@ class Connection:
             except (RefusedError, MalformedMessageError, FrameTooLargeError) as error:
                 if isinstance(error, RefusedError) and error.response:
                     self._unsent.append(error.response)
+                if isinstance(error, OtherProtocolError):
+                    self._note_other_protocol(error)
                 await self._send_responses()
                 return str(error)
         except (ConnectionLostError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
             return str(error) or "the connection broke"
+
+    def _note_other_protocol(self, error: OtherProtocolError) -> None:
+        self._service.lines.log_event(
+            LOGGER,
+            logging.WARNING,
+            "another protocol",
+            listener=self._service.listener,
+            peer=self.client_host or None,
+            why=f"the peer speaks {error.protocol}",
+            next=WAYS_OUT[error.protocol],
+        )
 
     # --- states ----------------------------------------------------------------------------------------------------
 

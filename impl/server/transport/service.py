@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import attrs
 
 from tidegauge.impl.ports.clock import Clock
+from tidegauge.impl.ports.repeated_lines import RepeatedLines
 from tidegauge.impl.server.pace import Apart, called_here
 from tidegauge.impl.server.transport.authorization import AllowAll, Authorizer, Principal
 from tidegauge.impl.server.transport.context import Handler, RequestContext
@@ -73,6 +74,8 @@ class Service:
     """Closes connections that are idle."""
     slow_requests: SlowRequests = attrs.field(factory=SlowRequests)
     """Logs them."""
+    lines: RepeatedLines = attrs.field(factory=RepeatedLines)
+    """What is logged of peers that anybody may be."""
     memory: FrameMemory = attrs.field(factory=FrameMemory)
     """What large requests are received into."""
     apart: Apart = called_here

@@ -210,3 +210,24 @@ async def test_a_restarted_broker_registers_when_it_is_told_to(cluster: Cluster)
     await broker.actions.apply_metadata()
     assert cluster.replica(1, "t").leader == 0
     assert await broker.actions.heartbeat()
+
+
+@simulated
+async def test_lines_name_their_node_though_a_program_calls_its_actions(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG", "tidegauge")
+    async with Cluster(brokers=2, seed=1, timers=False) as cluster:
+        await cluster.create_topic("t", assignments=[[0, 1]])
+        caplog.clear()
+        controller = cluster.controller
+        assert await controller.actions.expire_session(0)
+        async with controller.decisions.turn() as turn:
+            await turn.commit(turn.controller.members.fence(1))
+        for broker in cluster.brokers:
+            await broker.actions.register()
+            await broker.actions.apply_metadata()
+            await broker.actions.heartbeat()
+    lines = [record.getMessage() for record in caplog.records]
+    assert {"broker fenced", "broker registered", "broker unfenced", "partition offline"} <= {
+        line.partition(":")[0] for line in lines
+    }
+    assert [line for line in lines if ": node=" not in line] == []

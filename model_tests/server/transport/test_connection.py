@@ -206,3 +206,33 @@ async def test_a_waiting_request_is_dropped_with_its_connection() -> None:
         await peer.stream.aclose()
         await trio.testing.wait_all_tasks_blocked()
         assert len(cluster.broker(0).replicas.effects.fetches) == 0
+
+
+@pytest.mark.parametrize(
+    ("begin", "told"),
+    [
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "the peer speaks TLS"),
+        (b"GET /metrics HTTP/1.1\r\nHost: broker\r\n\r\n", "the peer speaks HTTP"),
+    ],
+    ids=["TLS", "HTTP"],
+)
+@pytest.mark.parametrize("node", ["broker-0", "controller"])
+def test_a_peer_that_speaks_another_protocol_is_told_of(
+    caplog: pytest.LogCaptureFixture, begin: bytes, told: str, node: str
+) -> None:
+    """At a listener where all may come, and at one where they have to log in."""
+
+    @simulated
+    async def run() -> None:
+        async with Cluster(1) as cluster:
+            for _ in range(12):
+                stream = await cluster.host.network("client").connect(cluster.parts.nodes.addresses[node])
+                await stream.send_all(begin)
+                assert await Peer(stream).is_hung_up_on()
+                await stream.aclose()
+
+    run()
+    lines = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert len(lines) == 10, "as many as in ten seconds at most"
+    assert all(line.startswith(f"another protocol: node={node} listener=") for line in lines)
+    assert all(f'why="{told}" next="its connection is closed: ' in line for line in lines)
