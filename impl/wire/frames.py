@@ -59,7 +59,7 @@ OTHER_PROTOCOLS: Final[Mapping[str, tuple[bytes, ...]]] = {
     "TLS": (b"\x16\x03", b"\x15\x03"),
     "HTTP": (b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"CONN", b"TRAC", b"PATC", b"PRI ", b"HTTP"),
 }
-"""How their connections begin, and the responses to whoever speaks something else: lengths of 330 MB and more."""
+"""How their connections begin, and responses to who speaks something else: lengths of 330 MB and more."""
 
 
 def too_large(size: int, limit: int) -> FrameTooLargeError:

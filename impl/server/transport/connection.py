@@ -83,7 +83,7 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     "SASL_PLAINTEXT, or the port of a listener that has TLS",
     "HTTP": "its connection is closed: Kafka's protocol is spoken here, so give it a web server's port",
 }
-"""What whoever started the peer can do, by the protocol that it speaks."""
+"""What the peer's operator can do, by the protocol that it speaks."""
 
 EXPECTED: Final = (
     AssertionError,
