@@ -3,17 +3,25 @@
 Waiting is trio's business on every host. But a node may be stopped for a while (a suspended process, a long garbage
 collection) while time goes on for the others; on the simulated host that is a fault, and every task that wakes up by
 itself asks `until_running` before it decides anything.
+
+To wake up costs a process more than what an idle node then does. So waits that may be shorter end together (*timer
+coalescing*): who waits at most `period_ms`, again and again, asks `coalesced_ms` how long to wait. On the system's
+clock such waits end at multiples of the period, for all nodes of the process alike. The period does not change: only
+the first wait is shorter. On the simulated host waking up costs nothing, and no two nodes wake up together by rule.
 """
 
 from __future__ import annotations
 
+import math
 import time
-from typing import Protocol
+from typing import Final, Protocol
 
 import trio
 
 SIMULATED_EPOCH_MS = 1_577_836_800_000
 """Wall-clock time at which every simulated run begins: 2020-01-01T00:00:00Z."""
+SHORTEST_PART: Final = 8
+"""No wait is made shorter than this part of its period."""
 
 
 class Clock(Protocol):
@@ -24,6 +32,9 @@ class Clock(Protocol):
 
     async def until_running(self) -> None:
         """Return when the node is not stopped: at once, without a checkpoint, when it is not."""
+
+    def coalesced_ms(self, period_ms: int) -> int:
+        """How long to wait where at most `period_ms` is right, so that many such waits end together."""
 
 
 class StoppableClock:
@@ -36,6 +47,10 @@ class StoppableClock:
     def now_ms(self) -> int:
         """Milliseconds since 1970-01-01T00:00:00Z."""
         raise NotImplementedError
+
+    def coalesced_ms(self, period_ms: int) -> int:
+        """How long to wait where at most `period_ms` is right."""
+        return period_ms
 
     def stop(self) -> None:
         """Stop the node: what waits in `until_running` does not go on."""
@@ -58,6 +73,12 @@ class SystemClock(StoppableClock):
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000 + self.offset_ms
+
+    def coalesced_ms(self, period_ms: int) -> int:
+        if period_ms <= 0:
+            return period_ms
+        since_ms = trio.current_time() * 1000 % period_ms
+        return min(period_ms, max(period_ms // SHORTEST_PART, math.ceil(period_ms - since_ms)))
 
 
 class SimulatedClock(StoppableClock):

@@ -217,7 +217,7 @@ class Broker:
         self.replicas.effects.attach(
             isr_proposals=self.proposals,
             fetchers=self.fetchers if node.timers else None,
-            flusher=self.upkeep,
+            upkeep=self.upkeep,
             failures=self.directory_failures,
         )
 

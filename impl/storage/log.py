@@ -63,7 +63,7 @@ SMALL_BYTES = 4096
 
 
 def _do_nothing() -> None:
-    """The default of `Log.on_roll`."""
+    """The default of `Log.on_roll` and `Log.on_delete`."""
 
 
 class Log(LogReads):
@@ -85,6 +85,8 @@ class Log(LogReads):
         """Offsets that cannot be read."""
         self.on_roll: Callable[[], None] = _do_nothing
         """Is called when a segment has been closed, which may be flushed then."""
+        self.on_delete: Callable[[], None] = _do_nothing
+        """Is called when segments have been deleted, whose files `free_deleted` removes later."""
         self._disk = disk
         self._segments = segments
         self._durability = Durability(disk, directory, segments, epochs)
@@ -379,6 +381,7 @@ class Log(LogReads):
             start = segments.base_offsets[count]
             self._log_start_offset = max(self._log_start_offset, start)
             with durability.failing():
+                self.on_delete()
                 segments.delete_oldest(count, now_ms + self.config.file_delete_delay_ms)
             durability.log_start_offset = max(durability.log_start_offset, start)
             self.damage.keep_within(self._log_start_offset, self.log_end_offset)
@@ -399,6 +402,7 @@ class Log(LogReads):
         if durability.recovery_point < cleaned.next_offset:
             self.flush()
         with durability.failing():
+            self.on_delete()
             segments.replace_files(replaced, cleaned, now_ms + self.config.file_delete_delay_ms)
             self.observer.replaced([segment.base_offset for segment in replaced[1:]])
         segments.replace(replaced, cleaned)
@@ -406,6 +410,11 @@ class Log(LogReads):
     def free_deleted(self, now_ms: int) -> int:
         """Remove the files of segments deleted `file.delete.delay.ms` ago; returns how many segments."""
         return self._segments.free_deleted(now_ms)
+
+    @property
+    def has_deleted(self) -> bool:
+        """Whether files of deleted segments are still there."""
+        return self._segments.has_deleted
 
     def roll(self, now_ms: int | None) -> None:
         """Close the active segment and begin a new one at the log end offset."""

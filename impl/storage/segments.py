@@ -197,10 +197,13 @@ class Segments:
             self._deleted.append((free_ms, segment))
             self.names_version += 1
 
+    @property
+    def has_deleted(self) -> bool:
+        """Whether files of deleted segments are still there."""
+        return bool(self._deleted)
+
     def free_deleted(self, now_ms: int) -> int:
         """Remove the files of deleted segments whose time has come; returns how many segments."""
-        if not self._deleted:
-            return 0
         due = [segment for free_ms, segment in self._deleted if free_ms <= now_ms]
         self._deleted = [(free_ms, segment) for free_ms, segment in self._deleted if free_ms > now_ms]
         for segment in due:

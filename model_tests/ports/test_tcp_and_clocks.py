@@ -90,3 +90,28 @@ async def test_a_stopped_node_waits_until_it_goes_on() -> None:
 
 def test_the_system_clock_is_in_milliseconds() -> None:
     assert SystemClock().now_ms() > SIMULATED_EPOCH_MS
+
+
+@simulated
+@pytest.mark.parametrize(("after_s", "waits_ms"), [(0.0, 500), (0.002, 498), (0.3, 200), (0.3004, 200), (0.499, 62)])
+async def test_waits_of_the_system_clock_end_together_at_multiples_of_their_period(
+    after_s: float, waits_ms: int
+) -> None:
+    """But none is shorter than an eighth, and none ends a little before the multiple: it would be one more."""
+    await trio.sleep(after_s)
+    assert SystemClock().coalesced_ms(500) == waits_ms
+
+
+@simulated
+async def test_no_wait_is_longer_than_its_period() -> None:
+    for step in range(100):
+        await trio.sleep(step / 7_000)
+        assert [SystemClock().coalesced_ms(period) for period in (0, 1)] == [0, 1]
+        for period in (2, 7, 500, 30_000, (1 << 63) - 1):
+            assert 0 < SystemClock().coalesced_ms(period) <= period
+
+
+@simulated
+async def test_waits_of_simulated_nodes_do_not_end_together_by_rule() -> None:
+    await trio.sleep(0.3)
+    assert SimulatedClock().coalesced_ms(500) == 500

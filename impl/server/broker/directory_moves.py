@@ -182,7 +182,7 @@ class DirectoryMoves:
         except OSError as error:
             directories.fail(move.target, error)
             return
-        log.on_roll = partition.log.on_roll
+        log.on_roll, log.on_delete = partition.log.on_roll, partition.log.on_delete
         delay_ms = partition.log.config.file_delete_delay_ms
         partition.log = partition.replica.log = log
         self._replicas.high_watermark_checkpoint.move(partition.key, move.target)

@@ -49,7 +49,8 @@ class HighWatermarkCheckpoint:
 
     def begin(self, current: Mapping[TopicPartition, int]) -> PendingCheckpoint | None:
         """What has to be written; None when the disk has it all."""
-        if not any(self._offsets.get(key, 0) != offset for key, offset in current.items()):
+        on_disk = self._offsets
+        if current == on_disk or all(on_disk.get(key, 0) == offset for key, offset in current.items()):
             return None
         writes = self._directories.begin_checkpoint_high_watermarks(current)
         return PendingCheckpoint(self._offsets, current, writes)

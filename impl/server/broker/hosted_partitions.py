@@ -393,6 +393,7 @@ class HostedPartitions:
         replica = self._replica_class(self.broker_id, log, settings, self._high_watermarks.offsets.get(key, 0))
         partition = self._hosted[key] = Partition(topic, index, topic_id, log, replica)
         log.on_roll = lambda: self._effects.rolled(partition)
+        log.on_delete = lambda: self._effects.segments_deleted(partition)
         return partition
 
     def _setting(self, topic: TopicImage, name: str) -> Any:

@@ -85,7 +85,7 @@ class LogCleaner:
     async def _clean_while_wanted(self, task: int) -> None:
         while task < self._config.current.log_cleaner_threads:
             if not await self.clean_dirtiest():
-                await trio.sleep(max(1, self._config.current.log_cleaner_backoff_ms) / 1000)
+                await trio.sleep(self._clock.coalesced_ms(max(1, self._config.current.log_cleaner_backoff_ms)) / 1000)
             await self._clock.until_running()
 
     async def clean_dirtiest(self) -> bool:
@@ -106,8 +106,11 @@ class LogCleaner:
         candidates: dict[int, Partition] = {}
         logs: list[LogToClean] = []
         for partition in self._replicas:
-            log, directory = partition.log, self._replicas.directories.where(*partition.key)
-            if not log.config.is_compacted or directory is None or log in self._busy or log in self._uncleanable:
+            log = partition.log
+            if not log.config.is_compacted or log in self._busy or log in self._uncleanable:
+                continue
+            directory = self._replicas.directories.where(*partition.key)
+            if directory is None:
                 continue
             cleaned = directory.cleaned_offset(*partition.key)
             try:

@@ -1,6 +1,7 @@
 """The upkeep of a broker's logs by the clock: retention, flushes, checkpoints, and the removal of deleted files.
 
-The timers are those of Kafka's LogManager. Each looks at every log. A disk that fails takes its log directory offline,
+The timers are those of Kafka's LogManager. Each looks at every log, but for the removal of files, which looks at logs
+that have deleted segments. A disk that fails takes its log directory offline,
 and the upkeep of the others goes on.
 
 A sync waits for the disk, so it runs in the background (`Disk.in_background`) while the broker serves requests. This
@@ -10,7 +11,7 @@ write it, note what was written. A log may change or go during the second step.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -58,6 +59,8 @@ class LogUpkeep:
         self._rolled: dict[Partition, None] = {}
         """Logs with a closed segment to flush."""
         self._has_rolled = trio.Event()
+        self._to_free: dict[Partition, None] = {}
+        """Logs that have deleted segments whose files are still there."""
 
     async def retain(self) -> int:
         """Remove segments by `retention.ms`, `retention.bytes` and the log starts; returns how many."""
@@ -72,7 +75,7 @@ class LogUpkeep:
                 self._replicas.effects.log_start_moved(partition)
             return removed
 
-        return self._each(retain)
+        return self._each(retain, self._replicas)
 
     async def flush_due(self) -> int:
         """Sync the logs in which a record has waited for `flush.ms`; returns how many."""
@@ -88,6 +91,10 @@ class LogUpkeep:
         if self._timers:
             self._rolled[partition] = None
             self._has_rolled.set()
+
+    def segments_deleted(self, partition: Partition) -> None:
+        """Remove the files of a log's deleted segments when their time has come."""
+        self._to_free[partition] = None
 
     async def flush_rolled(self) -> int:
         """Sync the closed segments of the logs that have begun a new one; returns how many recovery points moved."""
@@ -132,11 +139,14 @@ class LogUpkeep:
         """Remove the files of what was deleted `file.delete.delay.ms` ago; returns of how many segments."""
         now_ms = self._clock.now_ms()
         self._replicas.directories.free_deleted(now_ms)
-        return self._each(lambda partition: partition.log.free_deleted(now_ms))
+        freed = self._each(lambda partition: partition.log.free_deleted(now_ms), list(self._to_free))
+        for partition in [one for one in self._to_free if one.is_gone or not one.log.has_deleted]:
+            del self._to_free[partition]
+        return freed
 
-    def _each(self, work: Callable[[Partition], int]) -> int:
+    def _each(self, work: Callable[[Partition], int], partitions: Iterable[Partition]) -> int:
         done = 0
-        for partition in self._replicas:
+        for partition in partitions:
             if not partition.is_gone:
                 try:
                     done += work(partition)
@@ -159,7 +169,7 @@ class LogUpkeep:
 
     async def _every(self, interval_ms: int, work: Callable[[], Awaitable[object]]) -> None:
         while True:
-            await trio.sleep(interval_ms / 1000)
+            await trio.sleep(self._clock.coalesced_ms(interval_ms) / 1000)
             await self._clock.until_running()
             await work()
 

@@ -148,6 +148,6 @@ class MetadataLoader:
         while True:
             await self._clock.until_running()
             try:
-                await self.apply_metadata(self._config.metadata_fetch_wait_max_ms)
+                await self.apply_metadata(self._clock.coalesced_ms(self._config.metadata_fetch_wait_max_ms))
             except (UnreachableError, NoResponseError):
                 await trio.sleep(self._config.retry_backoff_ms / 1000)

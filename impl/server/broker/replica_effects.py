@@ -49,11 +49,14 @@ class Fetchers(Protocol):
         """The replica's next fetch is another one than its last, or there is none any more."""
 
 
-class SegmentFlusher(Protocol):
-    """Flushes segments in the background."""
+class SegmentUpkeep(Protocol):
+    """Flushes segments in the background, and removes the files of deleted ones."""
 
     def rolled(self, partition: Partition) -> None:
         """The log has closed a segment, which may be flushed."""
+
+    def segments_deleted(self, partition: Partition) -> None:
+        """The log has deleted segments, whose files are to be removed later."""
 
 
 class DirectoryFailureObserver(Protocol):
@@ -80,7 +83,7 @@ class ReplicaEffects:
         """DeleteRecords."""
         self._isr_proposals: IsrProposer | None = None
         self._fetchers: Fetchers | None = None
-        self._flusher: SegmentFlusher | None = None
+        self._upkeep: SegmentUpkeep | None = None
         self._failures: DirectoryFailureObserver | None = None
 
     def attach(
@@ -88,7 +91,7 @@ class ReplicaEffects:
         *,
         isr_proposals: IsrProposer,
         fetchers: Fetchers | None,
-        flusher: SegmentFlusher,
+        upkeep: SegmentUpkeep,
         failures: DirectoryFailureObserver,
     ) -> None:
         """Name who acts on effects. They need the replicas themselves, so they come after them.
@@ -97,7 +100,7 @@ class ReplicaEffects:
         A directory that fails before that is told to nobody: the broker has not registered yet, and its registration
         tells the controller which directories it has.
         """
-        self._isr_proposals, self._fetchers, self._flusher, self._failures = isr_proposals, fetchers, flusher, failures
+        self._isr_proposals, self._fetchers, self._upkeep, self._failures = isr_proposals, fetchers, upkeep, failures
 
     def carry_out(self, partition: Partition) -> None:
         """Do what the core asks for after a change."""
@@ -146,8 +149,13 @@ class ReplicaEffects:
 
     def rolled(self, partition: Partition) -> None:
         """A log has closed a segment."""
-        if self._flusher is not None:
-            self._flusher.rolled(partition)
+        if self._upkeep is not None:
+            self._upkeep.rolled(partition)
+
+    def segments_deleted(self, partition: Partition) -> None:
+        """A log has deleted segments."""
+        if self._upkeep is not None:
+            self._upkeep.segments_deleted(partition)
 
     def replica_damaged(self, partition: Partition, reason: str) -> None:
         """A replica was given up: tell those who wait for it, and the controller."""

@@ -137,7 +137,7 @@ class ReplicaFetchers:
 
     def _max_wait_ms(self, lane: Lane) -> int:
         longest = self._config.replica_fetch_wait_max_ms
-        return min(NEWCOMERS_WAIT_MS, longest) if lane is Lane.NEW else longest
+        return min(NEWCOMERS_WAIT_MS, longest) if lane is Lane.NEW else self._clock.coalesced_ms(longest)
 
     def _apply(self, leader: Leader, lane: Lane, due: list[Partition], result: FetchResult) -> None:
         """Tell the schedule what came of a request for the partitions that were due."""

@@ -94,7 +94,7 @@ class BrokerTimers:
 
     async def _every(self, interval_ms: int, action: Callable[[], Awaitable[object]]) -> None:
         while True:
-            await self._sleep(interval_ms)
+            await self._sleep(self._clock.coalesced_ms(interval_ms))
             await action()
 
     async def _heartbeat(self) -> None:

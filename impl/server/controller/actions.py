@@ -112,7 +112,7 @@ class ControllerActions:
     async def run_disk_checks(self) -> None:
         """Check the disk on time until cancelled."""
         while True:
-            await trio.sleep(DISK_CHECK_INTERVAL_MS / 1000)
+            await trio.sleep(self._clock.coalesced_ms(DISK_CHECK_INTERVAL_MS) / 1000)
             await self._clock.until_running()
             await self.check_disk()
 

@@ -15,6 +15,7 @@ from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.cluster.names import broker_name
 from tidegauge.impl.ports.failing_disk import SYNCS
 from tidegauge.impl.server.broker import log_upkeep
+from tidegauge.impl.server.broker.log_upkeep import FREE_INTERVAL_MS
 from tidegauge.impl.storage.log import Log
 from tidegauge.model_tests.simulated import simulated
 
@@ -125,3 +126,34 @@ def test_a_broker_that_has_stopped_while_it_flushed_flushes_no_more(
             monkeypatch.undo()
 
     trio.run(stop_meanwhile)
+
+
+@simulated
+async def test_files_of_deleted_segments_go_on_time_and_only_logs_that_have_some_are_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    freed: list[str] = []
+    free_deleted = Log.free_deleted
+
+    def noted(self: Log, now_ms: int) -> int:
+        freed.append(self.directory)
+        return free_deleted(self, now_ms)
+
+    async with Cluster(brokers=1, seed=4) as cluster, cluster.client() as client:
+        settings = {"segment.bytes": 1_000, "retention.bytes": 0, "file.delete.delay.ms": 20_000}
+        await cluster.create_topic("t", 3, config=settings)
+        for _ in range(5):
+            await client.produce("t", bytes(900), partition=1)
+        monkeypatch.setattr(Log, "free_deleted", noted)
+        await trio.sleep(FREE_INTERVAL_MS / 1_000)
+        assert freed == [], "no log has deleted anything"
+        assert await cluster.broker(0).upkeep.retain() > 0
+        log = log_of(cluster, 1)
+        await trio.sleep(2 * FREE_INTERVAL_MS / 1_000)
+        assert log.has_deleted, "the delay is not over"
+        await trio.sleep(20)
+        assert not log.has_deleted
+        assert set(freed) == {log.directory}
+        freed.clear()
+        await trio.sleep(2 * FREE_INTERVAL_MS / 1_000)
+        assert freed == []
