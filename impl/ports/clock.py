@@ -27,6 +27,10 @@ SHORTEST_PART: Final = 8
 class Clock(Protocol):
     """Wall-clock time."""
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the node is stopped: whether `until_running` waits."""
+
     def now_ms(self) -> int:
         """Milliseconds since 1970-01-01T00:00:00Z."""
 
@@ -42,6 +46,7 @@ class StoppableClock:
 
     def __init__(self) -> None:
         self._resumed: trio.Event | None = None
+        self.is_stopped = False
         self.offset_ms = 0
 
     def now_ms(self) -> int:
@@ -56,12 +61,14 @@ class StoppableClock:
         """Stop the node: what waits in `until_running` does not go on."""
         if self._resumed is None:
             self._resumed = trio.Event()
+            self.is_stopped = True
 
     def go_on(self) -> None:
         """Let a stopped node run again."""
         if self._resumed is not None:
             self._resumed.set()
             self._resumed = None
+            self.is_stopped = False
 
     async def until_running(self) -> None:
         while self._resumed is not None:

@@ -190,7 +190,11 @@ class RealFile:
         descriptor = self._disk.descriptor_of(self)
         self.changes += 1
         if len(parts) == 1:
-            self._write(descriptor, parts[0])
+            (data,) = parts
+            written = os.pwrite(descriptor, data, self._size)
+            self._size += written
+            if written != len(data):
+                self._write(descriptor, memoryview(data)[written:])
             return
         for first in range(0, len(parts), MAX_VECTORS):
             chunk = parts[first : first + MAX_VECTORS]
@@ -200,12 +204,10 @@ class RealFile:
                 self._write(descriptor, memoryview(b"".join(chunk))[written:])
 
     def _write(self, descriptor: int, data: Buffer) -> None:
-        written = os.pwrite(descriptor, data, self._size)
-        self._size += written
-        while written != len(data):
-            data = memoryview(data)[written:]
+        while data:
             written = os.pwrite(descriptor, data, self._size)
             self._size += written
+            data = memoryview(data)[written:]
 
     def read(self, position: int, size: int) -> bytes:
         descriptor = self._disk.descriptor_of(self)

@@ -123,7 +123,7 @@ class BatchHeader(NamedTuple):
     def parse(cls, buffer: Buffer, position: int = 0) -> BatchHeader:
         """The header at `position`. Raises CorruptRecordError when fewer than 61 bytes are there."""
         try:
-            return cls._make(_HEADER.unpack_from(buffer, position))
+            return tuple.__new__(cls, _HEADER.unpack_from(buffer, position))
         except struct.error:
             raise CorruptRecordError(
                 f"a batch header takes {HEADER_SIZE} bytes, {len(buffer) - position} are left at position {position}"

@@ -35,13 +35,27 @@ _SMALLEST_HEADER = 2
 """Bytes of a header without a key or a value."""
 
 
-class Walked(NamedTuple):
+class Fields(NamedTuple):
     """What a broker looks at in the records of a batch, a list each."""
 
     timestamp_deltas: list[int]
     offset_deltas: list[int]
     key_lengths: list[int]
     """-1: null."""
+
+
+class Walked(NamedTuple):
+    """What stands out among some records of a batch; `fields` lists it, for who has to look at each of them."""
+
+    records_count: int
+    oldest: int
+    """The smallest timestamp delta."""
+    newest: int
+    """The largest."""
+    is_consecutive: bool
+    """Whether each offset delta is the record's number in the batch."""
+    least_key_length: int
+    fields: Callable[[], Fields]
 
 
 def is_framed(payload: Buffer, start: int, count: int) -> bool:
@@ -117,20 +131,20 @@ def walking(payload: bytes, count: int, take: Callable[[Walked], None]) -> Slice
         if end < 0 or (number + many == count and end != len(payload)):
             break
         piece = payload[position:end] if many < count else payload
-        if position:
-            starts = [start - position for start in starts]
-        take((yield from (_one_by_one if many <= _FEW else _all_at_once)(piece, starts, number)))
+        take((yield from (_one_by_one if many <= _FEW else _all_at_once)(piece, starts, position, number)))
         position, number = end, number + many
         yield many // _RECORDS_A_UNIT
     if number < count:
         raise InvalidRecordError(f"{len(payload)} bytes that are not {count} records one after the other")
 
 
-def _one_by_one(payload: bytes, starts: list[int], first: int) -> Sliced[Walked]:
-    walked = Walked([], [], [])
-    for number, start in enumerate(starts):
-        end = starts[number + 1] if number + 1 < len(starts) else len(payload)
-        _, position = decode_varint(payload, start)
+def _one_by_one(payload: bytes, starts: list[int], base: int, first: int) -> Sliced[Walked]:
+    """`base` is where the payload begins, of which `starts` are; `first` the number of its first record."""
+    fields = Fields([], [], [])
+    ends = [*starts[1:], base + len(payload)]
+    for number, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        end -= base
+        _, position = decode_varint(payload, start - base)
         timestamp_delta, position = decode_varint(payload, position + 1)
         offset_delta, position = decode_varint(payload, position)
         key_length, position = decode_varint(payload, position)
@@ -140,10 +154,17 @@ def _one_by_one(payload: bytes, starts: list[int], first: int) -> Sliced[Walked]
             position = yield from _after_headers(payload, position, end, headers)
         if min(key_length, value_length) < -1 or position != end:
             raise _ill_formed(first + number)
-        walked.timestamp_deltas.append(timestamp_delta)
-        walked.offset_deltas.append(offset_delta)
-        walked.key_lengths.append(key_length)
-    return walked
+        fields.timestamp_deltas.append(timestamp_delta)
+        fields.offset_deltas.append(offset_delta)
+        fields.key_lengths.append(key_length)
+    return Walked(
+        len(starts),
+        min(fields.timestamp_deltas),
+        max(fields.timestamp_deltas),
+        fields.offset_deltas == list(range(first, first + len(starts))),
+        min(fields.key_lengths),
+        lambda: fields,
+    )
 
 
 def _ill_formed(number: int) -> InvalidRecordError:
@@ -166,7 +187,8 @@ def _after_headers(payload: bytes, position: int, end: int, count: int) -> Slice
     return position
 
 
-def _all_at_once(payload: bytes, starts: list[int], first: int) -> Sliced[Walked]:
+def _all_at_once(payload: bytes, starts: list[int], base: int, first: int) -> Sliced[Walked]:
+    """The same. A numpy call on so many numbers costs hardly more than on one, so there are few of them."""
     if NUMPY not in sys.modules:  # it takes a while to import, and most brokers never need it
         yield partial(import_module, NUMPY)
     import numpy as np
@@ -176,26 +198,30 @@ def _all_at_once(payload: bytes, starts: list[int], first: int) -> Sliced[Walked
 
     def numbers(at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The varints at these positions, and the positions after them."""
-        byte = data[np.clip(at, 0, size)].astype(np.int64)
-        value, at, shift = byte & 0x7F, at + 1, 7
-        more = byte >= 0x80
+        byte, at = data.take(at, mode="clip"), at + 1
+        if byte.max() < 0x80:
+            value = byte.astype(np.int64)
+            return (value >> 1) ^ -(value & 1), at
+        value, more, shift = (byte & 0x7F).astype(np.int64), byte >= 0x80, 7
         while more.any():
             if shift > 63:
                 raise CorruptRecordError("a varint of more than ten bytes")
-            byte = np.where(more, data[np.clip(at, 0, size)], 0).astype(np.int64)
-            value |= (byte & 0x7F) << shift
-            at, more, shift = at + more, byte >= 0x80, shift + 7
+            byte = data.take(at, mode="clip") * more
+            value |= (byte & 0x7F).astype(np.int64) << shift
+            at += more
+            more, shift = byte >= 0x80, shift + 7
         return (value >> 1) & np.int64((1 << 63) - 1) ^ -(value & 1), at
 
-    begins = np.array(starts)
-    ends = np.append(begins[1:], size)
-    _, position = numbers(begins)
+    starts.append(base + size)
+    bounds = np.array(starts) - base
+    ends = bounds[1:]
+    _, position = numbers(bounds[:-1])
     timestamp_deltas, position = numbers(position + 1)
     offset_deltas, position = numbers(position)
     key_lengths, position = numbers(position)
     value_lengths, position = numbers(position + np.maximum(key_lengths, 0))
     headers, position = numbers(position + np.maximum(value_lengths, 0))
-    for number in np.flatnonzero(headers).tolist():
+    for number in np.flatnonzero(headers).tolist() if headers.any() else ():
         if not position[number] <= ends[number]:
             raise _ill_formed(first + number)
         there, end, count = int(position[number]), int(ends[number]), int(headers[number])
@@ -203,4 +229,11 @@ def _all_at_once(payload: bytes, starts: list[int], first: int) -> Sliced[Walked
     wrong = (np.minimum(key_lengths, value_lengths) < -1) | (position != ends)
     if wrong.any():
         raise _ill_formed(first + int(wrong.argmax()))
-    return Walked(timestamp_deltas.tolist(), offset_deltas.tolist(), key_lengths.tolist())
+    return Walked(
+        len(ends),
+        int(timestamp_deltas.min()),
+        int(timestamp_deltas.max()),
+        bool((offset_deltas == np.arange(first, first + len(ends))).all()),
+        int(key_lengths.min()),
+        lambda: Fields(timestamp_deltas.tolist(), offset_deltas.tolist(), key_lengths.tolist()),
+    )

@@ -38,27 +38,24 @@ class Durability:
         """How many changes of names are on stable storage."""
         self._epochs_synced = 0
         self._flushes = Flushes()
-        self._failure: OSError | None = None
-        self._unflushed_since_ms: int | None = None
+        self.failure: OSError | None = None
+        """Why every later change is refused, if it is."""
+        self.unflushed_since_ms: int | None = None
+        """When the first record was appended that no flush has taken."""
         self._looked_ms: int | None = None
 
     # --- failure ------------------------------------------------------------------------------------------------------
 
     def check(self) -> None:
         """Raise FailedLogError when the disk has failed."""
-        if self._failure is not None:
+        if self.failure is not None:
             raise FailedLogError(
-                f"{self._directory} can only be read since its disk failed ({self._failure}): mend the disk and restart"
-            ) from self._failure
-
-    @property
-    def has_failed(self) -> bool:
-        """Whether every later change is refused."""
-        return self._failure is not None
+                f"{self._directory} can only be read since its disk failed ({self.failure}): mend the disk and restart"
+            ) from self.failure
 
     def fail(self, error: OSError) -> None:
         """Refuse every later change: nobody knows what is on the disk."""
-        self._failure = error
+        self.failure = error
 
     @contextmanager
     def failing(self) -> Iterator[None]:
@@ -66,13 +63,13 @@ class Durability:
         try:
             yield
         except OSError as error:
-            self._failure = error
+            self.failure = error
             raise
 
     def _raise(self, error: OSError | None, *, in_doubt: bool) -> None:
         if error is not None:
             if in_doubt:
-                self._failure = error
+                self.failure = error
             raise error
 
     # --- when to flush ------------------------------------------------------------------------------------------------
@@ -91,18 +88,13 @@ class Durability:
         """Whether a flush is in progress."""
         return bool(self._flushes.pending)
 
-    def record_append(self, now_ms: int | None) -> None:
-        """Remember when the first record was appended that no flush has taken."""
-        if self._unflushed_since_ms is None:
-            self._unflushed_since_ms = now_ms
-
     def is_flush_due(self, now_ms: int, flush_ms: int) -> bool:
         """Whether a record has waited for `flush_ms`.
 
         One that was appended without a time has waited, at most, since this was asked last.
         """
         looked_ms, self._looked_ms = self._looked_ms, now_ms
-        since = self._unflushed_since_ms
+        since = self.unflushed_since_ms
         if since is None:
             since = now_ms if looked_ms is None else looked_ms
         return self.recovery_point < self._segments.active.next_offset and now_ms - since >= flush_ms
@@ -124,12 +116,12 @@ class Durability:
                 syncs += segment.begin_sync(closed=True)
             if not closed_only:
                 syncs += active.begin_sync(closed=False)
-                self._unflushed_since_ms = None
+                self.unflushed_since_ms = None
         except OSError as error:
             for sync in syncs:
                 sync.drop()
             if leaves_doubt(error, is_sync=False):  # nothing is synced yet
-                self._failure = error
+                self.failure = error
             raise
         names = [self._directory] if self._names_synced < segments.names_version else []
         epochs = None
@@ -179,7 +171,7 @@ class Durability:
                 self._flushes.write_epochs(self._disk, self._directory, text, self.epochs_version)
             except OSError as error:
                 if leaves_doubt(error, is_sync=False):
-                    self._failure = error
+                    self.failure = error
                     raise
                 return
             self._epochs_synced = self.epochs_version

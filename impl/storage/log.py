@@ -243,7 +243,8 @@ class Log(LogReads):
         now_ms: int | None,
     ) -> AppendInfo:
         durability, segments = self._durability, self._segments
-        durability.check()
+        if durability.failure is not None:
+            durability.check()
         base_offset = segments.active.next_offset
         if not batches:
             return AppendInfo(base_offset, base_offset - 1, NO_TIMESTAMP, 0)
@@ -259,9 +260,10 @@ class Log(LogReads):
             if segments.active.is_torn:
                 durability.fail(error)
             raise
-        if epoch_starts[-1][0] != self.latest_epoch:
+        if epoch_starts[-1][0] != self.epochs.latest_epoch:
             self._assign_epochs(epoch_starts)
-        durability.record_append(now_ms)
+        if durability.unflushed_since_ms is None:
+            durability.unflushed_since_ms = now_ms
         if last_offset + 1 - durability.recovery_point >= self.config.flush_messages:
             self.flush()
         elif now_ms is not None and self.config.flush_ms != NEVER:
@@ -432,7 +434,7 @@ class Log(LogReads):
     @property
     def has_failed(self) -> bool:
         """Whether the log can only be read until it is opened again."""
-        return self._durability.has_failed
+        return self._durability.failure is not None
 
     @property
     def flushed_end_offset(self) -> int:

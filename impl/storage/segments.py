@@ -52,16 +52,14 @@ class Segments:
             active.size + size > config.segment_bytes
             or last_offset - active.base_offset > MAX_RELATIVE_OFFSET
             or active.grown_index_bytes > config.segment_index_bytes
-            or active.waited_ms(now_ms, timestamp) > self._roll_ms(config)
+            or active.waited_ms(now_ms, timestamp)
+            > (self._jittered_roll_ms(config) if config.segment_jitter_ms else config.roll_ms)
         )
 
-    def _roll_ms(self, config: LogConfig) -> int:
+    def _jittered_roll_ms(self, config: LogConfig) -> int:
         """How long the active segment may grow; its name decides its jitter, so that a restart changes nothing."""
-        roll_ms = config.roll_ms
-        if not config.segment_jitter_ms:
-            return roll_ms
         jitter_ms = max(1, min(config.segment_jitter_ms, config.segment_ms))
-        return roll_ms - crc32c(f"{self._directory}/{self.active.base_offset}".encode()) % jitter_ms
+        return config.roll_ms - crc32c(f"{self._directory}/{self.active.base_offset}".encode()) % jitter_ms
 
     # --- reading ------------------------------------------------------------------------------------------------------
 

@@ -118,8 +118,9 @@ def _points(batch: Buffer, header: BatchHeader, start: int) -> Sliced[Points]:
     newest = -(1 << 63)
 
     def take(walked: Walked) -> None:
+        fields = walked.fields()
         nonlocal newest
-        for timestamp_delta, offset_delta in zip(walked.timestamp_deltas, walked.offset_deltas, strict=True):
+        for timestamp_delta, offset_delta in zip(fields.timestamp_deltas, fields.offset_deltas, strict=True):
             timestamp = header.max_timestamp if header.is_log_append_time else header.base_timestamp + timestamp_delta
             if timestamp > newest and header.base_offset + offset_delta >= start:
                 newest = timestamp

@@ -30,6 +30,7 @@ time.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from functools import partial
 from typing import Final, NamedTuple
@@ -52,7 +53,7 @@ from tidegauge.impl.records.batches import (
     check_produced,
     checked_header,
 )
-from tidegauge.impl.records.checked import CheckedBatch
+from tidegauge.impl.records.checked import Batches, CheckedBatch
 from tidegauge.impl.records.compression import compress, decompress, decompress_within, most_decompressed
 from tidegauge.impl.records.slices import UNIT_BYTES, Sliced, at_once
 from tidegauge.impl.records.walk import Walked, framing, is_framed, walking
@@ -75,6 +76,7 @@ _QUICK_BYTES: Final = 32 << 10
 """A batch that takes no more, before and after it is decompressed, is checked at once."""
 _ATTRIBUTES_AT: Final = 22
 _COUNT_AT: Final = 57
+_COUNT: Final = struct.Struct(">I")
 
 
 class RefusedRecord(NamedTuple):
@@ -97,16 +99,14 @@ class RecordsRefusedError(RecordError):
         self.record_errors = tuple(record_errors[:MAX_RECORD_ERRORS])
 
 
-def may_take_long(batch: Buffer) -> bool:
+def may_take_long(batch: Batches | None) -> bool:
     """Whether `takes_long` may say so: what a glance at some bytes of a producer's batch tells."""
-    size = len(batch)
-    return size >= HEADER_SIZE and bool(
-        batch[_ATTRIBUTES_AT] & COMPRESSION_MASK
-        or size > FEW_WALKED
-        or batch[_COUNT_AT + 2] >= FEW_RECORDS >> 8
-        or batch[_COUNT_AT + 1]
-        or batch[_COUNT_AT]
-    )
+    if batch is None or isinstance(batch, CheckedBatch) or (size := len(batch)) < HEADER_SIZE:
+        return False
+    if batch[_ATTRIBUTES_AT] & COMPRESSION_MASK:
+        return True
+    # In fewer bytes there are fewer records, whatever the batch says.
+    return size >= FEW_RECORDS and (size > FEW_WALKED or _COUNT.unpack_from(batch, _COUNT_AT)[0] >= FEW_RECORDS)
 
 
 def takes_long(batch: Buffer, config: LogConfig, now_ms: int) -> bool:
@@ -114,12 +114,12 @@ def takes_long(batch: Buffer, config: LogConfig, now_ms: int) -> bool:
     size = len(batch)
     if size < HEADER_SIZE:
         return False
-    if batch[_ATTRIBUTES_AT] & COMPRESSION_MASK or int.from_bytes(batch[_COUNT_AT:HEADER_SIZE], "big") >= FEW_RECORDS:
+    if batch[_ATTRIBUTES_AT] & COMPRESSION_MASK or _COUNT.unpack_from(batch, _COUNT_AT)[0] >= FEW_RECORDS:
         return True
     return size > FEW_WALKED and (size > FEW_BYTES or not _is_plain(BatchHeader.parse(batch), config, now_ms))
 
 
-def validated(batch: Buffer, config: LogConfig, now_ms: int) -> CheckedBatch:
+def validated(batch: Buffer, config: LogConfig, now_ms: int) -> tuple[BatchHeader, Buffer]:
     """The header and the bytes to store of a producer's batch; the caller's bytes are not changed.
 
     Raises RecordError.
@@ -138,13 +138,13 @@ def validated(batch: Buffer, config: LogConfig, now_ms: int) -> CheckedBatch:
         raise _not_framed(header)
     if config.message_timestamp_type == LOG_APPEND_TIME:
         header, batch = _stamped(header, batch, now_ms)
-    return CheckedBatch(header, batch)
+    return header, batch
 
 
 def checked_quickly(batch: Buffer, config: LogConfig, now_ms: int) -> CheckedBatch | None:
     """`validated`, of a compressed batch that turns out to be small; None for any other."""
     compressed = batch[_ATTRIBUTES_AT] & COMPRESSION_MASK
-    count = int.from_bytes(batch[_COUNT_AT:HEADER_SIZE], "big")
+    (count,) = _COUNT.unpack_from(batch, _COUNT_AT)
     if not compressed or count >= FEW_RECORDS or len(batch) > min(_QUICK_BYTES, config.max_message_bytes):
         return None
     header = checked_header(batch)
@@ -298,19 +298,18 @@ class _Records:
 
     def take(self, walked: Walked) -> None:
         """Look at some more records."""
-        first, self._count = self._count, self._count + len(walked.offset_deltas)
-        newest = max(walked.timestamp_deltas)
-        self.newest_delta = max(self.newest_delta, newest)
-        if walked.offset_deltas != list(range(first, self._count)):
-            for number, delta in enumerate(walked.offset_deltas, start=first):
+        first, self._count = self._count, self._count + walked.records_count
+        self.newest_delta = max(self.newest_delta, walked.newest)
+        if not walked.is_consecutive:
+            for number, delta in enumerate(walked.fields().offset_deltas, start=first):
                 if delta != number and self._gaps.is_more():
                     self._gaps.add(number, f"offset delta {delta} instead of {number}")
         if self._has_times and not (
-            self._oldest <= self._base + min(walked.timestamp_deltas) and self._base + newest <= self._newest
+            self._oldest <= self._base + walked.oldest and self._base + walked.newest <= self._newest
         ):
-            self._check_times(walked.timestamp_deltas, first)
-        if self._is_compacted and min(walked.key_lengths) < 0:
-            for number, length in enumerate(walked.key_lengths, start=first):
+            self._check_times(walked.fields().timestamp_deltas, first)
+        if self._is_compacted and walked.least_key_length < 0:
+            for number, length in enumerate(walked.fields().key_lengths, start=first):
                 if length < 0 and self._keyless.is_more():
                     self._keyless.add(number, "no key: every record of a compacted topic needs one")
 

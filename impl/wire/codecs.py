@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import io
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
@@ -52,14 +52,13 @@ if TYPE_CHECKING:
 _REQUEST_HEAD = struct.Struct(">hhi")
 _FRAMED_REQUEST_HEAD = struct.Struct(">ihhi")
 _FRAMED_RESPONSE_HEAD = struct.Struct(">ii")
+_CLIENT_ID_SIZE = struct.Struct(">h")
 _CORRELATION_ID = struct.Struct(">i")
 _LENGTH = struct.Struct(">i")
 _NO_TAGS: Final = b"\x00"
 
 _SHORT_BYTES: Final = 1024
 """A request of no more bytes is read at once: it has no more elements than a slice."""
-_OWN_SHORT_BYTES: Final = 4096
-"""The same for Produce and Fetch, whose elements take more bytes and less time."""
 
 _OWN: Final[Mapping[int, tuple[ModuleType, VersionRange]]] = {
     ApiKey.PRODUCE: (produce_codec, VersionRange(PRODUCE_SERVED_FROM, BROKER_APIS[ApiKey.PRODUCE].highest)),
@@ -163,6 +162,10 @@ def encode_response_parts(message: Any, version: int, correlation_id: int) -> li
 
 def encode_quickly(message: Any, version: int, correlation_id: int) -> list[Part] | None:
     """The same for a response of records, or to records, that is of a few partitions; None for any other."""
+    if isinstance(message, ProduceResponse):
+        frame = produce_codec.encode_one(message, version, correlation_id)
+        if frame is not None:
+            return [frame]
     if not isinstance(message, _OWN_RESPONSES) or not _is_short(message.topics):
         return None
     return _own_response(message, version, correlation_id)
@@ -235,7 +238,10 @@ def peek_request(frame: Bytes) -> tuple[int, int, int]:
 def decode_request(frame: Bytes) -> Request:
     """Decode a request (without its length prefix). Raises MalformedMessageError."""
     api_key, version, correlation_id = peek_request(frame)
-    return Request(api_key, version, correlation_id, *at_once(_decoding_request(frame, api_key, version)))
+    decoded = decode_quickly(frame, api_key, version) if api_key in _OWN else None
+    if decoded is None:
+        decoded = at_once(_decoding_request(frame, api_key, version))
+    return Request(api_key, version, correlation_id, *decoded)
 
 
 def decode_canonical_request(frame: Bytes) -> Request:
@@ -256,11 +262,10 @@ def decode_quickly(frame: Bytes, api_key: int, version: int) -> tuple[str | None
     view = memoryview(frame)
     codec = _own_codec(api_key, version, "request")
     client_id, body = _after_request_header(view, flexible=version >= codec.FLEXIBLE_FROM)
-    if len(view) <= _OWN_SHORT_BYTES:
-        return client_id, _decode_own(codec.decode_request, view, body, version)
-    if api_key != ApiKey.PRODUCE:
-        return None
-    message = _decode_own(produce_codec.decode_one, view, body, version)
+    try:
+        message = codec.decode_quickly(view, body, version)
+    except DAMAGE as error:
+        raise _undecodable(codec, version, error) from error
     return None if message is None else (client_id, message)
 
 
@@ -286,7 +291,7 @@ def _decoding_request(frame: Bytes, api_key: int, version: int) -> Sliced[tuple[
         try:
             message, _ = yield from codec.decoding_request(view, body, version)
         except DAMAGE as error:
-            raise MalformedMessageError(f"{codec.__name__} cannot decode version {version}: {error}") from error
+            raise _undecodable(codec, version, error) from error
         return client_id, message
     try:
         message_class = request_class(api_key, version)
@@ -304,7 +309,11 @@ def decode_response(frame: Bytes, api_key: int, api_version: int) -> Response:
         codec = _own_codec(api_key, api_version, "response")
         if api_version >= codec.FLEXIBLE_FROM:
             body = _after_tags(frame, body)
-        return Response(correlation_id, _decode_own(codec.decode_response, memoryview(frame), body, api_version))
+        try:
+            message, _ = codec.decode_response(memoryview(frame), body, api_version)
+        except DAMAGE as error:
+            raise _undecodable(codec, api_version, error) from error
+        return Response(correlation_id, message)
     try:
         message_class = response_class(api_key, api_version)
     except UnknownApiError as error:
@@ -321,12 +330,8 @@ def _own_codec(api_key: int, version: int, kind: str) -> ModuleType:
     return codec
 
 
-def _decode_own(decode: Callable[..., tuple[Any, int]], view: memoryview, position: int, version: int) -> Any:
-    try:
-        message, _ = decode(view, position, version)
-    except DAMAGE as error:
-        raise MalformedMessageError(f"{decode.__module__} cannot decode version {version}: {error}") from error
-    return message
+def _undecodable(codec: ModuleType, version: int, error: Exception) -> MalformedMessageError:
+    return MalformedMessageError(f"{codec.__name__} cannot decode version {version}: {error}")
 
 
 def response_correlation_id(frame: Bytes) -> int:
@@ -339,8 +344,16 @@ def response_correlation_id(frame: Bytes) -> int:
 def _after_request_header(view: memoryview, *, flexible: bool) -> tuple[str | None, int]:
     """The client id, and where the body begins."""
     try:
-        client_id, position = read_nullable_string(view, _REQUEST_HEAD.size, flexible=False)
-        return client_id, skip_tags(view, position) if flexible else position
+        (length,) = _CLIENT_ID_SIZE.unpack_from(view, _REQUEST_HEAD.size)
+        start = _REQUEST_HEAD.size + _CLIENT_ID_SIZE.size
+        if 0 <= length <= len(view) - start:
+            position = start + length
+            client_id: str | None = str(view[start:position], "utf-8")
+        else:
+            client_id, position = read_nullable_string(view, _REQUEST_HEAD.size, flexible=False)
+        if not flexible:
+            return client_id, position
+        return client_id, position + 1 if view[position] == 0 else skip_tags(view, position)
     except DAMAGE as error:
         raise MalformedMessageError(f"the client id or the tags of a request cannot be read: {error}") from error
 

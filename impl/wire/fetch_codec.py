@@ -24,7 +24,7 @@ import struct
 from typing import Final
 
 from tidegauge.impl.records.slices import Sliced
-from tidegauge.impl.wire.budget import STEP, Budget
+from tidegauge.impl.wire.budget import SHORT_BYTES, STEP, Budget
 from tidegauge.impl.wire.fetch_messages import (
     CONSUMER,
     NO_SESSION,
@@ -103,6 +103,11 @@ _HEAD = struct.Struct(">ihi")
 
 
 # --- requests ------------------------------------------------------------------------------------------------------
+
+
+def decode_quickly(view: memoryview, position: int, version: int) -> FetchRequest | None:
+    """The request at `position`, if it cannot have many elements; None if it may. Raises one of `fields.DAMAGE`."""
+    return decode_request(view, position, version)[0] if len(view) <= SHORT_BYTES else None
 
 
 def decode_request(view: memoryview, position: int, version: int) -> tuple[FetchRequest, int]:

@@ -23,15 +23,16 @@ import struct
 from typing import Final
 
 from tidegauge.impl.records.slices import Sliced, at_once
-from tidegauge.impl.wire.budget import STEP, Budget
+from tidegauge.impl.wire.budget import SHORT_BYTES, STEP, Budget
 from tidegauge.impl.wire.element_limits import IN_SLICES
 from tidegauge.impl.wire.fields import (
     NO_ID,
     Buffer,
     count,
     error_code,
+    id_bytes,
+    id_text,
     read_count,
-    read_id,
     read_nullable_string,
     read_records,
     read_string,
@@ -68,31 +69,40 @@ _ACKS_AND_TIMEOUT = struct.Struct(">hi")
 _APPENDED = struct.Struct(">ihqq")
 _I64 = struct.Struct(">q")
 _LEADER = struct.Struct(">ii")
-_ONE_TOPIC = struct.Struct(">bhib")
-"""No transactional id, acks, timeout, and an array of one topic."""
-_ONE_PARTITION = struct.Struct(">bi")
-"""An array of one partition, and its index."""
-_ONE_NAME: Final = b"\x02"
+_ONE_TOPIC = struct.Struct(">bhibB")
+"""No transactional id, acks, timeout, an array of one topic, and the length of its name."""
+_ONE_TOPIC_BY_ID = struct.Struct(">bhib16s")
+"""The same with the topic's id in place of its name."""
+_ONE_PARTITION = struct.Struct(">biBB")
+"""An array of one partition, its index, and the records' length in two bytes, or in one and the first of them."""
 _LONGEST: Final = 0x7F
 """A string's length that is written in one byte is below this."""
 _ONE: Final = 2
 """The length of an array of one, as flexible versions write it."""
 _NO_TAGS_THRICE: Final = bytes(3)
+_ONE_HEAD = struct.Struct(">iibb")
+"""The size of the frame, the correlation id, no tagged fields, and an array of one topic."""
 _ONE_PRODUCED = struct.Struct(">bihqqq4sib")
 """An array of one partition without more fields than these, the throttle time, and no tagged fields."""
+_ONE_SIZE: Final = _ONE_HEAD.size + _ONE_PRODUCED.size - 4
+"""Bytes of the frame without the topic."""
 _NO_ERRORS: Final = b"\x01\x00\x00\x00"
 """No record errors, no message, no tagged fields of the partition and of the topic."""
 
 
-def decode_request(view: memoryview, position: int, version: int) -> tuple[ProduceRequest, int]:
-    """The request at `position`, and the position behind it. Raises one of `fields.DAMAGE`."""
-    if (request := decode_one(view, position, version)[0]) is not None:
-        return request, len(view)
-    return at_once(decoding_request(view, position, version))
+def decode_quickly(view: memoryview, position: int, version: int) -> ProduceRequest | None:
+    """The request at `position`, if it cannot have many elements; None if it may. Raises one of `fields.DAMAGE`."""
+    request = _decode_one(view, position, version) if version >= FLEXIBLE_FROM else None
+    if request is None and len(view) <= SHORT_BYTES:
+        return at_once(decoding_request(view, position, version))[0]
+    return request
 
 
 def decoding_request(view: memoryview, position: int, version: int) -> Sliced[tuple[ProduceRequest, int]]:
-    """The same in slices, field by field; the request has a budget of elements."""
+    """The request at `position`, and the position behind it, field by field and in slices.
+
+    It has a budget of elements. Raises one of `fields.DAMAGE`.
+    """
     flexible = version >= FLEXIBLE_FROM
     budget = Budget(IN_SLICES)
     transactional_id, position = read_nullable_string(view, position, flexible=flexible)
@@ -125,33 +135,34 @@ def decoding_request(view: memoryview, position: int, version: int) -> Sliced[tu
     return ProduceRequest(acks, timeout_ms, topics, transactional_id), position
 
 
-def decode_one(view: memoryview, position: int, version: int) -> tuple[ProduceRequest | None, int]:
-    """A request of one partition and of no transaction, in a flexible version; None when it is another."""
-    request = _decode_one(view, position, version) if version >= FLEXIBLE_FROM else None
-    return request, len(view)
-
-
 def _decode_one(view: memoryview, position: int, version: int) -> ProduceRequest | None:
     """The request that ends where the view does, of one partition and of no transaction; None when it is another."""
-    transactional_id, acks, timeout_ms, topics = _ONE_TOPIC.unpack_from(view, position)
-    if transactional_id or topics != _ONE:
-        return None
-    position += _ONE_TOPIC.size
-    name, topic_id = "", NO_ID
-    if version >= TOPIC_IDS_FROM:
-        topic_id, position = read_id(view, position)
-    else:
-        start, position = position + 1, position + view[position]
-        if not 0 <= position - start < _LONGEST:
-            return None
-        name = str(view[start:position], "utf-8")
     end = len(view) - len(_NO_TAGS_THRICE)
-    if view[end:] != _NO_TAGS_THRICE or position + _ONE_PARTITION.size >= end:
+    if position + _ONE_TOPIC_BY_ID.size > end or view[end:] != _NO_TAGS_THRICE:
         return None
-    partitions, index = _ONE_PARTITION.unpack_from(view, position)
+    if version >= TOPIC_IDS_FROM:
+        transactional_id, acks, timeout_ms, topics, raw_id = _ONE_TOPIC_BY_ID.unpack_from(view, position)
+        name, topic_id = "", id_text(raw_id)
+        position += _ONE_TOPIC_BY_ID.size
+    else:
+        transactional_id, acks, timeout_ms, topics, length = _ONE_TOPIC.unpack_from(view, position)
+        start = position + _ONE_TOPIC.size
+        position = start + length - 1
+        if transactional_id or topics != _ONE or not 0 < length <= _LONGEST or position > end:
+            return None
+        name, topic_id = str(view[start:position], "utf-8"), NO_ID
+    if transactional_id or topics != _ONE or position + _ONE_PARTITION.size > end:
+        return None
+    partitions, index, size, more = _ONE_PARTITION.unpack_from(view, position)
     if partitions != _ONE:
         return None
-    size, position = read_varint(view, position + _ONE_PARTITION.size)
+    position += _ONE_PARTITION.size
+    if size < 0x80:
+        position -= 1
+    elif more < 0x80:
+        size += (more << 7) - 0x80
+    else:
+        size, position = read_varint(view, position - 2)
     if position + size - 1 != end:
         return None
     data = ProducePartition(index, view[position:end])
@@ -187,8 +198,6 @@ def encode_request(request: ProduceRequest, version: int) -> list[Buffer]:
 def encode_response(response: ProduceResponse, version: int) -> list[Buffer]:
     """The body of a response."""
     flexible = version >= FLEXIBLE_FROM
-    if flexible and (one := _encode_one(response, version)) is not None:
-        return [one]
     body = bytearray(count(len(response.topics), flexible=flexible))
     for topic in response.topics:
         body += topic_bytes(topic.name, topic.topic_id, by_id=version >= TOPIC_IDS_FROM, flexible=flexible)
@@ -203,22 +212,22 @@ def encode_response(response: ProduceResponse, version: int) -> list[Buffer]:
     return [body]
 
 
-def _encode_one(response: ProduceResponse, version: int) -> bytes | None:
-    """The body of a response for one partition that has nothing to add to its offset; None for any other."""
-    if len(response.topics) != 1 or response.node_endpoints:
+def encode_one(response: ProduceResponse, version: int, correlation_id: int) -> bytes | None:
+    """The whole frame of a response for one partition that has nothing to add to its offset; None for any other."""
+    topics = response.topics
+    if version < FLEXIBLE_FROM or len(topics) != 1 or len(topics[0].partitions) != 1 or response.node_endpoints:
         return None
-    (topic,) = response.topics
-    if len(topic.partitions) != 1:
-        return None
+    (topic,) = topics
     (produced,) = topic.partitions
-    if produced.record_errors or produced.error_message is not None or produced.leader_id != -1:
+    if produced.record_errors or produced.error_message is not None:
         return None
-    if produced.leader_epoch != -1:
+    if produced.leader_id != -1 or produced.leader_epoch != -1:
         return None
+    name = id_bytes(topic.topic_id) if version >= TOPIC_IDS_FROM else string(topic.name, flexible=True)
     fields = _ONE_PRODUCED.pack(
         _ONE,
         produced.index,
-        produced.error_code.value,
+        produced.error_code,
         produced.base_offset,
         produced.log_append_time_ms,
         produced.log_start_offset,
@@ -226,8 +235,7 @@ def _encode_one(response: ProduceResponse, version: int) -> bytes | None:
         response.throttle_time_ms,
         0,
     )
-    name = topic_bytes(topic.name, topic.topic_id, by_id=version >= TOPIC_IDS_FROM, flexible=True)
-    return b"".join((_ONE_NAME, name, fields))
+    return _ONE_HEAD.pack(_ONE_SIZE + len(name), correlation_id, 0, _ONE) + name + fields
 
 
 def _encode_produced(body: bytearray, partition: PartitionProduced, version: int) -> None:

@@ -26,6 +26,7 @@ from tidegauge.impl.wire.codecs import (
     MalformedMessageError,
     decode_request,
     decode_response,
+    encode_quickly,
     encode_request,
     encode_response,
     encode_response_parts,
@@ -225,6 +226,8 @@ def test_responses_are_read_and_written_as_kio_does(api: ApiKey, version: int, d
     assert (decoded.correlation_id, decoded.message) == (7, ours)
     assert encode_response(ours, 7, version=version) == frame
     assert b"".join(map(in_memory, encode_response_parts(ours, version, 7))) == frame
+    if (parts := encode_quickly(ours, version, 7)) is not None:
+        assert b"".join(map(in_memory, parts)) == frame
 
 
 @EVERY_VERSION
@@ -382,6 +385,35 @@ def test_a_request_of_one_partition_with_any_bit_changed_is_what_it_is_by_the_fi
     in_one_go = [outcome(each) for each in changed]
     monkeypatch.setattr(produce_codec, "_decode_one", lambda *_: None)
     assert in_one_go == [outcome(each) for each in changed]
+
+
+BY_THE_FIELD = ("leader_id", "leader_epoch", "error_message", "record_errors")
+
+
+@pytest.mark.parametrize("version", range(3, 14))
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {},
+        {"index": 7, "base_offset": 1 << 40, "log_append_time_ms": 5, "log_start_offset": 3},
+        {"error_code": ErrorCode.request_timed_out},
+        {"leader_id": 2},
+        {"leader_epoch": 2},
+        {"error_message": ""},
+        {"record_errors": [produce.RecordErrorIndex(1, None)]},
+    ],
+)
+def test_a_response_for_one_partition_is_the_same_in_one_go_and_by_the_field(
+    version: int, changed: dict[str, Any]
+) -> None:
+    name, topic_id = ("topic" * 30, "") if version < 13 else ("", "11111111-1111-4111-8111-111111111111")
+    partition = produce.PartitionProduced(**{"index": 0, **changed})
+    response = produce.ProduceResponse([produce.TopicProduced(name, topic_id, [partition])], throttle_time_ms=9)
+    parts = encode_quickly(response, version, 1)
+    assert parts is not None
+    assert b"".join(map(in_memory, parts)) == encode_response(response, 1, version=version)
+    in_one_go = produce_codec.encode_one(response, version, 1) is not None
+    assert in_one_go == (version >= 9 and changed.keys().isdisjoint(BY_THE_FIELD))
 
 
 def test_records_are_not_copied() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from itertools import chain
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from tidegauge.impl.records import walk as records_walk
 from tidegauge.impl.records.batches import HEADER_SIZE, RecordError
 from tidegauge.impl.records.payload import Record, RecordHeader, build_batch
 from tidegauge.impl.records.slices import at_once
-from tidegauge.impl.records.walk import CHUNK, Walked, framing, is_framed, walking
+from tidegauge.impl.records.walk import CHUNK, Fields, Walked, framing, is_framed, walking
 
 RECORDS = st.lists(
     st.tuples(
@@ -32,12 +31,20 @@ def built(records: list[Record]) -> bytes:
     return build_batch(records)[HEADER_SIZE:]
 
 
-def walk(payload: bytes, count: int) -> Walked:
-    """All records of a payload, without a pause."""
+def walk(payload: bytes, count: int) -> Fields:
+    """All records of a payload, without a pause; what stands out is what the lists say."""
     chunks: list[Walked] = []
     at_once(walking(payload, count, chunks.append))
-    assert all(len(chunk.offset_deltas) <= CHUNK for chunk in chunks)
-    return Walked(*(list(chain.from_iterable(column)) for column in zip(*chunks, strict=True)))
+    found = Fields([], [], [])
+    for chunk in chunks:
+        fields, first = chunk.fields(), len(found.offset_deltas)
+        assert chunk.records_count == len(fields.offset_deltas) <= CHUNK
+        assert (chunk.oldest, chunk.newest) == (min(fields.timestamp_deltas), max(fields.timestamp_deltas))
+        assert chunk.is_consecutive == (fields.offset_deltas == list(range(first, first + chunk.records_count)))
+        assert chunk.least_key_length == min(fields.key_lengths)
+        for column, more in zip(found, fields, strict=True):
+            column += more
+    return found
 
 
 def uniform(count: int, size: int = 100) -> bytes:
@@ -57,7 +64,7 @@ def test_walking_sees_timestamps_offsets_and_keys(fields: list[tuple[int, Any, A
         walked = walk(payload, len(records))
     finally:
         records_walk._FEW = few
-    assert walked == Walked(
+    assert walked == Fields(
         [record.timestamp - records[0].timestamp for record in records],
         list(range(len(records))),
         [-1 if record.key is None else len(record.key) for record in records],
@@ -75,7 +82,7 @@ def test_damage_is_seen_by_both_ways_of_walking_or_by_neither(data: st.DataObjec
     for _ in range(rng.randrange(1, 3)):
         payload[rng.randrange(len(payload))] = rng.randrange(256)
     few = records_walk._FEW
-    outcomes: list[Walked | None] = []
+    outcomes: list[Fields | None] = []
     for limit in (0, 1000):
         records_walk._FEW = limit
         try:

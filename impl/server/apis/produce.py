@@ -94,7 +94,7 @@ async def handle_produce(
         acks=request.acks,
         timeout_ms=request.timeout_ms,
         check=checked if context.api_version >= ZSTD_FROM else checked_before_zstd,
-        wait=lambda wait: context.while_connected(wait, watched=request.timeout_ms > LONG_MS),
+        wait=context.while_connected if request.timeout_ms > LONG_MS else context.wait_briefly,
         pace=context.pace,
     )
     produced: list[PartitionProduced]

@@ -60,7 +60,7 @@ from tidegauge.impl.storage.validation import RecordsRefusedError, checked_quick
 Check: TypeAlias = Callable[[Buffer | None], Buffer]
 """Checks what is to be appended, before its replica does; raises RecordError."""
 
-_APPEND_UNITS: Final = 60
+_APPEND_UNITS: Final = 20
 """Of work, as `impl.server.pace` counts it, for one batch that takes no time to check."""
 
 _Pending: TypeAlias = tuple[Partition, Appended, AppendOutcome]
@@ -161,27 +161,30 @@ class ReplicaManager:
                 pace.spent += _APPEND_UNITS
                 if pace.spent >= SLICE:
                     await pace.pause()
-                if self._takes_long(append, acks):
+                if may_take_long(append.records) and self._takes_long(append, acks):
                     refused = await self._check_ahead(append, check, pace)
                     if refused is not None:
                         outcomes.append(refused)
                         continue
             outcomes.append(self._append(append, acks, origin, check, pending))
         if pending and not _settle(pending):
-            keys = [partition.key for partition, _, outcome in pending if outcome.state is AppendState.PENDING]
-            purgatory = self.effects.produces
-            seen = purgatory.wakes
-            await wait(lambda: purgatory.until(keys, lambda: _settle(pending) or None, timeout_ms, since=seen))
+            await self._until_settled(pending, timeout_ms, wait)
         return outcomes
+
+    async def _until_settled(self, pending: Sequence[_Pending], timeout_ms: float, wait: Wait) -> None:
+        """Wait until no append is pending any more, or the time is over."""
+        keys = [partition.key for partition, _, outcome in pending if outcome.state is AppendState.PENDING]
+        purgatory = self.effects.produces
+        seen = purgatory.wakes
+        await wait(lambda: purgatory.until(keys, lambda: _settle(pending) or None, timeout_ms, since=seen))
 
     def _takes_long(self, append: PartitionAppend, acks: int) -> bool:
         """Whether to check a batch that its replica may take needs more than a slice of work."""
-        records = append.records
-        if records is None or isinstance(records, CheckedBatch) or not may_take_long(records):
-            return False
-        partition = self.hosted.get(append.topic, append.partition)
+        partition, records = self.hosted.get(append.topic, append.partition), append.records
         return (
             partition is not None
+            and records is not None
+            and not isinstance(records, CheckedBatch)
             and takes_long(records, partition.log.config, self._clock.now_ms())
             and partition.replica.append_error(acks) is ErrorCode.none
         )

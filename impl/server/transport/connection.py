@@ -37,6 +37,7 @@ from tidegauge.impl.server.transport.peer_watch import PeerWatch, WatchState
 from tidegauge.impl.server.transport.refused import RefusedError
 from tidegauge.impl.server.transport.sending import send_parts
 from tidegauge.impl.server.transport.service import Gate, Service
+from tidegauge.impl.server.transport.slow_requests import SLOW_S
 from tidegauge.impl.server.transport.states import (
     CLOSED,
     HANDLING,
@@ -75,6 +76,8 @@ LOGGER: Final = logging.getLogger(__name__)
 
 REQUEST_UNITS: Final = 40
 """Of work, as `impl.server.pace` counts it, for any request: one that sends many at once has others served between."""
+PRODUCE_UNITS: Final = 15
+"""The same for a Produce request, without its batches."""
 MOST_UNSENT: Final = 256 << 10
 """Bytes of responses beyond which they are sent, though the next request is there already."""
 
@@ -115,6 +118,8 @@ class Connection:
         )
         self._watch = PeerWatch(self._reader)
         self._pace = Pace(service.apart, service.clock.until_running)
+        self._time = trio.lowlevel.current_clock().current_time
+        """Trio's time, without a look for the loop at each request."""
         self._nursery: trio.Nursery
         self._unsent: list[Part] = []
         self._unsent_bytes = 0
@@ -142,12 +147,14 @@ class Connection:
         return reason
 
     async def _serve(self) -> str | None:
+        clock = self._service.clock
         try:
             try:
                 while True:
                     if (frame := self._reader.buffered_frame()) is None and (frame := await self._next_frame()) is None:
                         return None
-                    await self._service.clock.until_running()
+                    if clock.is_stopped:
+                        await clock.until_running()
                     if self._gate is None or not await self._taken_by_gate(self._gate, frame):
                         if self.state is not HANDLING:
                             await self._take_turn()
@@ -267,17 +274,17 @@ class Connection:
 
     async def _handle(self, frame: Payload) -> None:
         """Carry a request out, and leave its response with those that are sent when no more requests are there."""
-        service = self._service
-        self._pace.spent += REQUEST_UNITS
-        if self._pace.spent >= SLICE:
-            await self._pace.pause()
+        service, pace = self._service, self._pace
         api_key, version, correlation_id = peek_request(frame)
+        pace.spent += PRODUCE_UNITS if api_key == ApiKey.PRODUCE else REQUEST_UNITS
+        if pace.spent >= SLICE:
+            await pace.pause()
         if (api_key, version) not in service.served:
             self._unsent.append(self._refused(api_key, version, correlation_id))
             return
         decoded = decode_quickly(frame, api_key, version)
         if decoded is None:
-            decoded = await self._pace.finish(decoding_canonical(frame, api_key, version))
+            decoded = await pace.finish(decoding_canonical(frame, api_key, version))
         client_id, request = decoded
         context = RequestContext(
             api_key,
@@ -288,9 +295,9 @@ class Connection:
             self.principal,
             self.client_host,
             service.authorizer,
-            self._pace,
+            pace,
         )
-        begun_at = trio.current_time()
+        begun_at = self._time()
         try:
             handler = service.handlers[api_key]  # type: ignore[index]
             if (hook := service.request_hook) is None or (self._is_known_to_hook and not hook.is_active):
@@ -302,27 +309,24 @@ class Connection:
             raise
         except Exception as error:
             response = self._failed(request, context, error)
-        service.slow_requests.look_at(context, begun_at)
+        seconds = self._time() - begun_at - context.waited_s
+        if seconds > SLOW_S:
+            service.slow_requests.log(context, seconds)
         if response is not None:
-            await self._respond(response, context)
+            try:
+                parts = encode_quickly(response, version, correlation_id)
+                if parts is None:
+                    parts = await pace.finish(encoding_response(response, version, correlation_id))
+            except Exception as error:
+                raise self._unwritable(context, error) from error
+            for part in parts:
+                self._unsent.append(part)
+                self._unsent_bytes += len(part)
+            if self._unsent_bytes > MOST_UNSENT:
+                await self._send_responses()
         if self._throttle_s:
             seconds, self._throttle_s = self._throttle_s, 0.0
             await self.while_connected(partial(trio.sleep, seconds))
-
-    async def _respond(self, response: Any, context: RequestContext) -> None:
-        """Encode a response; send it at once, with those before it, if they are many bytes."""
-        try:
-            version, correlation_id = context.api_version, context.correlation_id
-            parts = encode_quickly(response, version, correlation_id)
-            if parts is None:
-                parts = await self._pace.finish(encoding_response(response, version, correlation_id))
-        except Exception as error:
-            raise self._unwritable(context, error) from error
-        for part in parts:
-            self._unsent.append(part)
-            self._unsent_bytes += len(part)
-        if self._unsent_bytes > MOST_UNSENT:
-            await self._send_responses()
 
     def _refused(self, api_key: int, version: int, correlation_id: int) -> bytes:
         """The response to an ApiVersions request of an unknown version. Raises RefusedError for any other API."""

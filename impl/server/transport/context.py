@@ -93,6 +93,10 @@ class RequestContext:
         finally:
             self.waited_s += trio.current_time() - begun
 
+    def wait_briefly(self, wait: Callable[[], Awaitable[T]]) -> Awaitable[T]:
+        """`while_connected`, and nobody looks whether the peer leaves."""
+        return self.while_connected(wait, watched=False)
+
 
 Handler: TypeAlias = Callable[[Any, RequestContext], Awaitable[Any]]
 """Makes the response to a request, both in the canonical version; None is no response (Produce with acks=0)."""

@@ -30,18 +30,16 @@ class SlowRequests:
 
     _lines: RepeatedLines = attrs.field(factory=_repeated_lines)
 
-    def look_at(self, context: RequestContext, begun_at: float) -> None:
-        """Log a request that began at `begun_at`, in trio's time, and is handled by now, if it was slow."""
-        seconds = trio.current_time() - begun_at - context.waited_s
-        if seconds > SLOW_S:
-            self._lines.log_event(
-                LOGGER,
-                logging.WARNING,
-                "slow request",
-                api=api_name(context.api_key),
-                version=context.api_version,
-                client=context.client_id,
-                peer=context.client_host or None,
-                seconds=seconds,
-                why="its handler, the disk or other requests took that long",
-            )
+    def log(self, context: RequestContext, seconds: float) -> None:
+        """Log a request whose handling took more than `SLOW_S`."""
+        self._lines.log_event(
+            LOGGER,
+            logging.WARNING,
+            "slow request",
+            api=api_name(context.api_key),
+            version=context.api_version,
+            client=context.client_id,
+            peer=context.client_host or None,
+            seconds=seconds,
+            why="its handler, the disk or other requests took that long",
+        )
