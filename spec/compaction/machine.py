@@ -96,6 +96,8 @@ def table(records: Iterable[Record], start: Iterable[tuple[int, int]] = ()) -> d
 
 @attrs.frozen
 class Append(Action):
+    fair: ClassVar[bool] = False
+
     key: int
     tombstone: bool
 
@@ -103,6 +105,8 @@ class Append(Action):
 @attrs.frozen
 class Roll(Action):
     """The active segment is closed."""
+
+    fair: ClassVar[bool] = False
 
 
 @attrs.frozen
@@ -133,10 +137,14 @@ class EndRound(Action):
 class Crash(Action):
     """The process dies and comes back; a renamed segment takes its place, a round is forgotten."""
 
+    fair: ClassVar[bool] = False
+
 
 @attrs.frozen
 class Tick(Action):
     """Time goes on."""
+
+    fair: ClassVar[bool] = False
 
 
 @attrs.frozen
@@ -147,6 +155,8 @@ class Read(Action):
 @attrs.frozen
 class StartReading(Action):
     """The reader begins at the start of the log."""
+
+    fair: ClassVar[bool] = False
 
 
 @attrs.frozen
@@ -363,6 +373,15 @@ class Compaction(Machine[State]):
         if not at_end or state.now - state.began >= self.retention:
             return True
         return dict(state.read) == table(state.history)
+
+    @property
+    def converges(self) -> Mapping[str, Invariant[State]]:
+        return {
+            "what is closed gets clean": lambda state: state.round is None and state.clean >= state.segments[-1].base,
+            "a reader that has begun gets to the end": lambda state: (
+                not self.reads or all(one.offset < state.position for one in self.visible(state))
+            ),
+        }
 
     @property
     def sometimes(self) -> Mapping[str, Invariant[State]]:

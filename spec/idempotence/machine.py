@@ -94,5 +94,9 @@ class Idempotence(IdempotenceRules):
     def sometimes(self) -> Mapping[str, Invariant[State]]:
         return properties.goals(self)
 
+    @property
+    def converges(self) -> Mapping[str, Invariant[State]]:
+        return properties.converging(self)
+
     def explain(self, invariant: str, state: State) -> Mapping[str, object]:
         return properties.explain(state)

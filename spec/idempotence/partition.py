@@ -262,6 +262,8 @@ def led_by(machine: IdempotenceRules, state: State, broker: int) -> State:
 class FillSegment(IdempotenceAction):
     """A replica's active segment is full: the next append goes into a new one."""
 
+    fair: ClassVar[bool] = False
+
     broker: BrokerId
 
     @classmethod

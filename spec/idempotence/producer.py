@@ -29,6 +29,8 @@ from tidegauge.spec.idempotence.state import (
 class Send(IdempotenceAction):
     """A producer sends its next `count` records as a batch to whom it takes for the leader."""
 
+    fair: ClassVar[bool] = False
+
     producer: ProducerId
     count: int = 1
 

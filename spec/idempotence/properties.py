@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
 from tidegauge.spec.idempotence.rules import IdempotenceRules
-from tidegauge.spec.idempotence.state import Batch, Error, LoggedBatch, ProducerEntry, Replica, State, entry_of
+from tidegauge.spec.idempotence.state import NONE, Batch, Error, LoggedBatch, ProducerEntry, Replica, State, entry_of
 from tidegauge.spec.kernel.bounds import times
 from tidegauge.spec.kernel.machine import Invariant
 
@@ -175,6 +175,26 @@ def goals(machine: IdempotenceRules) -> Mapping[str, Callable[[State], bool]]:
             times(s.spent, "Crash") and replica.snapshots and replica.producers for replica in s.replicas
         )
     return wanted
+
+
+def converging(machine: IdempotenceRules) -> Mapping[str, Invariant[State]]:
+    """What comes of all that was sent, if connections last: requests arrive, responses too, followers fetch."""
+
+    def batch_is_acknowledged(state: State) -> bool:
+        """The oldest batch in flight of a producer is none, or one that its producer may not send again."""
+        oldest = [producer.in_flight[0] for producer in state.producers if producer.in_flight]
+        return all(flight.sent_to == NONE and flight.attempt + 1 >= machine.max_attempts for flight in oldest)
+
+    return {
+        "a batch is acknowledged, or all its attempts are used": batch_is_acknowledged,
+        "a follower has what its leader has": follower_has_all,
+    }
+
+
+def follower_has_all(state: State) -> bool:
+    """Every batch, at the same offset."""
+    leader = state.replicas[state.leader]
+    return all(replica.log == leader.log for replica in state.replicas)
 
 
 def explain(state: State) -> Mapping[str, object]:

@@ -21,10 +21,11 @@ from typing import Generic, TypeVar
 import attrs
 
 from tidegauge.spec.kernel.changes import plain
+from tidegauge.spec.kernel.convergence import Convergence, Edges, convergence
 from tidegauge.spec.kernel.coverage import ActionCoverage, Counts, never_enabled, unreached
 from tidegauge.spec.kernel.machine import Action, Machine
 from tidegauge.spec.kernel.progress import UNLIMITED, Clock, Cut, Limits, OnProgress, Progress, Stop
-from tidegauge.spec.kernel.symmetry import Orbits
+from tidegauge.spec.kernel.symmetry import AsymmetryError, Orbits
 from tidegauge.spec.kernel.traces import Step, Trace, Violation
 
 __all__ = [
@@ -69,6 +70,8 @@ class Exploration(Generic[S]):
     unreached: tuple[str, ...]
     orbits: int | None
     """With symmetry: the sum of the orbits' sizes, which is `distinct` of the unreduced search."""
+    convergence: Convergence[S] | None
+    """Whether the machine's goals are reached for good; None if that was not asked, or an invariant is violated."""
     seconds: float | None
 
     @property
@@ -77,8 +80,8 @@ class Exploration(Generic[S]):
 
     @property
     def holds(self) -> bool:
-        """Whether nothing was violated in what was visited."""
-        return not self.violations
+        """Whether nothing was violated in what was visited, and no goal failed."""
+        return not self.violations and (self.convergence is None or self.convergence.holds)
 
     @property
     def depth(self) -> int:
@@ -105,25 +108,25 @@ def explore(
     limits: Limits = UNLIMITED,
     stop: Stop = Stop.FIRST,
     symmetry: bool = False,
+    converges: bool = False,
     clock: Clock | None = None,
     progress: OnProgress | None = None,
 ) -> Exploration[S]:
     """Visit the reachable states of `machine`, breadth first, checking every invariant in every one of them.
 
-    `symmetry` keeps one state per orbit (see spec.kernel.symmetry). `progress` is called every few thousand states.
+    `symmetry` keeps one state per orbit (see spec.kernel.symmetry). With `converges` the machine's goals are checked in
+    all bottom components (see spec.kernel.convergence); a search that was cut checks those that it has seen whole.
+    `progress` is called every few thousand states.
     Raises ValueError for a limit on seconds without a clock, or for symmetry that the machine does not declare.
     """
     if not isinstance(machine, Machine):
         raise TypeError(f"explore takes a machine, not {machine!r}: for example tidegauge.Replication(brokers=3)")
     if limits.seconds is not None and clock is None:
         raise ValueError(f"a limit of {limits.seconds} seconds needs a clock: pass clock=time.process_time")
-    search = _Search(machine, limits, stop, Orbits(machine) if symmetry else None, clock, progress)
+    orbits = Orbits(machine) if symmetry else None
+    search = _Search(machine, limits, stop, orbits, Edges() if converges else None, clock, progress)
     with _collector_paused():
         return search.run()
-
-
-class AsymmetryError(Exception):
-    """A machine that declares its processes interchangeable, and treats them unlike."""
 
 
 def check_symmetry(machine: Machine[S], *, limits: Limits = UNLIMITED) -> int:
@@ -160,14 +163,17 @@ class _Search(Generic[S]):
         limits: Limits,
         stop: Stop,
         orbits: Orbits[S] | None,
+        edges: Edges | None,
         clock: Clock | None,
         progress: OnProgress | None,
     ) -> None:
         self.machine, self.limits, self.stop, self.orbits = machine, limits, stop, orbits
         self.clock, self.progress = clock, progress
+        self.edges = edges if machine.converges else None
         self.states: list[S] = []
         self.parents = array("q")
-        self.known: set[object] = set()
+        self.known: dict[object, int] = {}
+        """The number of each state, or of its orbit."""
         self.bounds = [0]
         self.terminal = self.orbit_sum = 0
         self.counts = Counts(machine)
@@ -189,6 +195,7 @@ class _Search(Generic[S]):
             cut = finished.cut
         self.report(len(self.states) if cut is None else self.expanding)
         reached = {goal: self.trace(index) for goal, index in self.goals.items()}
+        converged = self.converged()
         return Exploration(
             machine=self.machine.name,
             cut=cut,
@@ -203,12 +210,13 @@ class _Search(Generic[S]):
             reached=reached,
             unreached=unreached(self.machine, reached),
             orbits=self.orbit_sum if self.orbits else None,
+            convergence=converged,
             seconds=self.elapsed(),
         )
 
     def visit(self) -> None:
         for state in self.machine.initial():
-            if self.is_new(state):
+            if self.number(state) == len(self.states):
                 self.arrive(state, _NO_PARENT)
         while self.bounds[-1] < len(self.states):
             start, end = self.bounds[-1], len(self.states)
@@ -225,8 +233,8 @@ class _Search(Generic[S]):
 
     def expand(self, start: int, end: int) -> None:
         """Take every step out of one level."""
-        successors, states, counts = self.machine.successors, self.states, self.counts
-        known, is_new = self.known, self.is_new if self.orbits else None
+        successors, states, counts, is_fair = self.machine.successors, self.states, self.counts, self.machine.is_fair
+        known, number, edges = self.known, self.number if self.orbits else None, self.edges
         for index in range(start, end):
             if not index % _INTERVAL:
                 self.pause(index)
@@ -240,27 +248,26 @@ class _Search(Generic[S]):
                     tally.enabled += 1
                 if self.step_invariants:
                     self.check_step(index, action, after)
-                if is_new is None:
-                    known.add(after)
-                    if len(known) == len(states):
-                        continue
-                elif not is_new(after):
-                    continue
-                tally.found += 1
-                self.arrive(after, index)
+                target = known.setdefault(after, len(states)) if number is None else number(after)
+                if edges is not None and is_fair(state, action, after):
+                    edges.add(target)
+                if target == len(states):
+                    tally.found += 1
+                    self.arrive(after, index)
             if action is None:
                 self.terminal += 1
+            if edges is not None:
+                edges.close()
 
-    def is_new(self, state: S) -> bool:
-        """Whether `state`, or its orbit, is met for the first time."""
+    def number(self, state: S) -> int:
+        """The number of `state`, or of its orbit: that of the next one if it is met for the first time."""
         if self.orbits is None:
-            self.known.add(state)
-        else:
-            orbit, size = self.orbits.of(state)
-            self.known.add(orbit)
-            if len(self.known) > len(self.states):
-                self.orbit_sum += size
-        return len(self.known) > len(self.states)
+            return self.known.setdefault(state, len(self.states))
+        orbit, size = self.orbits.of(state)
+        number = self.known.setdefault(orbit, len(self.states))
+        if number == len(self.states):
+            self.orbit_sum += size
+        return number
 
     def arrive(self, state: S, parent: int) -> None:
         """Keep a new state and check what must hold in it."""
@@ -293,6 +300,13 @@ class _Search(Generic[S]):
         every = len(self.invariants) + len(self.step_invariants)
         if self.stop is Stop.FIRST or (self.stop is Stop.EACH and len(self.found) == every):
             raise _Finished(Cut.VIOLATION)
+
+    def converged(self) -> Convergence[S] | None:
+        """Check the goals, unless there is something worse to mend first."""
+        if self.edges is None or self.found:
+            return None
+        renamings = self.orbits.renamings if self.orbits else ()
+        return convergence(self.machine, self.edges.bottom_components(), self.states, self.trace, renamings)
 
     def trace(self, index: int, *more: Step[S]) -> Trace[S]:
         """The way by which the state at `index` was reached, then `more`."""

@@ -168,6 +168,10 @@ class EnumeratingMachine(GuardedMachine[C]):
     def attempts(self, state: C, kind: type[Action]) -> Iterable[Action]:
         return kind.attempts(self, state) if issubclass(kind, EnumeratedAction) else ()
 
+    def is_fair(self, before: C, action: Action, after: C) -> bool:
+        """A step that counts for no bound: an action may be a perturbation in one of its forms only."""
+        return action.fair and before.spent == after.spent
+
     def may_perturb(self, state: C, name: str) -> bool:
         """Whether the bounds allow the perturbation once more."""
         return self.bounds.allow(name, state.spent)

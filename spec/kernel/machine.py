@@ -45,6 +45,8 @@ class Action:
 
     bounded_as: ClassVar[str] = ""
     """The name by which a machine's bounds count it; empty for the protocol, and for what heals."""
+    fair: ClassVar[bool] = True
+    """Whether it happens if it may happen again and again; False for what clients and operators choose to do."""
 
     @property
     def name(self) -> str:
@@ -129,8 +131,20 @@ class Machine(ABC, Generic[S]):
         """Goals: what a search that proves anything must have reached in at least one state."""
         return {}
 
+    @property
+    def converges(self) -> Mapping[str, Invariant[S]]:
+        """What holds for good in the end, if all that is fair happens: words, and what they say of a state.
+
+        See spec.kernel.convergence.
+        """
+        return {}
+
+    def is_fair(self, before: S, action: Action, after: S) -> bool:
+        """Whether the step is taken in a behaviour that comes to `before` again and again; no perturbation is."""
+        return action.fair and not action.bounded_as
+
     def explain(self, invariant: str, state: S) -> Mapping[str, object]:
-        """The values that make `invariant` false in `state`, for a reader."""
+        """The values that make `invariant`, or a goal of `converges`, false in `state`, for a reader."""
         return {}
 
     @property

@@ -43,6 +43,10 @@ MOST_INTERCHANGEABLE = 8
 """Their renamings are 40,320, each tried on every state."""
 
 
+class AsymmetryError(Exception):
+    """A machine that declares its processes interchangeable, and treats them unlike."""
+
+
 class Orbits(Generic[S]):
     """Names the orbit of a state, and measures it."""
 
@@ -55,7 +59,8 @@ class Orbits(Generic[S]):
                 f"explore at most {MOST_INTERCHANGEABLE}, or without symmetry"
             )
         self._permute = machine.permute
-        self._renamings = tuple(permutations(range(machine.interchangeable)))[1:]
+        self.renamings = tuple(permutations(range(machine.interchangeable)))[1:]
+        """All but the one that changes nothing."""
         self._number = Numbering()
         self._known: dict[Key, tuple[Key, int]] = {}
         self._fields = _fields_of(type(next(iter(machine.initial()))))
@@ -66,7 +71,7 @@ class Orbits(Generic[S]):
         found = self._known.get(own)
         if found is None:
             permute, key = self._permute, self._key
-            keys = {own, *[key(permute(state, renaming)) for renaming in self._renamings]}
+            keys = {own, *[key(permute(state, renaming)) for renaming in self.renamings]}
             # Most steps lead to a state met before, and mostly to the very same one: renaming it again is saved.
             found = self._known[own] = min(keys), len(keys)
         return found

@@ -65,6 +65,13 @@ class World:
     losses: int = 0
 
 
+def goes_on_from(noted: tuple[Decision, ...], log: tuple[Decision, ...]) -> bool:
+    """Whether a log has what was noted: it is as long, and its record there is of the same epoch."""
+    if not noted:
+        return True
+    return len(log) >= len(noted) and log[len(noted) - 1].epoch == noted[-1].epoch
+
+
 @attrs.frozen
 class Create(Action):
     """The controller creates a topic."""
@@ -198,6 +205,10 @@ class Membership(Machine[World]):
             destroyed=state.destroyed | destroyed,
         )
 
+    def is_fair(self, before: World, action: Action, after: World) -> bool:
+        """The broker is started and reads, and its own controller is back at the address."""
+        return isinstance(action, Start | Pull) or action == Meet(OURS)
+
     # --- the rules -----------------------------------------------------------------------------------------------
 
     def known(self, log: tuple[Decision, ...]) -> frozenset[int]:
@@ -213,9 +224,7 @@ class Membership(Machine[World]):
 
     def is_same_log(self, noted: tuple[Decision, ...], log: tuple[Decision, ...]) -> bool:
         """Whether a log goes on from what was noted: it is as long, and its record there is of the same epoch."""
-        if not noted:
-            return True
-        return len(log) >= len(noted) and log[len(noted) - 1].epoch == noted[-1].epoch
+        return goes_on_from(noted, log)
 
     def departure(self, log: tuple[Decision, ...], topic: int) -> Departure:
         """A replica is deleted if the log has deleted its topic; one that the log does not explain is kept."""
@@ -248,6 +257,14 @@ class Membership(Machine[World]):
                 or after.refused
                 or after.read is None
                 or after.read[: len(before.noted)] == before.noted
+            ),
+        }
+
+    @property
+    def converges(self) -> Mapping[str, Invariant[World]]:
+        return {
+            "a broker has read its own cluster's log, unless that has lost what was read": lambda state: (
+                (state.running and state.read == state.log) or not goes_on_from(state.noted, state.log)
             ),
         }
 

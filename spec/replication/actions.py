@@ -62,6 +62,8 @@ def refusal_of_follower(broker: int) -> Refusal:
 class Append(ReplicationAction):
     """A broker that thinks it leads appends a producer's next record."""
 
+    fair: ClassVar[bool] = False
+
     broker: BrokerId
     acks: Acks = Acks.ALL
 

@@ -57,6 +57,10 @@ class ReplicationExtension(Extension):
         """What a search within the machine's constants must have reached."""
         return {}
 
+    def converges(self, machine: ReplicationRules) -> Mapping[str, Invariant[State]]:
+        """What holds for good in the end. A name that the base or an earlier extension gives is replaced."""
+        return {}
+
     def explain(self, state: State) -> Mapping[str, object]:
         """The values on which its invariants turn."""
         return {}

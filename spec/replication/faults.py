@@ -33,16 +33,27 @@ class ExpireSession(BrokerAction):
 
     bounded_as: ClassVar[str] = "ExpireSession"
 
+    @classmethod
+    def is_possible(cls, machine: ReplicationRules) -> bool:
+        return machine.may_stay_down or super().is_possible(machine)
+
     def guard(self, machine: ReplicationRules, state: State) -> str:
         if state.controller.sessions[self.broker].fenced:
             return f"broker {self.broker} is fenced"
+        if self.heals(machine, state):
+            return ""
         return "" if machine.may_perturb(state, self.bounded_as) else "no more sessions expire in this model"
 
     def effect(self, machine: ReplicationRules, state: State) -> State:
         controller = machine.without(state.controller, self.broker, clean=True)
         session = attrs.evolve(controller.sessions[self.broker], fenced=True)
         controller, unclean = machine.with_leader(with_session(controller, self.broker, session))
-        return committed(state.spend(self.bounded_as), controller, unclean=unclean)
+        state = state if self.heals(machine, state) else state.spend(self.bounded_as)
+        return committed(state, controller, unclean=unclean)
+
+    def heals(self, machine: ReplicationRules, state: State) -> bool:
+        """Whether the broker is down and nobody promises that it comes back: the others go on without it."""
+        return machine.may_stay_down and not state.replicas[self.broker].running
 
 
 @attrs.frozen
@@ -149,6 +160,8 @@ class ControllerFailover(ReplicationAction):
 class Flush(BrokerAction):
     """A broker forces its log to the disk; it matters where a crash may follow."""
 
+    fair: ClassVar[bool] = False
+
     @classmethod
     def is_possible(cls, machine: ReplicationRules) -> bool:
         return Crash.is_possible(machine)
@@ -169,6 +182,8 @@ class Flush(BrokerAction):
 @attrs.frozen
 class CheckpointHighWatermark(BrokerAction):
     """A broker writes its high watermark down; it matters where a crash may follow."""
+
+    fair: ClassVar[bool] = False
 
     @classmethod
     def is_possible(cls, machine: ReplicationRules) -> bool:

@@ -37,6 +37,7 @@ import attrs
 from tidegauge.spec.kernel.bounds import UNBOUNDED, Bounds
 from tidegauge.spec.kernel.extension import check_extensions, wrap_rules
 from tidegauge.spec.kernel.machine import (
+    Action,
     Invariant,
     Machine,
     StepInvariant,
@@ -47,6 +48,7 @@ from tidegauge.spec.replication import actions as protocol
 from tidegauge.spec.replication import control, faults
 from tidegauge.spec.replication import properties as replication_properties
 from tidegauge.spec.replication.actions import ReplicationAction
+from tidegauge.spec.replication.convergence import converging
 from tidegauge.spec.replication.extension import ReplicationExtension
 from tidegauge.spec.replication.rules import ReplicationRules
 from tidegauge.spec.replication.state import (
@@ -164,6 +166,15 @@ class Replication(ReplicationRules):
     @property
     def sometimes(self) -> Mapping[str, Invariant[State]]:
         return {**replication_properties.goals(self), **_merged(one.goals(self) for one in self.extensions)}
+
+    @property
+    def converges(self) -> Mapping[str, Invariant[State]]:
+        return {**converging(self), **_merged(one.converges(self) for one in self.extensions)}
+
+    def is_fair(self, before: State, action: Action, after: State) -> bool:
+        return super().is_fair(before, action, after) and not (
+            self.may_stay_down and isinstance(action, faults.Restart)
+        )
 
     def explain(self, invariant: str, state: State) -> Mapping[str, object]:
         return {

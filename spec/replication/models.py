@@ -50,6 +50,8 @@ _ALL = (
            "a session that expires while the ISR changes"),
     _model("crash", TWO_BROKERS, Bounds(Crash=1),
            "an unflushed tail that is lost, and the new incarnation's way back"),
+    _model("failover", evolve(TWO_BROKERS, may_stay_down=True), Bounds(Crash=1),
+           "a broker that may stay down: the other one goes on without it"),
     _model("crash-and-shrink", TWO_BROKERS, Bounds(Crash=1, ShrinkIsr=1),
            "a crash while the ISR changes (KIP-903)"),
     _model("unclean", evolve(TWO_RECORDS, unclean_leader_election=True), Bounds(ExpireSession=1),

@@ -51,6 +51,8 @@ class ReplicationRules(EnumeratingMachine[State]):
     acks: tuple[Acks, ...] = (Acks.ALL,)
     long_polls: bool = False
     delayed_metadata: bool = False
+    may_stay_down: bool = False
+    """Whether nobody promises that a broker that is down comes back; then its session expires, whatever the bounds."""
     initial_leader: int = 0
     initial_isr: tuple[int, ...] = ()
     bounds: Bounds = DEFAULT_BOUNDS

@@ -5,9 +5,9 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from tidegauge.spec.compaction.machine import DELETED, Compaction, EndRound, Record, Round, Segment, State
+from tidegauge.spec.compaction.machine import DELETED, Compaction, EndRound, Read, Record, Round, Segment, State
 from tidegauge.spec.kernel.explorer import explore
-from tidegauge.spec.kernel.machine import NotEnabled
+from tidegauge.spec.kernel.machine import Action, NotEnabled
 
 QUICK = (
     Compaction(max_records=2, max_time=1, reads=False),
@@ -24,7 +24,7 @@ DEEP = (
 
 @pytest.mark.parametrize("machine", QUICK)
 def test_no_value_is_lost_and_none_comes_back(machine: Compaction) -> None:
-    exploration = explore(machine)
+    exploration = explore(machine, converges=True)
     assert exploration.complete
     assert exploration.holds, exploration.violations[0]
 
@@ -32,13 +32,45 @@ def test_no_value_is_lost_and_none_comes_back(machine: Compaction) -> None:
 @pytest.mark.deep
 @pytest.mark.parametrize("machine", DEEP)
 def test_no_value_is_lost_in_larger_logs(machine: Compaction) -> None:
-    exploration = explore(machine)
+    exploration = explore(machine, converges=True)
     assert exploration.complete
     assert exploration.holds, exploration.violations[0]
 
 
 def test_everything_that_should_happen_does() -> None:
     assert not explore(Compaction(max_records=2, keys=1, max_time=2)).unreached
+
+
+@attrs.frozen
+class RoundsDoNotEnd(Compaction):
+    """A round that has gone over everything stays."""
+
+    def guard(self, state: State, action: Action) -> str:
+        return "not yet" if isinstance(action, EndRound) else super().guard(state, action)
+
+
+@attrs.frozen
+class ReaderStops(Compaction):
+    """A reader does not get beyond a record that was taken out."""
+
+    def guard(self, state: State, action: Action) -> str:
+        gap = isinstance(action, Read) and all(one.offset != state.position for one in self.visible(state))
+        return "nothing is at this offset" if gap else super().guard(state, action)
+
+
+@pytest.mark.parametrize(
+    ("machine", "goal"),
+    [
+        (RoundsDoNotEnd(max_records=2, keys=1, max_time=1, reads=False), "what is closed gets clean"),
+        (ReaderStops(max_records=2, keys=1, max_time=1), "a reader that has begun gets to the end"),
+    ],
+    ids=["RoundsDoNotEnd", "ReaderStops"],
+)
+def test_a_cleaner_or_a_reader_that_stands_still_is_found(machine: Compaction, goal: str) -> None:
+    found = explore(machine, converges=True)
+    assert not found.violations
+    assert found.convergence is not None
+    assert [lasso.goal for lasso in found.convergence.lassos] == [goal]
 
 
 @attrs.frozen

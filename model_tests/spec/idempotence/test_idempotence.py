@@ -57,7 +57,7 @@ class Driven:
 
 @pytest.mark.parametrize("name", QUICK_IDEMPOTENCE)
 def test_every_reachable_state_satisfies_every_invariant(name: str) -> None:
-    exploration = explore(IDEMPOTENCE_MODELS[name].machine)
+    exploration = explore(IDEMPOTENCE_MODELS[name].machine, converges=True)
     assert exploration.holds, exploration.violations[0]
     assert not exploration.unreached
 
@@ -65,9 +65,37 @@ def test_every_reachable_state_satisfies_every_invariant(name: str) -> None:
 @pytest.mark.deep
 @pytest.mark.parametrize("name", IDEMPOTENCE_MODELS)
 def test_every_model_holds_and_reaches_its_goals(name: str) -> None:
-    exploration = explore(IDEMPOTENCE_MODELS[name].machine)
+    exploration = explore(IDEMPOTENCE_MODELS[name].machine, converges=True)
     assert exploration.holds, exploration.violations[0]
     assert not exploration.unreached
+
+
+@attrs.frozen
+class NothingIsSentAgain(Idempotence):
+    action_types = tuple(kind for kind in Idempotence.action_types if kind is not Retry)
+
+
+@attrs.frozen
+class FollowersDoNotFetch(Idempotence):
+    action_types = tuple(kind for kind in Idempotence.action_types if kind is not Fetch)
+
+
+@pytest.mark.parametrize(
+    ("machine", "goal"),
+    [
+        (
+            NothingIsSentAgain(max_records=1, bounds=Bounds(LoseConnection=1)),
+            "a batch is acknowledged, or all its attempts are used",
+        ),
+        (FollowersDoNotFetch(max_records=1, bounds=Bounds()), "a follower has what its leader has"),
+    ],
+    ids=["NothingIsSentAgain", "FollowersDoNotFetch"],
+)
+def test_a_goal_fails_where_what_leads_to_it_does_not_happen(machine: Idempotence, goal: str) -> None:
+    found = explore(machine, converges=True)
+    assert not found.violations
+    assert found.convergence is not None
+    assert goal in [lasso.goal for lasso in found.convergence.lassos]
 
 
 def test_the_models_together_turn_every_perturbation_on() -> None:

@@ -21,7 +21,7 @@ from tidegauge.impl.server.controller.metadata_fetches import MetadataFetches
 from tidegauge.impl.server.reads import PartitionRead
 from tidegauge.impl.storage.leader_epoch_cache import EpochEntry, LeaderEpochCache
 from tidegauge.spec.kernel.explorer import Stop, explore
-from tidegauge.spec.kernel.machine import NotEnabled
+from tidegauge.spec.kernel.machine import Action, NotEnabled
 from tidegauge.spec.membership.machine import Crash, Decision, Departure, Membership, Start, World
 
 SMALL = Membership(topics=1, losses=2)
@@ -29,7 +29,7 @@ Log = tuple[Decision, ...]
 
 
 def test_the_machine_keeps_its_invariants() -> None:
-    found = explore(SMALL, stop=Stop.NEVER)
+    found = explore(SMALL, stop=Stop.NEVER, converges=True)
     assert found.holds
     assert found.complete
     assert not found.unreached
@@ -80,6 +80,28 @@ class UnknownIsDeleted(Membership):
 )
 def test_a_rule_that_is_wrong_is_found(machine: Membership, violated: str) -> None:
     assert violated in {violation.invariant for violation in explore(machine, stop=Stop.EACH).violations}
+
+
+@attrs.frozen
+class StaysRefused(Membership):
+    """A broker that met what it does not belong to is never started again."""
+
+    def guard(self, state: World, action: Action) -> str:
+        return "it was refused" if isinstance(action, Start) and state.refused else super().guard(state, action)
+
+
+@attrs.frozen
+class JoinsNobody(Membership):
+    def may_join(self, state: World) -> bool:
+        return False
+
+
+@pytest.mark.parametrize("kind", [StaysRefused, JoinsNobody])
+def test_a_broker_that_never_gets_into_its_cluster_is_found(kind: type[Membership]) -> None:
+    found = explore(kind(topics=1), converges=True)
+    assert not found.violations
+    assert found.convergence is not None
+    assert [lasso.goal for lasso in found.convergence.lassos] == list(SMALL.converges)
 
 
 def test_a_broker_that_runs_is_not_started_and_one_that_is_down_does_not_die() -> None:

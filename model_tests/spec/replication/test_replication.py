@@ -276,7 +276,7 @@ def test_a_guard_that_fails_says_why(three: Walk) -> None:
 
 @pytest.mark.parametrize("name", [*QUICK, "acks"])
 def test_every_reachable_state_satisfies_every_invariant(name: str) -> None:
-    exploration = explore(MODELS[name].machine)
+    exploration = explore(MODELS[name].machine, converges=True)
     assert exploration.complete
     assert exploration.holds, exploration.violations[0]
     assert not exploration.unreached
@@ -285,7 +285,7 @@ def test_every_reachable_state_satisfies_every_invariant(name: str) -> None:
 @pytest.mark.deep
 @pytest.mark.parametrize("name", MODELS)
 def test_every_model_holds_and_reaches_its_goals(name: str) -> None:
-    exploration = explore(MODELS[name].machine)
+    exploration = explore(MODELS[name].machine, converges=True)
     assert exploration.holds, exploration.violations[0]
     assert not exploration.unreached
 

@@ -17,15 +17,16 @@ The extension requires `ControlledShutdown`. It adds to a replica where its dama
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import ClassVar
 
 import attrs
 
 from tidegauge.spec.kernel.extension import Extension
-from tidegauge.spec.kernel.machine import Action
+from tidegauge.spec.kernel.machine import Action, Invariant
 from tidegauge.spec.kernel.parts import Part, with_part
 from tidegauge.spec.replication.actions import BrokerAction, ReplicationAction
+from tidegauge.spec.replication.convergence import acting_leader, living
 from tidegauge.spec.replication.extension import ReplicationExtension
 from tidegauge.spec.replication.extensions.shutdown import CleanStop, ControlledShutdown
 from tidegauge.spec.replication.rules import ReplicationRules
@@ -114,6 +115,9 @@ class Damage(ReplicationExtension):
     action_types: ClassVar[tuple[type[Action], ...]] = (DamageLog, RepairLog)
     part_types: ClassVar[tuple[type[Part], ...]] = (Damaged,)
 
+    def converges(self, machine: ReplicationRules) -> Mapping[str, Invariant[State]]:
+        return {"a damaged replica that follows is repaired": damage_is_repaired(machine)}
+
     # --- rules -------------------------------------------------------------------------------------------------------
 
     def found(self, replica: Replica) -> Replica:
@@ -146,3 +150,15 @@ class Damage(ReplicationExtension):
         if damage_of(replica) == NONE or leads_alone or waits:
             return inner(state, broker, replica, metadata)
         return state.with_replica(broker, replica)
+
+
+def damage_is_repaired(machine: ReplicationRules) -> Invariant[State]:
+    """A leader has nobody to be repaired from."""
+
+    def holds(state: State) -> bool:
+        leader = acting_leader(machine, state)
+        return leader is None or all(
+            broker == leader or damage_of(state.replicas[broker]) == NONE for broker in living(machine, state)
+        )
+
+    return holds

@@ -149,6 +149,8 @@ def _failed(state: State, broker: int) -> str:
 class LoseTail(ReplicationAction):
     """A broker has stopped; its failed directory turns out to have kept less than there was."""
 
+    fair: ClassVar[bool] = False
+
     broker: BrokerId
     kept: int
 
@@ -174,6 +176,8 @@ class LoseTail(ReplicationAction):
 @attrs.frozen
 class LoseNote(BrokerAction):
     """A broker has stopped cleanly as far as this log goes; another of its directories had failed, and has no note."""
+
+    fair: ClassVar[bool] = False
 
     def guard(self, machine: ReplicationRules, state: State) -> str:
         replica = state.replicas[self.broker]
@@ -217,6 +221,9 @@ class Directories(ReplicationExtension):
                 not s.controller.sessions[broker].fenced for broker in offline(s.controller)
             ),
         }
+
+    def converges(self, machine: ReplicationRules) -> Mapping[str, Invariant[State]]:
+        return {"the controller knows which directories work": directories_are_known}
 
     # --- rules of the broker -----------------------------------------------------------------------------------------
 
@@ -277,6 +284,15 @@ class Directories(ReplicationExtension):
         broker_epoch: int,
     ) -> bool:
         return inner(controller, broker, broker_epoch) and broker not in offline(controller)
+
+
+def directories_are_known(state: State) -> bool:
+    """A replica of a live broker is offline if, and only if, its directory has failed."""
+    return all(
+        has_failed(replica) == (broker in offline(state.controller))
+        for broker, replica in enumerate(state.replicas)
+        if replica.running
+    )
 
 
 def offline_is_out_of_sync(state: State) -> bool:

@@ -31,6 +31,7 @@ from tidegauge.spec.kernel.parts import Part, Parts, updated, with_part
 from tidegauge.spec.replication import properties as replication_properties
 from tidegauge.spec.replication.actions import ReplicationAction
 from tidegauge.spec.replication.control import committed, with_metadata
+from tidegauge.spec.replication.convergence import acting_leader, living
 from tidegauge.spec.replication.extension import ReplicationExtension
 from tidegauge.spec.replication.rules import ReplicationRules
 from tidegauge.spec.replication.state import (
@@ -129,6 +130,8 @@ class StartReassignment(ReplicationAction):
 class CancelReassignment(ReplicationAction):
     """The replicas that were being added go again."""
 
+    fair: ClassVar[bool] = False
+
     @classmethod
     def candidates(cls, machine: ReplicationRules, state: State) -> Iterable[Self]:
         return (cls(),)
@@ -190,6 +193,9 @@ class Reassignment(ReplicationExtension):
 
     def goals(self, machine: ReplicationRules) -> Mapping[str, Invariant[State]]:
         return goals(machine, self)
+
+    def converges(self, machine: ReplicationRules) -> Mapping[str, Invariant[State]]:
+        return {"a reassignment to live replicas ends": reassignment_ends(machine)}
 
     def explain(self, state: State) -> Mapping[str, object]:
         now = Assignment.of(state.controller)
@@ -433,3 +439,15 @@ def goals(machine: ReplicationRules, reassignment: Reassignment) -> Mapping[str,
             replica.high_watermark and began.isdisjoint(replica.isr) for _, replica in replication_properties.leaders(s)
         )
     return wanted
+
+
+def reassignment_ends(machine: ReplicationRules) -> Invariant[State]:
+    """A replica that does not live, of the target or as the only leader, may hold it up."""
+
+    def holds(state: State) -> bool:
+        now = Assignment.of(state.controller)
+        target = set(now.replicas).difference(now.removing)
+        held_up = acting_leader(machine, state) is None or not target <= set(living(machine, state))
+        return held_up or not now.moves
+
+    return holds

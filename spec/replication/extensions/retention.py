@@ -34,6 +34,7 @@ from tidegauge.spec.kernel.guarded import Refusal
 from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
 from tidegauge.spec.kernel.parts import Part, updated, with_part
 from tidegauge.spec.replication.actions import ReplicationAction, not_leading
+from tidegauge.spec.replication.convergence import acting_leader, living
 from tidegauge.spec.replication.extension import ReplicationExtension
 from tidegauge.spec.replication.faults import Crash
 from tidegauge.spec.replication.properties import leaders
@@ -181,6 +182,8 @@ class Retain(MoveLogStart):
 class WriteLogStart(ReplicationAction):
     """A broker has written down where the log started; it matters where a crash may follow."""
 
+    fair: ClassVar[bool] = False
+
     broker: BrokerId
     offset: int
 
@@ -234,6 +237,9 @@ class Retention(ReplicationExtension):
 
     def goals(self, machine: ReplicationRules) -> Mapping[str, Invariant[State]]:
         return goals(machine)
+
+    def converges(self, machine: ReplicationRules) -> Mapping[str, Invariant[State]]:
+        return {"a live follower's log starts no lower than its leader's": log_starts_follow(machine)}
 
     def explain(self, state: State) -> Mapping[str, object]:
         starts = {f"log start of broker {b}": log_start_of(r) for b, r in enumerate(state.replicas)}
@@ -497,3 +503,20 @@ def goals(machine: ReplicationRules) -> Mapping[str, Invariant[State]]:
             m.error is Error.OFFSET_OUT_OF_RANGE for m in s.network.fetch_responses
         )
     return wanted
+
+
+def log_starts_follow(machine: ReplicationRules) -> Invariant[State]:
+    """What was deleted at the leader is deleted everywhere, and a DeleteRecords request completes."""
+
+    def holds(state: State) -> bool:
+        leader = acting_leader(machine, state)
+        if leader is None:
+            return True
+        start = log_start_of(state.replicas[leader])
+        known = low_watermark_known(state.replicas[leader])
+        return all(
+            broker == leader or (log_start_of(state.replicas[broker]) >= start and known.get(broker, NONE) >= start)
+            for broker in living(machine, state)
+        )
+
+    return holds

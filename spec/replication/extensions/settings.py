@@ -117,6 +117,9 @@ class Settings(ReplicationExtension):
             )
         }
 
+    def converges(self, machine: ReplicationRules) -> Mapping[str, Invariant[State]]:
+        return {"a live broker knows min.insync.replicas": settings_are_known}
+
     def required_insync(
         self, machine: ReplicationRules, inner: Callable[[Replica | Controller], int], known: Replica | Controller
     ) -> int:
@@ -152,3 +155,9 @@ class Settings(ReplicationExtension):
     ) -> Parts:
         found, known = inner(parts, metadata), KnownSettings.of(metadata)
         return found if known in found else updated(found, known)
+
+
+def settings_are_known(state: State) -> bool:
+    """What the operator has set last is in force everywhere."""
+    wanted = TopicSettings.of(state.controller).min_insync
+    return all(KnownSettings.of(replica).min_insync == wanted for replica in state.replicas if replica.running)

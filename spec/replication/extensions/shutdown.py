@@ -101,6 +101,8 @@ class GrantShutdown(BrokerAction):
 class GiveUpWaiting(BrokerAction):
     """A broker that has waited long enough for another to join leaves as the last of the ISR."""
 
+    fair: ClassVar[bool] = False
+
     def guard(self, machine: ReplicationRules, state: State) -> str:
         return not_leaving(state, self.broker)
 
@@ -198,6 +200,9 @@ class ControlledShutdown(ReplicationExtension):
                 session.broker_epoch and not session.fenced for session in s.controller.sessions
             ),
         }
+
+    def converges(self, machine: ReplicationRules) -> Mapping[str, Invariant[State]]:
+        return {"a controlled shutdown ends": shutdown_ends}
 
     # --- rules of the controller -------------------------------------------------------------------------------------
 
@@ -306,6 +311,14 @@ class ControlledShutdown(ReplicationExtension):
     def stopped(self, machine: ReplicationRules, inner: Callable[[Replica], Replica], replica: Replica) -> Replica:
         """The note is written last."""
         return with_part(inner(replica), CleanStop(replica.broker_epoch))
+
+
+def shutdown_ends(state: State) -> bool:
+    """No process still waits for its stop, or has yet to stop."""
+    return not any(
+        replica.running and replica.broker_epoch == session.broker_epoch and is_shutting_down(session)
+        for replica, session in zip(state.replicas, state.controller.sessions, strict=True)
+    )
 
 
 def shutting_down_leads_last(state: State) -> bool:

@@ -92,7 +92,7 @@ def test_a_broker_that_has_waited_long_enough_leaves_last() -> None:
     ids=["while the ISR changes", "with eligible leaders"],
 )
 def test_every_reachable_state_satisfies_every_invariant(machine: Replication) -> None:
-    exploration = explore(machine)
+    exploration = explore(machine, converges=True)
     assert exploration.complete
     assert exploration.holds, exploration.violations[0]
     assert not exploration.unreached
@@ -109,7 +109,7 @@ def test_a_crash_before_during_or_after_a_shutdown_loses_nothing(min_insync_repl
         min_insync_replicas=min_insync_replicas,
         bounds=Bounds(Crash=1, BeginShutdown=1),
     )
-    exploration = explore(machine)
+    exploration = explore(machine, converges=True)
     assert exploration.complete
     assert exploration.holds, exploration.violations[0]
     assert not exploration.unreached

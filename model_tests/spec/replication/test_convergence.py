@@ -1,0 +1,287 @@
+"""Each goal of a replicated partition fails where the one rule that leads to it is missing; no invariant is violated.
+
+That the machines as they are reach their goals is tested with their models (`test_replication`, `extensions/`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import pytest
+
+from tidegauge.spec.kernel.bounds import Bounds
+from tidegauge.spec.kernel.convergence import minimise_lasso
+from tidegauge.spec.kernel.explorer import explore
+from tidegauge.spec.kernel.parts import Parts
+from tidegauge.spec.kernel.traces import replay
+from tidegauge.spec.replication import control, faults
+from tidegauge.spec.replication.actions import ReplicationAction
+from tidegauge.spec.replication.extension import ReplicationExtension
+from tidegauge.spec.replication.extensions.damage import Damage, RepairLog
+from tidegauge.spec.replication.extensions.directories import Directories, ReplicaOffline, ReplicaOnline
+from tidegauge.spec.replication.extensions.reassignment import Reassignment
+from tidegauge.spec.replication.extensions.retention import Retention
+from tidegauge.spec.replication.extensions.settings import Settings
+from tidegauge.spec.replication.extensions.shutdown import ControlledShutdown, GrantShutdown, Stop
+from tidegauge.spec.replication.faults import Crash, Restart
+from tidegauge.spec.replication.machine import Replication
+from tidegauge.spec.replication.models import MODELS
+from tidegauge.spec.replication.rules import ReplicationRules
+from tidegauge.spec.replication.state import (
+    AlterPartitionRequest,
+    Controller,
+    Error,
+    FetchRequest,
+    FetchResponse,
+    Log,
+    PartitionMetadata,
+    Replica,
+)
+
+
+def never(*kinds: type[ReplicationAction]) -> tuple[type[ReplicationAction], ...]:
+    """The actions of the machine but these."""
+    return tuple(kind for kind in Replication.action_types if kind not in kinds)
+
+
+@attrs.frozen(slots=False)
+class SessionsNeverExpire(Replication):
+    action_types = never(faults.ExpireSession)
+
+
+@attrs.frozen(slots=False)
+class NobodyRegisters(Replication):
+    action_types = never(faults.Register)
+
+
+@attrs.frozen(slots=False)
+class NobodyIsUnfenced(Replication):
+    action_types = never(faults.Unfence)
+
+
+@attrs.frozen(slots=False)
+class NobodyAppliesMetadata(Replication):
+    action_types = never(control.ApplyMetadata)
+
+
+@attrs.frozen(slots=False)
+class LostProposalsAreNotRetried(Replication):
+    action_types = never(control.RetryAlterPartition)
+
+
+@attrs.frozen(slots=False)
+class NobodyRejoins(Replication):
+    """A leader never proposes a larger ISR."""
+
+    def may_join_isr(self, leader: Replica, follower: int) -> bool:
+        return False
+
+
+@attrs.frozen(slots=False)
+class NobodyIsEligible(Replication):
+    """The controller takes nobody back into the ISR."""
+
+    def is_eligible_for_isr(self, controller: Controller, broker: int, broker_epoch: int) -> bool:
+        return broker in controller.isr and super().is_eligible_for_isr(controller, broker, broker_epoch)
+
+
+@attrs.frozen(slots=False)
+class EveryProposalIsOutOfDate(Replication):
+    """A proposal on the right partition epoch is refused as one on an older."""
+
+    def alter_partition_error(self, controller: Controller, request: AlterPartitionRequest) -> Error:
+        return super().alter_partition_error(controller, request) or Error.INVALID_UPDATE_VERSION
+
+
+@attrs.frozen(slots=False)
+class HighWatermarkIsNotTold(Replication):
+    def served(self, leader: Replica, request: FetchRequest, records: Log) -> FetchResponse:
+        return attrs.evolve(super().served(leader, request, records), high_watermark=0)
+
+
+@attrs.frozen(slots=False)
+class FetchesAreNotNoted(Replication):
+    """A leader never learns how far a follower is."""
+
+    def may_update_follower(self, leader: Replica, request: FetchRequest) -> bool:
+        return False
+
+
+@attrs.frozen(slots=False)
+class NothingIsServed(Replication):
+    def served(self, leader: Replica, request: FetchRequest, records: Log) -> FetchResponse:
+        return super().served(leader, request, ())
+
+
+@attrs.frozen
+class NeverCompletes(Reassignment):
+    def may_complete(self, controller: Controller, target: tuple[int, ...]) -> bool:
+        return False
+
+
+@attrs.frozen
+class NeverStops(ControlledShutdown):
+    action_types = tuple(kind for kind in ControlledShutdown.action_types if kind is not Stop)
+
+
+@attrs.frozen
+class NeverGrants(ControlledShutdown):
+    action_types = tuple(kind for kind in ControlledShutdown.action_types if kind is not GrantShutdown)
+
+
+@attrs.frozen
+class FailuresAreNotReported(Directories):
+    action_types = tuple(kind for kind in Directories.action_types if kind is not ReplicaOffline)
+
+
+@attrs.frozen
+class RecoveriesAreNotReported(Directories):
+    action_types = tuple(kind for kind in Directories.action_types if kind is not ReplicaOnline)
+
+
+@attrs.frozen
+class NothingIsRepaired(Damage):
+    action_types = tuple(kind for kind in Damage.action_types if kind is not RepairLog)
+
+
+@attrs.frozen
+class SettingsAreNotTold(Settings):
+    def parts_with_metadata(
+        self,
+        machine: ReplicationRules,
+        inner: Callable[[Parts, PartitionMetadata], Parts],
+        parts: Parts,
+        metadata: PartitionMetadata,
+    ) -> Parts:
+        return inner(parts, metadata)
+
+
+@attrs.frozen
+class LogStartsAreNotTold(Retention):
+    def served(
+        self,
+        machine: ReplicationRules,
+        inner: Callable[[Replica, FetchRequest, Log], FetchResponse],
+        leader: Replica,
+        request: FetchRequest,
+        records: Log,
+    ) -> FetchResponse:
+        return inner(leader, request, records)
+
+
+def small(kind: type[Replication], *extensions: ReplicationExtension, **constants: object) -> Replication:
+    """The machine with two brokers, one record, and the bounds among these constants."""
+    bounds = Bounds({name: count for name, count in constants.items() if name[0].isupper()})  # type: ignore[misc]
+    rest: dict[str, Any] = {name: value for name, value in constants.items() if not name[0].isupper()}
+    return kind(bounds=bounds, extensions=extensions, **{"brokers": 2, "max_records": 1, **rest})
+
+
+LEADS = "a live candidate leads"
+COUNTS = "a live broker is registered and not fenced"
+KNOWS = "a live broker has the metadata"
+CATCHES_UP = "a live follower catches up"
+REJOINS = "a follower that has caught up is in sync"
+TOLD = "the high watermark is the log's end, and told"
+SETTLED = "a proposal is settled"
+
+WRONG: tuple[tuple[Replication, str], ...] = (
+    (small(SessionsNeverExpire, may_stay_down=True, max_records=0, Crash=1), LEADS),
+    (small(NobodyRegisters, Crash=1), COUNTS),
+    (small(NobodyIsUnfenced, ExpireSession=1), COUNTS),
+    (small(NobodyAppliesMetadata, ExpireSession=1), KNOWS),
+    (small(NobodyAppliesMetadata, ExpireSession=1), LEADS),
+    (small(NothingIsServed), CATCHES_UP),
+    (small(NobodyRejoins, ShrinkIsr=1), REJOINS),
+    (small(NobodyIsEligible, ShrinkIsr=1), REJOINS),
+    (small(HighWatermarkIsNotTold), TOLD),
+    (small(FetchesAreNotNoted), TOLD),
+    (small(LostProposalsAreNotRetried, ShrinkIsr=1, Disconnect=1), SETTLED),
+    (small(EveryProposalIsOutOfDate, ShrinkIsr=1), SETTLED),
+    (small(Replication, NeverCompletes((0,), ((1,),)), StartReassignment=1), "a reassignment to live replicas ends"),
+    (small(Replication, NeverStops(), max_records=0, BeginShutdown=1), "a controlled shutdown ends"),
+    (small(Replication, NeverGrants(), max_records=0, BeginShutdown=1), "a controlled shutdown ends"),
+    (small(Replication, ControlledShutdown(), FailuresAreNotReported(), FailDirectory=1), LEADS),
+    (
+        small(Replication, ControlledShutdown(), FailuresAreNotReported(), FailDirectory=1),
+        "the controller knows which directories work",
+    ),
+    (
+        small(
+            Replication,
+            ControlledShutdown(),
+            RecoveriesAreNotReported(),
+            max_records=0,
+            FailDirectory=1,
+            Crash=1,
+        ),
+        "the controller knows which directories work",
+    ),
+    (
+        small(Replication, ControlledShutdown(), NothingIsRepaired(), DamageLog=1, BeginShutdown=1),
+        "a damaged replica that follows is repaired",
+    ),
+    (
+        small(Replication, LogStartsAreNotTold(), DeleteRecords=1),
+        "a live follower's log starts no lower than its leader's",
+    ),
+    (
+        small(Replication, SettingsAreNotTold(), ChangeSettings=1, min_insync_replicas=2),
+        "a live broker knows min.insync.replicas",
+    ),
+)
+
+
+def named(machine: Replication) -> str:
+    own = [kind.__name__ for kind in machine.kinds if kind.__module__ == __name__]
+    return "-".join(own)
+
+
+@pytest.mark.parametrize(("machine", "goal"), WRONG, ids=[f"{named(machine)}-{goal}" for machine, goal in WRONG])
+def test_a_goal_fails_where_the_rule_that_leads_to_it_is_missing(machine: Replication, goal: str) -> None:
+    found = explore(machine, converges=True)
+    assert not found.violations
+    assert found.convergence is not None
+    lassos = {lasso.goal: lasso for lasso in found.convergence.lassos}
+    assert goal in lassos
+    again = replay(machine, lassos[goal].trace.actions)
+    assert not again.skipped
+    assert again.trace.last == lassos[goal].stem.last
+
+
+def test_every_goal_fails_in_one_of_these() -> None:
+    every = {goal for model in MODELS.values() for goal in model.machine.converges}
+    assert every == {goal for _, goal in WRONG}
+
+
+def test_a_crashed_leader_is_replaced_though_it_stays_down() -> None:
+    found = explore(MODELS["failover"].machine, converges=True)
+    assert found.holds, found.convergence
+    assert found.convergence is not None
+    stays_down = explore(
+        SessionsNeverExpire(may_stay_down=True, bounds=Bounds(Crash=1), brokers=2, max_records=0), converges=True
+    )
+    assert stays_down.convergence is not None
+    (lasso,) = (each for each in stays_down.convergence.lassos if each.goal == LEADS)
+    assert lasso.stem.actions == (Crash(0, 0),)
+    assert not lasso.cycle
+
+
+def test_a_broker_that_comes_back_is_not_counted_on_where_it_may_stay_down() -> None:
+    """With restarts, sessions that never expire are healed by the registration."""
+    comes_back = small(SessionsNeverExpire, max_records=0, Crash=1)
+    assert explore(comes_back, converges=True).holds
+    machine = small(Replication, may_stay_down=True, Crash=1)
+    (state,) = machine.initial()
+    down = machine.step(state, Crash(0, 0))
+    assert not machine.is_fair(down, Restart(0), machine.step(down, Restart(0)))
+    assert machine.is_fair(down, faults.ExpireSession(0), machine.step(down, faults.ExpireSession(0)))
+
+
+def test_a_found_failure_cannot_be_shortened() -> None:
+    machine = small(NobodyRejoins, ShrinkIsr=1)
+    found = explore(machine, converges=True)
+    assert found.convergence is not None
+    (lasso,) = (each for each in found.convergence.lassos if each.goal == REJOINS)
+    assert len(minimise_lasso(machine, lasso).stem) == len(lasso.stem)

@@ -1,0 +1,294 @@
+"""Convergence: something good happens, however a behaviour went on before.
+
+Invariants say that nothing bad happens; a machine that does nothing keeps them all. A machine's `converges` names what
+is to hold *for good* in the end. The question is asked of the graph whose edges are the *fair* steps: all that happens
+if it stays possible again and again. Perturbations and the choices of clients and operators are left out, since they
+may stop happening at any moment. What is assumed is thus
+
+* that from some moment on nothing but fair steps are taken (each harm is bounded), and
+* *strong fairness* of each fair step: it is taken again and again in a state that is come back to again and again.
+
+Such a behaviour ends in a *bottom component* of that graph: states which all reach each other, and out of which no fair
+step leads. It meets each of them again and again. So a goal is reached for good in every such behaviour if, and only
+if, it holds in every state of every bottom component. A state without fair steps is a component by itself.
+
+A perturbation whose bound is spent leads out of nothing, and one whose bound is not spent rescues nothing: neither is
+an edge. What heals, such as a restart, is fair and never bounded; where it may fail to come, it is not fair in that
+model. A goal says under which conditions it is meant: if a candidate is live, the partition has a leader.
+
+A failure is a *lasso*: a way to a state in which the goal is false, and a cycle of fair steps through that state, or no
+step at all where nothing fair can happen.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Generic, TypeVar
+
+import attrs
+
+from tidegauge.spec.kernel.machine import Action, Machine
+from tidegauge.spec.kernel.minimising import minimised
+from tidegauge.spec.kernel.symmetry import AsymmetryError
+from tidegauge.spec.kernel.traces import Step, Trace, replay
+
+S = TypeVar("S")
+
+_ELSEWHERE = 2**32 - 1
+"""The target of a step to a state that is not among those of the search."""
+
+
+class Edges:
+    """The fair steps of a search, by the numbers of their states: some four bytes for each step."""
+
+    def __init__(self) -> None:
+        self._starts = array("Q", [0])
+        self._targets = array("I")
+        self.add = self._targets.append
+        """Adds the target of a step from the state that is being expanded."""
+
+    def close(self) -> None:
+        """All steps from the state have been added; those of the next one follow."""
+        self._starts.append(len(self._targets))
+
+    @property
+    def closed(self) -> int:
+        """How many states have been expanded: of the others no step is known."""
+        return len(self._starts) - 1
+
+    def of(self, state: int) -> array[int]:
+        """The targets of the steps from an expanded state."""
+        return self._targets[self._starts[state] : self._starts[state + 1]]
+
+    def bottom_components(self) -> Iterator[list[int]]:
+        """Components out of which no step leads, each by its states in order (Tarjan 1972, without recursion).
+
+        A step to a state that was not expanded leads out.
+        """
+        starts, targets, closed = self._starts, self._targets, self.closed
+        number, low = array("I", [0]) * closed, array("I", [0]) * closed
+        done = bytearray(closed)
+        waiting: list[int] = []
+        path: list[int] = []
+        at: list[int] = []
+        count = 0
+        for root in range(closed):
+            if number[root]:
+                continue
+            path.append(root)
+            at.append(starts[root])
+            while path:
+                state, edge = path[-1], at[-1]
+                if not number[state]:
+                    count += 1
+                    number[state] = low[state] = count
+                    waiting.append(state)
+                end = starts[state + 1]
+                while edge < end:
+                    target = targets[edge]
+                    edge += 1
+                    if target >= closed or done[target]:
+                        continue
+                    if not number[target]:
+                        at[-1] = edge
+                        path.append(target)
+                        at.append(starts[target])
+                        break
+                    low[state] = min(low[state], number[target])
+                else:
+                    path.pop()
+                    at.pop()
+                    if path:
+                        low[path[-1]] = min(low[path[-1]], low[state])
+                    if low[state] == number[state]:
+                        component = _popped(waiting, state, done)
+                        members = set(component)
+                        if all(target in members for member in component for target in self.of(member)):
+                            yield sorted(component)
+
+
+def _popped(waiting: list[int], root: int, done: bytearray) -> list[int]:
+    """The states of the component whose first state is `root`; they are done with."""
+    place = len(waiting) - 1
+    while waiting[place] != root:
+        place -= 1
+    component = waiting[place:]
+    del waiting[place:]
+    for state in component:
+        done[state] = 1
+    return component
+
+
+@attrs.frozen
+class Lasso(Generic[S]):
+    """A behaviour in which a goal is not reached for good."""
+
+    goal: str
+    values: Mapping[str, object]
+    """What made it false, as the machine explains it."""
+    stem: Trace[S]
+    """The way to a state of a bottom component in which the goal is false."""
+    cycle: tuple[Step[S], ...]
+    """Fair steps from that state back to it; none where nothing fair can happen."""
+    component: int
+    """States of the bottom component."""
+    false_in: int
+    """Those of them in which the goal is false."""
+
+    @property
+    def trace(self) -> Trace[S]:
+        """The stem, and the cycle once."""
+        return Trace(self.stem.initial, (*self.stem.steps, *self.cycle))
+
+    @property
+    def words(self) -> str:
+        """What goes on for ever."""
+        if not self.cycle:
+            return "nothing fair can happen any more"
+        if self.false_in == self.component:
+            return f"fair steps lead to {self.component} states for ever, and it is false in each of them"
+        return f"fair steps lead to {self.component} states again and again, and it is false in {self.false_in} of them"
+
+
+@attrs.frozen
+class Convergence(Generic[S]):
+    """What became of a machine's goals in the bottom components that a search has seen whole."""
+
+    goals: tuple[str, ...]
+    components: int
+    states: int
+    """In all of them."""
+    lassos: tuple[Lasso[S], ...]
+    """A shortest way into a failure of each goal that fails, in the machine's order of goals."""
+
+    @property
+    def holds(self) -> bool:
+        return not self.lassos
+
+
+def fair_successors(machine: Machine[S], state: S) -> Iterator[Step[S]]:
+    """The fair steps from a state."""
+    for action, after in machine.successors(state):
+        if machine.is_fair(state, action, after):
+            yield Step(action, after)
+
+
+def cycle_through(machine: Machine[S], state: S) -> tuple[Step[S], ...]:
+    """A shortest cycle of fair steps from `state` back to it; no step where there is none."""
+    reached: dict[S, tuple[S, Step[S]]] = {}
+    queue = [state]
+    for place in queue:
+        for step in fair_successors(machine, place):
+            if step.state == state:
+                back, at = [step], place
+                while at != state:
+                    at, earlier = reached[at]
+                    back.append(earlier)
+                return tuple(reversed(back))
+            if step.state not in reached:
+                reached[step.state] = place, step
+                queue.append(step.state)
+    return ()
+
+
+class BottomComponents(Generic[S]):
+    """The bottom components of a machine, found from any state. What was found is kept for the next question."""
+
+    def __init__(self, machine: Machine[S]) -> None:
+        self.machine = machine
+        self._found: dict[S, tuple[S, ...]] = {}
+
+    def of(self, state: S) -> tuple[S, ...]:
+        """The states of the bottom component that `state` is in; () if it is in none."""
+        if state not in self._found:
+            self._search(state)
+        return self._found[state]
+
+    def _search(self, state: S) -> None:
+        """Find the component of every state to which fair steps lead from this one.
+
+        No state that was asked about before is in a bottom component with one that was not.
+        """
+        numbers = {state: 0}
+        states = [state]
+        edges = Edges()
+        for place in states:
+            for step in fair_successors(self.machine, place):
+                if step.state in self._found:
+                    edges.add(_ELSEWHERE)
+                    continue
+                target = numbers.setdefault(step.state, len(states))
+                if target == len(states):
+                    states.append(step.state)
+                edges.add(target)
+            edges.close()
+        self._found.update(dict.fromkeys(states, ()))
+        for members in edges.bottom_components():
+            component = tuple(states[number] for number in members)
+            self._found.update(dict.fromkeys(component, component))
+
+    def lasso(self, goal: str, stem: Trace[S]) -> Lasso[S] | None:
+        """The failure of a goal at the end of `stem`; None unless it is false there, in a bottom component."""
+        holds = self.machine.converges[goal]
+        component = () if holds(stem.last) else self.of(stem.last)
+        if not component:
+            return None
+        values = self.machine.explain(goal, stem.last)
+        false_in = sum(not holds(state) for state in component)
+        return Lasso(goal, values, stem, cycle_through(self.machine, stem.last), len(component), false_in)
+
+
+def convergence(
+    machine: Machine[S],
+    components: Iterable[Sequence[int]],
+    states: Sequence[S],
+    trace: Callable[[int], Trace[S]],
+    renamings: Sequence[tuple[int, ...]] = (),
+) -> Convergence[S]:
+    """Check the goals in the bottom components of a search: `trace` gives the way to a state of that number.
+
+    With symmetry a state stands for its orbit, by all `renamings`. The orbits of a bottom component are a bottom
+    component of orbits, and it is enough to ask one state of each about a goal that does not tell them apart. Raises
+    AsymmetryError for a goal that does.
+    """
+    goals, first = machine.converges, dict[str, int]()
+    count = total = 0
+    for component in components:
+        count += 1
+        total += len(component)
+        for number in component:
+            for goal, holds in goals.items():
+                truth = holds(states[number])
+                if not truth:
+                    first[goal] = min(number, first.get(goal, number))
+                if any(holds(machine.permute(states[number], renaming)) is not truth for renaming in renamings):
+                    raise AsymmetryError(
+                        f"the goal {goal!r} of {machine.name} tells interchangeable processes apart: "
+                        "explore it without symmetry"
+                    )
+    bottom = BottomComponents(machine)
+    lassos = [bottom.lasso(goal, trace(first[goal])) for goal in goals if goal in first]
+    return Convergence(tuple(goals), count, total, tuple(lasso for lasso in lassos if lasso is not None))
+
+
+def minimise_lasso(machine: Machine[S], lasso: Lasso[S]) -> Lasso[S]:
+    """The failure by a stem from which no single action can be dropped, and a shortest cycle (see `minimise`).
+
+    Raises ValueError if the goal is not false in a bottom component at the end of the stem.
+    """
+    goal, initial, bottom = lasso.goal, lasso.stem.initial, BottomComponents(machine)
+
+    def needed(actions: Sequence[Action]) -> Sequence[Action] | None:
+        stem = replay(machine, actions, initial=initial).trace
+        return None if bottom.lasso(goal, stem) is None else stem.actions
+
+    try:
+        shortest = minimised(lasso.stem.actions, needed)
+    except ValueError:
+        raise ValueError(
+            f"{goal!r} does not fail for good on {machine.name} after these actions: nothing to minimise"
+        ) from None
+    found = bottom.lasso(goal, replay(machine, shortest, initial=initial).trace)
+    assert found is not None, "its actions were replayed before"
+    return found
