@@ -5,7 +5,10 @@ The clusters here keep real files, so that a test can do to them what an operato
 
 from __future__ import annotations
 
+import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -25,7 +28,8 @@ from tidegauge.impl.records.payload import decode_batches
 from tidegauge.impl.server.broker.metadata_notes import READ
 from tidegauge.impl.server.broker_server import Broker
 from tidegauge.impl.server.controller.metadata_damage import DamagedMetadataLogError
-from tidegauge.impl.server.controller.metadata_log import METADATA_DIRECTORY, StoredMetadataLog
+from tidegauge.impl.server.controller.metadata_log import COMMITTED, METADATA_DIRECTORY, StoredMetadataLog
+from tidegauge.impl.storage.checkpoints import META_PROPERTIES
 from tidegauge.impl.storage.identity import (
     DamagedIdentityError,
     ForeignLogDirectoryError,
@@ -233,6 +237,33 @@ def test_a_topic_that_was_deleted_while_its_broker_was_down_leaves_no_stray(tmp_
             assert cluster.broker(1).replicas.get("orders", 0) is None
             assert cluster.strays(1) == []
             assert not list((tmp_path / "broker-1").glob("orders-0*[!e]"))
+
+    trio.run(run)
+
+
+def test_a_controllers_directory_without_an_identity_is_upgraded_as_the_page_says(tmp_path: Path) -> None:
+    """Word for word: the lines of the page, with the two that are to be filled in."""
+    page = (Path(__file__).parents[2] / "docs" / "durability.md").read_text()
+    [lines] = re.findall(r"```\n(cluster\.id=.*?)```", page, re.DOTALL)
+    [command] = re.findall(r'`python -c "(.*?)"`', page)
+    directory_id = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=True).stdout
+
+    async def run() -> None:
+        cluster_id = await filled(tmp_path)
+        file = tmp_path / "controller" / META_PROPERTIES
+        file.unlink()
+        (tmp_path / "controller" / COMMITTED).unlink()
+        with pytest.raises(DamagedIdentityError, match=r"controller/meta\.properties is missing"):
+            async with cluster_at(tmp_path):
+                pass
+        told = (tmp_path / "broker-0" / META_PROPERTIES).read_text()
+        assert f"cluster.id={cluster_id}" in told.splitlines()
+        written = lines.replace("as in DIR/broker-0/meta.properties", cluster_id)
+        written = re.sub(r"directory\.id=.*", f"directory.id={directory_id.strip()}", written)
+        file.write_text(written)
+        async with cluster_at(tmp_path) as cluster, cluster.client() as client:
+            assert (await client.fetch("orders", 0)).values == (b"kept",)
+            assert cluster.controller.cluster_id == cluster_id
 
     trio.run(run)
 

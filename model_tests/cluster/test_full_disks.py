@@ -19,11 +19,13 @@ from pathlib import Path
 import pytest
 import trio
 
+from tidegauge import running_cluster
 from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.cluster.names import broker_name
 from tidegauge.impl.ports.failing_disk import WRITES, Operation
 from tidegauge.impl.storage.log_directories import NoLogDirectoryError
+from tidegauge.model_tests.cluster.real_clients import WAIT_S, produce, producer, read
 from tidegauge.model_tests.simulated import simulated
 
 CONFIG = {"broker.session.timeout.ms": 2_000, "broker.heartbeat.interval.ms": 300, "replica.lag.time.max.ms": 1_000}
@@ -109,6 +111,24 @@ def test_a_broker_that_can_open_none_of_its_logs_says_so_and_does_not_start() ->
                 await cluster.broker(0).unfenced.wait()
 
     run()
+
+
+def test_a_real_producer_tries_again_until_there_is_room(caplog: pytest.LogCaptureFixture) -> None:
+    with running_cluster(brokers=1) as cluster:
+        cluster.create_topic("t")
+        with producer(cluster.bootstrap_servers, enable_idempotence=True) as client:
+            assert produce(client, "t", b"before") == 0
+            cluster.fill_disk(0)
+            offsets: list[int] = []
+            client.produce("t", b"while it is full", callback=lambda error, message: offsets.append(message.offset()))
+            while "no room: node=broker-0" not in caplog.text:
+                client.poll(0.02)
+            assert offsets == []
+            assert read(cluster.bootstrap_servers, "t", 1) == [b"before"]
+            cluster.heal_disk(0)
+            client.flush(WAIT_S)
+            assert offsets == [1]
+            assert read(cluster.bootstrap_servers, "t", 2) == [b"before", b"while it is full"]
 
 
 # --- for real --------------------------------------------------------------------------------------------------------
