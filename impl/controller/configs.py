@@ -19,7 +19,7 @@ brokers (KIP-966): the first controller writes its own, nobody can take it away,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -249,7 +249,8 @@ class Configs:
 
     def _write_configs(self, decision: Decision, kind: int, resource: str, configs: Mapping[str, str]) -> None:
         """Write what changes, and what follows from it for partitions."""
-        before = {topic: self._deciding_settings(decision.image, topic) for topic in decision.image.topics}
+        topics = self._topics_of(kind, resource)
+        before = {topic: self._deciding_settings(decision.image, topic) for topic in topics}
         old = dict(self._configs(kind, resource))
         for record in _differences(kind, resource, old, configs):
             decision.write(record)
@@ -259,6 +260,12 @@ class Configs:
                 self._rules.min_insync_replicas_changed(decision, topic)
             if now_unclean and not unclean:
                 self._rules.unclean_election_enabled(decision, topic)
+
+    def _topics_of(self, kind: int, resource: str) -> Iterable[str]:
+        """The topics that may decide otherwise when this resource's settings change."""
+        if kind == ConfigResourceType.TOPIC:
+            return (resource,)
+        return self._image.topics if (kind, resource) == (ConfigResourceType.BROKER, ALL_BROKERS) else ()
 
     def _deciding_settings(self, image: ClusterImage, topic: str) -> tuple[int, bool]:
         return self._config.min_insync_replicas(image, topic), self._config.unclean_leader_election(image, topic)

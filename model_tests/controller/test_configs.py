@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+from types import FrameType
+
 import attrs
 import pytest
 from kio.schema.errors import ErrorCode
@@ -308,3 +312,35 @@ def test_a_quota_that_is_validated_is_not_written() -> None:
         is ErrorCode.none
     )
     assert not controller.image.client_quotas
+
+
+def calls_of(work: Callable[[], object]) -> int:
+    """How many functions are called, Python's and built-in ones."""
+    count = 0
+
+    def note(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+def test_a_decision_about_one_topics_settings_costs_the_same_however_many_topics_there_are() -> None:
+    cluster = ControlledCluster()
+    cluster.create()
+    changes = [ConfigChange("retention.ms", AlterOperation.SET, "1000")]
+
+    def alter() -> object:
+        return cluster.controller.configs.alter(ConfigResourceType.TOPIC, TOPIC, changes)
+
+    alter()
+    few = calls_of(alter)
+    for number in range(100):
+        cluster.commit(cluster.controller.topics.create_on(f"u{number}", f"id-{number}", ((0, 1, 2),)))
+    assert calls_of(alter) == few
