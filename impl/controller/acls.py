@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from tidegauge.impl.controller.decision import Decision, Proposal
 from tidegauge.impl.metadata.access import (
@@ -36,9 +36,19 @@ class Acls:
         """Remove the ACLs that match filters; the response lists them by filter."""
         decision = Decision(self._image)
         found = [self._image.acls.find(wanted) for wanted in filters]
-        for acl in dict.fromkeys(acl for some in found for acl in some):
-            decision.write(RemoveAccessControlEntryRecord(*_fields(acl)))
+        self._remove(decision, (acl for some in found for acl in some))
         return decision.propose(found)
+
+    def remove(self, acls: Iterable[Acl]) -> Proposal[list[Acl]]:
+        """Remove those of these ACLs that are there; the response lists them."""
+        decision = Decision(self._image)
+        return decision.propose(self._remove(decision, acls))
+
+    def _remove(self, decision: Decision, acls: Iterable[Acl]) -> list[Acl]:
+        there = [acl for acl in dict.fromkeys(acls) if acl in self._image.acls]
+        for acl in there:
+            decision.write(RemoveAccessControlEntryRecord(*_fields(acl)))
+        return there
 
 
 def _fields(acl: Acl) -> tuple[int, str, int, str, str, int, int]:

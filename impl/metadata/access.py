@@ -9,12 +9,14 @@ of a length that some pattern has.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
 from enum import IntEnum
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import attrs
+
+K = TypeVar("K")
 
 
 class ResourceType(IntEnum):
@@ -104,6 +106,14 @@ OPERATIONS_OF: Final[Mapping[ResourceType, tuple[Operation, ...]]] = MappingProx
 CLUSTER_NAME: Final = "kafka-cluster"
 """The name of the one resource of type CLUSTER."""
 
+SPECIFIC: Final = (PatternType.LITERAL, PatternType.PREFIXED)
+"""Of ACLs; the other pattern types are for filters."""
+
+AT_ONCE: Final = 64
+"""ACLs that are compared with a filter before others have their turn."""
+LOOKUP_UNITS: Final = 4
+"""Of work, to find what a filter names."""
+
 WILDCARD: Final = "*"
 """As a literal pattern: every resource; as a host: every host."""
 
@@ -168,7 +178,10 @@ class AccessControlLists:
     def __init__(self, acls: Iterable[Acl] = ()) -> None:
         self.changes = 0
         """How often the lists have changed; a decision that is remembered is void when this has changed."""
-        self._all: dict[Acl, None] = {}
+        self._all: dict[Acl, int] = {}
+        """Each with a number that says when it was added."""
+        self._by_principal: dict[str, dict[Acl, None]] = {}
+        self._by_host: dict[str, dict[Acl, None]] = {}
         self._by_pattern: dict[tuple[PatternType, ResourceType, str], dict[Acl, None]] = {}
         self._prefix_lengths: dict[ResourceType, Counter[int]] = {}
         for acl in acls:
@@ -188,8 +201,10 @@ class AccessControlLists:
         if acl in self._all:
             return
         self.changes += 1
-        self._all[acl] = None
+        self._all[acl] = self.changes
         self._by_pattern.setdefault(_pattern(acl), {})[acl] = None
+        self._by_principal.setdefault(acl.principal, {})[acl] = None
+        self._by_host.setdefault(acl.host, {})[acl] = None
         if acl.pattern_type is PatternType.PREFIXED:
             self._prefix_lengths.setdefault(acl.resource_type, Counter())[len(acl.resource_name)] += 1
 
@@ -197,10 +212,9 @@ class AccessControlLists:
         """Remove an ACL that is there."""
         self.changes += 1
         del self._all[acl]
-        pattern = _pattern(acl)
-        del self._by_pattern[pattern][acl]
-        if not self._by_pattern[pattern]:
-            del self._by_pattern[pattern]
+        _take_out(self._by_pattern, _pattern(acl), acl)
+        _take_out(self._by_principal, acl.principal, acl)
+        _take_out(self._by_host, acl.host, acl)
         if acl.pattern_type is PatternType.PREFIXED:
             lengths = self._prefix_lengths[acl.resource_type]
             lengths[len(acl.resource_name)] -= 1
@@ -222,7 +236,115 @@ class AccessControlLists:
 
     def find(self, wanted: AclFilter) -> list[Acl]:
         """The ACLs that match a filter."""
-        return [acl for acl in self._all if wanted.matches(acl)]
+        return self._in_order(acl for acl in self._candidates(wanted) if wanted.matches(acl))
+
+    def finding(self, wanted: AclFilter) -> Generator[int, Any, list[Acl]]:
+        """The same in slices (`impl.records.slices`); of ACLs that are added or removed meanwhile nothing is said."""
+        found: list[Acl] = []
+        candidates = list(self._candidates(wanted))
+        yield LOOKUP_UNITS
+        for begin in range(0, len(candidates), AT_ONCE):
+            found += (acl for acl in candidates[begin : begin + AT_ONCE] if wanted.matches(acl))
+            yield AT_ONCE
+        return self._in_order(acl for acl in found if acl in self)
+
+    def _candidates(self, wanted: AclFilter) -> Collection[Acl]:
+        """All that may match a filter, as few as what it names allows to tell."""
+        found: list[Collection[Acl]] = [self._all]
+        if wanted.principal is not None:
+            found.append(self._by_principal.get(wanted.principal, ()))
+        if wanted.host is not None:
+            found.append(self._by_host.get(wanted.host, ()))
+        if wanted.resource_name is not None:
+            found.append(self._named(wanted.resource_type, wanted.pattern_type, wanted.resource_name))
+        return min(found, key=len)
+
+    def _named(self, resource_type: ResourceType, pattern_type: PatternType, name: str) -> list[Acl]:
+        """Those with this name in their pattern, or, with MATCH, those whose pattern applies to it."""
+        types = list(ResourceType) if resource_type is ResourceType.ANY else [resource_type]
+        if pattern_type is PatternType.MATCH:
+            return [acl for one in types for acl in self.bearing_on(one, name)]
+        patterns = SPECIFIC if pattern_type is PatternType.ANY else (pattern_type,)
+        return [acl for one in types for kind in patterns for acl in self._by_pattern.get((kind, one, name), ())]
+
+    def _in_order(self, acls: Iterable[Acl]) -> list[Acl]:
+        return sorted(acls, key=self._all.__getitem__)
+
+    def draft(self) -> AccessControlLists:
+        """Lists that can be changed without changing these; they are void when these change."""
+        return _DraftLists(self)
+
+    def merge(self) -> AccessControlLists:
+        """The lists of which these are a draft, with what has changed in the draft; these are no draft."""
+        return self
+
+
+class _DraftLists(AccessControlLists):
+    """A decision's own lists: what it has changed, over those of the image that it is made on, which are not copied."""
+
+    def __init__(self, original: AccessControlLists) -> None:
+        super().__init__()
+        self._original = original
+        self._steps: list[tuple[Acl, bool]] = []
+        self._is_there: dict[Acl, bool] = {}
+
+    def __contains__(self, acl: Acl) -> bool:
+        return self._is_there.get(acl, acl in self._original)
+
+    def __iter__(self) -> Iterator[Acl]:
+        return iter(self._whole())
+
+    def __len__(self) -> int:
+        return len(self._whole())
+
+    def add(self, acl: Acl) -> None:
+        if acl not in self:
+            self._note(acl, True)
+
+    def remove(self, acl: Acl) -> None:
+        if acl not in self:
+            raise KeyError(acl)
+        self._note(acl, False)
+
+    def bearing_on(self, resource_type: ResourceType, name: str) -> Iterator[Acl]:
+        return self._whole().bearing_on(resource_type, name)
+
+    def of_type(self, resource_type: ResourceType) -> Iterator[Acl]:
+        return self._whole().of_type(resource_type)
+
+    def find(self, wanted: AclFilter) -> list[Acl]:
+        return self._whole().find(wanted)
+
+    def finding(self, wanted: AclFilter) -> Generator[int, Any, list[Acl]]:
+        return self._whole().finding(wanted)
+
+    def merge(self) -> AccessControlLists:
+        self._carry_out(self._original)
+        return self._original
+
+    def _note(self, acl: Acl, is_there: bool) -> None:
+        self.changes += 1
+        self._steps.append((acl, is_there))
+        self._is_there[acl] = is_there
+
+    def _carry_out(self, lists: AccessControlLists) -> None:
+        for acl, is_there in self._steps:
+            if is_there:
+                lists.add(acl)
+            elif acl in lists:
+                lists.remove(acl)
+
+    def _whole(self) -> AccessControlLists:
+        """A copy; decisions need none."""
+        whole = AccessControlLists(self._original)
+        self._carry_out(whole)
+        return whole
+
+
+def _take_out(index: dict[K, dict[Acl, None]], key: K, acl: Acl) -> None:
+    del index[key][acl]
+    if not index[key]:
+        del index[key]
 
 
 def _pattern(acl: Acl) -> tuple[PatternType, ResourceType, str]:
@@ -233,7 +355,7 @@ def acl_error(acl: Acl) -> str:
     """What is wrong with an ACL that is to be added; "" when nothing is."""
     if acl.resource_type is ResourceType.ANY:
         return "resource type ANY is for filters: name the type of the resource"
-    if acl.pattern_type not in (PatternType.LITERAL, PatternType.PREFIXED):
+    if acl.pattern_type not in SPECIFIC:
         return f"pattern type {acl.pattern_type.name} is for filters: use LITERAL or PREFIXED"
     if acl.operation is Operation.ANY:
         return "operation ANY is for filters: name the operation, or ALL"

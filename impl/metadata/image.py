@@ -150,7 +150,7 @@ class ClusterImage:
         assert isinstance(draft.topics, DraftDict), "it is a draft"
         for topic in dict.values(draft.topics):
             topic.merge()
-        self.__dict__.update(draft.__dict__, topics=draft.topics.merge())
+        self.__dict__.update(draft.__dict__, topics=draft.topics.merge(), acls=draft.acls.merge())
         self._own_topics = self._own_fields = None
 
     def replay(self, records: Iterable[MetadataRecord]) -> None:
@@ -212,6 +212,12 @@ class ClusterImage:
                     self._own_fields.add(field)
                     shared = getattr(self, field)
                     setattr(self, field, type(shared)(shared))
+
+    def _own_acls(self) -> None:
+        """The same for the ACLs, of which there may be many."""
+        if self._own_fields is not None and "acls" not in self._own_fields:
+            self._own_fields.add("acls")
+            self.acls = self.acls.draft()
 
     def _controller_epoch(self, record: ControllerEpochRecord) -> None:
         self.controller_id, self.controller_epoch = record.controller_id, record.controller_epoch
@@ -317,11 +323,11 @@ class ClusterImage:
         )
 
     def _access_control_entry(self, record: AccessControlEntryRecord) -> None:
-        self._own("acls")
+        self._own_acls()
         self.acls.add(_acl(record))
 
     def _remove_access_control_entry(self, record: RemoveAccessControlEntryRecord) -> None:
-        self._own("acls")
+        self._own_acls()
         self.acls.remove(_acl(record))
 
     def _user_scram_credential(self, record: UserScramCredentialRecord) -> None:

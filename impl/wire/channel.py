@@ -11,19 +11,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import attrs
 import trio
 
 from tidegauge.impl.ports.network import Address, Network, abort, send_all
-from tidegauge.impl.wire.codecs import MalformedMessageError, decode_response, encode_request, response_correlation_id
+from tidegauge.impl.wire.codecs import MalformedMessageError, decoding_response, encode_request, response_correlation_id
 from tidegauge.impl.wire.frames import ConnectionLostError, FrameMemory, FrameReader, FrameTooLargeError
+from tidegauge.impl.wire.frames import Payload as Bytes
 
 if TYPE_CHECKING:
     from kio.static.protocol import Payload
 
 MAX_RESPONSE_BYTES = 256 << 20
+UNITS_AT_ONCE: Final = 500
+"""Of work on a response (`records.slices`), after which others have their turn."""
 
 Handshake = Callable[["Channel"], Awaitable[None]]
 
@@ -43,6 +46,21 @@ class _Waiting:
     done: trio.Event = attrs.field(factory=trio.Event)
     response: Any = None
     failure: str | None = None
+
+
+async def _decoded(frame: Bytes, waiting: _Waiting) -> Any:
+    """The message of a response, in slices. Raises MalformedMessageError."""
+    work, units = decoding_response(frame, waiting.api_key, waiting.api_version), 0
+    while True:
+        try:
+            step = next(work)
+        except StopIteration as done:
+            return done.value.message
+        assert isinstance(step, int), "to read a response is no work to be done apart"
+        units += step
+        if units >= UNITS_AT_ONCE:
+            units = 0
+            await trio.lowlevel.checkpoint()
 
 
 class TaskStarter(Protocol):
@@ -191,7 +209,7 @@ class Channel:
             while (frame := await reader.read_frame()) is not None:
                 waiting = self._waiting.get(response_correlation_id(frame))
                 if waiting is not None and not waiting.done.is_set():
-                    waiting.response = decode_response(frame, waiting.api_key, waiting.api_version).message
+                    waiting.response = await _decoded(frame, waiting)
                     waiting.done.set()
                 del frame, waiting  # its memory is free for others, however long the next one takes
         except (trio.BrokenResourceError, trio.ClosedResourceError, ConnectionLostError) as error:

@@ -303,6 +303,11 @@ def _decoding_request(frame: Bytes, api_key: int, version: int) -> Sliced[tuple[
 
 def decode_response(frame: Bytes, api_key: int, api_version: int) -> Response:
     """Decode the response to a request of this API and version, without its length. Raises MalformedMessageError."""
+    return at_once(decoding_response(frame, api_key, api_version))
+
+
+def decoding_response(frame: Bytes, api_key: int, api_version: int) -> Sliced[Response]:
+    """`decode_response`, in slices: a response may have many elements."""
     correlation_id = response_correlation_id(frame)
     body = _CORRELATION_ID.size
     if api_key in _OWN:
@@ -320,7 +325,7 @@ def decode_response(frame: Bytes, api_key: int, api_version: int) -> Response:
         raise MalformedMessageError(str(error)) from None
     if _header_version(message_class) >= 1:
         body = _after_tags(frame, body)
-    return Response(correlation_id, at_once(_decoding(message_class, frame, body, Budget(len(frame)))))
+    return Response(correlation_id, (yield from _decoding(message_class, frame, body, Budget(len(frame)))))
 
 
 def _own_codec(api_key: int, version: int, kind: str) -> ModuleType:

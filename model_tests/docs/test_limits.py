@@ -13,6 +13,7 @@ from tidegauge.impl.server import pace
 from tidegauge.impl.server.apis.configs import MOST_GROUPS
 from tidegauge.impl.server.apis.fetch import MOST_OF_CONSUMER
 from tidegauge.impl.server.config import ServerConfig
+from tidegauge.impl.server.controller.acls import MOST_MATCHES, PART
 from tidegauge.impl.server.controller.topics import MAX_PARTITIONS_AT_ONCE
 from tidegauge.impl.server.transport.security.sasl_gate import SaslServer
 from tidegauge.impl.storage import timestamp_search, validation
@@ -38,7 +39,9 @@ MIB = 1 << 20
         ("handled at once | {} | `queued.max.requests`", CONFIG.queued_max_requests),
         ("names in one Fetch | {} |", MOST_OF_CONSUMER),
         ("and between nodes | {} |", budget.MAX_ELEMENTS),
-        ("DescribeTopicPartitions) | {} |", element_limits.IN_SLICES),
+        ("DeleteAcls) | {} |", element_limits.IN_SLICES),
+        ("DeleteAcls match together | {} |", MOST_MATCHES),
+        ("are carried out {} ACLs at a time", PART),
         ("and AlterReplicaLogDirs | {} |", element_limits.DECIDED),
         ("of all other APIs | {} |", element_limits.AT_ONCE),
         ("groups that one DescribeConfigs describes | {} |", MOST_GROUPS),

@@ -40,7 +40,8 @@ async def handle_describe_acls(
     if isinstance(wanted, Unusable):
         return describe_acls_error(request, ErrorCode.invalid_request, wanted.message)
     by_pattern: dict[tuple[ResourceType, str, PatternType], list[Acl]] = {}
-    async for acl in context.pace.each(metadata.image.acls.find(wanted), units=ACL_UNITS):
+    found = await context.pace.finish(metadata.image.acls.finding(wanted))
+    async for acl in context.pace.each(found, units=ACL_UNITS):
         by_pattern.setdefault((acl.resource_type, acl.resource_name, acl.pattern_type), []).append(acl)
     return DescribeAclsResponse(
         throttle_time=NO_WAIT,

@@ -19,11 +19,13 @@ from kio.schema.errors import ErrorCode
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.cluster.security import Security, allow, deny
 from tidegauge.impl.metadata.access import Operation, ResourceType
+from tidegauge.impl.server.controller.acls import PART
 from tidegauge.impl.server.transport.authorization import Principal
 from tidegauge.impl.wire.apis import ApiKey
 from tidegauge.impl.wire.codecs import encode_response
 from tidegauge.impl.wire.primitives import i8, i32
 from tidegauge.model_tests.server.transport.security.peers import USERS, Peer, empty, one_broker
+from tidegauge.model_tests.server.work_in_steps import counted_steps
 from tidegauge.model_tests.simulated import simulated
 
 ROOT = Security("SASL_PLAINTEXT", users=USERS, super_users=["User:alice"])
@@ -282,3 +284,34 @@ async def test_delegation_tokens_are_not_enabled() -> None:
                 request = empty(key, version)
                 assert (await friend.request(request)).error_code is ErrorCode.delegation_token_auth_disabled
                 assert (await nobody.request(request)).error_code is ErrorCode.delegation_token_request_not_allowed
+
+
+@simulated
+async def test_many_acls_are_created_and_deleted_and_keep_the_loop_from_nobody() -> None:
+    """More than one decision takes, each found by its own filter."""
+    count = 3 * PART
+    async with one_broker(ROOT) as at:
+        alice = await at.user("alice")
+        creations = tuple(creation(name=f"t{number}") for number in range(count))
+        wanted = tuple(DeleteAclsFilter(**filters(name=f"t{number}")) for number in range(count))
+        with counted_steps() as steps:
+            created = await alice.request(CreateAclsRequest(creations=creations))
+            deleted = await alice.request(DeleteAclsRequest(filters=(*wanted, *wanted[:1])))
+    assert [result.error_code for result in created.results] == [ErrorCode.none] * count
+    names = [[acl.resource_name for acl in one.matching_acls] for one in deleted.filter_results]
+    assert names == [[f"t{number}"] for number in (*range(count), 0)]
+    assert steps.most < 25_000
+
+
+@simulated
+async def test_filters_that_match_too_many_acls_remove_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidegauge.impl.server.controller.acls.MOST_MATCHES", 4)
+    async with one_broker(ROOT) as at:
+        alice = await at.user("alice")
+        await alice.request(CreateAclsRequest(creations=tuple(creation(name=f"t{number}") for number in range(3))))
+        twice = (DeleteAclsFilter(**filters()), DeleteAclsFilter(**filters(resource=2)))
+        refused = await alice.request(DeleteAclsRequest(filters=twice))
+        assert [one.error_code for one in refused.filter_results] == [ErrorCode.policy_violation] * 2
+        assert "match more than 4 ACLs: send several requests" in str(refused.filter_results[0].error_message)
+        done = await alice.request(DeleteAclsRequest(filters=twice[:1]))
+        assert len(done.filter_results[0].matching_acls) == 3
