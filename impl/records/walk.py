@@ -23,7 +23,7 @@ CHUNK = 1024
 """Records that are looked at between two steps."""
 
 NUMPY = "numpy"
-_STREAK = 16
+_STREAK = 6
 """So many equal lengths in a row make it worth to compare a run of them at once."""
 _RUN = 1024
 _FEW = 48
@@ -94,10 +94,13 @@ def _after(payload: Buffer, start: int, count: int, starts: list[int] | None) ->
             taken = after - position + length
         if starts is not None:
             starts.append(position)
-        position, count = position + taken, count - 1
+        position += taken
+        count -= 1
+        if not count:
+            break
         streak = streak + 1 if taken == stride else 0
         stride = taken
-        if streak == _STREAK and count:
+        if streak == _STREAK:
             run = _equal_lengths(payload, position, stride, min(count, _RUN))
             if starts is not None:
                 starts.extend(range(position, position + run * stride, stride))

@@ -53,6 +53,7 @@ _REQUEST_HEAD = struct.Struct(">hhi")
 _FRAMED_REQUEST_HEAD = struct.Struct(">ihhi")
 _FRAMED_RESPONSE_HEAD = struct.Struct(">ii")
 _CLIENT_ID_SIZE = struct.Struct(">h")
+_CLIENT_ID_AT: Final = _REQUEST_HEAD.size + _CLIENT_ID_SIZE.size
 _CORRELATION_ID = struct.Struct(">i")
 _LENGTH = struct.Struct(">i")
 _NO_TAGS: Final = b"\x00"
@@ -257,11 +258,14 @@ def decode_canonical(frame: Bytes, api_key: int, version: int) -> tuple[str | No
 
 def decode_quickly(frame: Bytes, api_key: int, version: int) -> tuple[str | None, Any] | None:
     """The same for a request that cannot have many elements; None for any other. Raises MalformedMessageError."""
-    if api_key not in _OWN:
+    own = _OWN.get(api_key)
+    if own is None:
         return decode_canonical(frame, api_key, version) if len(frame) <= _SHORT_BYTES else None
+    codec, (lowest, highest) = own
+    if not lowest <= version <= highest:
+        raise _unknown_version(api_key, version, "request")
     view = memoryview(frame)
-    codec = _own_codec(api_key, version, "request")
-    client_id, body = _after_request_header(view, flexible=version >= codec.FLEXIBLE_FROM)
+    client_id, body = _after_request_header(view, version >= codec.FLEXIBLE_FROM)
     try:
         message = codec.decode_quickly(view, body, version)
     except DAMAGE as error:
@@ -287,7 +291,7 @@ def _decoding_request(frame: Bytes, api_key: int, version: int) -> Sliced[tuple[
     view = memoryview(frame)
     if api_key in _OWN:
         codec = _own_codec(api_key, version, "request")
-        client_id, body = _after_request_header(view, flexible=version >= codec.FLEXIBLE_FROM)
+        client_id, body = _after_request_header(view, version >= codec.FLEXIBLE_FROM)
         try:
             message, _ = yield from codec.decoding_request(view, body, version)
         except DAMAGE as error:
@@ -297,7 +301,7 @@ def _decoding_request(frame: Bytes, api_key: int, version: int) -> Sliced[tuple[
         message_class = request_class(api_key, version)
     except UnknownApiError as error:
         raise MalformedMessageError(str(error)) from None
-    client_id, body = _after_request_header(view, flexible=_header_version(message_class) >= 2)
+    client_id, body = _after_request_header(view, _header_version(message_class) >= 2)
     return client_id, (yield from _decoding(message_class, frame, body, Budget(most_elements(api_key))))
 
 
@@ -331,8 +335,12 @@ def decoding_response(frame: Bytes, api_key: int, api_version: int) -> Sliced[Re
 def _own_codec(api_key: int, version: int, kind: str) -> ModuleType:
     codec, (lowest, highest) = _OWN[api_key]
     if not lowest <= version <= highest:
-        raise MalformedMessageError(f"API key {api_key} has no {kind} of version {version}")
+        raise _unknown_version(api_key, version, kind)
     return codec
+
+
+def _unknown_version(api_key: int, version: int, kind: str) -> MalformedMessageError:
+    return MalformedMessageError(f"API key {api_key} has no {kind} of version {version}")
 
 
 def _undecodable(codec: ModuleType, version: int, error: Exception) -> MalformedMessageError:
@@ -346,14 +354,13 @@ def response_correlation_id(frame: Bytes) -> int:
     return int(_CORRELATION_ID.unpack_from(frame)[0])
 
 
-def _after_request_header(view: memoryview, *, flexible: bool) -> tuple[str | None, int]:
+def _after_request_header(view: memoryview, flexible: bool) -> tuple[str | None, int]:
     """The client id, and where the body begins."""
     try:
         (length,) = _CLIENT_ID_SIZE.unpack_from(view, _REQUEST_HEAD.size)
-        start = _REQUEST_HEAD.size + _CLIENT_ID_SIZE.size
-        if 0 <= length <= len(view) - start:
-            position = start + length
-            client_id: str | None = str(view[start:position], "utf-8")
+        if 0 <= length <= len(view) - _CLIENT_ID_AT:
+            position = _CLIENT_ID_AT + length
+            client_id: str | None = str(view[_CLIENT_ID_AT:position], "utf-8")
         else:
             client_id, position = read_nullable_string(view, _REQUEST_HEAD.size, flexible=False)
         if not flexible:

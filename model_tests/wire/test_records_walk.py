@@ -121,7 +121,7 @@ def test_runs_of_equal_lengths_are_followed_to_the_byte(count: int, size: int) -
     assert not is_framed(payload + b"\0", 0, count)
 
 
-@pytest.mark.parametrize("odd", [0, 16, 17, 18, 40, 99])
+@pytest.mark.parametrize("odd", [0, 6, 7, 8, 9, 16, 17, 18, 40, 99])
 def test_one_record_of_another_length_in_a_run(odd: int) -> None:
     records = [Record(n, 0, None, bytes(11 if n == odd else 10)) for n in range(100)]
     payload = built(records)

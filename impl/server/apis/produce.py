@@ -9,6 +9,7 @@ so that the producer looks for the leader again.
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import attrs
@@ -57,8 +58,8 @@ ADMIN_CLIENT_ID: Final = "__admin_client"
 """The client id that may write to internal topics, as in Kafka."""
 
 _ACKS: Final = (0, 1, ACKS_ALL)
-_LENGTH_AT: Final = 8
-_MAGIC_AT: Final = 16
+_GLANCE: Final = struct.Struct(">8xi4xB5xB")
+"""A batch's length, its magic, and the byte of its attributes."""
 _ATTRIBUTES_AT: Final = 22
 """The byte of the attributes that has the compression and the flags."""
 
@@ -97,12 +98,12 @@ async def handle_produce(
         wait=context.while_connected if request.timeout_ms > LONG_MS else context.wait_briefly,
         pace=context.pace,
     )
-    produced: list[PartitionProduced]
     responses: list[TopicProduced] = []
     leaders: set[int] = set()
     done = iter(outcomes)
     for topic, name, refusal in topics:
-        responses.append(TopicProduced(topic.name, topic.topic_id, produced := []))
+        produced: list[PartitionProduced] = []
+        responses.append(TopicProduced(topic.name, topic.topic_id, produced))
         if refusal is None:
             for data in topic.partitions:
                 one = _produced(data.index, next(done))
@@ -194,11 +195,12 @@ def checked(records: Buffer | None) -> Buffer:
     """What a producer may send: one record batch. Raises RecordError; the log checks the rest."""
     if records is None or len(records) < HEADER_SIZE:
         raise InvalidRecordError(f"no record batch in {0 if records is None else len(records)} bytes")
-    if records[_MAGIC_AT] != MAGIC:
-        raise InvalidRecordError(f"message format {records[_MAGIC_AT]}: send record batches (magic {MAGIC})")
-    if records[_ATTRIBUTES_AT] & TRANSACTIONAL_FLAG:
+    length, magic, attributes = _GLANCE.unpack_from(records)
+    if magic != MAGIC:
+        raise InvalidRecordError(f"message format {magic}: send record batches (magic {MAGIC})")
+    if attributes & TRANSACTIONAL_FLAG:
         raise NoOpenTransactionError("a transactional batch, and no transaction is open: transactions are not served")
-    size = int.from_bytes(records[_LENGTH_AT : _LENGTH_AT + 4], "big", signed=True) + LENGTH_OVERHEAD
+    size = length + LENGTH_OVERHEAD
     if HEADER_SIZE <= size < len(records):
         raise InvalidRecordError(f"{len(records)} bytes where the batch has {size}: send one batch for each partition")
     return records
