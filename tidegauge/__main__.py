@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import import_module
+from typing import Any, Final, NamedTuple
 
 from cyclopts import App, CycloptsError
 
@@ -22,23 +23,52 @@ HELP = """Kafka's replicated log as an executable specification, a cluster to em
 Exit status 0: what was asked about holds. 1: it is violated. 2: the command could not run, and one line on standard
 error says what is wrong with which input, and the way out."""
 
-COMMANDS = {
-    "verify": "verifying",
-    "explore": "exploring",
-    "simulate": "simulating",
-    "replay": "replaying",
-    "serve": "serving",
-    "controller": "serving",
-    "broker": "serving",
-    "strays": "strays",
-    "record": "recording",
-    "check": "checking",
+
+class Command(NamedTuple):
+    """Where a command is, and the summary of it that the help shows without importing it."""
+
+    module: str
+    summary: str
+
+
+COMMANDS: Final = {
+    "verify": Command(
+        "verifying",
+        "Explore the specification, drive the cluster with it, simulate, check every history twice, break it on "
+        "purpose.",
+    ),
+    "explore": Command(
+        "exploring",
+        "Explore a specification exhaustively, breadth first, and check its invariants in every state.",
+    ),
+    "simulate": Command(
+        "simulating",
+        "Run simulated clusters with clients under faults; check what the clients saw and what the brokers decided.",
+    ),
+    "replay": Command("replaying", "Replay a counterexample and show where it goes wrong."),
+    "serve": Command("serving", "Run a cluster, controller and brokers, in this process, for any Kafka client."),
+    "controller": Command(
+        "serving", "Run a cluster's controller in a process of its own; its brokers are told where by --controller."
+    ),
+    "broker": Command("serving", "Run one broker in a process of its own, that may be killed and started again."),
+    "strays": Command(
+        "strays",
+        "List the strays of a broker's log directory, or delete some of them for good; the broker may run meanwhile.",
+    ),
+    "record": Command(
+        "recording",
+        "Run a workload with a real client against any Kafka-compatible cluster, and write what it saw as a history.",
+    ),
+    "check": Command(
+        "checking",
+        "Check histories: is what the clients saw a behaviour of a log? Millions: python -m tidegauge.spark_check.",
+    ),
 }
-"""The module of each command, in the order of the help."""
+"""In the order of the help."""
 
 
 def app_for(words: Sequence[str]) -> App:
-    """The command line as far as it is needed for these words: a broker is not to wait for Spark's imports."""
+    """The command line as far as these words need it: the command that they name is imported, and no other."""
     app = App(
         name="tidegauge",
         help=HELP,
@@ -47,9 +77,18 @@ def app_for(words: Sequence[str]) -> App:
         suppress_keyboard_interrupt=False,
         result_action="return_value",
     )
-    for name in words[:1] if words and words[0] in COMMANDS else COMMANDS:
-        app.command(getattr(import_module(f"tidegauge.commands.{COMMANDS[name]}"), name))
+    if words and words[0] in COMMANDS:
+        app.command(command(words[0]))
+        return app
+    for name, known in COMMANDS.items():  # help, or a mistake
+        app.command(command(name) if name in words else App(name=name, help=known.summary, help_format="plaintext"))
     return app
+
+
+def command(name: str) -> Callable[..., Any]:
+    """The function of a command."""
+    function: Callable[..., Any] = getattr(import_module(f"tidegauge.commands.{COMMANDS[name].module}"), name)
+    return function
 
 
 def run(words: Sequence[str]) -> int:

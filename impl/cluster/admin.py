@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import attrs
 import trio
 
 from tidegauge.impl.cluster.clients import Clients
@@ -20,12 +19,12 @@ if TYPE_CHECKING:
     from tidegauge.impl.partition.registration import PartitionRegistration
 
 
-@attrs.frozen
 class Admin:
     """What an operator does with a cluster."""
 
-    nodes: Nodes
-    clients: Clients
+    def __init__(self, nodes: Nodes, clients: Clients) -> None:
+        self.nodes = nodes
+        self.clients = clients
 
     # --- topics -------------------------------------------------------------------------------------------------------
 

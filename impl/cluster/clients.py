@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import attrs
-
 from tidegauge.impl.cluster.names import broker_name
 from tidegauge.impl.cluster.nodes import Nodes
 from tidegauge.impl.metadata.topic_configs import config_value
@@ -17,11 +15,11 @@ if TYPE_CHECKING:
 ENDED: Final = "the cluster has ended with its `async with`: make a new one"
 
 
-@attrs.frozen
 class Clients:
     """Makes clients of a cluster."""
 
-    nodes: Nodes
+    def __init__(self, nodes: Nodes) -> None:
+        self.nodes = nodes
 
     def client(
         self,

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal, TypeAlias
 
-import attrs
-
 from tidegauge.impl.cluster.hosts import SimulatedHost, UnsupportedFaultError
 from tidegauge.impl.cluster.names import broker_name
 from tidegauge.impl.cluster.nodes import Nodes
@@ -25,11 +23,11 @@ DISK_OPERATIONS: Final[Mapping[str, frozenset[Operation]]] = {
 }
 
 
-@attrs.frozen
 class DiskFaults:
     """Faults of disks."""
 
-    nodes: Nodes
+    def __init__(self, nodes: Nodes) -> None:
+        self.nodes = nodes
 
     def fill_disk(self, broker_id: int, free_bytes: int = 0, *, directory: str | None = None) -> None:
         """Leave only so many bytes free on a broker's disk, or on one of its `log.dirs`.

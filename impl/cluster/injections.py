@@ -7,17 +7,18 @@ applied; `cancel()` ends it, and so does the end of its `with`.
 
 from __future__ import annotations
 
-import difflib
 import math
-from typing import Any, TypeAlias
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import attrs
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.cluster.names import NodeName, broker_name
 from tidegauge.impl.cluster.nodes import Nodes
-from tidegauge.impl.faults.injections import UNLIMITED, Delay, Disconnection, Failure, Hold, RequestFilter
 from tidegauge.impl.wire.apis import BROKER_APIS, ApiKey
+
+if TYPE_CHECKING:
+    from tidegauge.impl.faults.injections import Delay, Disconnection, Failure, Hold, RequestFilter
 
 Api: TypeAlias = ApiKey | int | str
 """An API by its key or Kafka's name for it: `ApiKey.LIST_OFFSETS`, 2, "ListOffsets"."""
@@ -26,11 +27,11 @@ Error: TypeAlias = "ErrorCode | int | str"
 """An error by its code or Kafka's name for it: `ErrorCode.not_leader_or_follower`, 6, "NOT_LEADER_OR_FOLLOWER"."""
 
 
-@attrs.frozen
 class RequestInjections:
     """Injections into requests."""
 
-    nodes: Nodes
+    def __init__(self, nodes: Nodes) -> None:
+        self.nodes = nodes
 
     def fail_requests(
         self,
@@ -55,6 +56,8 @@ class RequestInjections:
 
         Raises ValueError for a name or number that is none of these.
         """
+        from tidegauge.impl.faults.injections import Failure
+
         where = self._where(api, topic, partition, broker, client)
         code = error_code(error)
         if code is ErrorCode.none:
@@ -82,6 +85,8 @@ class RequestInjections:
         `waiting` says how many wait; `await hold.wait_for(n)` returns when so many do. The other arguments are those of
         `fail_requests`.
         """
+        from tidegauge.impl.faults.injections import Hold
+
         where = self._where(api, topic, partition, broker, client)
         return self.nodes.request_faults.inject(Hold(where=where, count=_count(count), after=carried_out))
 
@@ -102,6 +107,8 @@ class RequestInjections:
         client: NodeName | None = None,
     ) -> Delay:
         """Send responses so many milliseconds after they are ready; with `most_ms` the seed draws how many."""
+        from tidegauge.impl.faults.injections import Delay
+
         most = least_ms if most_ms is None else most_ms
         if not 0 <= least_ms <= most < math.inf:
             raise ValueError(f"least_ms is {least_ms!r} and most_ms {most!r}: give 0 <= least_ms <= most_ms")
@@ -125,12 +132,16 @@ class RequestInjections:
         With `carried_out` that is the lost acknowledgement: the records are in the log. `reset_connections` closes
         connections on which no request comes.
         """
+        from tidegauge.impl.faults.injections import Disconnection
+
         where = self._where(api, topic, partition, broker, client)
         return self.nodes.request_faults.inject(Disconnection(where=where, count=_count(count), after=carried_out))
 
     def _where(
         self, api: Api | None, topic: str | None, partition: int | None, broker: int | None, client: NodeName | None
     ) -> RequestFilter:
+        from tidegauge.impl.faults.injections import RequestFilter
+
         keys = None if api is None else (api_key(api),)
         if topic is not None and not isinstance(topic, str):
             raise ValueError(f"topic is {topic!r}: give a topic's name, or leave it out for any")
@@ -154,7 +165,7 @@ def api_key(api: Api) -> ApiKey:
     if isinstance(api, str):
         if (found := names.get(_plain(api))) is not None:
             return found
-        close = difflib.get_close_matches(_plain(api), names, n=1)
+        close = _close(_plain(api), names)
         meant = f"did you mean {names[close[0]].name!r}?" if close else "use Kafka's name, such as 'Produce'"
         raise ValueError(f"api is {api!r}: {meant}")
     if isinstance(api, bool) or api not in BROKER_APIS:
@@ -168,7 +179,7 @@ def error_code(error: Error) -> ErrorCode:
     if isinstance(error, str):
         if (found := names.get(_plain(error))) is not None:
             return found
-        close = difflib.get_close_matches(_plain(error), names, n=1)
+        close = _close(_plain(error), names)
         meant = (
             f"did you mean {names[close[0]].name.upper()!r}?" if close else "use Kafka's name, such as 'NOT_CONTROLLER'"
         )
@@ -177,6 +188,12 @@ def error_code(error: Error) -> ErrorCode:
         return ErrorCode(error)
     except ValueError:
         raise ValueError(f"error is {error!r}: Kafka has no such code; use a name, such as 'NOT_CONTROLLER'") from None
+
+
+def _close(name: str, names: Iterable[str]) -> list[str]:
+    import difflib
+
+    return difflib.get_close_matches(name, list(names), n=1)
 
 
 def _names_topics(key: ApiKey) -> bool:
@@ -191,7 +208,7 @@ def _plain(name: str) -> str:
 
 def _count(count: int | None) -> float:
     if count is None:
-        return UNLIMITED
+        return math.inf
     if type(count) is not int or count < 1:
         raise ValueError(f"count is {count!r}: give at least 1, or None for all")
     return count

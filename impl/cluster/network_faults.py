@@ -16,11 +16,11 @@ from tidegauge.impl.cluster.nodes import Nodes
 from tidegauge.impl.ports.link_faults import LinkFaults
 
 
-@attrs.frozen
 class NetworkFaults:
     """Faults of links."""
 
-    nodes: Nodes
+    def __init__(self, nodes: Nodes) -> None:
+        self.nodes = nodes
 
     def isolate(self, *nodes: NodeName, inbound: bool = True, outbound: bool = True) -> None:
         """Cut nodes off from all others, clients and controller included, in either or both directions."""

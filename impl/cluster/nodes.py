@@ -24,7 +24,7 @@ from tidegauge.impl.server.transport.security.inter_broker import InterBroker
 from tidegauge.impl.server.transport.security.listeners import plan_listeners
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Nodes:
     """The latest process of every node."""
 

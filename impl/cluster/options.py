@@ -21,7 +21,7 @@ DEFAULTS: Final[Mapping[str, Any]] = {"replica.fetch.backoff.ms": 100, "broker.h
 """Settings whose defaults differ from Kafka's, because a cluster in one process has no network to spare."""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class ClusterOptions:
     """The arguments of `Cluster`, checked. Raises ValueError that names what is wrong, its value and the way out."""
 

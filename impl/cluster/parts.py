@@ -26,7 +26,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class Parts:
     """What a running cluster consists of."""
 

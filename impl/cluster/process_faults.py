@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-import attrs
-
 from tidegauge.impl.cluster.hosts import SimulatedHost, UnsupportedFaultError
 from tidegauge.impl.cluster.names import CONTROLLER, broker_name
 from tidegauge.impl.cluster.nodes import Nodes
@@ -16,11 +14,11 @@ if TYPE_CHECKING:
     from tidegauge.impl.ports.simulated_disk import CrashOutcome
 
 
-@attrs.frozen
 class ProcessFaults:
     """Faults of nodes as a whole."""
 
-    nodes: Nodes
+    def __init__(self, nodes: Nodes) -> None:
+        self.nodes = nodes
 
     async def crash(
         self, broker_id: int, *, keep: Mapping[tuple[str, int], int] | None = None, lose_unsynced: bool | None = None

@@ -17,19 +17,21 @@ import warnings
 import weakref
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, cast
 
 import trio
 
 from tidegauge.impl.cluster.background_loop import BackgroundLoop
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.cluster.description import describe
-from tidegauge.impl.faults.injections import Hold, Injection
 from tidegauge.impl.server.trace.tracer import TraceEvent
+
+if TYPE_CHECKING:
+    from tidegauge.impl.faults.injections import Hold, Injection
 
 P = ParamSpec("P")
 R = TypeVar("R")
-I = TypeVar("I", bound=Injection)  # noqa: E741 - an injection
+I = TypeVar("I", bound="Injection")  # noqa: E741 - an injection
 
 PATIENCE_S = 30.0
 
@@ -84,7 +86,7 @@ class RunningInjection(Generic[I]):
     @property
     def waiting(self) -> int:
         """How many requests a hold holds now; 0 for another injection."""
-        return self._injection.waiting if isinstance(self._injection, Hold) else 0
+        return 0 if (hold := self._if_hold()) is None else hold.waiting
 
     def wait_for(self, count: int = 1) -> None:
         """Return when a hold holds so many requests. Raises TimeoutError."""
@@ -99,9 +101,14 @@ class RunningInjection(Generic[I]):
         self._cluster.call(self._injection.cancel)
 
     def _hold(self) -> Hold:
-        if not isinstance(self._injection, Hold):
+        if (hold := self._if_hold()) is None:
             raise TypeError("this injection holds nothing: only hold_requests and hold_acks do")
-        return self._injection
+        return hold
+
+    def _if_hold(self) -> Hold | None:
+        from tidegauge.impl.faults.injections import Hold
+
+        return self._injection if isinstance(self._injection, Hold) else None
 
     def __enter__(self) -> RunningInjection[I]:
         return self

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from ipaddress import ip_address
-from typing import Final
+from typing import Final, NamedTuple
 
-import attrs
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.controller.decision import Decision, Proposal
@@ -33,16 +32,14 @@ Entity = Sequence[tuple[str, str | None]]
 """(type, name) pairs as they come in a request; a name of None is the default."""
 
 
-@attrs.frozen
-class QuotaChange:
+class QuotaChange(NamedTuple):
     """A quota to set, or to remove (None)."""
 
     key: str
     value: float | None
 
 
-@attrs.frozen
-class QuotaAltered:
+class QuotaAltered(NamedTuple):
     """The outcome of a request; `message` says what is wrong with it."""
 
     error: ErrorCode = ErrorCode.none

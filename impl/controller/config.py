@@ -21,7 +21,7 @@ from tidegauge.impl.metadata.topic_configs import (
 DEFAULT_CONTROLLER_ID: Final = 3000
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class ControllerConfig:
     """The controller's own settings, under Kafka's names."""
 

@@ -20,9 +20,8 @@ brokers (KIP-966): the first controller writes its own, nobody can take it away,
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
-import attrs
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.controller.config import ControllerConfig
@@ -57,8 +56,7 @@ ALWAYS_CLUSTER_WIDE: Final = f"Cluster-level {MIN_INSYNC_REPLICAS} cannot be rem
 """Kafka's words, which tools show."""
 
 
-@attrs.frozen
-class ConfigChange:
+class ConfigChange(NamedTuple):
     """One operation of a request; `operation` may be none of `AlterOperation`."""
 
     name: str
@@ -66,8 +64,7 @@ class ConfigChange:
     value: str | None
 
 
-@attrs.frozen
-class Altered:
+class Altered(NamedTuple):
     """The outcome of a request; `message` says what is wrong with it."""
 
     error: ErrorCode = ErrorCode.none

@@ -12,13 +12,12 @@ are the place of partition 0's preferred leader on the ring, which continues the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-import attrs
 from kio.schema.errors import ErrorCode
 
 
-@attrs.frozen
-class PlacementError:
+class PlacementError(NamedTuple):
     """Why there is no placement: Kafka's error code, and a message."""
 
     error: ErrorCode

@@ -6,9 +6,8 @@ broker that stops loses what is left of its block.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
-import attrs
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.controller.decision import Decision, Proposal
@@ -20,8 +19,7 @@ BLOCK_SIZE: Final = 1_000
 LAST_PRODUCER_ID: Final = (1 << 63) - 1
 
 
-@attrs.frozen
-class ProducerIdsBlock:
+class ProducerIdsBlock(NamedTuple):
     """The ids [first, first + size)."""
 
     first: int

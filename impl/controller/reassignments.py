@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
 
-import attrs
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.controller.decision import Decision, LedPartition, Proposal
@@ -13,8 +13,7 @@ from tidegauge.impl.metadata.image import ClusterImage
 from tidegauge.impl.partition.registration import PartitionRegistration
 
 
-@attrs.frozen
-class Refusal:
+class Refusal(NamedTuple):
     """Why a request for a partition is refused: Kafka's error code and a message; NONE when it is not."""
 
     error: ErrorCode = ErrorCode.none

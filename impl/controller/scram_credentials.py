@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import NamedTuple
 
-import attrs
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.controller.decision import Decision, Proposal
@@ -24,8 +24,7 @@ from tidegauge.impl.metadata.image import ClusterImage
 from tidegauge.impl.metadata.records import RemoveUserScramCredentialRecord, UserScramCredentialRecord
 
 
-@attrs.frozen
-class Upsertion:
+class Upsertion(NamedTuple):
     """A user's new credential for a mechanism, as the client sends it."""
 
     user: str
@@ -35,16 +34,14 @@ class Upsertion:
     salted_password: bytes
 
 
-@attrs.frozen
-class Deletion:
+class Deletion(NamedTuple):
     """A user's credential that is to be deleted."""
 
     user: str
     mechanism: int
 
 
-@attrs.frozen
-class AlteredUser:
+class AlteredUser(NamedTuple):
     """The outcome of the alterations of one user's credentials: all are written or none."""
 
     user: str

@@ -8,8 +8,8 @@ nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-import attrs
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.controller.decision import Decision, Proposal
@@ -22,8 +22,7 @@ from tidegauge.impl.metadata.topic_configs import config_error
 from tidegauge.impl.metadata.topic_names import METADATA_TOPIC, is_topic_name
 
 
-@attrs.frozen
-class CreatedTopic:
+class CreatedTopic(NamedTuple):
     """The outcome of a request for a topic; `message` says what is wrong with it."""
 
     error: ErrorCode

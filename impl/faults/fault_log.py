@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
+from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar, cast
 
 import attrs
 import trio
@@ -13,8 +13,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-@attrs.frozen
-class FaultApplied:
+class FaultApplied(NamedTuple):
     """One call: when, in seconds since the cluster began to start, and what, as it would be written in Python."""
 
     at_s: float
@@ -24,7 +23,7 @@ class FaultApplied:
         return f"{self.at_s:9.3f} s  {self.call}"
 
 
-@attrs.define
+@attrs.define(eq=False, repr=False)
 class FaultLog:
     """The calls to one cluster, in order.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import attrs
 import trio
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 UNLIMITED: Final = math.inf
 
 
-@attrs.frozen
-class RequestFilter:
+class RequestFilter(NamedTuple):
     """Which requests an injection applies to: those that match everything that is given."""
 
     apis: Collection[int] | None = None

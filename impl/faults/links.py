@@ -22,7 +22,7 @@ from tidegauge.impl.ports.link_faults import NO_FAULTS, LinkFaults
 Link: TypeAlias = tuple[str, str]
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Links:
     """The links between all nodes; methods that `impl.ports.simulated_network` has too mean the same there."""
 

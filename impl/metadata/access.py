@@ -12,9 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
 from enum import IntEnum
 from types import MappingProxyType
-from typing import Any, Final, TypeVar
-
-import attrs
+from typing import Any, Final, NamedTuple, TypeVar
 
 K = TypeVar("K")
 
@@ -121,8 +119,7 @@ EVERYBODY: Final = "User:*"
 """As a principal: every user."""
 
 
-@attrs.frozen
-class Acl:
+class Acl(NamedTuple):
     """An access control list's entry, with the pattern of resources to which it applies."""
 
     resource_type: ResourceType
@@ -136,8 +133,7 @@ class Acl:
     permission: Permission
 
 
-@attrs.frozen
-class AclFilter:
+class AclFilter(NamedTuple):
     """Which ACLs match: None and ANY match every value of a field."""
 
     resource_type: ResourceType = ResourceType.ANY

@@ -24,7 +24,7 @@ def name_without_listener(name: str) -> str:
     return name if match is None else match["setting"]
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class DynamicSettings:
     """The settings that can be changed while brokers run."""
 
@@ -43,7 +43,7 @@ class DynamicSettings:
         if plain != name and plain not in self.of_one_listener | self.also_of_listeners:
             return None
         setting = self.settings.get(plain)
-        return None if setting is None else attrs.evolve(setting, name=name)
+        return None if setting is None else setting._replace(name=name)
 
     def error(self, name: str, text: str, *, of_all_brokers: bool) -> str:
         """What is wrong with a setting of one broker, or of all; "" when nothing is."""

@@ -6,9 +6,7 @@ default, which stands for every client that has no quota of its own. The control
 
 from __future__ import annotations
 
-from typing import Final
-
-import attrs
+from typing import Final, NamedTuple
 
 USER: Final = "user"
 CLIENT_ID: Final = "client-id"
@@ -27,8 +25,7 @@ CONNECTION_CREATION_RATE: Final = "connection_creation_rate"
 """Connections per second."""
 
 
-@attrs.frozen
-class QuotaEntity:
+class QuotaEntity(NamedTuple):
     """Whom a quota is for. None: that part is not in the entity. "": the default of that part."""
 
     user: str | None = None

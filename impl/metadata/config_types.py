@@ -9,9 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from enum import IntEnum
-from typing import Any, Final, TypeAlias
-
-import attrs
+from typing import Any, Final, NamedTuple, TypeAlias
 
 
 class ConfigType(IntEnum):
@@ -75,8 +73,7 @@ def members_of(*words: str) -> Rule:
     return check
 
 
-@attrs.frozen
-class Setting:
+class Setting(NamedTuple):
     """One setting of a topic or a broker."""
 
     name: str

@@ -14,9 +14,7 @@ import hmac
 from enum import IntEnum
 from hashlib import new as new_hash
 from hashlib import pbkdf2_hmac
-from typing import Final
-
-import attrs
+from typing import Final, NamedTuple
 
 MIN_ITERATIONS: Final = 4096
 MAX_ITERATIONS: Final = 16384
@@ -39,8 +37,7 @@ class ScramMechanism(IntEnum):
         return self.name.removeprefix("SCRAM_").replace("_", "").lower()
 
 
-@attrs.frozen
-class ScramCredential:
+class ScramCredential(NamedTuple):
     """What a server keeps of one user's password for one mechanism."""
 
     salt: bytes

@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Final
-
-import attrs
+from typing import Final, NamedTuple
 
 from tidegauge.impl.metadata.config_types import ConfigType, Rule, Setting, anything, at_least, one_of
 
 _DURATION: Final = re.compile(r"P(?=.)(?:\d+D)?(?:T(?=.)(?:\d+H)?(?:\d+M)?(?:\d+(?:[.,]\d{0,9})?S)?)?", re.IGNORECASE)
 
 
-@attrs.frozen
-class GroupSetting:
+class GroupSetting(NamedTuple):
     """One setting of a group, and the brokers' settings that it depends on; "" is none."""
 
     setting: Setting

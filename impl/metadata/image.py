@@ -9,7 +9,7 @@ A `draft` is a copy that can be changed without changing the original: the contr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import attrs
 
@@ -44,8 +44,7 @@ from tidegauge.impl.partition.registration import PartitionRegistration
 NO_CONTROLLER: Final = -1
 
 
-@attrs.frozen
-class ControllerRegistration:
+class ControllerRegistration(NamedTuple):
     """Where brokers reach a controller while it is the active one."""
 
     controller_id: int
@@ -53,8 +52,7 @@ class ControllerRegistration:
     port: int
 
 
-@attrs.frozen
-class BrokerRegistration:
+class BrokerRegistration(NamedTuple):
     """One incarnation of a broker; a fenced one neither leads nor joins an ISR."""
 
     broker_id: int
@@ -243,8 +241,7 @@ class ClusterImage:
     def _broker_registration_change(self, record: BrokerRegistrationChangeRecord) -> None:
         old = self.brokers[record.broker_id]
         self._own("brokers")
-        self.brokers[record.broker_id] = attrs.evolve(
-            old,
+        self.brokers[record.broker_id] = old._replace(
             fenced=old.fenced if record.fenced is None else record.fenced,
             in_controlled_shutdown=(
                 old.in_controlled_shutdown if record.in_controlled_shutdown is None else record.in_controlled_shutdown

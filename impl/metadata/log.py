@@ -9,17 +9,14 @@ it offers the same operations.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
-
-import attrs
+from typing import NamedTuple, Protocol
 
 from tidegauge.impl.metadata.records import MetadataRecord
 
 NO_LEADER_ID = -1
 
 
-@attrs.frozen
-class Leadership:
+class Leadership(NamedTuple):
     """Who may append to the metadata log: one node in each epoch. A `leader_id` of -1: no leader is known."""
 
     leader_id: int

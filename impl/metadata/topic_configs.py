@@ -12,8 +12,6 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-import attrs
-
 from tidegauge.impl.metadata.config_types import (
     ConfigType,
     Rule,
@@ -339,7 +337,7 @@ BROKER_SYNONYMS: Final[Mapping[str, tuple[str, int]]] = {
 
 
 DYNAMIC_DEFAULTS: Final[Mapping[str, Setting]] = {
-    synonym: attrs.evolve(setting, name=synonym) for setting in _SETTINGS for synonym, _ in setting.synonyms[:1]
+    synonym: setting._replace(name=synonym) for setting in _SETTINGS for synonym, _ in setting.synonyms[:1]
 }
 """Brokers' settings of topics' defaults that can be changed while brokers run: of each the one with precedence."""
 

@@ -16,9 +16,8 @@ import os
 import socket
 import struct
 from collections.abc import Awaitable, Callable
-from typing import Final, Protocol, TypeAlias, runtime_checkable
+from typing import Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
-import attrs
 import trio
 
 from tidegauge.impl.ports.patient_listener import PatientListener
@@ -28,8 +27,7 @@ _SOCKETS_ARE_FILES: Final = os.name == "posix"
 StreamHandler: TypeAlias = Callable[[trio.abc.Stream], Awaitable[object]]
 
 
-@attrs.frozen(order=True)
-class Address:
+class Address(NamedTuple):
     """Where a node listens, as it is advertised to clients."""
 
     host: str

@@ -18,7 +18,7 @@ WITHOUT_ROOM: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errn
 RETRY_S: Final = 0.1
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class PatientListener(trio.abc.Listener[trio.SocketStream]):
     """Accepts as `inner` does. Where descriptors or memory are lacking it waits, and says so now and then."""
 

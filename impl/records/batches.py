@@ -34,8 +34,9 @@ from collections.abc import Iterator
 from enum import IntEnum
 from typing import ClassVar, NamedTuple
 
-from crc32c import crc32c
 from kio.schema.errors import ErrorCode
+
+from tidegauge.impl.records.checksum import crc32c
 
 Buffer = bytes | bytearray | memoryview
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from crc32c import crc32c
-
 from tidegauge.impl.records.batches import (
     CHECKSUM_START,
     CONTROL_FLAG,
@@ -29,6 +27,7 @@ from tidegauge.impl.records.batches import (
     compression_of,
     extents,
 )
+from tidegauge.impl.records.checksum import crc32c
 from tidegauge.impl.records.compression import compress, decompress
 
 NO_PRODUCER_EPOCH = -1

@@ -11,6 +11,12 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from kio.schema.api_versions.v4.response import (
+    ApiVersion,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.wire.apis import ApiKey, VersionRange
@@ -49,20 +55,11 @@ def names_its_software(request: Any, version: int) -> bool:
 
 def invalid_request() -> Any:
     """INVALID_REQUEST, for a client that names its software in a way that it must not."""
-    from kio.schema.api_versions.v4.response import ApiVersionsResponse
-
     return ApiVersionsResponse(error_code=ErrorCode.invalid_request, api_keys=(), throttle_time=NO_WAIT)
 
 
 def api_versions_response(served: Mapping[ApiKey, VersionRange], epoch: int, version: int = ZERO_LEVELS_FROM) -> Any:
     """What is served here, to a peer that asks in `version`; `epoch` is that of the finalized features."""
-    from kio.schema.api_versions.v4.response import (
-        ApiVersion,
-        ApiVersionsResponse,
-        FinalizedFeatureKey,
-        SupportedFeatureKey,
-    )
-
     return ApiVersionsResponse(
         error_code=ErrorCode.none,
         api_keys=tuple(

@@ -7,7 +7,6 @@ setting under its topic name (`retention.ms`).
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -25,7 +24,7 @@ from tidegauge.impl.metadata.topic_configs import (
     defaults_with,
 )
 from tidegauge.impl.server import settings
-from tidegauge.impl.server.settings import Update, flag, property_name, setting_of, update_of, whole
+from tidegauge.impl.server.settings import Update, flag, property_name, update_of, whole
 from tidegauge.impl.server.settings_without_effect import WITHOUT_EFFECT
 from tidegauge.impl.server.transport.security.settings import JAAS, SecuritySettings, setting_for_listener
 from tidegauge.impl.server.voters import check_voters
@@ -57,7 +56,7 @@ def _unthrottled(doc: str) -> Any:
     return whole((1 << 63) - 1, least=0, doc=doc, kind=LONG, update=CLUSTER_WIDE)
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class ServerConfig(SecuritySettings):
     """Settings of brokers and controllers; times in ms, sizes in bytes."""
 
@@ -195,7 +194,7 @@ class ServerConfig(SecuritySettings):
         for name, value in properties.items():
             if (for_one := setting_for_listener(name)) in (*SERVER_CONFIGS, *JAAS.values()):
                 if for_one in SERVER_CONFIGS:
-                    settings.parse(attrs.evolve(SERVER_CONFIGS[for_one], name=name), value)
+                    settings.parse(SERVER_CONFIGS[for_one]._replace(name=name), value)
                 continue
             if name not in SERVER_CONFIGS and name not in BROKER_SYNONYMS and name not in TOPIC_CONFIGS:
                 raise ValueError(_unknown(name))
@@ -209,9 +208,8 @@ class ServerConfig(SecuritySettings):
         return cls(**values, topic_defaults=topic_defaults(properties), properties=given)
 
 
-FIELDS: Final[Mapping[str, Setting]] = {
-    setting.name: setting for field in attrs.fields(ServerConfig) if (setting := setting_of(field)) is not None
-}
+_OF_FIELDS: Final = settings.settings_of(ServerConfig)
+FIELDS: Final[Mapping[str, Setting]] = {setting.name: setting for setting in _OF_FIELDS.values()}
 """The settings that are fields."""
 
 SERVER_CONFIGS: Final[Mapping[str, Setting]] = {
@@ -227,7 +225,7 @@ UPDATES: Final[Mapping[str, Update]] = {
     **{
         property_name(field.name): update
         for field in attrs.fields(ServerConfig)
-        if setting_of(field) is not None and (update := update_of(field)) is not Update.READ_ONLY
+        if field.name in _OF_FIELDS and (update := update_of(field)) is not Update.READ_ONLY
     },
     **{name: one.update for name, one in WITHOUT_EFFECT.items()},
 }
@@ -248,8 +246,7 @@ def _topic_default_settings() -> dict[str, Setting]:
     for setting in TOPIC_CONFIGS.values():
         for place, (synonym, scale) in enumerate(setting.synonyms, 1):
             last = place == len(setting.synonyms)
-            made[synonym] = attrs.evolve(
-                setting,
+            made[synonym] = setting._replace(
                 name=synonym,
                 kind=setting.kind if scale == 1 else ConfigType.INT,
                 default=(setting.default if scale == 1 else setting.default // scale) if last else None,
@@ -306,6 +303,8 @@ def topic_defaults(properties: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _unknown(name: str) -> str:
+    import difflib
+
     known = [*SERVER_CONFIGS, *BROKER_SYNONYMS, *TOPIC_CONFIGS]
     close = difflib.get_close_matches(name, known, n=1)
     return f"{name!r} is not a setting" + (

@@ -71,7 +71,7 @@ class Sources:
         """What is set for one listener each, by name."""
         names = sorted({name for _, values in self._layers for name in values if name_without_listener(name) != name})
         return [
-            attrs.evolve(BROKER_CONFIGS[plain], name=name)
+            BROKER_CONFIGS[plain]._replace(name=name)
             for name in names
             if (plain := name_without_listener(name)) in BROKER_CONFIGS
         ]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from tidegauge.impl.server.controller.alter_partition import handle_alter_partition
 from tidegauge.impl.server.controller.membership import handle_heartbeat, handle_registration
 from tidegauge.impl.server.controller.metadata_fetches import handle_fetch
 from tidegauge.impl.server.transport.handlers import Deferred, Registered
@@ -23,7 +22,7 @@ CONTROLLER_HANDLERS: Final[dict[ApiKey, Registered]] = {
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: Deferred("controller.reassignments", "handle_alter_partition_reassignments"),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: Deferred("controller.reassignments", "handle_list_partition_reassignments"),
     ApiKey.UNREGISTER_BROKER: Deferred("controller.unregister_broker", "handle_unregister_broker"),
-    ApiKey.ALTER_PARTITION: handle_alter_partition,
+    ApiKey.ALTER_PARTITION: Deferred("controller.alter_partition", "handle_alter_partition"),
     ApiKey.BROKER_REGISTRATION: handle_registration,
     ApiKey.BROKER_HEARTBEAT: handle_heartbeat,
     ApiKey.ASSIGN_REPLICAS_TO_DIRS: Deferred("controller.directories", "handle_assign_replicas_to_dirs"),

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tidegauge.impl.server.transport.request_hook import RequestHooks
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class Node:
     """One node's identity, settings and ports."""
 

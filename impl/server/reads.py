@@ -27,7 +27,7 @@ NO_PREFERENCE = -1
 """The preferred read replica of a consumer that reads from the right one."""
 
 
-@attrs.define
+@attrs.define(eq=False, repr=False)
 class PartitionRead:
     """One partition to read from: for a follower or, without `follower`, for a consumer or for the broker itself."""
 
@@ -45,7 +45,7 @@ class PartitionRead:
     """The leader epoch of the last record that a consumer has (KIP-595); -1 when it does not say."""
 
 
-@attrs.define
+@attrs.define(eq=False, repr=False)
 class ReadOutcome:
     """What came of one `PartitionRead`."""
 

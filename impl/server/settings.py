@@ -1,11 +1,12 @@
 """Fields of a configuration class that are settings: each with a type, a default, a rule and a sentence about it.
 
 A field's name is the setting's name with underscores for dots. `whole`, `flag` and the others make fields;
-`setting_of` returns the `Setting` of a field.
+`setting_of` returns the `Setting` of a field. A configuration class is a `Configuration`, which checks what is given.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
 from typing import Any, Final
 
@@ -35,13 +36,38 @@ def property_name(field: str) -> str:
 def setting_of(field: attrs.Attribute[Any]) -> Setting | None:
     """The setting of a field; None for a field that is no setting."""
     made = field.metadata.get("setting")
-    return None if made is None else attrs.evolve(made, name=property_name(field.name))
+    return None if made is None else made._replace(name=property_name(field.name))
 
 
 def update_of(field: attrs.Attribute[Any]) -> Update:
     """How a field's setting can be changed."""
     update: Update = field.metadata["update"]
     return update
+
+
+_KNOWN: Final[dict[type[Any], Mapping[str, Setting]]] = {}
+
+
+def settings_of(kind: type[Any]) -> Mapping[str, Setting]:
+    """A configuration class's settings, by the names of its fields."""
+    if kind not in _KNOWN:
+        fields = attrs.fields(kind)
+        _KNOWN[kind] = {field.name: setting for field in fields if (setting := setting_of(field)) is not None}
+    return _KNOWN[kind]
+
+
+class Configuration:
+    """What has settings for fields. Making one with a value that breaks its setting's rule raises ValueError.
+
+    One loop checks all fields: a validator for each would be as many more lines of code for attrs to compile whenever
+    the class is imported.
+    """
+
+    __slots__ = ()
+
+    def __attrs_post_init__(self) -> None:
+        for field, setting in settings_of(type(self)).items():
+            parse(setting, getattr(self, field))
 
 
 def whole(
@@ -95,12 +121,7 @@ def names(
 
 
 def _field(kind: ConfigType, default: Any, rule: Rule, doc: str, update: Update) -> Any:
-    made = Setting("", kind, default, doc, rule)
-
-    def check(_: object, attribute: attrs.Attribute[Any], value: Any) -> None:
-        parse(attrs.evolve(made, name=property_name(attribute.name)), value)
-
-    return attrs.field(default=default, validator=check, metadata={"setting": made, "update": update})
+    return attrs.field(default=default, metadata={"setting": Setting("", kind, default, doc, rule), "update": update})
 
 
 def parse(setting: Setting, given: object) -> Any:

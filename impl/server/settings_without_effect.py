@@ -7,9 +7,7 @@ are those that Kafka 4.3 changes while it runs: numbers of threads, tiered stora
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final
-
-import attrs
+from typing import Final, NamedTuple
 
 from tidegauge.impl.metadata.config_types import ConfigType, Rule, Setting, anything, at_least, between
 from tidegauge.impl.server.settings import LONG_MAX, Update
@@ -21,8 +19,7 @@ _ALL, _ONE, _LISTENER = Update.CLUSTER_WIDE, Update.PER_BROKER, Update.PER_LISTE
 NO_EFFECT: Final = "It has no effect here."
 
 
-@attrs.frozen
-class SettingWithoutEffect:
+class SettingWithoutEffect(NamedTuple):
     """One of them, and how it can be changed."""
 
     setting: Setting

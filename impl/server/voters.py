@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Final
-
-import attrs
+from typing import Final, NamedTuple
 
 from tidegauge.impl.ports.network import Address
 
@@ -20,8 +18,7 @@ _VOTER: Final = re.compile(
 )
 
 
-@attrs.frozen
-class Voter:
+class Voter(NamedTuple):
     """One controller."""
 
     id: int

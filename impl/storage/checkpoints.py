@@ -46,7 +46,7 @@ TopicPartition = tuple[str, int]
 Offsets = Mapping[TopicPartition, int]
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Checkpoint:
     """One checkpoint file: what is written later is newer, whichever thread comes first."""
 

@@ -14,8 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from crc32c import crc32c
-
 from tidegauge.impl.records.batches import (
     CHECKSUM_START,
     COMPRESSION_MASK,
@@ -29,6 +27,7 @@ from tidegauge.impl.records.batches import (
     Compression,
     CorruptRecordError,
 )
+from tidegauge.impl.records.checksum import crc32c
 from tidegauge.impl.records.compression import compress, decompress
 from tidegauge.impl.records.payload import decode_varint, encode_varint
 

@@ -12,7 +12,7 @@ from tidegauge.impl.storage.log import Log
 from tidegauge.impl.storage.segment import Segment
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class LogToClean:
     """A compacted log, and where its clean, cleanable and uncleanable parts meet."""
 

@@ -53,7 +53,7 @@ def _one_of(*words: str) -> Callable[[object, attrs.Attribute[str], str], None]:
     return check
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class LogConfig:
     """One partition's settings; topics may override the broker's."""
 

@@ -28,7 +28,7 @@ from tidegauge.impl.ports.disk_errors import NO_DESCRIPTORS, Extent, extent_of
 from tidegauge.impl.storage import checkpoints
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class PendingFlush:
     """One flush of one log."""
 
@@ -103,7 +103,7 @@ def _drop(syncs: Sequence[PendingSync]) -> None:
         sync.drop()
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Flushes:
     """The flushes of one log that are under way."""
 

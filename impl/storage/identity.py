@@ -17,13 +17,11 @@ hand, and its values are taken as they are.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
-import attrs
-from crc32c import crc32c
-
 from tidegauge.impl.ports.disk import Disk
+from tidegauge.impl.records.checksum import crc32c
 from tidegauge.impl.storage import checkpoints
 
 CHECKSUM: Final = "#crc32c="
@@ -40,8 +38,7 @@ class DamagedIdentityError(Exception):
     """Nobody can tell whose the directory is: its `meta.properties` is damaged, or missing beside data."""
 
 
-@attrs.frozen
-class Identity:
+class Identity(NamedTuple):
     """What `meta.properties` says."""
 
     cluster_id: str

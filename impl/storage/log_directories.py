@@ -50,7 +50,7 @@ class NoLogDirectoryError(Exception):
     """None of the broker's log directories can be used."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class CheckpointWrite:
     """A checkpoint of one directory that is to be written, and what its disk said then."""
 

@@ -10,20 +10,17 @@ A line carries its checksum. The highest line that is intact counts, so a note i
 
 from __future__ import annotations
 
-from typing import Final
-
-import attrs
-from crc32c import crc32c
+from typing import Final, NamedTuple
 
 from tidegauge.impl.ports.disk import Disk, File
+from tidegauge.impl.records.checksum import crc32c
 from tidegauge.impl.storage import checkpoints
 
 MOST_BYTES: Final = 64 << 10
 """Beyond them the file begins anew with the last note."""
 
 
-@attrs.frozen(order=True)
-class OffsetNote:
+class OffsetNote(NamedTuple):
     """The log was committed up to `end_offset`, the last record in leader epoch `epoch`."""
 
     end_offset: int = 0

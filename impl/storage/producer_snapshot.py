@@ -33,8 +33,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final, Protocol
 
-from crc32c import crc32c
-
 from tidegauge.impl.partition.producer_state import (
     NO_OFFSET,
     NO_SEQUENCE,
@@ -44,6 +42,7 @@ from tidegauge.impl.partition.producer_state import (
 )
 from tidegauge.impl.ports.disk import Disk, PendingSync
 from tidegauge.impl.records.batches import BatchHeader
+from tidegauge.impl.records.checksum import crc32c
 from tidegauge.impl.storage.errors import CorruptLogError
 from tidegauge.impl.storage.log_observer import LogObserver
 from tidegauge.impl.storage.segment import Segment

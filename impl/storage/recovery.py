@@ -30,7 +30,7 @@ import logging
 from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 import attrs
 
@@ -62,7 +62,7 @@ _LEFT_OVER = (CLEANED_SUFFIX, DELETED_SUFFIX, SWAP_SUFFIX, ".tmp")
 _ENDLESS: Final = 1 << 62
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class Recovery:
     """What recovery found and did."""
 
@@ -85,8 +85,7 @@ class Recovery:
         return not self.gaps and not self.is_point_rejected
 
 
-@attrs.frozen
-class Checkpointed:
+class Checkpointed(NamedTuple):
     """What was remembered of a log beside its segments."""
 
     recovery_point: int = 0
@@ -186,7 +185,7 @@ def recover_segments(
                 why="nothing else knows of records up to there",
                 next="the whole log is read",
             )
-            checkpointed = attrs.evolve(checkpointed, recovery_point=0)
+            checkpointed = checkpointed._replace(recovery_point=0)
         if reason:
             reject(directory, reason)
         for segment in work.segments:

@@ -20,8 +20,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-import attrs
-
 from tidegauge.impl.ports.disk import Buffer, Disk, PendingSync
 from tidegauge.impl.records.batches import (
     CONTROL_FLAG,
@@ -204,7 +202,7 @@ class Segment:
         self.next_offset = offset
         for position, extent in self.damaged.items():
             if extent.is_tail:
-                self.damaged[position] = attrs.evolve(extent, end=offset)
+                self.damaged[position] = extent._replace(end=offset)
 
     @property
     def ends_damaged(self) -> bool:

@@ -10,10 +10,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from crc32c import crc32c
-
 from tidegauge.impl.ports.disk import Buffer, Disk
 from tidegauge.impl.records.batches import NO_TIMESTAMP
+from tidegauge.impl.records.checksum import crc32c
 from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.reading import FileRegion
 from tidegauge.impl.storage.segment import Segment

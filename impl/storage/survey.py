@@ -16,8 +16,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-
-import attrs
+from typing import NamedTuple
 
 from tidegauge.impl.ports.disk import File
 from tidegauge.impl.records.batches import (
@@ -39,8 +38,7 @@ _DELTA = struct.Struct(">i")
 _DELTA_POSITION = 23
 
 
-@attrs.frozen
-class DamagedExtent:
+class DamagedExtent(NamedTuple):
     """A place in a file that holds no intact batches."""
 
     position: int
@@ -53,8 +51,7 @@ class DamagedExtent:
     """Whether the file ends with it."""
 
 
-@attrs.frozen
-class Bounds:
+class Bounds(NamedTuple):
     """What is known of a segment before it is read."""
 
     base_offset: int

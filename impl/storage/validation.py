@@ -35,7 +35,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from crc32c import crc32c
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.records.batches import (
@@ -54,6 +53,7 @@ from tidegauge.impl.records.batches import (
     checked_header,
 )
 from tidegauge.impl.records.checked import Batches, CheckedBatch
+from tidegauge.impl.records.checksum import crc32c
 from tidegauge.impl.records.compression import compress, decompress, decompress_within, most_decompressed
 from tidegauge.impl.records.slices import UNIT_BYTES, Sliced, at_once
 from tidegauge.impl.records.walk import Walked, framing, is_framed, walking

@@ -39,7 +39,7 @@ class NoResponseError(Exception):
     """The request was sent, no response came: it may or may not have been carried out."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _Waiting:
     api_key: int
     api_version: int

@@ -19,7 +19,7 @@ import struct
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import attrs
 
@@ -86,8 +86,7 @@ class Request:
     """kio's request class of this API and version; this project's for Produce and Fetch."""
 
 
-@attrs.frozen
-class Response:
+class Response(NamedTuple):
     """A decoded response."""
 
     correlation_id: int

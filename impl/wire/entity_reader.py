@@ -148,7 +148,7 @@ def _flat_reader(message_class: type[Payload]) -> ReadFlat:
     return read_message
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class _Fields:
     """How the fields of a class are read."""
 

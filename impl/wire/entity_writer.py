@@ -80,7 +80,7 @@ class _Tagged(NamedTuple):
     """The value that is not written."""
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class _Fields:
     """How the fields of a class are written."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import attrs
 import pytest
 from kio.schema.errors import ErrorCode
 
@@ -41,7 +40,7 @@ def test_an_acl_is_written_once() -> None:
 )
 def test_an_acl_that_cannot_be_is_refused_and_the_others_are_written(change: dict[str, object], words: str) -> None:
     cluster = ControlledCluster()
-    wrong = attrs.evolve(READ, **change)  # type: ignore[arg-type]
+    wrong = READ._replace(**change)  # type: ignore[arg-type]
     (refusal, fine) = cluster.commit(cluster.controller.acls.create([wrong, READ]))
     assert words in refusal
     assert fine == ""
@@ -50,8 +49,8 @@ def test_an_acl_that_cannot_be_is_refused_and_the_others_are_written(change: dic
 
 def test_the_response_lists_the_acls_of_each_filter_and_all_of_them_are_removed() -> None:
     cluster = ControlledCluster()
-    write = attrs.evolve(READ, operation=Operation.WRITE)
-    other = attrs.evolve(READ, resource_name="payments")
+    write = READ._replace(operation=Operation.WRITE)
+    other = READ._replace(resource_name="payments")
     cluster.commit(cluster.controller.acls.create([READ, write, other]))
     filters = [AclFilter(resource_name="orders"), AclFilter(operation=Operation.WRITE), AclFilter(host="10.0.0.1")]
     assert cluster.commit(cluster.controller.acls.delete(filters)) == [[READ, write], [write], []]

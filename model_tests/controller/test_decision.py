@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import attrs
 import pytest
 
 from tidegauge.impl.controller.client_quotas import QuotaChange
@@ -20,7 +19,7 @@ from tidegauge.model_tests.controller.controlled_cluster import TOPIC, Controlle
 from tidegauge.model_tests.metadata.test_image import content
 
 READ = Acl(ResourceType.TOPIC, "orders", PatternType.LITERAL, "User:alice", "*", Operation.READ, Permission.ALLOW)
-WRITE = attrs.evolve(READ, operation=Operation.WRITE)
+WRITE = READ._replace(operation=Operation.WRITE)
 TOPICS = ConfigResourceType.TOPIC
 
 DECISIONS: dict[str, Callable[[ControlledCluster, Controller], Proposal[object]]] = {

@@ -16,14 +16,14 @@ from tidegauge.impl.metadata.topic_configs import (
     config_value,
 )
 from tidegauge.impl.server.config import SERVER_CONFIGS, ServerConfig
-from tidegauge.impl.server.settings import flag, names, password, ratio, text, whole
+from tidegauge.impl.server.settings import Configuration, flag, names, password, ratio, text, whole
 from tidegauge.impl.storage.config import LogConfig
 
 HOUR_MS = 3_600_000
 
 
 @attrs.frozen
-class Sample:
+class Sample(Configuration):
     """One field of each kind."""
 
     some_number: int = whole(5, least=2, most=9)
@@ -42,7 +42,7 @@ def test_defaults_are_kafkas() -> None:
         9_000,
         True,
     )
-    assert config == ServerConfig.from_properties({})
+    assert attrs.asdict(config) == attrs.asdict(ServerConfig.from_properties({}))
 
 
 @pytest.mark.parametrize(

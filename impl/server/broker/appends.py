@@ -21,7 +21,7 @@ from kio.schema.errors import ErrorCode
 from tidegauge.impl.records.checked import Batches
 
 
-@attrs.define
+@attrs.define(eq=False, repr=False)
 class PartitionAppend:
     """A record batch for one partition."""
 
@@ -43,7 +43,7 @@ class AppendState(Enum):
     UNKNOWN = "unknown"
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class AppendOutcome:
     """What became of one `PartitionAppend`."""
 

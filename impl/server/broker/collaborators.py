@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tidegauge.impl.server.broker.replica_manager import ReplicaManager
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class BrokerCollaborators:
     """A broker's parts, by the names that handlers call them."""
 

@@ -33,7 +33,6 @@ from tidegauge.impl.partition.messages import (
 from tidegauge.impl.ports.network import Address
 from tidegauge.impl.records.lazy import in_memory
 from tidegauge.impl.server.broker.active_controller import ActiveController
-from tidegauge.impl.server.broker.alter_partition import core_response_of, wire_request_of
 from tidegauge.impl.server.broker.partition import Partition
 from tidegauge.impl.server.reads import follower_request, partition_responses
 from tidegauge.impl.wire.channel import Channel, Handshake, NoResponseError, UnreachableError
@@ -269,6 +268,8 @@ class ControllerLink:
 
     async def alter_partition(self, partition: Partition, request: AlterPartitionRequest) -> AlterPartitionResponse:
         """Ask for a new ISR. Raises UnreachableError or NoResponseError."""
+        from tidegauge.impl.server.broker.alter_partition import core_response_of, wire_request_of
+
         channel = self._proposals
         with self._leaving(channel):
             await channel.connect()

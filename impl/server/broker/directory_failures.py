@@ -16,8 +16,6 @@ from uuid import UUID
 from weakref import WeakKeyDictionary
 
 import trio
-from kio.schema.assign_replicas_to_dirs.v0 import request as wire_request
-from kio.schema.assign_replicas_to_dirs.v0.request import AssignReplicasToDirsRequest
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.ports.log_lines import log_event
@@ -27,7 +25,6 @@ from tidegauge.impl.server.broker.partition import Partition, TopicPartition
 from tidegauge.impl.server.broker.registration import UNREGISTERED
 from tidegauge.impl.storage.log_directory import LogDirectory
 from tidegauge.impl.wire.channel import NoResponseError, UnreachableError
-from tidegauge.impl.wire.primitives import BrokerId, i32, i64, topic_uuid
 
 if TYPE_CHECKING:
     from kio.schema.assign_replicas_to_dirs.v0.response import AssignReplicasToDirsResponse
@@ -132,7 +129,10 @@ class DirectoryFailures:
             if not unassigned:
                 self._looked_in = self._registration.broker_epoch
                 return 0
-            request = self._request(unassigned)
+            from tidegauge.impl.server.broker.assign_replicas import assignment_request
+
+            broker_id, broker_epoch = self._registration.broker_id, self._registration.broker_epoch
+            request = assignment_request(broker_id, broker_epoch, unassigned)
             hosted = [partition for partition in self._replicas if partition.key in unassigned]
             response: AssignReplicasToDirsResponse = await self._controller.forward(request)
             if response.error_code is not ErrorCode.none:
@@ -166,25 +166,3 @@ class DirectoryFailures:
             if is_news if has_several else known not in (None, str(directory.id)):
                 unassigned[partition.key] = (partition.topic_id, directory.id)
         return unassigned
-
-    def _request(self, unassigned: dict[TopicPartition, tuple[str, UUID]]) -> AssignReplicasToDirsRequest:
-        by_directory: dict[UUID, dict[str, list[int]]] = {}
-        for (_, index), (topic_id, directory) in unassigned.items():
-            by_directory.setdefault(directory, {}).setdefault(topic_id, []).append(index)
-        return AssignReplicasToDirsRequest(
-            broker_id=BrokerId(self._registration.broker_id),
-            broker_epoch=i64(self._registration.broker_epoch),
-            directories=tuple(
-                wire_request.DirectoryData(
-                    id_=directory,
-                    topics=tuple(
-                        wire_request.TopicData(
-                            topic_id=topic_uuid(topic_id),
-                            partitions=tuple(wire_request.PartitionData(partition_index=i32(each)) for each in indexes),
-                        )
-                        for topic_id, indexes in topics.items()
-                    ),
-                )
-                for directory, topics in by_directory.items()
-            ),
-        )

@@ -50,7 +50,7 @@ class Copied(Enum):
     NOTHING = "nothing: a disk has failed or the log is damaged"
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Move:
     """One replica that moves."""
 

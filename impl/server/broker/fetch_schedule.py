@@ -97,7 +97,7 @@ class Fetchable(Protocol):
 P = TypeVar("P", bound=Fetchable)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Followed(Generic[P]):
     """A partition that follows the leader."""
 

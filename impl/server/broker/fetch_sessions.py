@@ -55,7 +55,7 @@ Key = tuple[str, int]
 """(The topic's id or, in a session that names topics, its name; partition)."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Cached:
     """A partition of a session: what is read of it, and what the last response said."""
 
@@ -80,7 +80,7 @@ class Cached:
         return news
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Session:
     """One client's session."""
 
@@ -166,7 +166,7 @@ class Session:
         return self.is_follower, len(self.partitions), self.id
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class SessionFetch:
     """One fetch within its session: what to read, and which outcomes to send."""
 

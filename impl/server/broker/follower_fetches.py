@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-import attrs
 import trio
 from kio.schema.errors import ErrorCode
 
@@ -42,8 +41,7 @@ class Fetched(Enum):
     ERROR = "an error: it must back off"
 
 
-@attrs.frozen
-class FetchResult:
+class FetchResult(NamedTuple):
     """What came of one request."""
 
     may_go_on: bool

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
 import attrs
 from kio.schema.errors import ErrorCode
@@ -56,8 +56,7 @@ class Knowledge(Enum):
     """The replica has taken it as the response to this very fetch."""
 
 
-@attrs.frozen
-class Resting:
+class Resting(NamedTuple):
     """A partition at rest."""
 
     partition: Partition
@@ -65,7 +64,7 @@ class Resting:
     """The fetch that the leader holds."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class SessionPartition:
     """A partition of a session."""
 

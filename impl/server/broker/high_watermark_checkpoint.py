@@ -15,7 +15,7 @@ from tidegauge.impl.storage.log_directories import CheckpointWrite, LogDirectori
 from tidegauge.impl.storage.log_directory import LogDirectory
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class PendingCheckpoint:
     """High watermarks that are to be written, and those that were on disk before."""
 

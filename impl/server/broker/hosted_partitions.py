@@ -60,7 +60,7 @@ LOG_SETTINGS: Final = tuple(
 """The topic settings that belong to a log."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class NewPlace:
     """A directory that was made for a new log, and the error of its disk if the topic's id could not be synced."""
 

@@ -17,6 +17,7 @@ from tidegauge.impl.server.transport.authorization import ANONYMOUS, AllowAll, A
 from tidegauge.impl.server.transport.connection import Connection
 from tidegauge.impl.server.transport.security.failed_logins import FailedLogins
 from tidegauge.impl.server.transport.security.listeners import ListenerSpec, listener_config
+from tidegauge.impl.server.transport.security.sasl_gate import SaslGate
 from tidegauge.impl.server.transport.service import Service
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from tidegauge.impl.server.node import Node
     from tidegauge.impl.server.transport.security.cluster_secret import ClusterSecret
     from tidegauge.impl.server.transport.security.principals import PrincipalMapping
-    from tidegauge.impl.server.transport.security.sasl_gate import SaslGate
 
 LOGGER: Final = logging.getLogger(__name__)
 
@@ -180,7 +180,6 @@ def _sasl_gate(
     config: ServerConfig, metadata: MetadataCache, clock: Clock, randomness: Randomness, failed: FailedLogins
 ) -> Callable[[str], SaslGate]:
     from tidegauge.impl.server.transport.security.authentication import sasl_server
-    from tidegauge.impl.server.transport.security.sasl_gate import SaslGate
 
     server = sasl_server(config, clock, randomness, lambda: metadata.image.scram_credentials, failed)
     return partial(SaslGate, server)

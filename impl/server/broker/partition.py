@@ -18,7 +18,7 @@ TopicPartition: TypeAlias = tuple[str, int]
 """A topic's name and the index of one of its partitions."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Partition:
     """One hosted partition."""
 

@@ -22,9 +22,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-import attrs
 import trio
 from kio.schema.errors import ErrorCode
 
@@ -73,8 +72,7 @@ Meter = tuple[str, str, str]
 """(quota, user, client id); "" is a part that clients share."""
 
 
-@attrs.frozen
-class Quota:
+class Quota(NamedTuple):
     """A limit, and the meter on which it is measured."""
 
     limit: float

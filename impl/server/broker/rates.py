@@ -10,7 +10,7 @@ from __future__ import annotations
 import attrs
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class Windows:
     """How many windows a rate is computed over, and how long one is."""
 
@@ -23,7 +23,7 @@ class Windows:
         return self.count * self.size_ms / 1000
 
 
-@attrs.define
+@attrs.define(eq=False, repr=False)
 class Rate:
     """The rate of what was recorded lately."""
 
@@ -60,7 +60,7 @@ class Rate:
             del self._samples[0]
 
 
-@attrs.define
+@attrs.define(eq=False, repr=False)
 class TokenBucket:
     """What may be spent: `rate` tokens a second, up to those of all windows together."""
 

@@ -25,7 +25,7 @@ from tidegauge.impl.server.trace.tracer import Tracer
 NO_LOW_WATERMARK = -1
 
 
-@attrs.define
+@attrs.define(eq=False, repr=False)
 class PartitionDeletion:
     """One partition's records below `offset`; -1 stands for the high watermark."""
 
@@ -34,7 +34,7 @@ class PartitionDeletion:
     offset: int
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class DeletionOutcome:
     """What became of one `PartitionDeletion`."""
 
@@ -45,7 +45,7 @@ class DeletionOutcome:
     """-1 while the deletion is pending or was refused."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _Open:
     """A deletion whose replicas are waited for."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 import attrs
@@ -15,8 +15,7 @@ UNREGISTERED: Final = -1
 """The broker epoch of a process that has not registered."""
 
 
-@attrs.frozen
-class Endpoint:
+class Endpoint(NamedTuple):
     """One listener as the controller, and so every client, is told of it."""
 
     listener: str
@@ -24,7 +23,7 @@ class Endpoint:
     security_protocol: int
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Registration:
     """The registration of one process of a broker. `Membership` changes it; other parts of the broker read it."""
 

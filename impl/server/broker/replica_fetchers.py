@@ -31,7 +31,7 @@ NEWCOMERS_WAIT_MS: Final = 20
 """How long a leader may hold a request for newcomers; their own fetcher waits at most that long to take them over."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Fetcher:
     """One fetcher's task, as others see it."""
 
@@ -42,7 +42,7 @@ class Fetcher:
     """Set when its latest request is over."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Leader:
     """One leader that this broker's replicas follow."""
 

@@ -10,9 +10,8 @@ The first partition that has records gets a whole batch, however small the limit
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
-import attrs
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.partition.messages import EpochEndOffset, PartitionFetchResponse
@@ -38,8 +37,7 @@ LEADER_MOVED: Final = frozenset({ErrorCode.not_leader_or_follower, ErrorCode.fen
 """Errors that come with the leader and its epoch (KIP-951)."""
 
 
-@attrs.frozen
-class ReadLimits:
+class ReadLimits(NamedTuple):
     """What holds for all partitions of a fetch."""
 
     min_bytes: int

@@ -23,7 +23,7 @@ class Closing(Protocol):
     def is_open(self) -> bool: ...
 
 
-@attrs.define
+@attrs.define(eq=False, repr=False)
 class _Process:
     broker_epoch: int
     connections: list[Closing]

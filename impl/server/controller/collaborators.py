@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tidegauge.impl.server.controller.metadata_fetches import MetadataFetches
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class ControllerCollaborators:
     """A controller's parts, by the names that handlers call them."""
 

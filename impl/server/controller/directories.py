@@ -14,7 +14,6 @@ from tidegauge.impl.wire.primitives import NO_WAIT
 
 if TYPE_CHECKING:
     from kio.schema.assign_replicas_to_dirs.v0.request import AssignReplicasToDirsRequest
-    from kio.schema.broker_heartbeat.v2.request import BrokerHeartbeatRequest
 
     from tidegauge.impl.server.controller.decisions import Decisions, Turn
     from tidegauge.impl.server.transport.context import RequestContext
@@ -52,16 +51,3 @@ async def _assign(turn: Turn, broker_id: int, topic_id: str, partition: int, dir
     if topic is None:
         return ErrorCode.unknown_topic_id
     return await turn.commit(turn.controller.directories.assign(broker_id, topic, partition, directory))
-
-
-async def report_offline_directories(turn: Turn, request: BrokerHeartbeatRequest) -> None:
-    """Apply what a heartbeat reports of directories that have failed; one of a former process is ignored."""
-    controller, broker_id = turn.controller, request.broker_id
-    if not request.offline_log_dirs:
-        return
-    if broker_error(controller.image, broker_id, request.broker_epoch) is not ErrorCode.none:
-        return
-    offline = {str(directory) for directory in request.offline_log_dirs}
-    newly = await turn.commit(controller.directories.mark_offline(broker_id, offline))
-    if newly and turn.is_traced:
-        turn.tracer.record(trace.events.DirectoriesOffline, broker=broker_id, changed=turn.changed())

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from hashlib import blake2b
 
-import attrs
 
-
-@attrs.frozen
 class Draws:
     """A seed, and any number of independent random numbers from it."""
 
-    seed: int
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
 
     def draw(self, *purpose: str) -> int:
         """A random number of 128 bits; the same for the same seed and purpose."""

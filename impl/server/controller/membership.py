@@ -10,10 +10,9 @@ from kio.schema.broker_heartbeat.v2.response import BrokerHeartbeatResponse
 from kio.schema.broker_registration.v4.response import BrokerRegistrationResponse
 from kio.schema.errors import ErrorCode
 
-from tidegauge.impl.controller.membership import Contact
+from tidegauge.impl.controller.membership import Contact, broker_error
 from tidegauge.impl.partition.messages import UNKNOWN_BROKER_EPOCH
 from tidegauge.impl.server import trace
-from tidegauge.impl.server.controller.directories import report_offline_directories
 from tidegauge.impl.wire.primitives import NO_WAIT, i64
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from tidegauge.impl.ports.clock import Clock
     from tidegauge.impl.ports.repeated_lines import RepeatedLines
     from tidegauge.impl.server.controller.broker_processes import BrokerProcesses
-    from tidegauge.impl.server.controller.decisions import Decisions
+    from tidegauge.impl.server.controller.decisions import Decisions, Turn
     from tidegauge.impl.server.trace.events import SessionDecision
     from tidegauge.impl.server.transport.context import RequestContext
 
@@ -118,7 +117,7 @@ async def handle_heartbeat(
     async with decisions.turn() as turn:
         if (known := turn.controller.image.brokers.get(broker_id)) and known.broker_epoch == request.broker_epoch:
             processes.note(broker_id, request.broker_epoch, context.connection)
-        await report_offline_directories(turn, request)
+        await _report_offline_directories(turn, request)
         members, image = turn.controller.members, turn.controller.image
         before = image.is_unfenced(broker_id), image.is_shutting_down(broker_id)
         proposal = members.heartbeat(
@@ -140,6 +139,19 @@ async def handle_heartbeat(
         is_fenced=response.is_fenced,
         should_shut_down=response.should_shut_down,
     )
+
+
+async def _report_offline_directories(turn: Turn, request: BrokerHeartbeatRequest) -> None:
+    """Apply what a heartbeat reports of directories that have failed; one of a former process is ignored."""
+    controller, broker_id = turn.controller, request.broker_id
+    if not request.offline_log_dirs:
+        return
+    if broker_error(controller.image, broker_id, request.broker_epoch) is not ErrorCode.none:
+        return
+    offline = {str(directory) for directory in request.offline_log_dirs}
+    newly = await turn.commit(controller.directories.mark_offline(broker_id, offline))
+    if newly and turn.is_traced:
+        turn.tracer.record(trace.events.DirectoriesOffline, broker=broker_id, changed=turn.changed())
 
 
 def _session_decision(before: tuple[bool, bool], after: tuple[bool, bool]) -> type[SessionDecision] | None:

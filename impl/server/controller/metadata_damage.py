@@ -10,8 +10,7 @@ that is not so would make the cluster forget topics that it has: the controller 
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-import attrs
+from typing import NamedTuple
 
 from tidegauge.impl.metadata.codec import MetadataFormatError, decode_decisions
 from tidegauge.impl.metadata.records import ControllerEpochRecord, MetadataRecord
@@ -40,8 +39,7 @@ class DamagedMetadataLogError(Exception):
         self.position = position
 
 
-@attrs.frozen
-class TornTail:
+class TornTail(NamedTuple):
     """The end of a metadata log that was not acknowledged and is to be cut off."""
 
     path: str
@@ -51,8 +49,7 @@ class TornTail:
     """How many bytes."""
 
 
-@attrs.frozen
-class FoundLog:
+class FoundLog(NamedTuple):
     """What a metadata log's directory holds."""
 
     records: Sequence[MetadataRecord] = ()

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-
-import attrs
+from typing import NamedTuple
 
 from tidegauge.impl.ports.clock import Clock
 
 
-@attrs.frozen
-class ObserverState:
+class ObserverState(NamedTuple):
     """How far a broker is with the metadata log, by its last fetch; times in ms."""
 
     offset: int

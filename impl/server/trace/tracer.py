@@ -48,7 +48,7 @@ class Trace(list[TraceEvent]):
         return hasher.hexdigest()
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class Tracer:
     """Records the decisions of one node. Without a trace it records nothing, and makes no event either.
 

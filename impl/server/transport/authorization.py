@@ -6,15 +6,12 @@ broker that a client talks to decides; the controller trusts brokers.
 
 from __future__ import annotations
 
-from typing import Final, Protocol
-
-import attrs
+from typing import Final, NamedTuple, Protocol
 
 from tidegauge.impl.metadata.access import CLUSTER_NAME, OPERATIONS_OF, Operation, ResourceType
 
 
-@attrs.frozen
-class Principal:
+class Principal(NamedTuple):
     """Who a connection belongs to, as in `User:alice`."""
 
     kind: str

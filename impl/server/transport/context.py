@@ -45,7 +45,7 @@ class PeerConnection(Protocol):
         ...
 
 
-@attrs.define
+@attrs.define(eq=False, repr=False)
 class RequestContext:
     """What a handler knows of a request besides its message."""
 

@@ -19,7 +19,7 @@ LOGGER: Final = logging.getLogger(__name__)
 MOST: Final = 100
 
 
-@attrs.define
+@attrs.define(eq=False, repr=False)
 class FailedRequests:
     """The failed requests of one node. Their clients have got UNKNOWN_SERVER_ERROR; nothing else was harmed."""
 

@@ -12,9 +12,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from importlib import import_module
-from typing import Any, TypeAlias
-
-import attrs
+from typing import Any, NamedTuple, TypeAlias
 
 from tidegauge.impl.server.transport.context import Handler
 from tidegauge.impl.wire.apis import ApiKey
@@ -23,8 +21,7 @@ HandlerFunction: TypeAlias = Callable[..., Awaitable[Any]]
 """`(request, context, *, collaborator, …)`; the response is None where there is none (Produce with acks=0)."""
 
 
-@attrs.frozen
-class Deferred:
+class Deferred(NamedTuple):
     """A handler that is imported when its API's first request comes."""
 
     module: str

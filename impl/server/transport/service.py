@@ -49,7 +49,7 @@ class Gate(Protocol):
         ...
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class Service:
     """How a server's connections serve requests."""
 

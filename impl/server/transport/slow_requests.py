@@ -24,7 +24,7 @@ def _repeated_lines() -> RepeatedLines:
     return RepeatedLines(trio.current_time)
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class SlowRequests:
     """The slow requests of one node."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-import attrs
 import pytest
 from kio.schema.api_versions.v0.request import ApiVersionsRequest as ApiVersionsRequestV0
 from kio.schema.api_versions.v3.request import ApiVersionsRequest as ApiVersionsRequestV3
@@ -153,7 +152,7 @@ async def test_a_leader_without_the_clients_listener_is_none_for_it() -> None:
         leader = image.topics["t"].partitions[0].leader
         registered = image.brokers[leader]
         elsewhere = tuple(("OTHER", *listener[1:]) for listener in registered.listeners)
-        image.brokers[leader] = attrs.evolve(registered, listeners=elsewhere)
+        image.brokers[leader] = registered._replace(listeners=elsewhere)
         told = (await peer.ask(named("t"))).topics[0].partitions[0]
         assert (told.error_code, told.leader_id) == (ErrorCode.listener_not_found, -1)
         assert (told.replica_nodes, told.offline_replicas) == ((0, 1), (leader,))

@@ -44,11 +44,11 @@ NODE: Final = "Node"
 LEAST_LENGTH: Final = 16
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class ClusterSecret:
     """What all nodes of one cluster know, and nobody else."""
 
-    text: str = attrs.field(repr=False)
+    text: str
 
     def __attrs_post_init__(self) -> None:
         if len(self.text) < LEAST_LENGTH:

@@ -26,7 +26,12 @@ from kio.schema.api_versions.v4.request import ApiVersionsRequest
 from tidegauge.impl.ports.network import Address, Listener, Network, abort
 from tidegauge.impl.ports.repeated_lines import RepeatedLines
 from tidegauge.impl.server.transport.security.exchanges import AuthenticationFailedError
-from tidegauge.impl.server.transport.security.listeners import ListenerSpec, SecurityProtocol, own_login
+from tidegauge.impl.server.transport.security.listeners import (
+    ListenerSpec,
+    SecurityProtocol,
+    listener_config,
+    own_login,
+)
 from tidegauge.impl.server.transport.security.logins import Login, NewConnection, log_in
 from tidegauge.impl.wire.channel import NoResponseError, UnreachableError
 
@@ -119,7 +124,6 @@ class InterBroker:
     def _client_context(self) -> ssl.SSLContext:
         from tidegauge.impl.ports.tls import client_context
         from tidegauge.impl.server.transport.security.listener_tls import tls_settings
-        from tidegauge.impl.server.transport.security.listeners import listener_config
 
         config = self._settings()
         settings = tls_settings(self._spec, config)
@@ -145,7 +149,7 @@ class InterBroker:
         )
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class _TlsNetwork:
     """The network, with TLS on each connection to a broker."""
 

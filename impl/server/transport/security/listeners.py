@@ -18,16 +18,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final
+from typing import Final, NamedTuple
 
 import attrs
 
 from tidegauge.impl.ports.network import Address
+from tidegauge.impl.server.config import FIELDS, ServerConfig
 from tidegauge.impl.server.transport.security.settings import JAAS
 from tidegauge.impl.server.transport.security.users import parse_jaas_login
-
-if TYPE_CHECKING:
-    from tidegauge.impl.server.config import ServerConfig
 
 INTERNAL: Final = "INTERNAL"
 
@@ -53,8 +51,7 @@ class SecurityProtocol(IntEnum):
         return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
 
 
-@attrs.frozen
-class ListenerSpec:
+class ListenerSpec(NamedTuple):
     """One listener, as it is configured."""
 
     name: str
@@ -158,7 +155,7 @@ def _with_advertised(config: ServerConfig, specs: list[ListenerSpec]) -> list[Li
         _refuse_second("advertised.listeners", name, advertised)
         advertised[name] = host, port or None
     told = [
-        attrs.evolve(spec, advertised_host=advertised[spec.name][0], advertised_port=advertised[spec.name][1])
+        spec._replace(advertised_host=advertised[spec.name][0], advertised_port=advertised[spec.name][1])
         if spec.name in advertised
         else spec
         for spec in specs
@@ -205,8 +202,6 @@ def _internal(specs: list[ListenerSpec]) -> ListenerSpec:
 
 def listener_config(config: ServerConfig, name: str) -> ServerConfig:
     """The settings as they are for one listener: `listener.name.<name>.<setting>` counts before `<setting>`."""
-    from tidegauge.impl.server.config import FIELDS
-
     prefix = f"listener.name.{name.lower()}."
     own = {key.removeprefix(prefix): value for key, value in config.properties.items() if key.startswith(prefix)}
     values = {

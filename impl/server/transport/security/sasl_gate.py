@@ -64,7 +64,7 @@ class GateState(Enum):
     OPEN = auto()
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class SaslServer:
     """What all connections of a SASL listener have in common."""
 

@@ -12,7 +12,7 @@ from typing import Final
 import attrs
 
 from tidegauge.impl.metadata.config_types import ConfigType, members_of
-from tidegauge.impl.server.settings import Update, flag, names, password, text, whole
+from tidegauge.impl.server.settings import Configuration, Update, flag, names, password, text, whole
 
 PER_LISTENER: Final = Update.PER_LISTENER
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -20,8 +20,8 @@ STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAutho
 PROTOCOL_NAMES: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
-@attrs.frozen
-class SecuritySettings:
+@attrs.frozen(eq=False, repr=False)
+class SecuritySettings(Configuration):
     """Who may connect, how they say who they are, and what they may do."""
 
     listeners: tuple[str, ...] = names(
@@ -105,7 +105,8 @@ class SecuritySettings:
     allow_everyone_if_no_acl_found: bool = flag(False, "Whether everybody may use what no ACL bears on.")
 
 
-_PER_LISTENER: Final = re.compile(
+_OF_A_LISTENER: Final = "listener.name."
+_PER_LISTENER: Final = (
     r"listener\.name\.[^.]+\.(?P<setting>ssl\..+|sasl\.enabled\.mechanisms|sasl\.server\.max\.receive\.size"
     r"|connections\.max\.reauth\.ms|max\.connections|max\.connection\.creation\.rate|num\.network\.threads"
     r"|(plain|scram-sha-256|scram-sha-512)\.sasl\.jaas\.config)"
@@ -114,7 +115,7 @@ _PER_LISTENER: Final = re.compile(
 
 def setting_for_listener(name: str) -> str | None:
     """What a `listener.name.<name>.<setting>` sets; None for another setting."""
-    match = _PER_LISTENER.fullmatch(name)
+    match = re.fullmatch(_PER_LISTENER, name) if name.startswith(_OF_A_LISTENER) else None
     return None if match is None else match["setting"]
 
 

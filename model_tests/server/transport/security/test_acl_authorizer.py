@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import attrs
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -239,7 +238,7 @@ def test_allowed_anywhere_is_allowed_on_some_name(acls: list[Acl], who: Principa
 
 def test_allowed_anywhere_by_the_rules_of_kip_679() -> None:
     def anywhere(*acls: Acl) -> bool:
-        writes = [attrs.evolve(one, operation=Operation.WRITE) for one in acls]
+        writes = [one._replace(operation=Operation.WRITE) for one in acls]
         return authorizer(*writes).allowed_anywhere(ALICE, HOST, Operation.WRITE, ResourceType.TOPIC)
 
     deny_literal, deny_prefix = acl("ab", permission=DENY), acl("ab", pattern=PREFIXED, permission=DENY)
