@@ -83,7 +83,9 @@ async def test_a_stopped_node_waits_until_it_goes_on() -> None:
     with trio.move_on_after(5) as scope:
         await clock.until_running()
     assert scope.cancelled_caught
+    assert clock.is_stopped
     clock.go_on()
+    assert not clock.is_stopped
     with trio.fail_after(0):
         await clock.until_running()
 

@@ -52,10 +52,12 @@ def uniform(count: int, size: int = 100) -> bytes:
 
 
 @settings(max_examples=150)
-@given(RECORDS, st.booleans())
-def test_walking_sees_timestamps_offsets_and_keys(fields: list[tuple[int, Any, Any, Any]], at_once: bool) -> None:
+@given(RECORDS, st.booleans(), st.integers(1, 80))
+def test_walking_sees_timestamps_offsets_and_keys(
+    fields: list[tuple[int, Any, Any, Any]], at_once: bool, gap: int
+) -> None:
     records = [
-        Record(n, timestamp, key, value, tuple(RecordHeader(*header) for header in headers))
+        Record(n + (n >= gap), timestamp, key, value, tuple(RecordHeader(*header) for header in headers))
         for n, (timestamp, key, value, headers) in enumerate(fields)
     ]
     payload, few = built(records), records_walk._FEW
@@ -66,7 +68,7 @@ def test_walking_sees_timestamps_offsets_and_keys(fields: list[tuple[int, Any, A
         records_walk._FEW = few
     assert walked == Fields(
         [record.timestamp - records[0].timestamp for record in records],
-        list(range(len(records))),
+        [record.offset for record in records],
         [-1 if record.key is None else len(record.key) for record in records],
     )
     assert is_framed(payload, 0, len(records))

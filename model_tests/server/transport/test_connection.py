@@ -77,6 +77,28 @@ async def test_responses_to_requests_that_come_together_are_in_order() -> None:
 
 
 @simulated
+async def test_a_stopped_node_handles_no_request_that_it_has_received() -> None:
+    handled: list[int] = []
+
+    async def handle(request: Any, context: RequestContext) -> Any:
+        handled.append(context.correlation_id)
+        if context.correlation_id == 1:
+            service.clock.stop()
+        return await metadata_handler(request, context)
+
+    async with broker_with_peers() as (cluster, connect):
+        service: Any = next(iter(cluster.broker(0).listeners))._service
+        metadata_handler = service.handlers[ApiKey.METADATA]
+        service.handlers[ApiKey.METADATA] = handle
+        peer = await connect()
+        await peer.stream.send_all(b"".join(encode_request(metadata("t"), nth, "me") for nth in (1, 2)))
+        await trio.sleep(1)
+        assert handled == [1]
+        service.clock.go_on()
+        assert [(await peer.next_response(ApiKey.METADATA))[0] for _ in range(2)] == handled == [1, 2]
+
+
+@simulated
 async def test_a_request_waits_for_the_one_before_it() -> None:
     async with broker_with_peers() as (cluster, connect):
         await cluster.create_topic("t")
