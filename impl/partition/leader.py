@@ -194,7 +194,6 @@ class Leader(InSyncReplicas):
             fetch.replica_id in self.isr
             and fetch.fetch_offset == self.log_end_offset
             and fetch.log_start_offset >= self.log.log_start_offset
-            and self.pending_isr is None
             and self.fetch_error(fetch) is ErrorCode.none
         )
 

@@ -113,9 +113,13 @@ class Session:
 
     def forget(self, key: Key) -> None:
         """The partition is not in the session any more."""
-        cached = self.partitions.pop(key, None)
+        cached = self.partitions.get(key)
+        if cached is None:
+            return
+        self._rouse(key, cached)
+        del self.partitions[key]
         self.awake.pop(key, None)
-        if cached is not None and cached.watched_as is not None and self.watch is not None:
+        if cached.watched_as is not None and self.watch is not None:
             self.watch.discard(cached.watched_as)
             del self._keys[cached.watched_as]
 
@@ -148,6 +152,12 @@ class Session:
         """Look at every partition again."""
         for key, cached in self.partitions.items():
             self._rouse(key, cached)
+
+    def end(self) -> None:
+        """Nobody asks in this session any more. Leaders learn until when its partitions were at rest."""
+        self.rouse_all()
+        if self.watch is not None:
+            self.watch.close()
 
     def _changed(self, name: TopicPartition) -> None:
         if (key := self._keys.get(name)) is not None:
@@ -250,6 +260,11 @@ class FetchSessions:
         return len(self._sessions)
 
     @property
+    def sessions(self) -> tuple[Session, ...]:
+        """Those that are kept."""
+        return tuple(self._sessions.values())
+
+    @property
     def partitions(self) -> int:
         """How many partitions are in all sessions together."""
         return sum(len(session.partitions) for session in self._sessions.values())
@@ -299,8 +314,8 @@ class FetchSessions:
 
     def _end(self, session_id: int) -> None:
         session = self._sessions.pop(session_id, None)
-        if session is not None and session.watch is not None:
-            session.watch.close()
+        if session is not None:
+            session.end()
 
     def _create(
         self, request: FetchRequest, reads: Iterable[PartitionRead], uses_topic_ids: bool, now_ms: int

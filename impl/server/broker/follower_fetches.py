@@ -97,7 +97,7 @@ class FollowerFetches:
             return FAILED
         await self._clock.until_running()
         if session is not None:
-            session.rouse_other_epochs(self._registration.broker_epoch)
+            partitions = [*partitions, *session.rouse_other_epochs(self._registration.broker_epoch)]
         fetches = self._begin(leader, partitions)
         if not fetches and (session is None or not session.has_resting):
             return NOTHING_TO_FETCH

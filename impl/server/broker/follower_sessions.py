@@ -217,10 +217,13 @@ class FollowerSession:
             self._roused.append(resting.partition)
         return resting
 
-    def rouse_other_epochs(self, broker_epoch: int) -> None:
-        """The broker has registered anew: no fetch of the former broker epoch rests."""
-        if self._resting and next(iter(self._resting.values())).fetch.broker_epoch != broker_epoch:
-            self.rouse_all()
+    def rouse_other_epochs(self, broker_epoch: int) -> list[Partition]:
+        """The broker has registered anew: no fetch of the former broker epoch rests. Returns what rested."""
+        if not self._resting or next(iter(self._resting.values())).fetch.broker_epoch == broker_epoch:
+            return []
+        roused = [resting.partition for resting in self._resting.values()]
+        self.rouse_all()
+        return roused
 
     def rouse_all(self) -> None:
         for key in list(self._resting):
