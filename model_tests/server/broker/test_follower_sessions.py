@@ -99,6 +99,21 @@ def test_nothing_rests_beyond_the_session_or_the_broker_epoch(ends: Callable[[Fo
     assert session.take_roused() == [hosted]
 
 
+def test_nothing_rests_where_the_leader_keeps_no_session_or_the_response_was_not_taken() -> None:
+    session, hosted = begun(), Mock()
+    told = PartitionFetchResponse(high_watermark=5, log_start_offset=0)
+    session.request([(A, at(5)), (B, at(6))], **LIMITS)
+    session.receive(responded(99, b=told))
+    assert not session.rest(B, hosted, at(6)), "its replica has not taken the response"
+    session.take(B)
+    assert session.rest(B, hosted, at(6))
+    session.request([(A, at(5))], **LIMITS)
+    session.receive(responded(NO_SESSION, a=told))
+    session.take(A)
+    assert not session.rest(A, hosted, at(5)), "the next request is a full one"
+    assert not session.has_resting
+
+
 def test_silence_is_the_last_response_and_nothing_to_do_for_who_has_taken_it() -> None:
     session = begun()
     session.request([(A, at(5)), (B, at(5, epoch=4))], **LIMITS)
