@@ -17,7 +17,16 @@ from typing import Any, Final, TypeVar
 import attrs
 
 from tidegauge.spec.authentication.machine import Authentication
-from tidegauge.spec.bugs import BUGS, controlled_shutdown, damage, directories, reassignment, retention, settings
+from tidegauge.spec.bugs import (
+    BUGS,
+    controlled_shutdown,
+    damage,
+    directories,
+    lost_logs,
+    reassignment,
+    retention,
+    settings,
+)
 from tidegauge.spec.bugs.bug import Bug
 from tidegauge.spec.bugs.idempotence import IDEMPOTENCE_BUGS
 from tidegauge.spec.bugs.kip320 import KIP320_BUGS
@@ -37,6 +46,7 @@ from tidegauge.spec.replication.composed import everything
 from tidegauge.spec.replication.extension import ReplicationExtension
 from tidegauge.spec.replication.extensions.damage import Damage
 from tidegauge.spec.replication.extensions.directories import Directories
+from tidegauge.spec.replication.extensions.lost_logs import LostLogs
 from tidegauge.spec.replication.extensions.reassignment import Reassignment
 from tidegauge.spec.replication.extensions.retention import Retention
 from tidegauge.spec.replication.extensions.settings import Settings
@@ -266,6 +276,7 @@ REGISTRY: Final = Registry(
     _extended("retention", MODELS["retention"].machine, retention.BUGS, Retention),
     _extended("directories", MODELS["directories"].machine, directories.BUGS, ControlledShutdown, Directories),
     _extended("damage", MODELS["damage"].machine, damage.BUGS, ControlledShutdown, Damage),
+    _extended("lost-logs", MODELS["lost-log"].machine, lost_logs.BUGS, ControlledShutdown, Damage, LostLogs),
     _extended("settings", MODELS["settings"].machine, settings.BUGS, Settings),
     _extended("composed-replication", MODELS["moving-and-deleting"].machine, (), *map(type, everything())),
     Registration(

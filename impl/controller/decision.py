@@ -108,7 +108,7 @@ def unwritten(image: ClusterImage, response: Given, sessions: Mapping[int, int] 
 
 
 _state_of: Final = attrgetter(
-    "leader", "isr", "elr", "replicas", "adding_replicas", "removing_replicas", "offline_replicas"
+    "leader", "isr", "elr", "replicas", "adding_replicas", "removing_replicas", "offline_replicas", "lost_replicas"
 )
 """A registration without its epochs, which only count changes, and without its last known leader."""
 
@@ -129,7 +129,8 @@ def change_record(
         None if new.replicas == old.replicas else new.replicas,
         None if new.adding_replicas == old.adding_replicas else new.adding_replicas,
         None if new.removing_replicas == old.removing_replicas else new.removing_replicas,
-        (None if new.offline_replicas == old.offline_replicas else tuple(sorted(new.offline_replicas))),
+        None if new.offline_replicas == old.offline_replicas else tuple(sorted(new.offline_replicas)),
+        None if new.lost_replicas == old.lost_replicas else tuple(sorted(new.lost_replicas)),
     )
 
 

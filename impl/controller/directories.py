@@ -7,6 +7,10 @@ records are not known to be lost, but they are not elected while they are offlin
 
 A new process of the broker has its replicas compared with its directories again. A replica in a directory that the
 process does not name stays offline until the broker reports it elsewhere.
+
+A process that no longer has the log of a replica says so before it is unfenced: the replica is in no directory
+(`UNASSIGNED`). It is *lost* until the broker reports a directory, which it does when the replica has records again or
+is in sync. What that means for elections is in `elections`.
 """
 
 from __future__ import annotations
@@ -24,6 +28,9 @@ from tidegauge.impl.metadata.records import BrokerRegistrationChangeRecord, Repl
 LOST: Final = "00000000-0000-0000-0000-000000000001"
 """The directory of a replica that was lost before its broker reported its directory."""
 
+UNASSIGNED: Final = "00000000-0000-0000-0000-000000000000"
+"""The directory of a replica that is in none of its broker's: its log was removed while the broker was down."""
+
 
 class Directories:
     """Decides what brokers' reports about their log directories change."""
@@ -33,7 +40,7 @@ class Directories:
         self._rules = rules
 
     def assign(self, broker_id: int, topic: str, partition: int, directory: str) -> Proposal[ErrorCode]:
-        """A broker reports the directory (by id) of a replica, or that the replica is lost.
+        """A broker reports the directory (by id) of a replica, or that it has it no longer (`UNASSIGNED`, `LOST`).
 
         Errors: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER (the broker has no such replica).
         """
@@ -45,7 +52,8 @@ class Directories:
             return decision.propose(ErrorCode.not_leader_or_follower)
         if self._image.topics[topic].directories.get((partition, broker_id)) != directory:
             decision.write(ReplicaDirectoryRecord(topic, partition, broker_id, directory))
-        online = directory in self._image.brokers[broker_id].directories
+        self._set_lost(decision, broker_id, topic, partition, directory == UNASSIGNED)
+        online = self._is_online(self._image.brokers[broker_id].directories, directory)
         self._set_offline(decision, broker_id, topic, partition, not online)
         return decision.propose(ErrorCode.none)
 
@@ -66,7 +74,24 @@ class Directories:
         for topic, partition, _ in list(decision.image.partitions()):
             directory = decision.image.topics[topic].directories.get((partition, broker_id))
             if directory is not None:
-                self._set_offline(decision, broker_id, topic, partition, directory not in online)
+                self._set_offline(decision, broker_id, topic, partition, not self._is_online(online, directory))
+
+    def _is_online(self, directories: Collection[str], directory: str) -> bool:
+        """A replica that is in no directory yet is no less there than its broker, as in Kafka."""
+        return directory == UNASSIGNED or directory in directories
+
+    def _set_lost(self, decision: Decision, broker_id: int, topic: str, partition: int, lost: bool) -> None:
+        """A replica has come back without its log: neither in sync nor eligible, and the last to be elected."""
+        old = decision.image.partition(topic, partition)
+        assert old is not None, "only partitions that exist have replicas"
+        if lost == (broker_id in old.lost_replicas):
+            return
+        if lost:
+            new = self._rules.without(decision.image, topic, old, broker_id, clean=False)
+            new = new._replace(lost_replicas=old.lost_replicas | {broker_id})
+        else:
+            new = old._replace(lost_replicas=old.lost_replicas - {broker_id})
+        decision.change_partition(topic, partition, self._rules.with_leader(decision.image, topic, new))
 
     def _set_offline(self, decision: Decision, broker_id: int, topic: str, partition: int, offline: bool) -> None:
         image = decision.image

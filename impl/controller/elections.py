@@ -7,7 +7,11 @@ exceptions elect *uncleanly*, a leader that may lack committed records:
 
 - The topic's unclean.leader.election.enable, or an operator, prefers such a leader to none.
 - ISR and ELR are both empty, since each of their members came back as a new process. No better replica than the last
-  known leader can turn up, so it leads again as soon as it is live.
+  known leader can turn up, so it leads again as soon as it is live. If it came back without its log (it is *lost*) that
+  is true only when all others are lost too; if one is not, that one leads, and if several are not, nobody can tell
+  which has most, and the partition waits for an operator.
+
+Of those that may be elected uncleanly a lost replica comes last.
 
 A rule takes the image and a registration and returns another registration. The epochs are raised when the change is
 applied.
@@ -60,10 +64,17 @@ class ElectionRules:
             if replica in registration.isr and image.is_unfenced(replica):
                 return Elected(replica, unclean=False)
         if unclean and live:
-            return Elected(live[0], unclean=True)
-        if not registration.isr and not registration.elr and registration.last_known_leader in live:
-            return Elected(registration.last_known_leader, unclean=True)
+            return Elected(min(live, key=registration.lost_replicas.__contains__), unclean=True)
+        if not registration.isr and not registration.elr and (best := self.best_left(registration)) in live:
+            return Elected(best, unclean=True)
         return Elected(NO_LEADER, unclean=False)
+
+    def best_left(self, registration: PartitionRegistration) -> int:
+        """The replica of which no better one can turn up when ISR and ELR are empty; -1 if that cannot be told."""
+        kept = [replica for replica in registration.replicas if replica not in registration.lost_replicas]
+        if not kept or registration.last_known_leader in kept:
+            return registration.last_known_leader
+        return kept[0] if len(kept) == 1 else NO_LEADER
 
     def with_leader(
         self, image: ClusterImage, topic: str, registration: PartitionRegistration, *, unclean: bool = False

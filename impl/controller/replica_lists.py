@@ -56,6 +56,7 @@ class ReplicaListRules:
             isr=registration.isr.intersection(replicas),
             elr=registration.elr.intersection(replicas),
             offline_replicas=registration.offline_replicas.intersection(replicas),
+            lost_replicas=registration.lost_replicas.intersection(replicas),
             last_known_leader=last_known if last_known in replicas else NO_LEADER,
             adding_replicas=(),
             removing_replicas=(),

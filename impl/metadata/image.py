@@ -380,7 +380,8 @@ def changed(old: PartitionRegistration, record: PartitionChangeRecord) -> Partit
         old.last_known_leader if record.last_known_leader is None else record.last_known_leader,
         old.adding_replicas if record.adding_replicas is None else record.adding_replicas,
         old.removing_replicas if record.removing_replicas is None else record.removing_replicas,
-        (old.offline_replicas if record.offline_replicas is None else frozenset(record.offline_replicas)),
+        old.offline_replicas if record.offline_replicas is None else frozenset(record.offline_replicas),
+        old.lost_replicas if record.lost_replicas is None else frozenset(record.lost_replicas),
     )
 
 

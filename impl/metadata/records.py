@@ -153,6 +153,7 @@ class PartitionChangeRecord(NamedTuple):
     adding_replicas: tuple[int, ...] | None = None
     removing_replicas: tuple[int, ...] | None = None
     offline_replicas: tuple[int, ...] | None = None
+    lost_replicas: tuple[int, ...] | None = None
 
 
 class AccessControlEntryRecord(NamedTuple):

@@ -28,6 +28,8 @@ class PartitionRegistration(NamedTuple):
     """Of `replicas` those that go once all others are in sync."""
     offline_replicas: frozenset[int] = frozenset()
     """Replicas whose log directory has failed; their brokers may be live all the same."""
+    lost_replicas: frozenset[int] = frozenset()
+    """Replicas that came back without their log, and have nothing yet."""
 
     @property
     def is_reassigned(self) -> bool:

@@ -82,6 +82,8 @@ class LogDirectories:
         self._locks: list[DiskLock] = []
         self._where: dict[TopicPartition, LogDirectory] = {}
         self._lines = RepeatedLines()
+        self.missing: list[TopicPartition] = []
+        """Partitions that had records on stable storage, and no directory when these were opened."""
         self._counts: Counter[UUID] = Counter()
         """Directory -> partitions in it."""
 
@@ -162,18 +164,34 @@ class LogDirectories:
 
     def _find_missing(self) -> None:
         """Tell of partitions that are in no directory any more, though the checkpoint of one has them."""
-        for directory in self.online:
-            for key in directory.missing():
-                if key not in self._where:
-                    directory.suspects[key] = "its directory is missing"
-                    log_event(
-                        LOGGER,
-                        logging.ERROR,
-                        "partition directory missing",
-                        partition=f"{key[0]}-{key[1]}",
-                        directory=directory.path,
-                        next="the replica is fetched from its leader; without another replica its records are gone",
-                    )
+        for directory in list(self.online):
+            gone = {key: end for key, end in directory.missing().items() if key not in self._where}
+            with self._guarded(directory):
+                directory.forget_missing(gone)
+            for key in gone:
+                self.missing.append(key)
+                directory.suspects[key] = "its directory is missing"
+                log_event(
+                    LOGGER,
+                    logging.ERROR,
+                    "partition directory missing",
+                    partition=f"{key[0]}-{key[1]}",
+                    directory=directory.path,
+                    next="the replica is fetched from its leader; without another replica its records are gone",
+                )
+
+    def may_have_lost(self, topic: str, partition: int) -> bool:
+        """Whether the partition's log may have been removed before this process: its records say nothing of that."""
+        key, where = (topic, partition), self.where(topic, partition)
+        if any(directory.lost.names(key) for directory in self.online):
+            return True
+        return where is not None and where.lost.may_be_any
+
+    def settle_losses(self) -> None:
+        """The controller has been told what was lost."""
+        for directory in list(self.online):
+            with self._guarded(directory):
+                directory.lost.settle()
 
     @property
     def paths(self) -> list[str]:
@@ -233,6 +251,8 @@ class LogDirectories:
             return None
         directory = self._for_new(into)
         try:
+            if any(one.lost.may_be_any for one in self.online):
+                directory.lost.note({(topic, partition): 0})
             sync = directory.claim(topic, partition, topic_id)
         except OSError as error:
             self.bounded((topic, partition), directory, error)

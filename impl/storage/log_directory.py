@@ -36,6 +36,7 @@ from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.flushing import PendingFlush
 from tidegauge.impl.storage.identity import Identity, read_identity, write_identity
 from tidegauge.impl.storage.log import Log
+from tidegauge.impl.storage.lost_logs import LostLogs, note_any
 from tidegauge.impl.storage.offset_notes import OffsetNote, OffsetNotes, read_note
 from tidegauge.impl.storage.partition_directory import (
     DELETED_SUFFIX,
@@ -69,6 +70,8 @@ class LogDirectory:
         self._disk = disk
         self.suspects: dict[TopicPartition, str] = {}
         """Partitions that may lack what was on stable storage when the last process stopped, and why."""
+        self.lost = LostLogs(disk, path)
+        """Logs that were removed while no broker used the directory, as far as the controller may not know of it."""
         self.check_bytes = 0
         """Of logs that are opened, how many more bytes are read from end to end."""
         self._has_given_up = False
@@ -103,6 +106,7 @@ class LogDirectory:
         identity = read_identity(disk, path, node_id=node_id, cluster_id=cluster_id)
         if identity is None:
             disk.make_directory(path)
+            note_any(disk, path)
             identity = Identity(cluster_id, node_id, directory_id)
             write_identity(disk, path, identity)
         return cls._opened(disk, path, identity.directory_id)
@@ -128,10 +132,24 @@ class LogDirectory:
                 directory._remove(name)
         return directory
 
-    def missing(self) -> list[TopicPartition]:
-        """Partitions without a directory whose logs had something on stable storage when they were used last."""
+    def missing(self) -> dict[TopicPartition, int]:
+        """Partitions without a directory whose logs had records when they were used last; and how many, at least."""
         here = set(self.partitions())
-        return [key for key, point in sorted(self._recovery_points.items()) if point and key not in here]
+        ends = dict(self._high_watermarks)
+        for key, point in self._recovery_points.items():
+            ends[key] = max(point, ends.get(key, 0))
+        return {key: end for key, end in sorted(ends.items()) if end and key not in here}
+
+    def forget_missing(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Note that these logs are gone; what was remembered of them does not count for later ones of their names."""
+        if not ends:
+            return
+        self.lost.note(ends)
+        for key in ends:
+            self._forget(key)
+        self._high_watermarks = {key: end for key, end in self._high_watermarks.items() if key not in ends}
+        self._write(checkpoints.HIGH_WATERMARK_CHECKPOINT, self._high_watermarks)
+        self.checkpoint()
 
     def partitions(self) -> list[TopicPartition]:
         """Partitions that have a log here, opened or not, sorted."""

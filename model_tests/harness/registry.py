@@ -278,6 +278,7 @@ HARNESS: Final = HarnessRegistry(
     ),
     Registration("directories", steps=replication_steps.steps),
     Registration("damage", steps=replication_steps.steps),
+    Registration("lost-logs", steps=replication_steps.steps),
     Registration("composed-replication", steps=replication_steps.steps),
     Registration("kip320"),
     Registration("compaction"),

@@ -21,6 +21,7 @@ NOT_DRIVEN = (
     "kip320",
     "directories",
     "damage",
+    "lost-logs",
     "composed-replication",
     "compaction",
     "authentication",

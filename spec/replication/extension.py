@@ -270,9 +270,14 @@ class ReplicationExtension(Extension):
         return inner(controller, replica, broker)
 
     def not_unfenced(
-        self, machine: ReplicationRules, inner: Callable[[Controller, int], str], controller: Controller, broker: int
+        self,
+        machine: ReplicationRules,
+        inner: Callable[[Controller, Replica, int], str],
+        controller: Controller,
+        replica: Replica,
+        broker: int,
     ) -> str:
-        return inner(controller, broker)
+        return inner(controller, replica, broker)
 
     def alter_partition_error(
         self,

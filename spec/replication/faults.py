@@ -82,7 +82,7 @@ class Unfence(BrokerAction):
         replica, session = state.replicas[self.broker], state.controller.sessions[self.broker]
         if not session.fenced:
             return f"broker {self.broker} is not fenced"
-        if reason := machine.not_unfenced(state.controller, self.broker):
+        if reason := machine.not_unfenced(state.controller, replica, self.broker):
             return reason
         if replica.broker_epoch != session.broker_epoch:
             return f"broker {self.broker} has not registered"

@@ -16,6 +16,7 @@ from tidegauge.spec.replication.composed import everything
 from tidegauge.spec.replication.extension import ReplicationExtension
 from tidegauge.spec.replication.extensions.damage import Damage
 from tidegauge.spec.replication.extensions.directories import Directories
+from tidegauge.spec.replication.extensions.lost_logs import LostLogs
 from tidegauge.spec.replication.extensions.reassignment import Reassignment
 from tidegauge.spec.replication.extensions.retention import Retention
 from tidegauge.spec.replication.extensions.settings import Settings
@@ -91,6 +92,9 @@ _ALL = (
     _model("damage", extended(TWO_BROKERS, ControlledShutdown(), Damage()),
            Bounds(BeginShutdown=1, DamageLog=1),
            "a log that the disk damages after a clean stop, and its repair from the leader"),
+    _model("lost-log", extended(evolve(TWO_BROKERS, initial_isr=(0,)), ControlledShutdown(), Damage(), LostLogs()),
+           Bounds(Crash=1, LoseLog=1),
+           "a last known leader that comes back without its log, and a replica outside the ISR that has records"),
     _model("settings", extended(evolve(TWO_BROKERS, min_insync_replicas=2), Settings(unclean_values=(False,))),
            Bounds(ChangeSettings=1, ExpireSession=1),
            "min.insync.replicas that is lowered or raised while replicas are eligible"),

@@ -276,7 +276,7 @@ class ReplicationRules(EnumeratingMachine[State]):
         """The partition when a new process of the broker has registered."""
         return self.on_unclean_registration(controller, broker)
 
-    def not_unfenced(self, controller: Controller, broker: int) -> str:
+    def not_unfenced(self, controller: Controller, replica: Replica, broker: int) -> str:
         """Why a fenced broker stays fenced though it has the metadata; empty if it does not."""
         return ""
 

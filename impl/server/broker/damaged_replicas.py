@@ -28,7 +28,7 @@ from kio.schema.errors import ErrorCode
 from tidegauge.impl.partition.registration import NO_LEADER, PartitionRegistration
 from tidegauge.impl.ports.log_lines import log_event
 from tidegauge.impl.server import trace
-from tidegauge.impl.server.broker.partition import Partition
+from tidegauge.impl.server.broker.partition import Partition, TopicPartition
 from tidegauge.impl.server.trace.tracer import Tracer
 from tidegauge.impl.storage.errors import CorruptLogError
 
@@ -46,8 +46,8 @@ class DamagedReplicas:
         self._told: set[tuple[str, int, int]] = set()
         """Partitions and first offsets of gaps that were told of as refused."""
 
-    def trace_start(self, partitions: Iterable[Partition]) -> None:
-        """Record the start of a process with these replicas, and what it has found of damage before."""
+    def trace_start(self, partitions: Iterable[Partition], missing: Iterable[TopicPartition]) -> None:
+        """Record the start of a process with these replicas, and what it has found damaged or missing before."""
         if self._tracer.trace is None:
             return
         hosted = list(partitions)
@@ -57,6 +57,7 @@ class DamagedReplicas:
             for end in (one.log.log_end_offset,)
             if one.log.damage or one.log.recovery.cut_bytes or one.log.recovery.is_point_rejected
         ]
+        found += [trace.events.DamagedLog(*key, 0, 0, is_gone=True) for key in missing]
         if found:
             self._tracer.record(trace.events.DamageFound, damaged=tuple(found))
         for partition in hosted:

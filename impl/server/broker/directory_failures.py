@@ -1,9 +1,12 @@
-"""A log directory that fails: what the controller is told (KIP-112, KIP-858).
+"""Where replicas are, and a log directory that fails: what the controller is told (KIP-112, KIP-858).
 
 The replicas in a failed directory are offline until the broker starts again. The next heartbeat names the directory,
 and is sent at once: the controller then elects other leaders for what the broker led, and takes it out of the ISRs. For
 that the controller must know the directory of each replica. A broker with several directories tells it
 (AssignReplicasToDirs); a replica that is lost before the broker told its directory is assigned to `LOST`.
+
+A replica whose log was removed while the broker was down is in no directory (`lost_replicas`). That is told before the
+broker is unfenced.
 
 A broker whose last log directory fails stops.
 """
@@ -11,6 +14,7 @@ A broker whose last log directory fails stops.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 from weakref import WeakKeyDictionary
@@ -21,6 +25,7 @@ from kio.schema.errors import ErrorCode
 from tidegauge.impl.ports.log_lines import log_event
 from tidegauge.impl.server import trace
 from tidegauge.impl.server.broker.controller_link import RegistrationRefusedError
+from tidegauge.impl.server.broker.lost_replicas import UNASSIGNED, LostReplicas
 from tidegauge.impl.server.broker.partition import Partition, TopicPartition
 from tidegauge.impl.server.broker.registration import UNREGISTERED
 from tidegauge.impl.storage.log_directory import LogDirectory
@@ -75,6 +80,9 @@ class DirectoryFailures:
         """The broker epoch in which a broker with one directory has looked whether the controller knows it."""
         self._lost: dict[TopicPartition, str] = {}
         """Replicas that were lost before the controller knew their directory -> their topic's id."""
+        self._without_log = LostReplicas(registration.broker_id, replicas.directories)
+        self._awaited: set[TopicPartition] = set()
+        """Replicas that the controller takes for lost: their directories are told when they have something."""
         self._assigning = trio.Lock()
 
     def directory_failed(self, directory: LogDirectory, lost: list[Partition]) -> None:
@@ -127,7 +135,7 @@ class DirectoryFailures:
         async with self._assigning:
             unassigned = self._unassigned()
             if not unassigned:
-                self._looked_in = self._registration.broker_epoch
+                self._note_look()
                 return 0
             from tidegauge.impl.server.broker.assign_replicas import assignment_request
 
@@ -137,11 +145,22 @@ class DirectoryFailures:
             response: AssignReplicasToDirsResponse = await self._controller.forward(request)
             if response.error_code is not ErrorCode.none:
                 return 0
-            self._looked_in = self._registration.broker_epoch
+            self._note_look()
             for key in unassigned:
                 self._lost.pop(key, None)
-            self._assignments().update({partition: unassigned[partition.key][1] for partition in hosted})
+            for partition in hosted:
+                directory = self._assignments()[partition] = unassigned[partition.key][1]
+                (self._awaited.add if directory == UNASSIGNED else self._awaited.discard)(partition.key)
             return len(unassigned)
+
+    def _note_look(self) -> None:
+        """All replicas have been looked at, if the metadata are as new as the registration."""
+        if self._metadata.offset_in_force > self._registration.broker_epoch:
+            self._looked_in = self._registration.broker_epoch
+
+    def settle(self) -> None:
+        """This process is unfenced: it may lead."""
+        self._without_log.settle()
 
     def _assignments(self) -> WeakKeyDictionary[Partition, UUID]:
         """What the controller knows. A broker that has registered again must tell everything again."""
@@ -155,14 +174,28 @@ class DirectoryFailures:
         directories, assigned = self._replicas.directories, self._assignments()
         unassigned = {key: (topic_id, LOST) for key, topic_id in self._lost.items()}
         has_several = len(directories.paths) > 1
-        for partition in self._replicas if has_several or self._looked_in != self._registration.broker_epoch else ():
+        for partition in self._looked_at(is_all=has_several):
             directory = directories.where(*partition.key)
             topic = self._metadata.image.topics.get(partition.topic)
             if topic is None or directory is None or partition.index not in topic.partitions:
                 continue
             known = topic.directories.get((partition.index, self._registration.broker_id))
+            if known == str(UNASSIGNED):
+                if not self._without_log.is_found(partition, topic):
+                    self._awaited.add(partition.key)
+                    continue
+            elif not self._registration.unfenced.is_set() and self._without_log.is_lost(partition, topic):
+                self._without_log.tell(partition)
+                unassigned[partition.key] = (partition.topic_id, UNASSIGNED)
+                continue
             # A broker with one directory tells nothing, unless the controller believes that the replica is elsewhere.
             is_news = assigned.get(partition) != directory.id
             if is_news if has_several else known not in (None, str(directory.id)):
                 unassigned[partition.key] = (partition.topic_id, directory.id)
         return unassigned
+
+    def _looked_at(self, *, is_all: bool) -> Iterable[Partition]:
+        """The replicas of which the controller may have to be told: all of them after a registration."""
+        if is_all or self._looked_in != self._registration.broker_epoch:
+            return self._replicas
+        return [partition for key in sorted(self._awaited) if (partition := self._replicas.get(*key)) is not None]

@@ -127,7 +127,7 @@ class HostedPartitions:
         for topic, index in directories.partitions():
             topic_id = directories.topic_id(topic, index)
             self._open(topic, index, "" if topic_id is None else str(topic_id), LogConfig(), None)
-        self.damaged.trace_start(self)
+        self.damaged.trace_start(self, directories.missing)
         if self._offline and not self._hosted:
             raise NoLogDirectoryError(
                 f"none of this broker's {len(self._offline)} replicas can be opened: see the lines before this one for "

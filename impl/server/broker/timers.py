@@ -79,7 +79,9 @@ class BrokerTimers:
                     await self._actions.register()
                     self._refused_since = None
                 await self._actions.apply_metadata()
+                await self._failures.assign()  # what is lost is told before anything of it may lead
                 if await self._actions.heartbeat():
+                    self._failures.settle()
                     return
             except (UnreachableError, NoResponseError) as error:
                 self._registration.hindrance = str(error)

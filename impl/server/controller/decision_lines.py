@@ -21,7 +21,7 @@ from tidegauge.impl.metadata.records import (
     TopicRecord,
     UnregisterBrokerRecord,
 )
-from tidegauge.impl.partition.registration import NO_LEADER
+from tidegauge.impl.partition.registration import NO_LEADER, PartitionRegistration
 from tidegauge.impl.ports.log_lines import log_event
 from tidegauge.impl.storage.checkpoints import encode_uuid
 from tidegauge.impl.wire.primitives import topic_uuid
@@ -55,10 +55,10 @@ def log_decision(before: ClusterImage, proposal: Proposal[object]) -> None:
                 lines.log(
                     logging.INFO, "topic deleted", topic_id=_shown(record.topic_id), next="brokers delete its logs"
                 )
-            case PartitionChangeRecord(isr=isr) if isr is not None:
-                _log_isr(lines, before, record, isr)
+            case PartitionChangeRecord():
+                _log_partition(lines, before, proposal.image, record)
     for election in proposal.elections:
-        _log_election(lines, before, election)
+        _log_election(lines, before, proposal.image, election)
     lines.end()
 
 
@@ -82,6 +82,36 @@ def _log_fenced(lines: _Lines, record: BrokerRegistrationChangeRecord, response:
         )
 
 
+def _log_partition(lines: _Lines, before: ClusterImage, after: ClusterImage, record: PartitionChangeRecord) -> None:
+    if record.isr is not None:
+        _log_isr(lines, before, record, record.isr)
+    if record.lost_replicas is None:
+        return
+    old, new = (image.partition(record.topic, record.partition) for image in (before, after))
+    news = set(record.lost_replicas) - (old.lost_replicas if old is not None else set())
+    if not news or new is None:
+        return
+    waits = new.leader == NO_LEADER and not new.isr and not new.elr
+    lines.log(
+        logging.ERROR,
+        "replica lost",
+        partition=f"{record.topic}-{record.partition}",
+        broker=min(news),
+        why="its broker no longer has its log",
+        next=_next_of_leaderless(new) if waits else "it is elected after replicas that have their logs",
+    )
+
+
+def _next_of_leaderless(partition: PartitionRegistration | None) -> str:
+    """What a partition without a leader waits for."""
+    if partition is None or partition.isr or partition.elr:
+        return "it has a leader again when one of its ISR or ELR returns"
+    kept = [replica for replica in partition.replicas if replica not in partition.lost_replicas]
+    if len(kept) > 1 and partition.last_known_leader not in kept:
+        return f"of brokers {kept} nobody knows which has most: elect one uncleanly, or put the log back"
+    return f"broker {(kept or [partition.last_known_leader])[0]} leads when it is alive"
+
+
 def _log_isr(lines: _Lines, before: ClusterImage, record: PartitionChangeRecord, isr: tuple[int, ...]) -> None:
     old = before.partition(record.topic, record.partition)
     was = sorted(old.isr) if old is not None else []
@@ -92,7 +122,7 @@ def _log_isr(lines: _Lines, before: ClusterImage, record: PartitionChangeRecord,
         lines.log(logging.INFO, "ISR expanded", partition=where, before=was, isr=list(isr))
 
 
-def _log_election(lines: _Lines, before: ClusterImage, election: LeaderElected) -> None:
+def _log_election(lines: _Lines, before: ClusterImage, after: ClusterImage, election: LeaderElected) -> None:
     where = f"{election.topic}-{election.partition}"
     if election.leader == NO_LEADER and lines.broker_leaves:
         lines.log(logging.INFO, "last replica left", partition=where, next="the partition is offline until it returns")
@@ -103,7 +133,7 @@ def _log_election(lines: _Lines, before: ClusterImage, election: LeaderElected) 
             partition=where,
             leader_epoch=election.leader_epoch,
             why="no replica that has every committed record is alive",
-            next="it has a leader again when one of its ISR or ELR returns",
+            next=_next_of_leaderless(after.partition(election.topic, election.partition)),
         )
     elif election.unclean:
         lines.log(
@@ -112,7 +142,7 @@ def _log_election(lines: _Lines, before: ClusterImage, election: LeaderElected) 
             partition=where,
             leader=election.leader,
             leader_epoch=election.leader_epoch,
-            why=_why_unclean(before, election),
+            why=_why_unclean(before, after, election),
             next="committed records that this leader lacks are lost, if there are any",
         )
     else:
@@ -125,8 +155,14 @@ def _log_election(lines: _Lines, before: ClusterImage, election: LeaderElected) 
         )
 
 
-def _why_unclean(before: ClusterImage, election: LeaderElected) -> str:
-    old = before.partition(election.topic, election.partition)
+def _why_unclean(before: ClusterImage, after: ClusterImage, election: LeaderElected) -> str:
+    old, new = (image.partition(election.topic, election.partition) for image in (before, after))
+    if new is not None and new.lost_replicas:
+        kept = set(new.replicas) - new.lost_replicas
+        if kept == {election.leader}:
+            return "no replica of its ISR or ELR is alive, and no other one has its log"
+        if not kept:
+            return "no replica has its log any more"
     if old is not None and old.leader == NO_LEADER and old.last_known_leader == election.leader:
         return "its ISR and ELR are empty, and this replica led it last; it has crashed or lost records since"
     return "no replica of its ISR or ELR is alive, and unclean election is allowed or was asked for"

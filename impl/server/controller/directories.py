@@ -8,6 +8,7 @@ from kio.schema.assign_replicas_to_dirs.v0 import response as wire_response
 from kio.schema.assign_replicas_to_dirs.v0.response import AssignReplicasToDirsResponse
 from kio.schema.errors import ErrorCode
 
+from tidegauge.impl.controller.directories import UNASSIGNED
 from tidegauge.impl.controller.membership import broker_error
 from tidegauge.impl.server import trace
 from tidegauge.impl.wire.primitives import NO_WAIT
@@ -34,7 +35,8 @@ async def handle_assign_replicas_to_dirs(
                 partitions = []
                 for partition in topic.partitions:
                     index = partition.partition_index
-                    assigned = await _assign(turn, request.broker_id, str(topic.topic_id), index, str(directory.id_))
+                    where = UNASSIGNED if directory.id_ is None else str(directory.id_)
+                    assigned = await _assign(turn, request.broker_id, str(topic.topic_id), index, where)
                     partitions.append(wire_response.PartitionData(partition_index=index, error_code=assigned))
                 topics.append(wire_response.TopicData(topic_id=topic.topic_id, partitions=tuple(partitions)))
             directories.append(wire_response.DirectoryData(id_=directory.id_, topics=tuple(topics)))

@@ -112,6 +112,8 @@ class DamagedLog:
     start: int
     """The first offset that cannot be read."""
     log_end_offset: int
+    is_gone: bool = False
+    """Whether its directory is missing."""
 
 
 @attrs.frozen

@@ -15,6 +15,8 @@ import trio
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.cluster.disk_faults import DiskOperations
 from tidegauge.impl.cluster.names import NodeName, broker_name
+from tidegauge.impl.storage import checkpoints
+from tidegauge.impl.storage.partition_directory import remove_directory
 from tidegauge.model_tests.harness.simulation.operators import Operators
 from tidegauge.model_tests.harness.simulation.options import Fault, Options
 from tidegauge.model_tests.harness.simulation.workload import TOPIC
@@ -134,7 +136,9 @@ class Injector:
         self._busy.discard(DAMAGED)
 
     def _damage(self) -> None:
-        """Rot, a lost sector or a torn one, in some segment of the topic's partitions."""
+        """Rot, a lost sector or a torn one in some segment of the topic's partitions, or a partition's log removed."""
+        if self._rng.random() < 0.25 and self._remove_log():
+            return
         medium = self.cluster.host.simulated("damage").medium(broker_name(DAMAGED))
         logs = [
             path
@@ -155,6 +159,22 @@ class Injector:
                 file = medium.open(path)
                 file.truncate(self._rng.randrange(size))
                 file.sync()
+
+    def _remove_log(self) -> bool:
+        """The directory of a partition that had records; False if there is none."""
+        disk = self.cluster.host.disk(broker_name(DAMAGED))
+        for root in self.cluster.broker(DAMAGED).replicas.directories.paths:
+            points = checkpoints.read_offsets(disk, root, checkpoints.RECOVERY_POINT_CHECKPOINT)
+            removable = [
+                path
+                for (topic, partition), point in sorted(points.items())
+                if topic == TOPIC and point and disk.exists(path := f"{root}/{topic}-{partition}")
+            ]
+            if removable:
+                remove_directory(disk, self._rng.choice(removable))
+                disk.sync_directory(root)
+                return True
+        return False
 
     async def fill_disk(self) -> None:
         """A broker's disk has little space left, or none; what needs more fails until there is room."""

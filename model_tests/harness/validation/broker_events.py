@@ -23,6 +23,7 @@ from tidegauge.spec.replication.extensions.directories import (
     LoseTail,
     has_failed,
 )
+from tidegauge.spec.replication.extensions.lost_logs import LoseLog
 from tidegauge.spec.replication.extensions.reassignment import (
     assigned,
 )
@@ -153,7 +154,9 @@ def damage_found(decision: events.DamageFound, node: int, followed: Followed) ->
     mine = [one for one in decision.damaged if (one.topic, one.partition) == (followed.topic, followed.partition)]
     damage: list[ReplicationAction] = []
     for one in mine:
-        if one.log_end_offset < replica.log_end_offset:
+        if one.is_gone and replica.log:
+            damage.append(LoseLog(broker))
+        elif one.log_end_offset < replica.log_end_offset:
             damage.append(EndLost(broker, one.log_end_offset))
         if one.start < one.log_end_offset:
             damage.append(DamageLog(broker, one.start))
@@ -162,7 +165,7 @@ def damage_found(decision: events.DamageFound, node: int, followed: Followed) ->
 
 def is_torn(decision: events.DamageFound) -> bool:
     """Whether nothing but torn tails was found, which a clean stop does not leave."""
-    return all(one.start == one.log_end_offset for one in decision.damaged)
+    return all(one.start == one.log_end_offset and not one.is_gone for one in decision.damaged)
 
 
 @actions_of.register(events.RepairReplica)

@@ -18,6 +18,7 @@ from tidegauge.spec.replication.extensions.directories import (
     ReplicaOnline,
     offline,
 )
+from tidegauge.spec.replication.extensions.lost_logs import ReportFound, ReportLost, lost
 from tidegauge.spec.replication.extensions.reassignment import (
     CancelReassignment,
     ReplicaList,
@@ -140,10 +141,14 @@ def sent_before_a_pause(followed: Followed, broker: int, *actions: ReplicationAc
 
 
 def looked_at(decision: events.BrokerDecision, followed: Followed) -> Iterator[ReplicationAction]:
-    """The replica of the decision's broker goes offline, or comes back."""
+    """The replica of the decision's broker has lost its log or has one again; it goes offline, or comes back."""
     assert followed.state is not None
     broker = followed.index(decision.broker)
     for registration in followed.changed(decision):
+        before = broker in lost(followed.state.controller)
+        after = decision.broker in registration.lost_replicas
+        if before != after:
+            yield ReportLost(broker) if after else ReportFound(broker)
         before = broker in offline(followed.state.controller)
         after = decision.broker in registration.offline_replicas
         if before != after:

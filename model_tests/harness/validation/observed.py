@@ -34,6 +34,7 @@ from tidegauge.spec.replication.composed import everything
 from tidegauge.spec.replication.extension import ReplicationExtension
 from tidegauge.spec.replication.extensions.damage import Damage
 from tidegauge.spec.replication.extensions.directories import has_failed
+from tidegauge.spec.replication.extensions.lost_logs import LostLogs
 from tidegauge.spec.replication.extensions.retention import LogStart, log_start_of, started_at
 from tidegauge.spec.replication.extensions.shutdown import CleanStop
 from tidegauge.spec.replication.faults import Register
@@ -205,7 +206,7 @@ def observed_machine(brokers: int, min_insync_replicas: int, *, unclean_leader_e
         min_insync_replicas=min_insync_replicas,
         unclean_leader_election=unclean_leader_election,
         long_polls=True,
-        extensions=(*everything(), Damage(), Observed()),
+        extensions=(*everything(), Damage(), LostLogs(), Observed()),
     ).without_bounds()
 
 

@@ -36,6 +36,7 @@ from tidegauge.spec.kernel.parts import parts_of
 from tidegauge.spec.kernel.traces import violated_by_step, violated_in
 from tidegauge.spec.replication.actions import ReceiveFetchResponse, ReplicationAction
 from tidegauge.spec.replication.extensions.directories import offline
+from tidegauge.spec.replication.extensions.lost_logs import lost
 from tidegauge.spec.replication.extensions.reassignment import Assignment, assigned
 from tidegauge.spec.replication.extensions.retention import log_start_of
 from tidegauge.spec.replication.extensions.settings import TopicSettings
@@ -54,6 +55,7 @@ REGISTERED: Mapping[str, Callable[[Controller], object]] = {
     "adding_replicas": lambda controller: Assignment.of(controller).adding,
     "removing_replicas": lambda controller: Assignment.of(controller).removing,
     "offline_replicas": offline,
+    "lost_replicas": lost,
 }
 """Fields of a registration that are compared -> the same in the specification."""
 

@@ -295,10 +295,15 @@ class ControlledShutdown(ReplicationExtension):
         return CleanStop.of(replica).broker_epoch + 1 == controller.sessions[broker].broker_epoch
 
     def not_unfenced(
-        self, machine: ReplicationRules, inner: Callable[[Controller, int], str], controller: Controller, broker: int
+        self,
+        machine: ReplicationRules,
+        inner: Callable[[Controller, Replica, int], str],
+        controller: Controller,
+        replica: Replica,
+        broker: int,
     ) -> str:
         granted = is_shutting_down(controller.sessions[broker])
-        return f"the stop of broker {broker} was granted" if granted else inner(controller, broker)
+        return f"the stop of broker {broker} was granted" if granted else inner(controller, replica, broker)
 
     # --- rules of a broker's process and disk ------------------------------------------------------------------------
 

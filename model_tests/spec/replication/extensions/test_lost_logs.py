@@ -1,0 +1,154 @@
+"""Logs that are removed while their brokers are down: who leads then, by hand, at random and exhaustively."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+
+from tidegauge.model_tests.spec.replication.walk import Walk
+from tidegauge.spec.bugs import lost_logs
+from tidegauge.spec.bugs.bug import Bug
+from tidegauge.spec.kernel.bounds import Bounds
+from tidegauge.spec.kernel.explorer import explore
+from tidegauge.spec.kernel.simulation import simulate
+from tidegauge.spec.replication.actions import Append
+from tidegauge.spec.replication.control import ApplyMetadata, UncleanElection
+from tidegauge.spec.replication.extensions.damage import Damage, DamageLog
+from tidegauge.spec.replication.extensions.lost_logs import LoseLog, LostLogs, ReportFound, ReportLost, is_gone, lost
+from tidegauge.spec.replication.extensions.shutdown import CleanStop, ControlledShutdown, StopUnasked
+from tidegauge.spec.replication.faults import Crash, ExpireSession, Register, Restart, Unfence
+from tidegauge.spec.replication.machine import Replication
+from tidegauge.spec.replication.models import MODELS
+from tidegauge.spec.replication.state import NONE
+
+EXTENSIONS = (ControlledShutdown(), Damage(), LostLogs())
+BOUNDS = Bounds(ExpireSession=9, Crash=9, BeginShutdown=9, DamageLog=9, LoseLog=9, UncleanElection=1)
+
+
+@pytest.fixture
+def walk() -> Walk:
+    return Walk(Replication(brokers=3, max_records=3, min_insync_replicas=1, bounds=BOUNDS, extensions=EXTENSIONS))
+
+
+def back(walk: Walk, broker: int) -> None:
+    """A new process that registers and reads the metadata."""
+    walk.do(Restart(broker), Register(broker), ApplyMetadata(broker))
+
+
+def all_gone(walk: Walk, *without_logs: int) -> None:
+    """Each has the record, 0 led last, alone, and all of them have died; of these nothing is left."""
+    walk.do(Append(0)).fetch(1, 2).do(ExpireSession(1), ExpireSession(2))
+    walk.do(Crash(1, 1), Crash(2, 1), Crash(0, 1), ExpireSession(0), *map(LoseLog, without_logs))
+
+
+def test_a_last_known_leader_without_its_log_says_so_before_it_is_unfenced_and_does_not_lead(walk: Walk) -> None:
+    all_gone(walk, 0)
+    back(walk, 0)
+    assert not walk.enabled(Unfence(0))
+    walk.do(ReportLost(0), Unfence(0))
+    assert (walk.state.controller.leader, lost(walk.state.controller)) == (NONE, (0,))
+    back(walk, 1)
+    walk.do(Unfence(1))
+    assert walk.state.controller.leader == NONE, "2 may have more"
+
+
+def test_an_order_takes_a_replica_that_has_its_log(walk: Walk) -> None:
+    all_gone(walk, 0)
+    back(walk, 0)
+    walk.do(ReportLost(0), Unfence(0))
+    back(walk, 1)
+    walk.do(Unfence(1), UncleanElection())
+    assert walk.state.controller.leader == 1
+
+
+def test_an_order_takes_a_replica_without_its_log_if_no_other_is_live(walk: Walk) -> None:
+    all_gone(walk, 0)
+    back(walk, 0)
+    walk.do(ReportLost(0), Unfence(0), UncleanElection())
+    assert walk.state.controller.leader == 0
+
+
+def test_the_one_replica_that_has_its_log_leads_when_it_is_live(walk: Walk) -> None:
+    all_gone(walk, 0, 2)
+    for broker in (0, 2):
+        back(walk, broker)
+        walk.do(ReportLost(broker), Unfence(broker))
+    assert walk.state.controller.leader == NONE
+    back(walk, 1)
+    walk.do(Unfence(1))
+    assert walk.state.controller.leader == 1
+
+
+def test_when_all_have_lost_their_logs_the_last_known_leader_leads(walk: Walk) -> None:
+    all_gone(walk, 0, 1, 2)
+    for broker in (0, 1, 2):
+        assert walk.state.controller.leader == NONE
+        back(walk, broker)
+        walk.do(ReportLost(broker))
+        if broker < 2:
+            walk.do(Unfence(broker))
+    assert walk.state.controller.leader == 0
+    walk.do(ApplyMetadata(0))
+    assert not walk.enabled(ReportFound(1))
+    walk.do(ReportFound(0))
+    assert lost(walk.state.controller) == (1, 2)
+
+
+def test_a_lost_replica_is_found_when_it_has_records_again(walk: Walk) -> None:
+    all_gone(walk, 0, 2)
+    for broker in (0, 2, 1):
+        back(walk, broker)
+        walk.do(*[ReportLost(broker)] * (broker != 1), Unfence(broker))
+    walk.do(ApplyMetadata(1), ApplyMetadata(0))
+    assert not walk.enabled(ReportFound(0))
+    walk.fetch(0).do(ReportFound(0))
+    assert lost(walk.state.controller) == (2,)
+
+
+def test_a_broker_that_knows_of_another_leader_need_not_say_anything(walk: Walk) -> None:
+    walk.do(Append(0)).fetch(1, 2).do(Crash(0, 1), LoseLog(0), ExpireSession(0))
+    back(walk, 0)
+    assert not is_gone(walk.state.replicas[0])
+    walk.do(Unfence(0))
+
+
+def test_that_a_log_is_gone_outlives_a_process_that_did_not_say_so(walk: Walk) -> None:
+    all_gone(walk, 0)
+    walk.do(Restart(0), Crash(0, 0))
+    back(walk, 0)
+    assert not walk.enabled(Unfence(0))
+
+
+def test_a_log_that_is_damaged_from_its_beginning_may_be_reported_lost(walk: Walk) -> None:
+    walk.do(Append(0), Append(0)).fetch(1, 2).do(Crash(0, 2), DamageLog(0, 1), Restart(0), Register(0))
+    assert not walk.enabled(ReportLost(0)), "it has a record that can be read"
+    walk.do(Crash(0, 2), DamageLog(0, 0), Restart(0), Register(0), ReportLost(0))
+    assert lost(walk.state.controller) == (0,)
+
+
+def test_a_removed_log_voids_the_note_of_a_clean_stop(walk: Walk) -> None:
+    walk.do(Append(0), StopUnasked(0))
+    assert not walk.enabled(LoseLog(1)), "it is running"
+    walk.do(LoseLog(0))
+    assert CleanStop.of(walk.state.replicas[0]).broker_epoch == NONE
+    assert not walk.enabled(LoseLog(0)), "nothing is left"
+
+
+@pytest.mark.deep
+def test_every_reachable_state_satisfies_every_invariant() -> None:
+    found = explore(MODELS["lost-log"].machine)
+    assert (found.violations, found.cut, found.unreached) == ((), None, ())
+
+
+def test_random_walks_of_three_brokers_find_nothing() -> None:
+    bounds = Bounds(Crash=4, LoseLog=3, BeginShutdown=3, ExpireSession=2, DamageLog=2, UncleanElection=1, ShrinkIsr=2)
+    machine = attrs.evolve(MODELS["lost-log"].machine, brokers=3, max_records=2, initial_isr=(), bounds=bounds)
+    found = simulate(machine, 1, 40, length=80)
+    assert found.holds, [str(one.violation) for one in found.violations.values()]
+
+
+@pytest.mark.parametrize("bug", lost_logs.BUGS, ids=lambda bug: bug.name)
+def test_a_wrong_rule_is_found(bug: Bug[Replication]) -> None:
+    found = explore(bug.machine())
+    assert found.violations, f"nothing is violated in {found.distinct} states"
+    assert found.violations[0].invariant in bug.violates

@@ -1,0 +1,249 @@
+"""Logs that are gone: a replica that has lost all that it had leads after the others, and says so before it can lead.
+
+Theory of operation
+-------------------
+Someone removes a replica's log while its broker is down, with its directory or the whole disk. The next process makes
+the log anew. It is as one that crashed, so it is in no ISR and not eligible (KIP-966). One way to the leadership is
+left: when ISR and ELR are both empty, the last known leader leads, since no better replica can turn up. Of a replica
+whose log is gone that is not true. Elected, it would have the others cut their records down to none.
+
+So a broker says it: after it has registered, and before it is unfenced, it reports that a replica is in none of its
+directories (KIP-858: it is assigned to `UNASSIGNED`). Such a replica is *lost* for the controller until its broker
+reports a directory, which it does when the replica has records again or is in sync. Where ISR and ELR are empty:
+
+* the last known leader leads, if it is not lost;
+* else the one replica that is not lost leads: no better one can turn up;
+* if all are lost the last known leader leads, for nothing is left that could be lost;
+* if several are not lost nobody can tell which one has most, and the partition waits for an operator's order.
+
+An unclean election, by order or by the topic's setting, takes a lost replica only if no other one is live. A broker
+that knows of another leader need not say anything: its replica follows that one, and is as one that lags.
+
+A log without records may be reported so whatever took them: a crash, a removal, or damage to all. The extension
+requires `Damage`. It adds to a replica that its log is gone, and to the controller which replicas are lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import ClassVar
+
+import attrs
+
+from tidegauge.spec.kernel.extension import Extension
+from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
+from tidegauge.spec.kernel.parts import Part, with_part
+from tidegauge.spec.replication.actions import BrokerAction
+from tidegauge.spec.replication.control import UncleanElection, committed
+from tidegauge.spec.replication.extension import ReplicationExtension
+from tidegauge.spec.replication.extensions.damage import Damage, Damaged, damage_of
+from tidegauge.spec.replication.extensions.directories import is_registered
+from tidegauge.spec.replication.extensions.retention import LogStart, log_start_of
+from tidegauge.spec.replication.extensions.shutdown import ControlledShutdown
+from tidegauge.spec.replication.rules import ReplicationRules
+from tidegauge.spec.replication.state import (
+    NONE,
+    Controller,
+    ControllerPart,
+    PartitionMetadata,
+    Replica,
+    State,
+)
+
+# --- state -----------------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class LostReplicas(ControllerPart):
+    """Of the controller: replicas that are in no directory of their brokers, as far as these have reported."""
+
+    brokers: tuple[int, ...] = ()
+
+    def only_on(self, replicas: tuple[int, ...]) -> LostReplicas:
+        return LostReplicas(tuple(b for b in self.brokers if b in replicas))
+
+
+@attrs.frozen
+class LogGone(Part):
+    """Of a replica: its log has been removed, and nothing has been fetched since."""
+
+    gone: bool = False
+
+
+def is_gone(replica: Replica) -> bool:
+    return LogGone.of(replica).gone
+
+
+def lost(controller: Controller) -> tuple[int, ...]:
+    return LostReplicas.of(controller).brokers
+
+
+# --- actions ---------------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class LoseLog(BrokerAction):
+    """The log of a broker that is down is removed, with all that its disk remembers of it."""
+
+    bounded_as: ClassVar[str] = "LoseLog"
+
+    def guard(self, machine: ReplicationRules, state: State) -> str:
+        replica = state.replicas[self.broker]
+        if replica.running:
+            return f"broker {self.broker} is running"
+        if not replica.log:
+            return f"broker {self.broker} has no records"
+        return "" if machine.may_perturb(state, self.bounded_as) else "no more logs are removed in this model"
+
+    def effect(self, machine: ReplicationRules, state: State) -> State:
+        replica = attrs.evolve(state.replicas[self.broker], log=(), flushed=0, checkpoint=0)
+        for part in (Damaged(), LogStart(), LogGone(gone=True)):
+            replica = with_part(replica, part)
+        return state.with_replica(self.broker, Damage.of(machine).found(replica)).spend(self.bounded_as)
+
+
+@attrs.frozen
+class ReportLost(BrokerAction):
+    """A broker reports to the controller that a replica is in none of its directories."""
+
+    def guard(self, machine: ReplicationRules, state: State) -> str:
+        replica = state.replicas[self.broker]
+        if self.broker in lost(state.controller):
+            return f"the replica of broker {self.broker} is lost"
+        if not is_registered(state, self.broker):
+            return f"broker {self.broker} has not registered"
+        if not state.controller.sessions[self.broker].fenced:
+            return f"broker {self.broker} is let in already"
+        if log_start_of(replica) not in (replica.log_end_offset, damage_of(replica)):
+            return f"broker {self.broker} has records"
+        return machine.not_hosting(state, self.broker)
+
+    def effect(self, machine: ReplicationRules, state: State) -> State:
+        controller = machine.without(state.controller, self.broker, clean=False)
+        controller = with_part(controller, LostReplicas(tuple(sorted((*lost(controller), self.broker)))))
+        controller, unclean = machine.with_leader(controller)
+        return committed(state, controller, unclean=unclean)
+
+
+@attrs.frozen
+class ReportFound(BrokerAction):
+    """A broker reports the directory of a replica that was lost: it has records again, or is in sync."""
+
+    def guard(self, machine: ReplicationRules, state: State) -> str:
+        replica = state.replicas[self.broker]
+        if self.broker not in lost(state.controller):
+            return f"the replica of broker {self.broker} is not lost"
+        if not is_registered(state, self.broker):
+            return f"broker {self.broker} has not registered"
+        if not replica.log and self.broker not in replica.isr:
+            return f"broker {self.broker} has nothing yet"
+        return machine.not_hosting(state, self.broker)
+
+    def effect(self, machine: ReplicationRules, state: State) -> State:
+        replica = with_part(state.replicas[self.broker], LogGone())
+        others = tuple(b for b in lost(state.controller) if b != self.broker)
+        controller, unclean = machine.with_leader(with_part(state.controller, LostReplicas(others)))
+        return committed(state.with_replica(self.broker, replica), controller, unclean=unclean)
+
+
+# --- the extension ---------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class LostLogs(ReplicationExtension):
+    """Logs that are removed while their brokers are down."""
+
+    requires: ClassVar[tuple[type[Extension], ...]] = (ControlledShutdown, Damage)
+    action_types: ClassVar[tuple[type[Action], ...]] = (LoseLog, ReportLost, ReportFound)
+    part_types: ClassVar[tuple[type[Part], ...]] = (LostReplicas, LogGone)
+
+    @property
+    def step_invariants(self) -> Mapping[str, StepInvariant[State]]:
+        return {"LostLogLeadsLast": lost_log_leads_last}
+
+    def goals(self, machine: ReplicationRules) -> Mapping[str, Invariant[State]]:
+        if not machine.bounds["LoseLog"]:
+            return {}
+        return {
+            "a replica has lost its log, and another one leads": lambda s: (
+                bool(lost(s.controller)) and s.controller.leader not in (NONE, *lost(s.controller))
+            ),
+            "a replica that had lost its log is in sync": lambda s: any(
+                b in s.controller.isr and b in lost(s.controller) for b in range(machine.brokers)
+            ),
+        }
+
+    # --- rules of the controller -------------------------------------------------------------------------------------
+
+    def elect(
+        self,
+        machine: ReplicationRules,
+        inner: Callable[..., tuple[int, bool]],
+        controller: Controller,
+        *,
+        unclean: bool,
+    ) -> tuple[int, bool]:
+        """Nobody of ISR and ELR can lead: a lost replica leads after those that are not."""
+        leader, was_unclean = inner(controller, unclean=unclean)
+        if not was_unclean and (leader != NONE or controller.isr or controller.elr):
+            return leader, False
+        order = machine.replica_order(controller)
+        live = [b for b in order if machine.is_active(controller, b)]
+        if unclean and live:
+            return next((b for b in live if b not in lost(controller)), live[0]), True
+        best = self.best_left(controller, tuple(order))
+        return (best, True) if best in live else (NONE, False)
+
+    def best_left(self, controller: Controller, replicas: tuple[int, ...]) -> int:
+        """The replica of which no better one can turn up when ISR and ELR are empty; -1 if that cannot be told."""
+        kept = [b for b in replicas if b not in lost(controller)]
+        if not kept or controller.last_known_leader in kept:
+            return controller.last_known_leader
+        return kept[0] if len(kept) == 1 else NONE
+
+    def not_unfenced(
+        self,
+        machine: ReplicationRules,
+        inner: Callable[[Controller, Replica, int], str],
+        controller: Controller,
+        replica: Replica,
+        broker: int,
+    ) -> str:
+        """A broker sends no heartbeat before it has said what it no longer has."""
+        silent = self.must_report(replica) and broker not in lost(controller)
+        return f"broker {broker} has yet to report its log lost" if silent else inner(controller, replica, broker)
+
+    # --- rules of the broker -----------------------------------------------------------------------------------------
+
+    def must_report(self, replica: Replica) -> bool:
+        """The log is gone, and the broker has not known of anybody who leads."""
+        return is_gone(replica) and replica.running
+
+    def metadata_applied(
+        self,
+        machine: ReplicationRules,
+        inner: Callable[[State, int, Replica, PartitionMetadata], State],
+        state: State,
+        broker: int,
+        replica: Replica,
+        metadata: PartitionMetadata,
+    ) -> State:
+        """Another one leads: the replica is filled from there, as one that lags."""
+        if metadata.leader not in (NONE, broker):
+            replica = with_part(replica, LogGone())
+        return inner(state, broker, replica, metadata)
+
+    def survivor(
+        self, machine: ReplicationRules, inner: Callable[[Replica, int], Replica], replica: Replica, kept: int
+    ) -> Replica:
+        """The disk remembers that the log is gone, until it has records again."""
+        return with_part(inner(replica, kept), LogGone(is_gone(replica) and not kept))
+
+
+def lost_log_leads_last(before: State, action: Action, after: State) -> bool:
+    """Nobody orders it: then a replica whose log is gone is elected uncleanly only if no other one has records."""
+    leader = after.controller.leader
+    elected = after.history.unsettled and after.history.superseded_epoch > before.history.superseded_epoch
+    if not elected or isinstance(action, UncleanElection) or not is_gone(after.replicas[leader]):
+        return True
+    return not any(replica.log for replica in after.replicas)
