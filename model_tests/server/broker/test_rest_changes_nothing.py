@@ -126,6 +126,10 @@ class World:
     async def heartbeat(self, broker: int) -> None:
         await self.cluster.broker(broker).actions.heartbeat()
 
+    async def expire(self, broker: int) -> None:
+        """The controller fences a broker, which leaves the ISRs; its next heartbeat brings the same process back."""
+        await self.cluster.controller.actions.expire_session(broker)
+
     async def apply_metadata(self, broker: int) -> None:
         await self.cluster.broker(broker).actions.apply_metadata()
 
@@ -174,7 +178,7 @@ def steps(draw: Random) -> Iterator[tuple[str, tuple[int, ...]]]:
     """Steps of a walk: the name of a method of `World`, and its arguments."""
     kinds = {
         "fetch": 20, "append": 2, "lag": 0.7, "settle": 1.5, "deliver_proposals": 3, "retry_proposal": 1, "delete": 1,
-        "register": 0.3, "heartbeat": 1, "apply_metadata": 4, "reset_connections": 0.3, "wait": 0.3,
+        "register": 0.3, "expire": 0.6, "heartbeat": 1, "apply_metadata": 4, "reset_connections": 0.3, "wait": 0.3,
     }  # fmt: skip
     while True:
         name = draw.choices(list(kinds), list(kinds.values()))[0]
@@ -185,7 +189,7 @@ def steps(draw: Random) -> Iterator[tuple[str, tuple[int, ...]]]:
                 yield name, (broker, other)
             case "append" | "lag" | "delete" | "retry_proposal":
                 yield name, (partition,)
-            case "register" | "heartbeat" | "apply_metadata":
+            case "register" | "expire" | "heartbeat" | "apply_metadata":
                 yield name, (broker,)
             case _:
                 yield name, ()
