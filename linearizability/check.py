@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidegauge.linearizability.anomaly import Anomaly
-from tidegauge.linearizability.coverage import Coverage, cover
+from tidegauge.linearizability.coverage import Coverage, Covering, cover
 from tidegauge.linearizability.history import Codes, Ints, Operations
 from tidegauge.linearizability.log import Level, screen
 from tidegauge.linearizability.partition_check import HOLE_STEPS, check_partition
@@ -115,23 +115,30 @@ class Verdicts:
         return pa.Table.from_pylist(rows, schema=ANOMALY_SCHEMA)
 
 
-def check(operations: Operations, level: Level = Level.KAFKA, hole_steps: int = HOLE_STEPS) -> Verdicts:
+def check(
+    operations: Operations, level: Level = Level.KAFKA, hole_steps: int = HOLE_STEPS, *, named: int | None = None
+) -> Verdicts:
     """Check every history in `operations`, which are well formed and sorted by history and index.
 
-    One array pass screens all partitions; those that it flags are checked one by one.
+    One array pass screens all partitions; those that it flags are checked one by one. With `named` the pass counts what
+    the verdicts cover as well, and so many partitions are named that they do not; else that is counted when it is
+    asked for.
     """
     if not isinstance(operations, Operations):
         kind = type(operations).__name__
         raise TypeError(
             f"check takes Operations, not {kind}: give history.operations(), or what linearizability.files.read read"
         )
-    suspects = screen(operations, level)
+    starts = operations.history_starts
+    covering = None if named is None else Covering(operations, starts, named)
+    suspects = screen(operations, level, None if covering is None else covering.add)
     anomalies: list[Anomaly] = []
     for rows in suspects.rows:
         anomalies.extend(check_partition(list(operations.take(rows)), level, hole_steps))
-    starts = operations.history_starts
     histories = operations.history[starts[:-1]] if len(operations) else np.zeros(0, np.int64)
-    return Verdicts(histories, np.diff(starts), _verdicts(histories, anomalies), tuple(anomalies), operations)
+    found = _verdicts(histories, anomalies)
+    covered = None if covering is None else covering.coverage()
+    return Verdicts(histories, np.diff(starts), found, tuple(anomalies), operations, covered)
 
 
 def _verdicts(histories: Ints, anomalies: Iterable[Anomaly]) -> Codes:

@@ -18,7 +18,6 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from tidegauge.linearizability.arrays import value_slots
 from tidegauge.linearizability.evidence import Evidence, is_strong
 from tidegauge.linearizability.history import NEVER, UNKNOWN, Flags, Ints, Kind, Operation, Operations, blocks
 from tidegauge.linearizability.log import BLOCK, Level
@@ -130,28 +129,43 @@ def _note(unconfirmed: int, records: int, open_ends: int) -> str | None:
 
 def cover(operations: Operations) -> Coverage:
     """What verdicts on `operations`, which are well formed and sorted by history, cover."""
-    starts = operations.history_starts
-    count = len(starts) - 1
-    totals = np.zeros((3, count), np.int64)
-    gaps: list[Ints] = []
-    history = 0
+    covering = Covering(operations, operations.history_starts)
     for start, stop in blocks(operations, BLOCK):
         block = operations if stop - start == len(operations) else operations.slice(start, stop)
-        rows = Rows.of(block)
+        covering.add(Rows.of(block), start)
+    return covering.coverage()
+
+
+class Covering:
+    """What verdicts on operations cover, counted block by block, all of them and in their order."""
+
+    def __init__(self, operations: Operations, starts: Ints, most_named: int = MOST_NAMED) -> None:
+        """`starts` are the operations' `history_starts`; `most_named` is how many partitions are named, of those that
+        are not covered whole.
+        """
+        self._operations = operations
+        self._most_named = most_named
+        self._starts = starts
+        self._totals = np.zeros((3, len(starts) - 1), np.int64)
+        self._gaps: list[Ints] = [np.zeros(0, np.int64)]
+
+    def add(self, rows: Rows, start: int) -> None:
+        """Count the next block, which begins at row `start`."""
         parts = _Parts.of(rows)
-        number = np.zeros(len(block), np.int64)
-        np.cumsum(block.history[1:] != block.history[:-1], out=number[1:])
         first = parts.first
-        there = first < len(block)
-        of_history = history + number[first[there]]
-        for total, counted in zip(totals, (parts.records, parts.unconfirmed, parts.open_ends), strict=True):
+        there = first < len(rows.ops)
+        of_history = np.searchsorted(self._starts, first[there] + start, side="right") - 1
+        for total, counted in zip(self._totals, (parts.records, parts.unconfirmed, parts.open_ends), strict=True):
             np.add.at(total, of_history, counted[there])
-        gaps.append(np.sort(first[there & ((parts.unconfirmed > 0) | parts.open_ends)]) + start)
-        history += int(number[-1]) + 1
-    none = np.zeros(0, np.int64)
-    found = np.concatenate([none, *gaps])
-    named = tuple(_gap(operations, starts, first) for first in found[:MOST_NAMED].tolist())
-    return Coverage(totals[0], totals[1], totals[2], len(found), named)
+        self._gaps.append(np.sort(first[there & ((parts.unconfirmed > 0) | parts.open_ends)]) + start)
+
+    def coverage(self) -> Coverage:
+        """All that was counted."""
+        found = np.concatenate(self._gaps)
+        first = found[: self._most_named].tolist()
+        named = tuple(_gap(self._operations, self._starts, row) for row in first)
+        records, unconfirmed, open_ends = self._totals
+        return Coverage(records, unconfirmed, open_ends, len(found), named)
 
 
 @attrs.frozen(eq=False)
@@ -182,9 +196,8 @@ class _Parts:
 def _records(rows: Rows, since: Ints, exposed: Ints | None) -> tuple[Ints, Ints]:
     """How many records of each partition must not be lost, and how many of them are not confirmed."""
     ops = rows.ops
-    wrote, writer = rows.records(rows.produces)
-    read, reader = rows.records(rows.fetches)
-    slot, found, size = value_slots(rows.group[writer], ops.values[wrote], rows.group[reader], ops.values[read])
+    (wrote, writer), (read, reader) = rows.written, rows.read
+    slot, found, size = rows.value_slots
     strong = np.zeros(len(ops), np.bool_)
     strong[rows.strong] = True
     kept = strong[writer]
@@ -196,17 +209,19 @@ def _records(rows: Rows, since: Ints, exposed: Ints | None) -> tuple[Ints, Ints]
     must = np.zeros(size + 1, np.bool_)
     must[slot] = kept
     must[returned] = True
-    # Some slots are those of values which nobody produced, the last one among them.
-    group = np.full(size + 1, -1, np.int64)
-    group[slot] = rows.group[writer]
-    must &= group >= 0
-    records = np.bincount(group[must], minlength=rows.groups)
+    # Slots of values that nobody produced are left out, and a value that was produced twice is one record.
+    owner = np.empty(size + 1, np.int64)
+    number = np.arange(len(slot))
+    owner[slot] = number
+    counted = np.flatnonzero(must[slot] & (owner[slot] == number))
+    group = rows.group[writer[counted]]
+    records = np.bincount(group, minlength=rows.groups)
     late = ops.call[reader] >= since[rows.group[reader]] if since.min() != NEVER else np.zeros(len(reader), np.bool_)
     if not late.any():
         return records, records
     confirmed = np.zeros(size + 1, np.bool_)
     confirmed[found[late]] = True
-    return records, np.bincount(group[must & ~confirmed], minlength=rows.groups)
+    return records, np.bincount(group[~confirmed[slot[counted]]], minlength=rows.groups)
 
 
 def _open_ends(rows: Rows, since: Ints, exposed: Ints | None) -> Flags:

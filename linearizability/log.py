@@ -30,13 +30,13 @@ what they flag and knows about elections; what they do not flag is valid.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import Enum
 
 import attrs
 import numpy as np
 
-from tidegauge.linearizability.arrays import ranks, runs, spread, value_slots
+from tidegauge.linearizability.arrays import ranks, runs, spread
 from tidegauge.linearizability.history import NEVER, UNKNOWN, Flags, Ints, Kind, Operations, blocks
 from tidegauge.linearizability.rows import Rows
 
@@ -61,15 +61,21 @@ class Suspects:
         return len(self.rows)
 
 
-def screen(operations: Operations, level: Level = Level.KAFKA) -> Suspects:
+def screen(
+    operations: Operations, level: Level = Level.KAFKA, also: Callable[[Rows, int], None] | None = None
+) -> Suspects:
     """Every (history, topic, partition) that needs a closer look; all others are valid.
 
-    `operations` is well formed (`malformed.find` is empty) and sorted by history.
+    `operations` is well formed (`malformed.find` is empty) and sorted by history. `also` is called with the rows of
+    each block, and where it begins.
     """
     suspects: list[Ints] = []
     for start, stop in blocks(operations, BLOCK):
         block = operations if stop - start == len(operations) else operations.slice(start, stop)
-        suspects.extend(rows + start for rows in _suspects(block, level))
+        rows = Rows.of(block)
+        suspects.extend(found + start for found in _suspects(rows, level))
+        if also is not None:
+            also(rows, start)
     return Suspects(tuple(suspects))
 
 
@@ -163,9 +169,8 @@ class _Reached:
         return self.call[rows] + self.group[rows] * self.horizon
 
 
-def _suspects(ops: Operations, level: Level) -> Iterator[Ints]:
+def _suspects(rows: Rows, level: Level) -> Iterator[Ints]:
     """The rows of each partition of a block that breaks a rule."""
-    rows = Rows.of(ops)
     flagged = _Flagged(rows.group, np.zeros(rows.groups, np.bool_))
     batches = _place(rows, flagged)
     at_least, at_most, log_start = _claim(rows, batches, level, flagged)
@@ -187,14 +192,13 @@ def _suspects(ops: Operations, level: Level) -> Iterator[Ints]:
 def _place(rows: Rows, flagged: _Flagged) -> _Batches:
     """Find each batch's base offset, from its response or from a fetch that read it; flag where they disagree."""
     ops = rows.ops
-    wrote, writer = rows.records(rows.produces)
-    read, reader = rows.records(rows.fetches)
+    (wrote, writer), (read, reader) = rows.written, rows.read
     if ops.offsets is None:
         read_at = ops.offset[reader] + (read - ops.starts[reader])
     else:
         read_at = ops.offsets[read]
         _flag_gaps(rows, (wrote, writer), (read, reader), flagged)
-    slot, found, size = value_slots(rows.group[writer], ops.values[wrote], rows.group[reader], ops.values[read])
+    slot, found, size = rows.value_slots
     number = np.arange(len(wrote))
     owner = np.full(size + 1, -1, np.int64)
     owner[slot] = number

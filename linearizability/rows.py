@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import attrs
 import numpy as np
 
-from tidegauge.linearizability.arrays import runs, spread
+from tidegauge.linearizability.arrays import runs, spread, value_slots
 from tidegauge.linearizability.history import NEVER, Ints, Kind, Operations, Outcome
 from tidegauge.linearizability.positions import positions
 
@@ -26,11 +28,12 @@ def partitions(operations: Operations) -> tuple[Ints, int]:
     return group.astype(np.int64), len(found)
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, slots=False)
 class Rows:
     """The operations of a block: the partition of each, and the rows of each kind.
 
-    The rows of a kind are an array of indices: `where` with a random mask takes ten times as long.
+    The rows of a kind are an array of indices: `where` with a random mask takes ten times as long. What several passes
+    look up is looked up once; nobody changes it.
     """
 
     ops: Operations
@@ -83,6 +86,22 @@ class Rows:
             return first, rows
         filled = np.flatnonzero(counts)
         return runs(first[filled], counts[filled]), spread(rows[filled], counts[filled])
+
+    @cached_property
+    def written(self) -> tuple[Ints, Ints]:
+        """The records of `produces`: where they are in `values`, and the row of each."""
+        return self.records(self.produces)
+
+    @cached_property
+    def read(self) -> tuple[Ints, Ints]:
+        """The same of `fetches`."""
+        return self.records(self.fetches)
+
+    @cached_property
+    def value_slots(self) -> tuple[Ints, Ints, int]:
+        """A slot for each record that was written, the slot of each that was read (`arrays.value_slots`)."""
+        (wrote, writer), (read, reader), values = self.written, self.read, self.ops.values
+        return value_slots(self.group[writer], values[wrote], self.group[reader], values[read])
 
     def settled(self) -> Ints:
         """Per partition, the call of its last declaration that it has settled; NEVER where there is none."""

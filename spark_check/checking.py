@@ -100,7 +100,7 @@ def check_parts(parts: Sequence[Part], level: Level) -> Checked:
         spoiled.update(operations.history[[row.row for row in bad]].tolist())
     if spoiled:
         operations = operations.take(np.flatnonzero(~_among(operations.history, spoiled)))
-    verdicts = check(operations, level)
+    verdicts = check(operations, level, named=MOST_GAPS)
     first: dict[str, Anomaly] = {}
     for one in verdicts.anomalies:
         first.setdefault(one.name.value, one)
@@ -114,7 +114,7 @@ def check_parts(parts: Sequence[Part], level: Level) -> Checked:
         kinds=Counter(one.name.value for one in verdicts.anomalies),
         examples=tuple(first.values()),
         covered=verdicts.coverage.totals,
-        gaps=tuple(str(one) for one in verdicts.coverage.gaps[:MOST_GAPS]),
+        gaps=tuple(str(one) for one in verdicts.coverage.gaps),
     )
 
 

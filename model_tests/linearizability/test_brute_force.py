@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from tidegauge.linearizability.check import Verdict, check
-from tidegauge.linearizability.coverage import cover
 from tidegauge.linearizability.log import Level
 from tidegauge.linearizability.malformed import find
 from tidegauge.model_tests.linearizability.brute_force import Small, Truth, covered, valid
@@ -30,12 +29,13 @@ def compare(seed: int, count: int) -> tuple[Truth, Truth]:
         part = operations(small.take(rows), contiguous)
         assert not find(part)
         for level in Level:
-            verdicts = check(part, level).verdicts
+            checked = check(part, level, named=0)
+            verdicts = checked.verdicts
             expected = np.where(found[level][rows], Verdict.VALID, Verdict.VIOLATED)
             for at in np.flatnonzero(verdicts != expected):
                 said = Verdict(int(verdicts[at])).name
                 raise AssertionError(f"seed {seed}, {level}: the checker says {said}\n{shown(small, rows[at])}")
-        coverage = cover(part)
+        coverage = checked.coverage
         agree = (coverage.records == records[rows]) & (coverage.unconfirmed == unconfirmed[rows])
         agree &= coverage.open_ends == open_ends[rows]
         for at in np.flatnonzero(found[Level.KAFKA][rows] & ~agree):

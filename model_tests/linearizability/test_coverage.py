@@ -8,10 +8,11 @@ import attrs
 import numpy as np
 import pytest
 
+from tidegauge.linearizability import coverage, log
 from tidegauge.linearizability.check import Verdict, check
-from tidegauge.linearizability.coverage import Gap, Totals, cover, gap
+from tidegauge.linearizability.coverage import MOST_NAMED, Gap, Totals, cover, gap
 from tidegauge.linearizability.generator import generate
-from tidegauge.linearizability.history import Operation, Operations, concatenate
+from tidegauge.linearizability.history import Operation, Operations, blocks, concatenate
 from tidegauge.linearizability.log import Level
 from tidegauge.model_tests.linearizability.rows import election, end, fetch, history, produce, settled, unknown
 from tidegauge.model_tests.linearizability.test_elections import with_elections
@@ -98,6 +99,14 @@ def test_the_counts_are_those_of_the_definition_row_by_row() -> None:
     assert 50 < covered.complete.sum() < len(made) - 50
 
 
+@pytest.mark.parametrize("after", [[], [settled(10)], [settled(10), fetch(11, 12, 0, 7)]])
+def test_a_value_that_was_produced_twice_is_one_record(after: Rows) -> None:
+    rows = list(history([produce(0, 1, 0, 7), produce(2, 3, 1, 7), produce(4, 5, 2, 8), *after]))
+    covered, one = cover(Operations.of(rows)), gap(rows)
+    assert (covered.records.tolist(), covered.unconfirmed.tolist()) == ([one.records], [one.unconfirmed])
+    assert one.records == 2
+
+
 def test_the_counts_do_not_depend_on_what_else_is_checked() -> None:
     parts = [part for part, _ in generate(30, 40, 5, partitions=3)]
     parts.append(history([*TWO, AFTER, fetch(11, 12, 0, 7)], 1_000))
@@ -106,6 +115,23 @@ def test_the_counts_do_not_depend_on_what_else_is_checked() -> None:
     assert whole.records.tolist() == [int(count) for one in alone for count in one.records]
     assert whole.unconfirmed.tolist() == [int(count) for one in alone for count in one.unconfirmed]
     assert whole.open_ends.tolist() == [int(count) for one in alone for count in one.open_ends]
+
+
+@pytest.mark.parametrize("named", [0, 3, MOST_NAMED])
+def test_what_is_counted_in_the_pass_that_checks_is_the_same(monkeypatch: pytest.MonkeyPatch, named: int) -> None:
+    operations = Operations.of(row for rows in histories(5, 120) for row in rows)
+    alone = cover(operations)
+    for module in (log, coverage):
+        monkeypatch.setattr(module, "BLOCK", 100)
+    assert len(list(blocks(operations, 100))) > 3
+    assert cover(operations).gaps == alone.gaps
+    verdicts = check(operations, named=named)
+    together = verdicts.coverage
+    assert verdicts.covered is together
+    for counts in ("records", "unconfirmed", "open_ends"):
+        assert getattr(together, counts).tolist() == getattr(alone, counts).tolist()
+    assert together.partitions == alone.partitions > MOST_NAMED
+    assert together.gaps == alone.gaps[:named]
 
 
 def test_verdicts_keep_what_they_cover_without_the_operations() -> None:
