@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -115,6 +116,40 @@ def test_one_action_is_one_line(tmp_path: Path) -> None:
     save(SAMPLE, tmp_path / "sample.json")
     lines = (tmp_path / "sample.json").read_text().splitlines()
     assert sum('"Append": {' in line for line in lines) == sum('"SendFetch": {' in line for line in lines) == 1
+
+
+OF_A_GOAL = attrs.evolve(
+    SAMPLE, expected=Expected(Failure.GOAL, "a proposal is settled"), cycle=(SendFetch(1),), bug="kafka_1211"
+)
+
+
+def test_a_lasso_has_a_list_for_its_cycle_and_nothing_else_has(tmp_path: Path) -> None:
+    path = tmp_path / "lasso.json"
+    save(OF_A_GOAL, path)
+    assert load(path) == OF_A_GOAL
+    assert json.loads(path.read_text())["cycle"] == [{"SendFetch": {"broker": 1}}]
+    save(attrs.evolve(OF_A_GOAL, cycle=()), path)
+    assert json.loads(path.read_text())["cycle"] == []
+    save(SAMPLE, path)
+    assert "cycle" not in json.loads(path.read_text())
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("a proposal is settled", "all is well", "has no goal 'all is well': choose one of: a live candidate leads; "),
+        ('"kind": "goal"', '"kind": "invariant"', "unknown ['cycle']"),
+        ('"cycle": [', '"circle": [', "missing ['cycle'], unknown ['circle']"),
+        ('{"SendFetch": {"broker": 1}}\n  ]\n}', '{"SendFetch": {"broker": 9}}\n  ]\n}', "names broker 9"),
+    ],
+)
+def test_a_lasso_that_says_too_little_or_too_much_is_refused(old: str, new: str, told: str, tmp_path: Path) -> None:
+    path = tmp_path / "lasso.json"
+    save(OF_A_GOAL, path)
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new))
+    with pytest.raises(CounterexampleError, match=re.escape(told)):
+        load(path)
 
 
 def test_the_buggy_machine_has_the_same_constants() -> None:

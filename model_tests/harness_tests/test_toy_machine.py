@@ -25,12 +25,16 @@ from tidegauge.model_tests.harness.lockstep.checked import failure_of
 from tidegauge.model_tests.harness.lockstep.hypothesis_machine import drive
 from tidegauge.model_tests.harness.lockstep.on_cores import CoresLockstep
 from tidegauge.model_tests.harness.lockstep.shrinking import counterexample_of
-from tidegauge.model_tests.harness.registry import HARNESS, Registration, Side
+from tidegauge.model_tests.harness.registry import HARNESS, Registration, Side, registered
 from tidegauge.model_tests.harness.report.diagram import sequence_diagram
+from tidegauge.model_tests.harness.report.model import Verdict
 from tidegauge.model_tests.harness.report.plain_steps import plain_steps
 from tidegauge.model_tests.harness.report.replayed import figure_of
-from tidegauge.model_tests.harness_tests.toy_machine import Deliver, ForgetfulStore, Send, Toy, toy_registered
+from tidegauge.model_tests.harness.verification.parts import explored
+from tidegauge.model_tests.harness.verification.run import explore_stage
+from tidegauge.model_tests.harness_tests.toy_machine import LAZY, Deliver, ForgetfulStore, Send, Toy, toy_registered
 from tidegauge.spec.kernel.explorer import explore
+from tidegauge.spec.kernel.model import Model
 from tidegauge.spec.kernel.simulation import simulate
 from tidegauge.spec.registry import REGISTRY, NotRegisteredError
 
@@ -42,7 +46,7 @@ def toy() -> Iterator[Registration]:
 
 
 def test_it_is_explored() -> None:
-    found = explore(REGISTRY.machine("toy"))
+    found = explore(REGISTRY.machine("toy"), converges=True)
     assert found.holds
     assert found.complete
     assert not found.unreached
@@ -53,6 +57,16 @@ def test_its_bug_is_found_by_the_explorer() -> None:
     (violation,) = explore(REGISTRY.machine("toy", "toy_1")).violations
     assert violation.invariant == "StoredOnce"
     assert [action.name for action in violation.trace.actions] == ["Send", "Deliver", "Deliver"]
+
+
+def test_its_goal_is_reached_for_good_unless_nothing_is_stored() -> None:
+    found = explore(REGISTRY.machine("toy", "toy_2"), converges=True)
+    assert not found.violations
+    assert found.convergence is not None
+    (lasso,) = found.convergence.lassos
+    assert lasso.goal == "what is sent gets stored"
+    assert lasso.stem.actions == (Send(),)
+    assert [step.action for step in lasso.cycle] == [Deliver(0, repeated=True)]
 
 
 def test_it_is_simulated() -> None:
@@ -137,6 +151,43 @@ def test_its_name_is_on_the_command_line(capsys: pytest.CaptureFixture[str], tmp
     assert "on the cores: step 3: the implementation differs after Deliver" in out
     assert "on the cluster" not in out
     assert 'class="diagram"' in (tmp_path / "figure" / "index.html").read_text(encoding="utf-8")
+
+
+def test_a_verification_says_of_each_goal_whether_it_is_reached_for_good() -> None:
+    shown = explored("toy-one")
+    assert shown.explored.for_good == {"what is sent gets stored": ""}
+    assert shown.explored.components == 2
+    assert shown.violation is None
+    lazy = Model("toy-lazy", LAZY.machine(), "nothing is stored")
+    with registered("lazy-toy", LAZY.machine(), models=(lazy,)):
+        shown = explored("toy-lazy")
+    assert shown.explored.for_good == {"what is sent gets stored": "not after 1 actions"}
+    assert shown.violation == "not reached for good: what is sent gets stored"
+    stage = explore_stage([shown])
+    assert stage.verdict is Verdict.VIOLATED
+    assert "toy-lazy: not reached for good: what is sent gets stored" in stage.result
+
+
+def test_its_lasso_is_written_replayed_and_drawn(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "toy_2.json"
+    assert run(["explore", "toy", "--bug", "toy_2", "--counterexample", str(path)]) == 1
+    out = capsys.readouterr().out
+    assert "not reached for good: what is sent gets stored" in out
+    assert "after 1 action fair steps lead to this state alone, for ever:" in out
+    assert "↻ from here on round and round:\n2. Deliver(message=0, repeated=True)" in out
+    assert json.loads(path.read_text())["cycle"] == [{"Deliver": {"message": 0, "repeated": True}}]
+    assert run(["replay", str(path), "--out", str(tmp_path / "figure")]) == 1
+    out = capsys.readouterr().out
+    assert "on the spec: not reached for good: what is sent gets stored: fair steps lead to this state alone" in out
+    assert "on the cores: step 2: the implementation differs after Deliver" in out
+    page = (tmp_path / "figure" / "index.html").read_text(encoding="utf-8")
+    assert "not reached for good: what is sent gets stored" in page
+    assert 'class="band loop" id="step-2"' in page
+    assert 'class="band" id="step-1"' in page
+    assert "↻ From here on the steps lead round and round." in page
+    assert '<a href="#step-1">step 1</a>: step 2 may follow for ever.' in page
+    assert run(["replay", str(path), "--without-bug"]) == 0
+    assert "on the spec: nothing goes wrong" in capsys.readouterr().out
 
 
 def test_no_trace_of_it_is_left(toy: Registration) -> None:

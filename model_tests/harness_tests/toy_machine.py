@@ -1,6 +1,6 @@
 """A toy: a sender numbers its messages, a network may repeat them, and a store must keep each message once.
 
-All that a machine needs is here: the specification, its bug, a core with the same bug, the binding, the registration.
+All that a machine needs is here: the specification, its bugs, cores with the same bugs, the binding, the registration.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ class ToyAction(GuardedAction["Toy", Mail]):
 
 @attrs.frozen
 class Send(ToyAction):
-    """The sender sends its next message."""
+    """The sender sends its next message, if it likes."""
+
+    fair: ClassVar[bool] = False
 
     def guard(self, machine: Toy, state: Mail) -> str:
         return "" if state.sent < machine.max_messages else "all messages are sent"
@@ -82,6 +84,10 @@ class Toy(GuardedMachine[Mail]):
         return message not in state.stored
 
     @property
+    def converges(self) -> Mapping[str, Invariant[Mail]]:
+        return {"what is sent gets stored": lambda state: set(state.stored) == set(range(state.sent))}
+
+    @property
     def sometimes(self) -> Mapping[str, Invariant[Mail]]:
         return {"all is stored": lambda state: len(state.stored) == self.max_messages}
 
@@ -101,6 +107,29 @@ FORGETFUL = Bug(
     mechanism="The store does not look whether it has a message, and keeps the repeated one as well.",
     violates=("StoredOnce",),
     buggy=ForgetfulToy,
+    model=Toy(max_messages=1),
+)
+
+
+@attrs.frozen
+class LazyToy(Toy):
+    """A bug by which nothing bad happens, and nothing good: what is not stored is delivered again and again."""
+
+    def candidates(self, state: Mail) -> Iterator[ToyAction]:
+        yield Send()
+        yield from (Deliver(message, repeated=True) for message in state.on_the_way)
+
+    def accepts(self, state: Mail, message: int) -> bool:
+        return False
+
+
+LAZY = Bug(
+    name="toy_2",
+    title="a store that keeps nothing",
+    reference="TOY-2",
+    mechanism="The store takes every message for one that it has.",
+    violates=("what is sent gets stored",),
+    buggy=LazyToy,
     model=Toy(max_messages=1),
 )
 
@@ -126,6 +155,13 @@ class ForgetfulStore(Store):
         return False
 
 
+class LazyStore(Store):
+    """The second bug in the core."""
+
+    def has(self, message: int) -> bool:
+        return True
+
+
 class ToyCores(FieldByField[Mail]):
     """The binding: what the core does in each action; its attributes are the fields of the state."""
 
@@ -147,4 +183,5 @@ class ToyCores(FieldByField[Mail]):
 def toy_registered() -> AbstractContextManager[Registration]:
     """The toy is a machine of this project for as long as the context lasts."""
     one = Model("toy-one", Toy(1), "one message")
-    return registered("toy", Toy(), models=(one,), bugs={FORGETFUL: ForgetfulStore}, cores=ToyCores, roles=Store)
+    bugs = {FORGETFUL: ForgetfulStore, LAZY: LazyStore}
+    return registered("toy", Toy(), models=(one,), bugs=bugs, cores=ToyCores, roles=Store)

@@ -21,7 +21,7 @@ class Bug(Generic[M_co]):
     mechanism: str
     """A sentence on how it goes wrong."""
     violates: tuple[str, ...]
-    """The invariants of which the shortest counterexample breaks one."""
+    """The invariants, or the goals, of which the shortest counterexample breaks one."""
     buggy: type[Any]
     """A subclass of one of the classes that the machine is made of: it overrides the rule that was wrong."""
     model: M_co

@@ -146,9 +146,10 @@ class Lasso(Generic[S]):
         """What goes on for ever."""
         if not self.cycle:
             return "nothing fair can happen any more"
-        if self.false_in == self.component:
-            return f"fair steps lead to {self.component} states for ever, and it is false in each of them"
-        return f"fair steps lead to {self.component} states again and again, and it is false in {self.false_in} of them"
+        if self.component == 1:
+            return "fair steps lead to this state alone, for ever"
+        where = "each" if self.false_in == self.component else str(self.false_in)
+        return f"fair steps lead to {self.component} states, each again and again, and it is false in {where} of them"
 
 
 @attrs.frozen

@@ -11,12 +11,22 @@ from cyclopts import Parameter
 from tidegauge.commands.outputs import check_file, write_text
 from tidegauge.commands.specs import model
 from tidegauge.exits import Status
+from tidegauge.model_tests.harness.counterexamples.files import (
+    Counterexample,
+    Expected,
+    Failure,
+    Found,
+    dumps,
+    replay_line,
+)
 from tidegauge.screen import Screen
 from tidegauge.spec.kernel.changes import narrate, plain
 from tidegauge.spec.kernel.codec import trace_lines
 from tidegauge.spec.kernel.constants import settable
+from tidegauge.spec.kernel.convergence import Convergence, Lasso
 from tidegauge.spec.kernel.explorer import Exploration
 from tidegauge.spec.kernel.explorer import explore as search
+from tidegauge.spec.kernel.machine import Machine
 from tidegauge.spec.kernel.progress import Limits, Progress, Stop
 from tidegauge.spec.kernel.traces import Violation
 from tidegauge.spec.registry import REGISTRY
@@ -35,9 +45,10 @@ def explore(
     max_seconds: float | None = None,
     stop: Literal["first", "each", "never"] = "first",
     trace: Path | None = None,
+    counterexample: Path | None = None,
     json: Flag = False,
 ) -> Status:
-    """Explore a specification exhaustively, breadth first, and check its invariants in every state.
+    """Explore a specification exhaustively, breadth first: its invariants in every state, its goals in the end.
 
     Parameters
     ----------
@@ -56,7 +67,9 @@ def explore(
     stop
         When a violation ends the search: at the first, once each invariant is violated, or never.
     trace
-        Write the first counterexample to this file, as JSON lines.
+        Write the first counterexample to this file, as JSON lines with every state.
+    counterexample
+        Write the first counterexample to this file, for `tidegauge replay`.
     json
         Print one JSON document and nothing else.
     """
@@ -64,8 +77,9 @@ def explore(
     machine = model(spec, bug, constants)
     list(machine.initial())  # constants that fit no initial state are refused here
     limits = Limits(max_states, max_depth, max_seconds)
-    if trace is not None:
-        check_file("--trace", trace)
+    for option, file in (("--trace", trace), ("--counterexample", counterexample)):
+        if file is not None:
+            check_file(option, file)
     screen.header({"spec": spec, "bug": bug, **settable(machine), "symmetry": symmetry, "stop": stop})
     with screen.progress(f"exploring {machine.name}") as advance:
 
@@ -78,15 +92,44 @@ def explore(
             limits=limits,
             stop=Stop(stop),
             symmetry=symmetry,
+            converges=True,
             clock=time.process_time,
             progress=on_progress,
         )
     show(screen, machine.invariants, found)
-    if trace is not None and found.violations:
-        first = found.violations[0]
-        write_text("--trace", trace, "".join(f"{line}\n" for line in trace_lines(machine, first.trace, first)))
+    if trace is not None and (lines := told_by_line(machine, found)):
+        write_text("--trace", trace, "".join(f"{line}\n" for line in lines))
         screen.say(f"counterexample written to {trace}")
+    if counterexample is not None and (saved := to_replay(machine, bug, found)) is not None:
+        write_text("--counterexample", counterexample, dumps(saved, replay_line(counterexample)))
+        screen.say(f"counterexample written: {replay_line(counterexample)}")
     return screen.finish(Status.HOLDS if found.holds else Status.VIOLATED, document(found))
+
+
+def told_by_line(machine: Machine[Any], found: Exploration[Any]) -> list[str]:
+    """The first counterexample, state by state; of a lasso the stem and the cycle once."""
+    if found.violations:
+        return list(trace_lines(machine, found.violations[0].trace, found.violations[0]))
+    lassos = found.convergence.lassos if found.convergence else ()
+    return [line for lasso in lassos[:1] for line in trace_lines(machine, lasso.trace)]
+
+
+def to_replay(machine: Machine[Any], bug: str | None, found: Exploration[Any]) -> Counterexample | None:
+    """The first counterexample as the file has it: of the correct machine, with the name of its bug."""
+    correct = machine
+    if bug is not None:
+        known = REGISTRY.bug(bug)
+        correct = machine.exchanged(known.buggy, known.replaced)
+    by = Found("explorer")
+    if found.violations:
+        violation = found.violations[0]
+        expected = Expected(Failure.INVARIANT, violation.invariant)
+        return Counterexample(correct, bug, violation.trace.actions, expected, by)
+    lassos = found.convergence.lassos if found.convergence else ()
+    for lasso in lassos[:1]:
+        cycle = tuple(step.action for step in lasso.cycle)
+        return Counterexample(correct, bug, lasso.stem.actions, Expected(Failure.GOAL, lasso.goal), by, cycle)
+    return None
 
 
 def show(screen: Screen, invariants: Any, found: Exploration[Any]) -> None:
@@ -110,8 +153,39 @@ def show(screen: Screen, invariants: Any, found: Exploration[Any]) -> None:
         screen.say(f"not reached: {', '.join(found.unreached)}")
     violated = {violation.invariant for violation in found.violations}
     screen.say(f"hold: {', '.join(name for name in invariants if name not in violated)}")
+    if found.convergence is not None:
+        show_convergence(screen, found.convergence, complete=found.complete)
     for violation in found.violations:
         show_violation(screen, violation)
+    for lasso in found.convergence.lassos if found.convergence else ():
+        show_lasso(screen, lasso)
+
+
+def show_convergence(screen: Screen, found: Convergence[Any], *, complete: bool) -> None:
+    """Which goals are reached for good, and where that was looked for."""
+    failed = {lasso.goal for lasso in found.lassos}
+    whole = "" if complete else " that the search has seen whole"
+    screen.say(f"{found.components:,} bottom components of fair steps{whole}, with {found.states:,} states")
+    if good := [goal for goal in found.goals if goal not in failed]:
+        screen.say(f"reached for good: {'; '.join(good)}")
+
+
+def show_lasso(screen: Screen, lasso: Lasso[Any]) -> None:
+    """The way into a failure, and how it goes on for ever."""
+    screen.say()
+    screen.say(f"not reached for good: {lasso.goal}", style="bold red")
+    count = len(lasso.stem.steps)
+    screen.say(f"after {count} action{'' if count == 1 else 's'} {lasso.words}:")
+    lines = list(narrate(lasso.trace))
+    turn = f"{len(lasso.stem.steps) + 1}. "
+    for line in lines:
+        if lasso.cycle and line.startswith(turn):
+            screen.say("↻ from here on round and round:")
+        screen.say(line)
+    if lasso.cycle:
+        screen.say(f"↻ all stands as after step {len(lasso.stem.steps)}")
+    for name, value in lasso.values.items():
+        screen.say(f"     {name} = {plain(value)}")
 
 
 def show_violation(screen: Screen, violation: Violation[Any]) -> None:
@@ -145,7 +219,28 @@ def document(found: Exploration[Any]) -> dict[str, Any]:
         "never_enabled": list(found.never_enabled),
         "reached": {goal: len(trace) for goal, trace in found.reached.items()},
         "unreached": list(found.unreached),
+        "convergence": None if found.convergence is None else convergence_document(found.convergence),
         "violations": [violation_document(violation) for violation in found.violations],
+    }
+
+
+def convergence_document(found: Convergence[Any]) -> dict[str, Any]:
+    return {
+        "goals": list(found.goals),
+        "components": found.components,
+        "states": found.states,
+        "lassos": [
+            {
+                "goal": lasso.goal,
+                "values": {name: plain(value) for name, value in lasso.values.items()},
+                "words": lasso.words,
+                "component": lasso.component,
+                "false_in": lasso.false_in,
+                "actions": [plain(action) for action in lasso.stem.actions],
+                "cycle": [plain(step.action) for step in lasso.cycle],
+            }
+            for lasso in found.lassos
+        ],
     }
 
 

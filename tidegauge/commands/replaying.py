@@ -11,7 +11,7 @@ from cyclopts import Parameter
 import tidegauge
 from tidegauge.commands.outputs import check_folder
 from tidegauge.exits import Status
-from tidegauge.model_tests.harness.counterexamples.files import Counterexample, load, replay_line
+from tidegauge.model_tests.harness.counterexamples.files import Counterexample, Failure, load, replay_line
 from tidegauge.model_tests.harness.counterexamples.replay import Level, Replayed, levels_of
 from tidegauge.model_tests.harness.counterexamples.replay import replay as replay_at
 from tidegauge.model_tests.harness.report.page import write
@@ -51,7 +51,7 @@ def replay(
         check_folder("--out", out)
     bug = None if without_bug else counterexample.bug
     screen.header({"file": file, "bug": bug or "none", "on": on, "expected": counterexample.expected})
-    levels = levels_of(counterexample.machine) if on == "all" else [Level(on)]
+    levels = levels_of(counterexample.machine, bug) if on == "all" else [Level(on)]
     replayed = [replay_at(counterexample, level, with_bug=not without_bug) for level in levels]
     for number, one in enumerate(replayed):
         show(screen, counterexample, one, told=number == 0)
@@ -66,10 +66,17 @@ def replay(
 def show(screen: Screen, counterexample: Counterexample, replayed: Replayed, *, told: bool) -> None:
     """One level: every step with what it changed, where it is `told`; then what went wrong, if anything."""
     if told:
+        stem = len(replayed.trace.steps) - replayed.cycle
         for line in narrate(replayed.trace):
+            if replayed.cycle and line.startswith(f"{stem + 1}. "):
+                screen.say("↻ from here on round and round:")
             screen.say(line)
+        if replayed.cycle:
+            screen.say(f"↻ all stands as after step {stem}")
         screen.say()
     outcome = f"step {replayed.at}: {replayed.words}" if replayed.failed else "nothing goes wrong"
+    if replayed.failure is not None and replayed.failure.kind is Failure.GOAL:
+        outcome = replayed.words
     screen.say(f"on the {replayed.level.value}: {outcome}", style="bold" if replayed.failed else None)
     if replayed.skipped:
         screen.say(f"  {len(replayed.skipped)} of {len(counterexample.actions)} actions were not enabled and skipped")
@@ -84,6 +91,7 @@ def document(counterexample: Counterexample, bug: str | None, replayed: Sequence
                 "level": one.level.value,
                 "failed": one.failed,
                 "at": one.at,
+                "cycle": one.cycle,
                 "failure": str(one.failure) if one.failure else None,
                 "words": one.words,
                 "actions": [plain(action) for action in one.trace.actions],

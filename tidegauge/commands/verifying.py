@@ -16,7 +16,7 @@ import tidegauge
 from tidegauge.commands.outputs import check_folder
 from tidegauge.commands.simulating import plain_value
 from tidegauge.exits import Status, Unusable
-from tidegauge.model_tests.harness.report.model import Report
+from tidegauge.model_tests.harness.report.model import Explored, Report
 from tidegauge.model_tests.harness.report.page import write
 from tidegauge.model_tests.harness.verification.campaigning import campaign
 from tidegauge.model_tests.harness.verification.plan import BUG, Plan, plan
@@ -80,12 +80,22 @@ def verify(
         ("part", "what", "result", "verdict", "seconds"),
         ((each.name, each.what, each.result, each.verdict.value, each.seconds) for each in report.stages),
     )
+    screen.say()
+    screen.table(("model", "states", "bottom components", "goals reached for good"), map(converged, report.explored))
     page = write(report, folder)
     screen.say(f"\n{'everything holds' if report.holds else 'NOT everything holds'}, in {report.seconds:.0f} s")
     screen.say(f"{'the report:':<20}{page}")
     if report.counterexample is not None:
         screen.say(f"{wanted.bug + ' again:':<19} {report.counterexample.replay}")
     return screen.finish(Status.HOLDS if report.holds else Status.VIOLATED, {"report": str(page), **document(report)})
+
+
+def converged(model: Explored) -> tuple[str, int, int, str]:
+    """A model's line: how many of its goals are reached for good, and which are not."""
+    failed = [goal for goal, fails in model.for_good.items() if fails]
+    reached = f"{len(model.for_good) - len(failed)} of {len(model.for_good)}"
+    told = f"{reached}; not: {'; '.join(failed)}" if failed else reached
+    return model.machine, model.distinct, model.components or 0, told
 
 
 def own_folder(out: Path) -> Path:

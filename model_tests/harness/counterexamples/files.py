@@ -19,6 +19,9 @@ The machine is a correct one, by its name in `spec.registry`; constants at their
 bug with which it goes wrong; null means that the implementation itself does. `expected` is the invariant that is
 violated on the specification, or the field in which the implementation differs from it. Actions are written as in
 `spec.kernel.codec`.
+
+A goal of `Machine.converges` that is not reached for good is expected by `"kind": "goal"`. Then "actions" lead to a
+state in which it is false, and a further list, "cycle", leads from there back to it; [] where nothing fair can happen.
 """
 
 from __future__ import annotations
@@ -41,6 +44,7 @@ FOLDER = Path(__file__).resolve().parents[2] / "counterexamples"
 """Where the saved ones live; each is a test."""
 
 _FIELDS = {"format", "machine", "bug", "expected", "found", "replay", "actions"}
+_OF_A_GOAL = {"cycle"}
 _DIGITS = 20
 """No number of 64 bits has more, its sign included."""
 
@@ -54,17 +58,24 @@ class Failure(Enum):
 
     INVARIANT = "invariant"
     DIFFERENCE = "difference"
+    GOAL = "goal"
 
 
 @attrs.frozen
 class Expected:
-    """What goes wrong: the invariant that is violated, or the path of the field that differs."""
+    """What goes wrong: the invariant that is violated, the field that differs, or the goal that is never reached."""
 
     kind: Failure
     name: str
 
     def __str__(self) -> str:
-        return f"{self.name} is violated" if self.kind is Failure.INVARIANT else f"{self.name} differs"
+        match self.kind:
+            case Failure.INVARIANT:
+                return f"{self.name} is violated"
+            case Failure.DIFFERENCE:
+                return f"{self.name} differs"
+            case Failure.GOAL:
+                return f"not reached for good: {self.name}"
 
 
 @attrs.frozen
@@ -85,6 +96,8 @@ class Counterexample:
     actions: tuple[Action, ...]
     expected: Expected
     found: Found
+    cycle: tuple[Action, ...] = ()
+    """Of a goal: the actions after these, which lead round and round."""
 
     def buggy_machine(self) -> Machine[Any]:
         """The same model with the bug; the correct one when there is none."""
@@ -119,9 +132,16 @@ def dumps(counterexample: Counterexample, replay: str) -> str:
         "replay": replay,
     }
     lines = [f"  {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}," for key, value in head.items()]
-    actions = ",\n".join(f"    {json.dumps(encode(action))}" for action in counterexample.actions)
-    body = f'  "actions": [\n{actions}\n  ]' if actions else '  "actions": []'
-    return "\n".join(["{", *lines, body, "}"]) + "\n"
+    bodies = [_list("actions", counterexample.actions)]
+    if expected.kind is Failure.GOAL:
+        bodies.append(_list("cycle", counterexample.cycle))
+    return "\n".join(["{", *lines, ",\n".join(bodies), "}"]) + "\n"
+
+
+def _list(name: str, actions: Sequence[Action]) -> str:
+    """A field with one action a line."""
+    told = ",\n".join(f"    {json.dumps(encode(action))}" for action in actions)
+    return f'  "{name}": [\n{told}\n  ]' if told else f'  "{name}": []'
 
 
 def load(path: Path) -> Counterexample:
@@ -152,8 +172,11 @@ def _integer(text: str) -> int:
 def _counterexample(data: object) -> Counterexample:
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise CounterexampleError(f'is not a counterexample: "format" must be {FORMAT!r}')
-    if data.keys() != _FIELDS:
-        missing, unknown = sorted(_FIELDS - data.keys()), sorted(data.keys() - _FIELDS)
+    expected = data.get("expected")
+    of_a_goal = isinstance(expected, dict) and expected.get("kind") == Failure.GOAL.value
+    fields = _FIELDS | _OF_A_GOAL if of_a_goal else _FIELDS
+    if data.keys() != fields:
+        missing, unknown = sorted(fields - data.keys()), sorted(data.keys() - fields)
         raise CounterexampleError(f"has the wrong fields: missing {missing}, unknown {unknown}")
     machine = REGISTRY.read(data["machine"])
     bug, known = data["bug"], REGISTRY.bugs_of(machine)
@@ -162,14 +185,17 @@ def _counterexample(data: object) -> Counterexample:
         raise CounterexampleError(f'"bug" is {bug!r}, but the bugs of {name} are: {bugs}; null stands for no bug')
     if not isinstance(data["replay"], str):
         raise CounterexampleError(f'"replay" must be the command that replays the file, not {data["replay"]!r}')
-    if not isinstance(data["actions"], list):
-        raise CounterexampleError('"actions" must be a list')
+    cycle = data.get("cycle", [])
+    for name, given in (("actions", data["actions"]), ("cycle", cycle)):
+        if not isinstance(given, list):
+            raise CounterexampleError(f'"{name}" must be a list')
     return Counterexample(
         machine,
         bug,
         tuple(_actions(machine, data["actions"])),
         _expected(machine, data["expected"]),
         _found(data["found"]),
+        tuple(_actions(machine, cycle)),
     )
 
 
@@ -196,6 +222,9 @@ def _expected(machine: Machine[Any], data: object) -> Expected:
     known = [*machine.invariants, *machine.step_invariants]
     if expected.kind is Failure.INVARIANT and expected.name not in known:
         raise CounterexampleError(f'"expected" has no invariant {expected.name!r}: choose one of {", ".join(known)}')
+    if expected.kind is Failure.GOAL and expected.name not in machine.converges:
+        goals = "; ".join(machine.converges) or "it has none"
+        raise CounterexampleError(f'"expected" has no goal {expected.name!r}: choose one of: {goals}')
     if not expected.name:
         raise CounterexampleError('"expected" has an empty "name": give the field that differs')
     return expected

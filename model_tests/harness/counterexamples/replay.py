@@ -2,7 +2,9 @@
 
 On the specification, the machine with the bug takes the actions and its invariants are checked; a counterexample that
 was found as a difference runs beside the correct machine. Cores and cluster run with the bug's classes beside the
-correct machine, and the first difference is the failure. Without its bug a counterexample must fail nowhere. Actions
+correct machine, and the first difference is the failure. A goal fails on the specification if the actions lead into a
+bottom component in which it is false (see spec.kernel.convergence): all fair steps from there are explored, and a cycle
+that does not come back is replaced by a shortest one. Without its bug a counterexample must fail nowhere. Actions
 that are not enabled, and that no party could attempt, are skipped and counted.
 """
 
@@ -19,6 +21,7 @@ from tidegauge.model_tests.harness.counterexamples.files import Counterexample, 
 from tidegauge.model_tests.harness.lockstep.lockstep import Binding, Difference, Lockstep
 from tidegauge.model_tests.harness.registry import HARNESS, Side
 from tidegauge.spec.kernel.changes import plain
+from tidegauge.spec.kernel.convergence import BottomComponents
 from tidegauge.spec.kernel.machine import Action, Machine
 from tidegauge.spec.kernel.traces import Step, Trace, violated_by_step, violated_in
 from tidegauge.spec.kernel.traces import replay as replay_on_machine
@@ -48,6 +51,8 @@ class Replayed:
     values: Mapping[str, object]
     """The values that make the invariant false; empty for a difference."""
     skipped: tuple[Action, ...]
+    cycle: int = 0
+    """Of a goal that is not reached for good: how many of the last steps lead back to where they begin."""
 
     @property
     def failed(self) -> bool:
@@ -76,9 +81,13 @@ class SpecBinding:
         """A machine has no resources."""
 
 
-def levels_of(machine: Machine[Any]) -> list[Level]:
-    """The levels at which a counterexample of the machine can be replayed: those that its registration has."""
-    sides = {side.value for side in HARNESS.of(machine).sides}
+def levels_of(machine: Machine[Any], bug: str | None = None) -> list[Level]:
+    """The levels at which a counterexample of the machine can be replayed: those that its registration has.
+
+    A bug that no implementation has can be switched on in the specification alone.
+    """
+    everywhere = bug is None or bug in HARNESS.bugs
+    sides = {side.value for side in HARNESS.of(machine).sides} if everywhere else set()
     return [level for level in Level if level is Level.SPEC or level.value in sides]
 
 
@@ -91,7 +100,8 @@ def replay_file(path: Path, on: str = "all", *, with_bug: bool = True) -> list[R
     counterexample = load(path)
     if on not in ("all", *(level.value for level in Level)):
         raise ValueError(f"there is no level {on!r}: use spec, cores, cluster or all")
-    levels = levels_of(counterexample.machine) if on == "all" else [Level(on)]
+    bug = counterexample.bug if with_bug else None
+    levels = levels_of(counterexample.machine, bug) if on == "all" else [Level(on)]
     return [replay(counterexample, level, with_bug=with_bug) for level in levels]
 
 
@@ -100,6 +110,8 @@ def replay(counterexample: Counterexample, level: Level, *, with_bug: bool = Tru
     bug = counterexample.bug if with_bug else None
     machine = counterexample.buggy_machine() if bug else counterexample.machine
     if level is Level.SPEC:
+        if counterexample.expected.kind is Failure.GOAL:
+            return _into_component(machine, counterexample, bug)
         if counterexample.expected.kind is Failure.INVARIANT or bug is None:
             return _on_machine(machine, counterexample, bug)
         return _beside(counterexample, level, bug, lambda _: SpecBinding(machine))
@@ -119,6 +131,26 @@ def _on_machine(machine: Machine[Any], counterexample: Counterexample, bug: str 
     return Replayed(Level.SPEC, bug, done.trace, Expected(Failure.INVARIANT, name), words, values, done.skipped)
 
 
+def _into_component(machine: Machine[Any], counterexample: Counterexample, bug: str | None) -> Replayed:
+    """Whether the goal is out of reach after the actions; an invariant that is violated before is a failure as well."""
+    goal = counterexample.expected.name
+    done = replay_on_machine(machine, counterexample.actions)
+    if done.violation is not None:
+        return _on_machine(machine, counterexample, bug)
+    again = replay_on_machine(machine, counterexample.cycle, initial=done.trace.last)
+    lasso = BottomComponents(machine).lasso(goal, done.trace)
+    if lasso is None:
+        trace = Trace(done.trace.initial, (*done.trace.steps, *again.trace.steps))
+        return Replayed(Level.SPEC, bug, trace, None, "", {}, (*done.skipped, *again.skipped))
+    skipped = done.skipped
+    if again.trace.last == done.trace.last and not again.skipped:
+        lasso = attrs.evolve(lasso, cycle=again.trace.steps)
+    told = "".join(f"\n  {key} = {plain(value)}" for key, value in lasso.values.items())
+    words = f"{counterexample.expected}: {lasso.words}{told}"
+    expected = counterexample.expected
+    return Replayed(Level.SPEC, bug, lasso.trace, expected, words, lasso.values, skipped, len(lasso.cycle))
+
+
 def _beside(counterexample: Counterexample, level: Level, bug: str | None, bind: Callable[[Any], Binding]) -> Replayed:
     machine: Machine[Any] = counterexample.machine
     initial = next(iter(machine.initial()))
@@ -128,7 +160,7 @@ def _beside(counterexample: Counterexample, level: Level, bug: str | None, bind:
     binding = bind(machine)
     try:
         lockstep = Lockstep(machine, binding)
-        for action in counterexample.actions:
+        for action in (*counterexample.actions, *counterexample.cycle):
             before, sent = lockstep.state, len(lockstep.sent)
             try:
                 if not lockstep.perform(action):

@@ -3,7 +3,8 @@
 There is one lane for the clients, the controller, each broker, and each party of another protocol; and one band for
 each action. A band begins with the messages, as arrows from lane to lane (dashed where a message is sent, solid where
 it arrives); below them is the state of every lane after the action. What the action changed is marked, and lanes in
-which nothing changed are grey. Truncated records stay visible, crossed out, in the step that truncated them.
+which nothing changed are grey. Truncated records stay visible, crossed out, in the step that truncated them. Where a
+goal is never reached, a bar marks the steps that lead round and round, with a line where they begin and where they end.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
+
+import attrs
 
 from tidegauge.model_tests.harness.report.markup import Html, classes, element
 from tidegauge.model_tests.harness.report.model import (
@@ -41,14 +44,47 @@ def sequence_diagram(counterexample: Counterexample) -> Html:
     """The whole figure. Raises ValueError when an arrow names a lane that is not there."""
     steps = counterexample.steps
     lanes = lanes_of(steps)
-    bands = [band(0, lanes, None, steps[0])] if steps else []
-    bands += [band(number, lanes, before, after) for number, (before, after) in enumerate(pairwise(steps), 1)]
+    loop = Loop.of(counterexample)
+    bands = [band(0, lanes, None, steps[0], loop)] if steps else []
+    bands += [band(number, lanes, before, after, loop) for number, (before, after) in enumerate(pairwise(steps), 1)]
+    bands += loop.end(len(steps) - 1)
     return element(
         "div",
         element("div", legend(steps), class_="legend"),
         element("div", header(lanes), bands, class_="sequence", style=f"--lanes: {len(lanes)}"),
         class_="diagram",
     )
+
+
+@attrs.frozen
+class Loop:
+    """The steps at the end that lead round and round."""
+
+    after: int | None = None
+    """The step in whose state they begin and end; None without such steps."""
+    steps: int = 0
+
+    @classmethod
+    def of(cls, counterexample: Counterexample) -> Loop:
+        cycle = counterexample.cycle
+        return cls() if cycle is None else cls(len(counterexample.steps) - 1 - cycle, cycle)
+
+    def contains(self, number: int) -> bool:
+        return self.after is not None and number > self.after
+
+    def begins_after(self, number: int) -> bool:
+        return number == self.after and self.steps > 0
+
+    def end(self, last: int) -> Iterator[Html]:
+        """What stands below the last step."""
+        if self.after is None:
+            return
+        if not self.steps:
+            yield element("p", "Nothing fair can happen any more.", class_="loop turn")
+            return
+        back = element("a", f"step {self.after}", href=f"#step-{self.after}")
+        again = f"step {last}" if self.steps == 1 else f"steps {self.after + 1} to {last}"
+        yield element("p", "↻ All stands as after ", back, f": {again} may follow for ever.", class_="loop turn")
 
 
 def lanes_of(steps: tuple[Step, ...]) -> tuple[str, ...]:
@@ -80,8 +116,9 @@ def hue(epoch: int) -> str:
     return f"e{epoch % HUES}"
 
 
-def band(number: int, lanes: tuple[str, ...], before: Step | None, after: Step) -> Html:
+def band(number: int, lanes: tuple[str, ...], before: Step | None, after: Step, loop: Loop) -> Html:
     cards = [card(lane, before, after) for lane in lanes]
+    turns = loop.begins_after(number)
     link = element("a", str(number), class_="step-number", href=f"#step-{number}")
     told = element("div", element("b", breakable(after.action)), element("p", after.detail) if after.detail else None)
     return element(
@@ -89,7 +126,8 @@ def band(number: int, lanes: tuple[str, ...], before: Step | None, after: Step) 
         element("div", link, told, class_="action"),
         element("div", [arrow(lanes, each) for each in after.arrows], class_="arrows") if after.arrows else None,
         element("div", cards, class_="cards"),
-        class_="band",
+        element("p", "↻ From here on the steps lead round and round.", class_="turn") if turns else None,
+        class_=classes("band", loop.contains(number) and "loop"),
         id=f"step-{number}",
     )
 

@@ -63,6 +63,10 @@ class Explored:
     reached: Mapping[str, int] = attrs.field(factory=dict)
     """Goal → states in a shortest trace to it."""
     unreached: tuple[str, ...] = ()
+    components: int | None = None
+    """Bottom components of fair steps; None where the machine has no goals that are reached for good."""
+    for_good: Mapping[str, str] = attrs.field(factory=dict)
+    """Such a goal → how it fails; empty where it is reached in every component."""
 
 
 @attrs.frozen
@@ -211,6 +215,8 @@ class Counterexample:
     steps: tuple[Step, ...]
     replay: str
     """The command that replays it."""
+    cycle: int | None = None
+    """Of a goal that is never reached: how many of the last steps lead round and round; None for anything else."""
 
 
 @attrs.frozen

@@ -163,19 +163,20 @@ def caught(report: Report) -> Html | None:
 
 def counterexample(found: Counterexample) -> list[Html]:
     values = [row(element("code", name), element("code", value)) for name, value in found.values.items()]
+    wrong = f"{found.invariant} is violated" if found.cycle is None else f"not reached for good: {found.invariant}"
     return [
         element("h3", found.title),
         element(
             "p",
-            f"{len(found.steps) - 1} actions of {found.machine}, then ",
-            element("a", found.invariant, href="#violation"),
-            " is violated. Replay it: ",
+            f"{len(found.steps) - 1} actions of {found.machine}, then: ",
+            element("a", wrong, href="#violation"),
+            ". Replay it: ",
             element("code", found.replay),
         ),
         sequence_diagram(found),
         element(
             "div",
-            element("h3", f"{found.invariant} is violated"),
+            element("h3", wrong),
             element("p", found.explanation),
             table(("value", "after the last step"), values) if values else None,
             class_="violation",
@@ -238,6 +239,11 @@ def exploration(explored: Explored) -> Html:
     }
     if explored.rate is not None:
         facts["states a second"] = f"{explored.rate:,.0f}"
+    if explored.components is not None:
+        facts["bottom components of fair steps"] = f"{explored.components:,}"
+    for_good = [
+        row(goal, fails or "reached", class_="bad" if fails else None) for goal, fails in explored.for_good.items()
+    ]
     never = [each.action for each in explored.coverage if not each.enabled]
     most = max((each.taken for each in explored.coverage), default=0)
     goals = [row(goal, length) for goal, length in explored.reached.items()]
@@ -252,6 +258,7 @@ def exploration(explored: Explored) -> Html:
             [coverage_row(each, most) for each in explored.coverage],
         ),
         table(("sometimes", "states in a shortest trace to it"), goals) if goals else None,
+        table(("for good", "in every bottom component"), for_good) if for_good else None,
         anchor=f"exploration-{explored.machine.lower()}",
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidegauge.model_tests.harness.counterexamples.files import Counterexample
+from tidegauge.model_tests.harness.counterexamples.files import Counterexample, Failure
 from tidegauge.model_tests.harness.counterexamples.replay import Replayed
 from tidegauge.model_tests.harness.registry import HARNESS
 from tidegauge.model_tests.harness.report.model import Counterexample as Figure
@@ -18,6 +18,7 @@ def figure_of(counterexample: Counterexample, replayed: Replayed, replay: str) -
     name = replayed.failure.name if replayed.failure else counterexample.expected.name
     machine = counterexample.buggy_machine() if replayed.bug else counterexample.machine
     rule = machine.invariants.get(name) or machine.step_invariants.get(name)
+    of_a_goal = replayed.failure is not None and replayed.failure.kind is Failure.GOAL
     return Figure(
         title=title_of(counterexample.bug),
         machine=machine.name,
@@ -26,6 +27,7 @@ def figure_of(counterexample: Counterexample, replayed: Replayed, replay: str) -
         values={key: plain(value) for key, value in replayed.values.items()},
         steps=HARNESS.of(machine).steps(replayed.trace),
         replay=replay,
+        cycle=replayed.cycle if of_a_goal else None,
     )
 
 

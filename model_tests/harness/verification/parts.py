@@ -32,7 +32,7 @@ EXAMPLES_TO_FIND = 60
 
 @attrs.frozen
 class ModelExplored:
-    """One model: what was seen in it, and the violation in words, if there was one."""
+    """One model: what was seen in it, and the violation, or the goal that is never reached, in words."""
 
     explored: Explored
     violation: str | None
@@ -67,10 +67,14 @@ class Demonstrated:
 
 
 def explored(name: str) -> ModelExplored:
-    """Explore a model of `spec.registry` to its end."""
+    """Explore a model of `spec.registry` to its end, and check its goals in every bottom component."""
     model = REGISTRY.model(name)
     machine: Machine[Any] = model.machine
-    found = explore(machine, clock=time.process_time)
+    found = explore(machine, converges=True, clock=time.process_time)
+    converged = found.convergence
+    fails = (
+        {lasso.goal: f"not after {len(lasso.stem.steps)} actions" for lasso in converged.lassos} if converged else {}
+    )
     seconds = found.seconds or 0.0
     coverage = tuple(Coverage(c.action, c.enabled, c.taken, c.found) for c in found.coverage if c.taken)
     shown = Explored(
@@ -85,8 +89,11 @@ def explored(name: str) -> ModelExplored:
         coverage=coverage,
         reached={goal: len(trace) for goal, trace in found.reached.items()},
         unreached=found.unreached,
+        components=converged.components if converged else None,
+        for_good={goal: fails.get(goal, "") for goal in converged.goals} if converged else {},
     )
     violation = f"{found.violations[0].invariant} is violated" if found.violations else None
+    violation = violation or next((f"not reached for good: {goal}" for goal in fails), None)
     return ModelExplored(shown, violation, seconds)
 
 

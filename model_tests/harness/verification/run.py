@@ -78,7 +78,9 @@ def explore_stage(models: Sequence[parts.ModelExplored]) -> Stage:
     violated = [f"{model.explored.machine}: {model.violation}" for model in models if model.violation]
     missed = [f"{model.explored.machine}: {goal}" for model in models for goal in model.explored.unreached]
     idle = never_enabled(models)
-    result = "; ".join(violated) or ("not reached: " + "; ".join(missed) if missed else "all invariants hold")
+    components = sum(model.explored.components or 0 for model in models)
+    good = f"all invariants hold; all goals reached for good in {components:,} bottom components"
+    result = "; ".join(violated) or ("not reached: " + "; ".join(missed) if missed else good)
     result += f"; actions that only other models take: {', '.join(idle)}" if idle else "; every action taken"
     return Stage(
         name=EXPLORE,

@@ -175,7 +175,7 @@ def test_a_cycle_of_fair_steps_is_a_lasso_that_replays() -> None:
     again = replay(Flicker(), lasso.trace.actions)
     assert not again.skipped
     assert again.trace.last == lasso.stem.last
-    assert "4 states again and again, and it is false in 3 of them" in lasso.words
+    assert lasso.words == "fair steps lead to 4 states, each again and again, and it is false in 3 of them"
 
 
 def test_a_perturbation_rescues_nothing_though_its_bound_is_not_spent() -> None:
