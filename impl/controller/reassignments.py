@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Generator, Iterable, Sequence
+from typing import Any, Final, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
@@ -11,6 +11,9 @@ from tidegauge.impl.controller.decision import Decision, LedPartition, Proposal
 from tidegauge.impl.controller.replica_lists import ReplicaListRules
 from tidegauge.impl.metadata.image import ClusterImage
 from tidegauge.impl.partition.registration import PartitionRegistration
+
+AT_ONCE: Final = 64
+"""Partitions that are looked at before others have their turn."""
 
 
 class Refusal(NamedTuple):
@@ -87,12 +90,22 @@ class Reassignments:
 
 
 def ongoing_reassignments(
-    image: ClusterImage, wanted: Collection[tuple[str, int]] | None = None
-) -> Iterator[tuple[str, int, PartitionRegistration]]:
-    """The partitions that are being reassigned, of the wanted ones (None: of all)."""
-    for topic, partition, registration in image.partitions():
-        if registration.is_reassigned and (wanted is None or (topic, partition) in wanted):
-            yield topic, partition, registration
+    image: ClusterImage, wanted: Iterable[tuple[str, int]] | None = None
+) -> Generator[int, Any, list[tuple[str, int, PartitionRegistration]]]:
+    """The partitions that are being reassigned, of the wanted ones (None: of all), each once; in slices.
+
+    What changes between two slices may be seen or not.
+    """
+    if wanted is None:
+        wanted = ((name, index) for name, topic in list(image.topics.items()) for index in list(topic.partitions))
+    found: dict[tuple[str, int], PartitionRegistration] = {}
+    for number, key in enumerate(wanted, 1):
+        registration = image.partition(*key)
+        if registration is not None and registration.is_reassigned:
+            found[key] = registration
+        if number % AT_ONCE == 0:
+            yield AT_ONCE
+    return [(*key, registration) for key, registration in found.items()]
 
 
 def assignment_error(image: ClusterImage, partition: int, brokers: Sequence[int]) -> Refusal:

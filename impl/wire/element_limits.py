@@ -41,6 +41,8 @@ _DECIDED: Final = (
     ApiKey.ALTER_PARTITION_REASSIGNMENTS,
     ApiKey.ALTER_REPLICA_LOG_DIRS,
     ApiKey.ELECT_LEADERS,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS,
+    ApiKey.ALTER_CLIENT_QUOTAS,
 )
 ELEMENT_LIMITS: Final[Mapping[int, int]] = {
     **dict.fromkeys(_IN_SLICES, IN_SLICES),

@@ -8,6 +8,7 @@ from kio.schema.errors import ErrorCode
 from tidegauge.impl.controller.placement import growth_start, place
 from tidegauge.impl.controller.reassignments import ongoing_reassignments
 from tidegauge.impl.metadata.records import PartitionChangeRecord
+from tidegauge.impl.records.slices import at_once
 from tidegauge.model_tests.controller.controlled_cluster import TOPIC, ControlledCluster, successor
 
 E = ErrorCode
@@ -88,7 +89,7 @@ def test_the_next_controller_knows_of_a_move_that_is_under_way() -> None:
     cluster = controlled()
     cluster.commit(cluster.controller.reassignments.reassign(TOPIC, 0, (2, 3)))
     after = successor(cluster.log, now_ms=0)
-    assert [(t, p) for t, p, _ in ongoing_reassignments(after.image)] == [(TOPIC, 0)]
+    assert [(t, p) for t, p, _ in at_once(ongoing_reassignments(after.image))] == [(TOPIC, 0)]
     assert after.image.partition(TOPIC, 0) == cluster.partition
 
 
@@ -176,3 +177,14 @@ def test_a_deleted_topic_is_gone_with_its_settings_and_its_id() -> None:
     assert (image.topics, image.topic_names) == ({}, {})
     cluster.create(0)
     assert image.topics[TOPIC].configs == {}
+
+
+def test_reassignments_are_looked_for_in_slices_among_the_wanted_partitions_or_all() -> None:
+    cluster = ControlledCluster()
+    cluster.commit(cluster.controller.topics.create_on("many", "id-many", ((0, 1),) * 200))
+    cluster.commit(cluster.controller.reassignments.reassign("many", 150, (1, 2)))
+    image = cluster.controller.image
+    for wanted, slices in ((None, 3), ([("many", 150)] * 130, 2), ([("many", 7), ("many", 999), ("none", 0)], 0)):
+        assert sum(1 for _ in ongoing_reassignments(image, wanted)) == slices
+        found = [(topic, index) for topic, index, _ in at_once(ongoing_reassignments(image, wanted))]
+        assert found == ([("many", 150)] if slices else [])

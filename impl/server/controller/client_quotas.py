@@ -9,6 +9,7 @@ from kio.schema.alter_client_quotas.v1.response import AlterClientQuotasResponse
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.controller.client_quotas import QuotaAltered, QuotaChange
+from tidegauge.impl.server.pace import DECISION_UNITS
 from tidegauge.impl.wire.primitives import NO_WAIT
 
 if TYPE_CHECKING:
@@ -20,19 +21,16 @@ if TYPE_CHECKING:
 
 
 async def handle_alter_client_quotas(
-    request: AlterClientQuotasRequest, _: RequestContext, *, decisions: Decisions
+    request: AlterClientQuotasRequest, context: RequestContext, *, decisions: Decisions
 ) -> AlterClientQuotasResponse:
     """Each entity's quotas are changed as asked, or none of them; the second entry of an entity is refused."""
-    entities = [tuple(sorted((part.entity_type, part.entity_name or "") for part in e.entity)) for e in request.entries]
-    return AlterClientQuotasResponse(
-        throttle_time=NO_WAIT,
-        entries=tuple(
-            [
-                await _alter_quotas(decisions, entry, request.validate_only, is_first=entity not in entities[:at])
-                for at, (entry, entity) in enumerate(zip(request.entries, entities, strict=True))
-            ]
-        ),
-    )
+    named: set[tuple[tuple[str, str], ...]] = set()
+    altered = []
+    async for entry in context.pace.each(request.entries, units=DECISION_UNITS):
+        entity = tuple(sorted((part.entity_type, part.entity_name or "") for part in entry.entity))
+        altered.append(await _alter_quotas(decisions, entry, request.validate_only, is_first=entity not in named))
+        named.add(entity)
+    return AlterClientQuotasResponse(throttle_time=NO_WAIT, entries=tuple(altered))
 
 
 async def _alter_quotas(

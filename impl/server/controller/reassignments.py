@@ -78,16 +78,17 @@ async def _alter(
 
 
 async def handle_list_partition_reassignments(
-    request: ListPartitionReassignmentsRequest, _: RequestContext, *, controller: Controller
+    request: ListPartitionReassignmentsRequest, context: RequestContext, *, controller: Controller
 ) -> ListPartitionReassignmentsResponse:
     """The reassignments under way, of the partitions that the request names or of all."""
     wanted = (
         None
         if request.topics is None
-        else {(topic.name, int(index)) for topic in request.topics for index in topic.partition_indexes}
+        else ((topic.name, int(index)) for topic in request.topics for index in topic.partition_indexes)
     )
+    found = await context.pace.finish(ongoing_reassignments(controller.image, wanted))
     ongoing: dict[str, list[OngoingPartitionReassignment]] = {}
-    for topic, partition, registration in ongoing_reassignments(controller.image, wanted):
+    async for topic, partition, registration in context.pace.each(found):
         ongoing.setdefault(topic, []).append(
             OngoingPartitionReassignment(
                 partition_index=i32(partition),
