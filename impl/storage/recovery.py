@@ -41,6 +41,7 @@ from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.damage import DAMAGE_NOTE, STRAY_SUFFIX, Gap, unused_path
 from tidegauge.impl.storage.epoch_recovery import contradiction, read_epochs, reject
 from tidegauge.impl.storage.errors import CorruptLogError
+from tidegauge.impl.storage.index import tell_rebuilt
 from tidegauge.impl.storage.leader_epoch_cache import EpochEntry, LeaderEpochCache
 from tidegauge.impl.storage.producer_snapshot import snapshot_offset
 from tidegauge.impl.storage.segment import Segment
@@ -54,7 +55,7 @@ from tidegauge.impl.storage.segment_names import (
     file_name,
 )
 from tidegauge.impl.storage.survey import Bounds
-from tidegauge.impl.storage.transaction_index import OpenTransactions, marker_type
+from tidegauge.impl.storage.transaction_index import AbortedTransaction, OpenTransactions, marker_type
 
 LOGGER: Final = logging.getLogger(__name__)
 
@@ -482,7 +483,7 @@ class _Recovering:
 def _index_transactions(earlier: Sequence[Segment], segment: Segment) -> None:
     """Find the aborted transactions of a segment that was scanned, with their starts in earlier ones."""
     if not segment.has_markers:
-        segment.transaction_index.replace(())
+        _replace_transactions(segment, [])
         return
     open_transactions = OpenTransactions()
     found = []
@@ -493,7 +494,12 @@ def _index_transactions(earlier: Sequence[Segment], segment: Segment) -> None:
                     aborted = open_transactions.on_batch(header, partial(_marker, one, header))
                     if aborted is not None and one is segment:
                         found.append(aborted)
-    segment.transaction_index.replace(found)
+    _replace_transactions(segment, found)
+
+
+def _replace_transactions(segment: Segment, found: list[AbortedTransaction]) -> None:
+    if segment.transaction_index.replace(found):
+        tell_rebuilt(segment.path(LOG_SUFFIX), "its index of aborted transactions does not fit it")
 
 
 def _marker(segment: Segment, header: BatchHeader) -> int | None:

@@ -110,11 +110,11 @@ class TransactionIndex:
         """Forget the transactions whose markers are at this offset or beyond (not synced)."""
         self.replace([entry for entry in self.entries if entry.last_offset < offset])
 
-    def replace(self, entries: Iterable[AbortedTransaction]) -> None:
-        """Hold these entries and no others (not synced)."""
+    def replace(self, entries: Iterable[AbortedTransaction]) -> bool:
+        """Hold these entries and no others (not synced); False when that is so already."""
         entries = list(entries)
         if entries == self.entries and not self._is_damaged():
-            return
+            return False
         file = self._disk.open(self._path(), create=True)
         try:
             file.truncate(0)
@@ -123,6 +123,7 @@ class TransactionIndex:
             file.close()
         self._entries = entries
         self._unsynced = True
+        return True
 
     def _is_damaged(self) -> bool:
         size = self._disk.size(self._path()) if self._disk.exists(self._path()) else 0

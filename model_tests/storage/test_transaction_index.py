@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -160,6 +161,52 @@ def test_a_lost_index_is_rebuilt_with_transactions_that_begin_in_earlier_segment
     for name in [name for name in disk.list_directory(DIRECTORY) if name.endswith(".txnindex")]:
         disk.remove(f"{DIRECTORY}/{name}")
     assert Log.open(disk, DIRECTORY, CONFIG, 0).aborted_transactions(0, 100) == ABORTED
+
+
+def closed_with(change: Callable[[SimulatedDisk, str], object], name: str) -> tuple[SimulatedDisk, int]:
+    """A log that was closed, and whose index of this name was changed then; and where the log ends."""
+    disk = SimulatedDisk(random.Random(0))
+    log = with_transactions(disk)
+    end = log.log_end_offset
+    log.close()
+    change(disk, f"{DIRECTORY}/{name}")
+    return disk, end
+
+
+def cut_to(size: int) -> Callable[[SimulatedDisk, str], object]:
+    def cut(disk: SimulatedDisk, path: str) -> None:
+        file = disk.open(path)
+        file.truncate(size)
+        file.close()
+
+    return cut
+
+
+def flipped_at(position: int) -> Callable[[SimulatedDisk, str], object]:
+    return lambda disk, path: disk.flip_bit(path, position, position % 8)
+
+
+def damages(size: int) -> Iterator[Callable[[SimulatedDisk, str], object]]:
+    """A flipped bit of every byte, every length, zeroes, missing."""
+    for position in range(size):
+        yield flipped_at(position)
+        yield cut_to(position)
+    yield lambda disk, path: disk.zero(path, 0, size)
+    yield lambda disk, path: disk.remove(path)
+
+
+@pytest.mark.parametrize("is_clean", [True, False], ids=["clean stop", "kill -9"])
+def test_a_damaged_index_is_found_and_made_anew_where_the_log_is_read(
+    is_clean: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    intact, _ = closed_with(lambda disk, path: None, "")
+    for name in [name for name in intact.list_directory(DIRECTORY) if name.endswith(".txnindex")]:
+        for change in damages(intact.size(f"{DIRECTORY}/{name}")):
+            disk, end = closed_with(change, name)
+            caplog.clear()
+            log = Log.open(disk, DIRECTORY, CONFIG, 0, recovery_point=end, clean_shutdown=is_clean, reads_all=True)
+            assert log.aborted_transactions(0, 100) == ABORTED
+            assert [line.split(":")[0] for line in caplog.messages] == ["indexes rebuilt"]
 
 
 @pytest.mark.parametrize("cut", range(10))

@@ -16,7 +16,7 @@ from tidegauge.spec.replication import actions as protocol
 from tidegauge.spec.replication import control, faults
 from tidegauge.spec.replication.actions import ReplicationAction
 from tidegauge.spec.replication.extensions import shutdown as leaving
-from tidegauge.spec.replication.extensions.damage import DamageLog, RepairLog
+from tidegauge.spec.replication.extensions.damage import DamageLog, RepairLog, damage_of
 from tidegauge.spec.replication.extensions.directories import (
     FailDirectory,
     LoseNote,
@@ -78,7 +78,7 @@ def stop(decision: events.Stop, node: int, followed: Followed) -> Iterator[Choic
     broker = followed.index(node)
     action = leaving.Stop(broker)
     granted = followed.machine is not None and not action.guard(followed.machine, followed.state)
-    replica, kept = followed.state.replicas[broker], kept_of(decision, followed)
+    replica, kept = followed.state.replicas[broker], kept_of(decision, node, followed)
     stop = action if granted else leaving.StopUnasked(broker)
     if has_failed(replica):
         lost = [LoseTail(broker, kept)] if kept < replica.log_end_offset else []
@@ -92,7 +92,7 @@ def stop(decision: events.Stop, node: int, followed: Followed) -> Iterator[Choic
 def crash(decision: events.Crash, node: int, followed: Followed) -> Iterator[Choice]:
     """What the disk kept; a log start may be on it though nobody had to write it down."""
     broker = followed.index(node)
-    died = faults.Crash(broker, kept_of(decision, followed))
+    died = faults.Crash(broker, kept_of(decision, node, followed))
     yield all_of(*started(followed, broker), *written_start(decision, followed, broker), died)
 
 
@@ -206,6 +206,9 @@ def written_start(decision: events.Crash | events.Stop, followed: Followed, brok
         yield WriteLogStart(broker, start)
 
 
-def kept_of(decision: events.Crash | events.Stop, followed: Followed) -> int:
-    """How much of this partition's log survived."""
-    return decision.kept.get((followed.topic, followed.partition), 0)
+def kept_of(decision: events.Crash | events.Stop, node: int, followed: Followed) -> int:
+    """How much of this partition's log survived; what is flushed behind damage stays, though nobody can read it."""
+    kept = decision.kept.get((followed.topic, followed.partition), 0)
+    assert followed.state is not None
+    replica = followed.state.replicas[followed.index(node)]
+    return max(kept, replica.flushed) if damage_of(replica) != NONE else kept
