@@ -1,8 +1,8 @@
 """Running trio deterministically, by a seed, and driving it from synchronous code.
 
 trio orders runnable tasks at random. Hypothesis makes that repeatable inside its tests; `seed_scheduler` does the same
-outside them, and is the only place that uses trio's two private names for it. Time is virtual (`MockClock`): when every
-task waits for time, it jumps.
+outside them, and is the only place that uses trio's two private names for it. Time is virtual (`virtual_clock`): when
+every task waits for time, it jumps.
 
 `GuestRun` hosts a trio program inside a synchronous one, such as a Hypothesis state machine. trio's guest mode makes
 its scheduler a queue of ticks. They run only during a call; between two calls the program is frozen: no task runs and
@@ -16,6 +16,7 @@ import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import TracebackType
 from typing import Any, TypeVar, TypeVarTuple, Unpack
 
@@ -64,10 +65,20 @@ def seed_scheduler(seed: int) -> Iterator[None]:
         _run._ALLOW_DETERMINISTIC_SCHEDULING, _run._r = before  # type: ignore[misc]
 
 
+def virtual_clock() -> MockClock:
+    """A clock that jumps when every task waits, and else stands still: so what time it is needs no real clock.
+
+    trio asks several times for every step of a task, and `MockClock` computes it each time.
+    """
+    clock = MockClock(autojump_threshold=0)
+    clock.current_time = partial(getattr, clock, "_virtual_base")  # type: ignore[method-assign]
+    return clock
+
+
 def run_deterministically(program: Callable[[Unpack[Ts]], Awaitable[T]], *args: *Ts, seed: int) -> T:
     """The result of `program(*args)` in virtual time, scheduled by `seed`; whatever it raises is raised."""
     with seed_scheduler(seed):
-        return trio.run(program, *args, clock=MockClock(autojump_threshold=0))
+        return trio.run(program, *args, clock=virtual_clock())
 
 
 class GuestRun:
@@ -93,7 +104,7 @@ class GuestRun:
             run_sync_soon_not_threadsafe=self._ticks.append,
             done_callback=self._done,
             host_uses_signal_set_wakeup_fd=True,
-            clock=MockClock(autojump_threshold=0),
+            clock=virtual_clock(),
         )
         return self
 

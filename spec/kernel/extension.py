@@ -77,14 +77,23 @@ def wrap_rules(machine: Machine[S], extensions: Sequence[Extension], interface: 
             machine.__dict__[name] = partial(getattr(extension, name), machine, getattr(machine, name))
 
 
-def wrapped_by(kind: type[Extension], interface: type[Extension]) -> Iterator[str]:
-    """The names of the rules that a class of extension wraps."""
-    declared = set(_rules(interface))
-    for name in _rules(kind):
+_WRAPPED: dict[tuple[type, type], tuple[str, ...]] = {}
+
+
+def wrapped_by(kind: type[Extension], interface: type[Extension]) -> tuple[str, ...]:
+    """The names of the rules that a class of extension wraps; found once, since machines are made in every walk."""
+    found = _WRAPPED.get((kind, interface))
+    if found is None:
+        found = _WRAPPED[kind, interface] = _found_wrapped_by(kind, interface)
+    return found
+
+
+def _found_wrapped_by(kind: type[Extension], interface: type[Extension]) -> tuple[str, ...]:
+    declared, rules = set(_rules(interface)), tuple(_rules(kind))
+    for name in rules:
         if name not in declared:
             raise TypeError(f"{kind.__name__} wraps {name}, but {interface.__name__} declares no such rule")
-        if getattr(kind, name) is not getattr(interface, name):
-            yield name
+    return tuple(name for name in rules if getattr(kind, name) is not getattr(interface, name))
 
 
 def _rules(kind: type[Extension]) -> Iterator[str]:

@@ -117,11 +117,10 @@ class GuardedMachine(Machine[S]):
 
     def refused(self, state: S, kind: type[Action]) -> list[tuple[Action, Refusal]]:
         """The attempts of one class that are refused in the state."""
-        return [
-            (action, reason)
-            for action in self.attempts(state, kind)
-            if isinstance(action, GuardedAction) and isinstance(reason := action.guard(self, state), Refusal)
-        ]
+        if not issubclass(kind, GuardedAction):
+            return []
+        attempts: Iterable[GuardedAction[Any, Any]] = self.attempts(state, kind)  # type: ignore[assignment]
+        return [(one, reason) for one in attempts if isinstance(reason := one.guard(self, state), Refusal)]
 
     @abstractmethod
     def candidates(self, state: S) -> Iterable[GuardedAction[Self, S]]:

@@ -57,9 +57,13 @@ class NotEnabled(Exception):  # noqa: N818 - a state of affairs, not an error
     """The action's guard is false in this state."""
 
     def __init__(self, action: Action, guard: str) -> None:
-        super().__init__(f"{action} is not enabled: {guard}")
+        super().__init__(action, guard)
         self.action = action
         self.guard = guard
+
+    def __str__(self) -> str:
+        """In words, which are made when they are asked for: most are never read."""
+        return f"{self.action} is not enabled: {self.guard}"
 
 
 def constants_of(machine: Machine[S]) -> dict[str, Any]:

@@ -18,7 +18,8 @@ def epochs_around(epoch: int) -> tuple[int, ...]:
 def with_epochs_around(message: M, *fields: str) -> Iterator[M]:
     """The messages that differ from this one in one of these epochs at the most."""
     for field in fields:
-        for epoch in epochs_around(getattr(message, field)):
+        now = getattr(message, field)
+        for epoch in epochs_around(now):
             changed: dict[str, Any] = {field: epoch}
-            near: M = attrs.evolve(cast(Any, message), **changed)
+            near: M = message if epoch == now else attrs.evolve(cast(Any, message), **changed)
             yield near

@@ -23,10 +23,12 @@ class Part:
     def of(cls, owner: Extended) -> Self:
         """The owner's part of this class."""
         for part in owner.parts:
-            if type(part) is cls and isinstance(part, cls):
+            if type(part) is cls:
                 return part
-        found = _DEFAULTS.get(cls)
-        return found if isinstance(found, cls) else cls.default()
+        try:
+            return _DEFAULTS[cls]  # type: ignore[return-value]  # each class is the key of its own instance
+        except KeyError:
+            return cls.default()
 
     @classmethod
     def default(cls) -> Self:
@@ -77,6 +79,8 @@ def updated(parts: Parts, part: Part) -> Parts:
 
 def parts_of(*parts: Part) -> Parts:
     """These parts, each of a class of its own, as an owner has them."""
+    if len(parts) == 1:
+        return () if parts[0] == type(parts[0]).default() else parts
     return tuple(sorted((part for part in parts if part != type(part).default()), key=_name))
 
 

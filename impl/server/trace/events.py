@@ -11,9 +11,11 @@ Three kinds of node decide. A *leader* or *follower* is a broker acting for one 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from inspect import get_annotations
-from typing import TYPE_CHECKING, ClassVar, Self, dataclass_transform
+from types import NoneType
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeAlias, dataclass_transform
 
 import attrs
 
@@ -177,8 +179,8 @@ class Decision:
         return str(self)
 
     def __str__(self) -> str:
-        fields = (f"{name}={_plain(getattr(self, name))}" for name in self.fields)
-        return " ".join((type(self).__name__, *fields))
+        fields = [f"{name}={_plain(self.__dict__[name])}" for name in self.fields]
+        return " ".join([type(self).__name__, *fields])
 
 
 class OfPartition(Decision):
@@ -499,18 +501,47 @@ class AlterConfigs(ControllerDecision):
     settings: tuple[TopicSettings, ...]
 
 
+Printer: TypeAlias = Callable[[Any], str]
+"""How the values of one class are printed."""
+_PRINTERS: Final[dict[type, Printer]] = {}
+"""By class, once one of its values was printed: a trace has few classes and many values."""
+
+
 def _plain(value: object) -> str:
     """A field's value in print: sets sorted, classes as (name=value, …)."""
     kind = type(value)
+    printer = _PRINTERS.get(kind)
+    if printer is None:
+        printer = _PRINTERS[kind] = _printer_of(kind)
+    return printer(value)
+
+
+def _printer_of(kind: type) -> Printer:
+    """What prints a value of a class."""
+    if kind in (int, bool, str, NoneType):
+        return str
     if attrs.has(kind):
-        fields = (f"{one.name}={_plain(getattr(value, one.name))}" for one in attrs.fields(kind))
-        return f"({', '.join(fields)})"
-    if isinstance(value, frozenset):
-        return _plain(tuple(sorted(value)))
-    if isinstance(value, tuple) and (names := getattr(kind, "_fields", None)) is not None:
-        return f"({', '.join(f'{name}={_plain(one)}' for name, one in zip(names, value, strict=True))})"
-    if isinstance(value, tuple):
-        return f"({', '.join(map(_plain, value))})"
-    if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{_plain(key)}: {_plain(one)}' for key, one in value.items())}}}"
+        return partial(_plain_fields, tuple(field.name for field in attrs.fields(kind)))
+    if issubclass(kind, frozenset):
+        return lambda value: _plain(tuple(sorted(value)))
+    if issubclass(kind, tuple):
+        names = getattr(kind, "_fields", None)
+        return _plain_tuple if names is None else partial(_plain_fields, names)
+    return _plain_mapping if issubclass(kind, Mapping) else _plain_name
+
+
+def _plain_fields(names: tuple[str, ...], value: object) -> str:
+    return "(" + ", ".join([f"{name}={_plain(getattr(value, name))}" for name in names]) + ")"
+
+
+def _plain_tuple(value: tuple[object, ...]) -> str:
+    return "(" + ", ".join([_plain(one) for one in value]) + ")"
+
+
+def _plain_mapping(value: Mapping[object, object]) -> str:
+    return "{" + ", ".join([f"{_plain(key)}: {_plain(one)}" for key, one in value.items()]) + "}"
+
+
+def _plain_name(value: object) -> str:
+    """The name of a value that has one, as those of an enumeration have."""
     return getattr(value, "name", None) or str(value)

@@ -110,6 +110,8 @@ class Cores:
         """Value -> (broker, where it is), for appends with acks=all."""
         self.completed: dict[int, tuple[int, ErrorCode]] = {}
         """Value -> (leader epoch, outcome) of the appends that were completed."""
+        self._acknowledged_seen: tuple[int, spec.History | None, tuple[int, ...]] = (0, None, ())
+        """How many were completed when `acknowledged` last looked, in which history, and what it saw."""
         for number, broker in enumerate(self.brokers):
             broker.broker_epoch = self.controller.image.brokers[number].broker_epoch
             self.epochs.register(number, broker.broker_epoch)
@@ -146,7 +148,14 @@ class Cores:
         )
 
     def acknowledged(self, history: spec.History) -> tuple[int, ...]:
-        """The values that were acknowledged."""
+        """The values that were acknowledged; looked at again only if an append was completed, or the history is new."""
+        completions, known, seen = self._acknowledged_seen
+        if completions != len(self.completed) or known is not history:
+            seen = self._acknowledged(history)
+            self._acknowledged_seen = len(self.completed), history, seen
+        return seen
+
+    def _acknowledged(self, history: spec.History) -> tuple[int, ...]:
         completed = ((value, epoch, outcome is ErrorCode.none) for value, (epoch, outcome) in self.completed.items())
         return abstraction.acknowledged(completed, history)
 

@@ -164,7 +164,7 @@ class Lockstep(Generic[M]):
 
     def enabled(self, actions: Iterable[Action]) -> list[Action]:
         """Of actions that are enabled in the specification those that the implementation can perform."""
-        return [action for action in actions if self._can_perform(action)]
+        return list(actions) if self._selective is None else [one for one in actions if self._can_perform(one)]
 
     def _can_perform(self, action: Action) -> bool:
         return self._selective is None or self._selective.can_perform(action, self.state)
@@ -174,7 +174,7 @@ class Lockstep(Generic[M]):
         self.binding.close()
 
     def _compare(self, action: Action | None, actual: object) -> None:
-        if actual != self.state:
+        if not (actual == self.state):
             raise Difference(action, tuple(changes(self.state, actual)))
         if self._choosing is not None and (found := tuple(self._choosing.differences(self.state))):
             raise Difference(action, found)

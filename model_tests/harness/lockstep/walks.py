@@ -72,7 +72,8 @@ class PlanStrategy(Generic[M]):
     """
 
     plan: WalkPlan[M]
-    weights: Mapping[type[Action], int]
+    exponents: Mapping[type[Action], float]
+    """Of each class that is ever drawn, 1 / its weight: the class with the largest `random() ** exponent` is first."""
     round_share: float
 
     @classmethod
@@ -82,12 +83,14 @@ class PlanStrategy(Generic[M]):
             kind: rng.choice(PERTURBATION_WEIGHTS if kind in plan.perturbations else plan.weights)
             for kind in machine.action_types
         }
-        return cls(plan, weights, rng.choice(plan.round_shares))
+        exponents = {kind: 1 / weight for kind, weight in weights.items() if weight}
+        return cls(plan, exponents, rng.choice(plan.round_shares))
 
     def __call__(self, lockstep: Lockstep[M], rng: Random) -> Iterable[Action] | None:
         if self.plan.rounds and rng.random() < self.round_share:
             return rng.choice(self.plan.rounds)(lockstep, rng)
-        drawn = {kind: rng.random() ** (1 / weight) for kind, weight in self.weights.items() if weight}
+        random = rng.random
+        drawn = {kind: random() ** exponent for kind, exponent in self.exponents.items()}
         for kind in sorted(drawn, key=drawn.__getitem__, reverse=True):
             enabled = lockstep.enabled(self.plan.enabled(lockstep.machine, lockstep.state, kind))
             if enabled:

@@ -381,7 +381,7 @@ def removed_replicas_are_empty(state: State) -> bool:
     return all(
         not replica.log and replica.leader == NONE
         for broker, replica in enumerate(state.replicas)
-        if listed(replica) and broker not in listed(replica)
+        if (known := listed(replica)) and broker not in known
     )
 
 

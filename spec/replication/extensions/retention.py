@@ -26,6 +26,7 @@ were, for the invariants of the base machine, which hold as they are; the rules 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from operator import attrgetter
 from typing import ClassVar, Final, Self
 
 import attrs
@@ -52,6 +53,7 @@ from tidegauge.spec.replication.state import (
     State,
 )
 
+EPOCH: Final = attrgetter("epoch")
 HOLE: Final = Record(NONE, NONE)
 """In place of a record that a log claims to have and does not."""
 
@@ -434,16 +436,22 @@ def start_and_below(leader: Replica) -> LeaderLogStart:
 
 def log_start_within_committed(state: State) -> bool:
     """No log starts beyond its high watermark; nor, unless an unclean election lost some, beyond what is committed."""
-    if any(replica.running and log_start_of(replica) > replica.high_watermark for replica in state.replicas):
-        return False
-    if state.history.superseded_epoch != NONE:
-        return True
-    return all(log_start_of(replica) <= len(state.history.committed) for replica in state.replicas)
+    may_exceed, committed = state.history.superseded_epoch != NONE, len(state.history.committed)
+    return all(
+        (may_exceed or start <= committed) and (start <= replica.high_watermark or not replica.running)
+        for replica in state.replicas
+        if (start := log_start_of(replica))
+    )
 
 
 def no_holes(state: State) -> bool:
     """Each log has a record at every offset from its log start to its end."""
-    return all(HOLE not in replica.log[log_start_of(replica) :] for replica in state.replicas)
+    return not any(has_hole(r.log) and has_hole(r.log[log_start_of(r) :]) for r in state.replicas)
+
+
+def has_hole(log: Log) -> bool:
+    """Whether a record is missing; no record but HOLE has its epoch."""
+    return HOLE.epoch in map(EPOCH, log)
 
 
 def low_watermark_known(leader: Replica) -> dict[int, int]:
@@ -481,6 +489,7 @@ def log_start_monotone(before: State, action: Action, after: State) -> bool:
     return all(
         log_start_of(new) >= (LogStart.of(old).checkpoint if isinstance(action, Crash) else log_start_of(old))
         for old, new in zip(before.replicas, after.replicas, strict=True)
+        if new is not old
     )
 
 
