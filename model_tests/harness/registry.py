@@ -30,6 +30,7 @@ from tidegauge.model_tests.harness.cluster.extensions.settings import SettingsOn
 from tidegauge.model_tests.harness.cluster.extensions.shutdown import ShutdownOnCluster
 from tidegauge.model_tests.harness.cluster.idempotence import IdempotentCluster
 from tidegauge.model_tests.harness.cluster.steps import ReplicationCluster
+from tidegauge.model_tests.harness.cores.extensions.directories import DirectoryCores
 from tidegauge.model_tests.harness.cores.extensions.reassignment import ReassignmentCores
 from tidegauge.model_tests.harness.cores.extensions.retention import RetentionCores
 from tidegauge.model_tests.harness.cores.extensions.settings import SettingsCores
@@ -52,6 +53,7 @@ from tidegauge.spec.kernel.traces import Trace
 from tidegauge.spec.registry import REGISTRY, NotRegisteredError, Population
 from tidegauge.spec.registry import Registration as Specification
 from tidegauge.spec.replication.extension import ReplicationExtension
+from tidegauge.spec.replication.extensions.directories import Directories, FailDirectory
 from tidegauge.spec.replication.extensions.reassignment import Reassignment, StartReassignment
 from tidegauge.spec.replication.extensions.retention import Retention
 from tidegauge.spec.replication.extensions.settings import Settings
@@ -239,16 +241,17 @@ def _of_replication(
     *extensions: ReplicationExtension,
     perturbations: frozenset[type[Action]] = frozenset(),
     bugs: tuple[CoreBug[Any], ...] = (),
+    on_cluster: bool = True,
 ) -> Registration:
     """What the harness has for replicated partitions with these extensions.
 
-    Most walks leave `perturbations` out, actions of the extensions.
+    Most walks leave `perturbations` out, actions of the extensions. `on_cluster`: whether a cluster performs them all.
     """
     return Registration(
         machine,
         roles=CORRECT,
         cores=cores,
-        cluster=partial(ReplicationCluster, extensions=ON_CLUSTER),
+        cluster=partial(ReplicationCluster, extensions=ON_CLUSTER) if on_cluster else None,
         plan=replication_walks(*extensions, perturbations=perturbations),
         rules=None if extensions else _replication_rules,
         steps=replication_steps.steps,
@@ -265,6 +268,14 @@ HARNESS: Final = HarnessRegistry(
         ControlledShutdown(),
         perturbations=frozenset({BeginShutdown, StopUnasked}),
     ),
+    _of_replication(
+        "directories",
+        DirectoryCores,
+        ControlledShutdown(),
+        Directories(),
+        perturbations=frozenset({BeginShutdown, StopUnasked, FailDirectory}),
+        on_cluster=False,
+    ),
     _of_replication("retention", RetentionCores, Retention()),
     _of_replication("settings", SettingsCores, Settings()),
     Registration(
@@ -276,7 +287,6 @@ HARNESS: Final = HarnessRegistry(
         steps=idempotence_steps.steps,
         bugs=tuple(IDEMPOTENCE_BUGS.values()),
     ),
-    Registration("directories", steps=replication_steps.steps),
     Registration("damage", steps=replication_steps.steps),
     Registration("lost-logs", steps=replication_steps.steps),
     Registration("composed-replication", steps=replication_steps.steps),

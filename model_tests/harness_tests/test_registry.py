@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 
 import attrs
 import pytest
@@ -17,9 +19,10 @@ from tidegauge.spec.registry import REGISTRY, NotRegisteredError
 from tidegauge.spec.registry import Registration as Specification
 from tidegauge.spec.replication.machine import Replication
 
+ARCHITECTURE = Path(__file__).parents[2] / "docs" / "architecture.md"
+
 NOT_DRIVEN = (
     "kip320",
-    "directories",
     "damage",
     "lost-logs",
     "composed-replication",
@@ -33,6 +36,14 @@ NOT_DRIVEN = (
 def test_every_machine_is_registered_and_driven_or_known_not_to_be() -> None:
     assert {registration.machine for registration in HARNESS} == {registration.name for registration in REGISTRY}
     assert {registration.machine for registration in HARNESS if not registration.sides} == set(NOT_DRIVEN)
+
+
+def test_the_docs_say_which_machine_is_bound_to_what() -> None:
+    written = re.findall(r"^\| `([\w-]+)` \| (yes|–) \| (yes|–) \|$", ARCHITECTURE.read_text(), re.MULTILINE)
+    shown = {True: "yes", False: "–"}
+    assert written == [
+        (one.machine, shown[Side.CORES in one.sides], shown[Side.CLUSTER in one.sides]) for one in HARNESS
+    ]
 
 
 @pytest.mark.parametrize("name", NOT_DRIVEN)

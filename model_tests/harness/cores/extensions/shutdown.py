@@ -82,20 +82,25 @@ def heartbeat(cores: ShutdownCores, number: int, *, want_fence: bool) -> None:
 
 
 def stop(cores: ShutdownCores, action: Stop | StopUnasked) -> None:
-    """Flush, checkpoint, note the clean stop, end. Its responses on their way still arrive."""
-    sent = {r: response for r, response in cores.fetch_responses.items() if r.request.leader == action.broker}
-    waiting = [dict(broker.outstanding) for broker in cores.brokers]
+    """Flush, checkpoint, note the clean stop, end."""
     broker, replica = cores.brokers[action.broker], cores.replica(action.broker)
     kept, checkpoint, note = replica.log_end_offset, replica.high_watermark, broker.broker_epoch
     broker.log.flush()
-    steps.crash(cores, faults.Crash(action.broker, kept))
-    cores.fetch_responses |= sent
-    for number, follower in enumerate(cores.brokers):
-        if number != action.broker:
-            awaited = {r.request for r in sent}
-            follower.outstanding |= {r: fetch for r, fetch in waiting[number].items() if r in awaited}
+    end_process(cores, action.broker, kept)
     cores.brokers[action.broker].checkpoint = checkpoint
     cores.notes[action.broker] = note
+
+
+def end_process(cores: ShutdownCores, ending: int, kept: int) -> None:
+    """The process ends, its log with the first `kept` records. Its responses on their way still arrive."""
+    sent = {r: response for r, response in cores.fetch_responses.items() if r.request.leader == ending}
+    waiting = [dict(broker.outstanding) for broker in cores.brokers]
+    steps.crash(cores, faults.Crash(ending, kept))
+    cores.fetch_responses |= sent
+    awaited = {r.request for r in sent}
+    for number, follower in enumerate(cores.brokers):
+        if number != ending:
+            follower.outstanding |= {r: fetch for r, fetch in waiting[number].items() if r in awaited}
 
 
 def crash(cores: ShutdownCores, action: faults.Crash) -> None:
@@ -104,10 +109,19 @@ def crash(cores: ShutdownCores, action: faults.Crash) -> None:
 
 
 def register(cores: ShutdownCores, action: faults.Register) -> None:
-    number, broker = action.broker, cores.brokers[action.broker]
+    register_process(cores, action.broker)
+
+
+def register_process(cores: ShutdownCores, number: int, *, directories: tuple[str, ...] = ()) -> None:
+    """A process registers, and reads the note of the one before it."""
+    broker = cores.brokers[number]
     broker.broker_epoch = cores.commit(
         cores.controller.members.register(
-            number, host=f"broker-{number}", port=9092, stopped_cleanly_in=cores.notes[number]
+            number,
+            host=f"broker-{number}",
+            port=9092,
+            directories=directories,
+            stopped_cleanly_in=cores.notes[number],
         )
     )
     cores.notes[number] = NO_NOTE

@@ -1,0 +1,110 @@
+"""Log directories that fail: the cores do what the machine says, and wrong ones don't."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import attrs
+import pytest
+from kio.schema.errors import ErrorCode
+
+from tidegauge.impl.controller.config import ControllerConfig
+from tidegauge.impl.controller.controller import Controller
+from tidegauge.impl.controller.decision import Proposal
+from tidegauge.impl.controller.directories import Directories as DirectoriesOfController
+from tidegauge.impl.controller.elections import Elected, ElectionRules
+from tidegauge.impl.controller.isr_changes import IsrRules
+from tidegauge.impl.metadata.image import ClusterImage
+from tidegauge.impl.partition.messages import AlterPartitionRequest
+from tidegauge.impl.partition.registration import PartitionRegistration
+from tidegauge.model_tests.harness.cores.replication import Roles
+from tidegauge.model_tests.harness.counterexamples.files import Failure
+from tidegauge.model_tests.harness.registry import HARNESS, Side
+from tidegauge.spec.bugs import directories as wrong
+from tidegauge.spec.kernel.machine import Action
+from tidegauge.spec.registry import REGISTRY, NotRegisteredError
+from tidegauge.spec.replication.extensions.directories import Directories
+
+WALKS = 50
+SEED = 5
+HARNESSED = HARNESS["directories"]
+OFTEN = attrs.evolve(HARNESSED, plan=attrs.evolve(HARNESSED.walk_plan(), perturbations=frozenset()))
+"""As the registered ones, and every walk loses directories."""
+
+
+def test_random_walks_find_no_difference_and_take_every_action() -> None:
+    taken: set[type[Action]] = set()
+    for found in OFTEN.walks(1, 40):
+        assert found.failure is None, f"walk {found.number}: {found.failure.words}"
+        taken.update(map(type, found.actions))
+    assert taken == set(REGISTRY.registration("directories").machine.action_types)
+
+
+@pytest.mark.deep
+def test_many_walks_find_no_difference() -> None:
+    for found in OFTEN.walks(100, 5_000, length=200):
+        assert found.failure is None, f"walk {found.number}: {found.failure.words}"
+
+
+class OfflineMayLead(ElectionRules):
+    def elect(self, image: ClusterImage, registration: PartitionRegistration, *, unclean: bool) -> Elected:
+        return super().elect(image, registration._replace(offline_replicas=frozenset()), unclean=unclean)
+
+
+class ElectsTheOffline(Controller):
+    election_rules = OfflineMayLead
+
+
+class OfflineMayJoin(IsrRules):
+    def error(
+        self, image: ClusterImage, registration: PartitionRegistration, request: AlterPartitionRequest
+    ) -> ErrorCode:
+        return super().error(image, registration._replace(offline_replicas=frozenset()), request)
+
+
+class TakesTheOfflineIn(Controller):
+    isr_rules = OfflineMayJoin
+
+
+class ReportsChangeNothing(DirectoriesOfController):
+    def mark_offline(self, broker_id: int, offline: Collection[str]) -> Proposal[bool]:
+        return super().mark_offline(broker_id, ())
+
+
+class IgnoresReports(Controller):
+    def __init__(self, node_id: int, config: ControllerConfig) -> None:
+        super().__init__(node_id, config)
+        self.directories = ReportsChangeNothing(self.image, self.election_rules(config))
+
+
+class EligibleNoMore(ElectionRules):
+    def without(
+        self, image: ClusterImage, topic: str, registration: PartitionRegistration, broker_id: int, *, clean: bool
+    ) -> PartitionRegistration:
+        return super().without(image, topic, registration, broker_id, clean=False)
+
+
+class GivesTheOfflineUp(Controller):
+    """What a replica had that went offline counts as gone."""
+
+    def __init__(self, node_id: int, config: ControllerConfig) -> None:
+        super().__init__(node_id, config)
+        self.directories = DirectoriesOfController(self.image, EligibleNoMore(config))
+
+
+@pytest.mark.parametrize("controller", [ElectsTheOffline, TakesTheOfflineIn, IgnoresReports, GivesTheOfflineUp])
+def test_wrong_cores_differ(controller: type[Controller]) -> None:
+    found = OFTEN.first_failure(SEED, WALKS, roles=Roles(controller=controller))
+    assert found is not None
+    assert found.failure is not None
+    assert found.failure.expected.kind is Failure.DIFFERENCE
+
+
+@pytest.mark.parametrize("machine", [wrong.ElectsTheOffline, wrong.NotesAllTheSame])
+def test_a_wrong_machine_is_not_what_the_cores_do(machine: type[Directories]) -> None:
+    assert OFTEN.first_failure(SEED, WALKS, wrong=machine) is not None
+
+
+def test_a_cluster_is_not_bound_to_it() -> None:
+    with pytest.raises(NotRegisteredError, match="directories has no binding to the cluster: explore"):
+        HARNESSED.bind(Side.CLUSTER)
