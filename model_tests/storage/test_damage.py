@@ -9,12 +9,13 @@ from collections.abc import Sequence
 import pytest
 
 from tidegauge.impl.ports.simulated_disk import SimulatedDisk
-from tidegauge.impl.records.batches import checked_headers
+from tidegauge.impl.records.batches import CHECKSUM_START, checked_headers
 from tidegauge.impl.records.payload import Record, build_batch, decode_batches
 from tidegauge.impl.storage.config import LogConfig
 from tidegauge.impl.storage.damage import DAMAGE_NOTE, Gap
 from tidegauge.impl.storage.errors import CorruptLogError, DamagedLogError
 from tidegauge.impl.storage.log import Log
+from tidegauge.model_tests.harness.damage.files import grows_unseen
 
 DIRECTORY = "logs/tide-0"
 BATCHES_A_SEGMENT = 4
@@ -335,3 +336,16 @@ def test_each_recovery_and_cut_is_told_with_offsets_and_bytes(caplog: pytest.Log
     assert "damage met: log=logs/tide-0 start=5 end=6" in caplog.text
     log.repair()
     assert "log repaired: log=logs/tide-0 start=5 end=12" in caplog.text
+
+
+def test_a_flipped_bit_of_the_last_batch_is_found_unless_its_base_offset_or_leader_epoch_grows() -> None:
+    intact = written(clean=False)
+    content = intact.files()[ACTIVE]
+    start, end = 3 * len(batch(0)), 4 * len(batch(0))
+    for position in range(start, end):
+        for bit in range(8) if position - start < CHECKSUM_START else (position % 8,):
+            disk = written(clean=False)
+            disk.flip_bit(ACTIVE, position, bit)
+            log = opened(disk, clean=False, recovery_point=2 * BATCHES_A_SEGMENT, high_watermark=0)
+            is_found = bool(log.damage) or log.log_end_offset < END
+            assert is_found is not grows_unseen(content, position, bit), (position - start, bit, log.log_end_offset)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from random import Random
 from typing import Final, TypeAlias
 
-from tidegauge.impl.records.batches import extents
+from tidegauge.impl.records.batches import BatchExtent, CorruptRecordError, extents
 
 Change: TypeAlias = Callable[[bytes, Random], bytes | None]
 """What becomes of a file's bytes; None: the file is gone."""
@@ -21,6 +22,26 @@ def flipped(content: bytes, position: int, rng: Random) -> bytes:
     damaged = bytearray(content)
     damaged[position] ^= 1 << rng.randrange(8)
     return bytes(damaged)
+
+
+UNCHECKED: Final = ((4, 8), (12, 16))
+"""Where a batch's base offset and leader epoch are, which its checksum does not cover; not where they grow absurdly."""
+
+
+def grows_unseen(content: bytes, position: int, bit: int) -> bool:
+    """Whether no check finds this flipped bit in the last segment of a log, if that was not flushed.
+
+    The base offset or the leader epoch of the very last batch grows, and nothing follows that would contradict it.
+    """
+    batches: list[BatchExtent] = []
+    with suppress(CorruptRecordError):  # damaged before
+        batches.extend(extents(content))
+    if not batches:
+        return False
+    within = position - batches[-1].position
+    is_sign = bit == 7 and within in {first for first, _ in UNCHECKED}
+    grows = not content[position] >> bit & 1 and not is_sign
+    return grows and any(first <= within < end for first, end in UNCHECKED)
 
 
 def in_a_batch(first: int, last: int) -> Change:

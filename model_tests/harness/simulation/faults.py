@@ -15,8 +15,10 @@ import trio
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.cluster.disk_faults import DiskOperations
 from tidegauge.impl.cluster.names import NodeName, broker_name
+from tidegauge.impl.ports.simulated_disk import SimulatedDisk
 from tidegauge.impl.storage import checkpoints
 from tidegauge.impl.storage.partition_directory import remove_directory
+from tidegauge.model_tests.harness.damage.files import grows_unseen
 from tidegauge.model_tests.harness.simulation.operators import Operators
 from tidegauge.model_tests.harness.simulation.options import Fault, Options
 from tidegauge.model_tests.harness.simulation.workload import TOPIC
@@ -25,6 +27,8 @@ CONTROLLER = "controller"
 DAMAGED = 0
 """The broker whose disk damages logs."""
 SECTOR = 64
+UNSEEN = "rot that no check finds, elsewhere instead"
+"""What `docs/durability.md` says that no check finds: a trace with it is no behaviour of the specification."""
 
 
 class Injector:
@@ -151,7 +155,7 @@ class Injector:
         size = medium.size(path)
         match self._rng.choice(("rot", "lost", "torn")):
             case "rot":
-                medium.flip_bit(path, self._rng.randrange(size), self._rng.randrange(8))
+                self._rot(medium, path, self._rng.randrange(size), self._rng.randrange(8))
             case "lost":
                 start = self._rng.randrange(size)
                 medium.zero(path, start, min(size, start + SECTOR))
@@ -159,6 +163,14 @@ class Injector:
                 file = medium.open(path)
                 file.truncate(self._rng.randrange(size))
                 file.sync()
+
+    def _rot(self, medium: SimulatedDisk, path: str, position: int, bit: int) -> None:
+        """A bit flips; the next one to it that a check finds, where none finds this one."""
+        content = medium.files()[path]
+        while grows_unseen(content, position, bit):
+            self.injected[UNSEEN] += 1
+            position = (position + 1) % len(content)
+        medium.flip_bit(path, position, bit)
 
     def _remove_log(self) -> bool:
         """The directory of a partition that had records; False if there is none."""
