@@ -22,7 +22,9 @@ from tidegauge.spec.bugs import (
     controlled_shutdown,
     damage,
     directories,
+    late,
     lost_logs,
+    reads,
     reassignment,
     retention,
     settings,
@@ -46,7 +48,9 @@ from tidegauge.spec.replication.composed import everything
 from tidegauge.spec.replication.extension import ReplicationExtension
 from tidegauge.spec.replication.extensions.damage import Damage
 from tidegauge.spec.replication.extensions.directories import Directories
+from tidegauge.spec.replication.extensions.late import LateMessages
 from tidegauge.spec.replication.extensions.lost_logs import LostLogs
+from tidegauge.spec.replication.extensions.reads import Reads
 from tidegauge.spec.replication.extensions.reassignment import Reassignment
 from tidegauge.spec.replication.extensions.retention import Retention
 from tidegauge.spec.replication.extensions.settings import Settings
@@ -277,6 +281,8 @@ REGISTRY: Final = Registry(
     _extended("directories", MODELS["directories"].machine, directories.BUGS, ControlledShutdown, Directories),
     _extended("damage", MODELS["damage"].machine, damage.BUGS, ControlledShutdown, Damage),
     _extended("lost-logs", MODELS["lost-log"].machine, lost_logs.BUGS, ControlledShutdown, Damage, LostLogs),
+    _extended("late-messages", MODELS["late-messages"].machine, late.BUGS, LateMessages),
+    _extended("reads", MODELS["reads"].machine, reads.BUGS, Reads),
     _extended("settings", MODELS["settings"].machine, settings.BUGS, Settings),
     _extended("composed-replication", MODELS["moving-and-deleting"].machine, (), *map(type, everything())),
     Registration(

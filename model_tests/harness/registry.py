@@ -24,6 +24,7 @@ from tidegauge.model_tests.bugs import BUGS
 from tidegauge.model_tests.bugs.bug import CoreBug
 from tidegauge.model_tests.bugs.idempotence import IDEMPOTENCE_BUGS
 from tidegauge.model_tests.harness.cluster.binding import ClusterExtension
+from tidegauge.model_tests.harness.cluster.extensions.reads import ReadsOnCluster
 from tidegauge.model_tests.harness.cluster.extensions.reassignment import ReassignmentOnCluster
 from tidegauge.model_tests.harness.cluster.extensions.retention import RetentionOnCluster
 from tidegauge.model_tests.harness.cluster.extensions.settings import SettingsOnCluster
@@ -31,6 +32,8 @@ from tidegauge.model_tests.harness.cluster.extensions.shutdown import ShutdownOn
 from tidegauge.model_tests.harness.cluster.idempotence import IdempotentCluster
 from tidegauge.model_tests.harness.cluster.steps import ReplicationCluster
 from tidegauge.model_tests.harness.cores.extensions.directories import DirectoryCores
+from tidegauge.model_tests.harness.cores.extensions.late import LateCores
+from tidegauge.model_tests.harness.cores.extensions.reads import ReadsCores
 from tidegauge.model_tests.harness.cores.extensions.reassignment import ReassignmentCores
 from tidegauge.model_tests.harness.cores.extensions.retention import RetentionCores
 from tidegauge.model_tests.harness.cores.extensions.settings import SettingsCores
@@ -54,6 +57,8 @@ from tidegauge.spec.registry import REGISTRY, NotRegisteredError, Population
 from tidegauge.spec.registry import Registration as Specification
 from tidegauge.spec.replication.extension import ReplicationExtension
 from tidegauge.spec.replication.extensions.directories import Directories, FailDirectory
+from tidegauge.spec.replication.extensions.late import LateMessages
+from tidegauge.spec.replication.extensions.reads import Reads
 from tidegauge.spec.replication.extensions.reassignment import Reassignment, StartReassignment
 from tidegauge.spec.replication.extensions.retention import Retention
 from tidegauge.spec.replication.extensions.settings import Settings
@@ -231,6 +236,7 @@ ON_CLUSTER: Final[tuple[type[ClusterExtension], ...]] = (
     ShutdownOnCluster,
     RetentionOnCluster,
     SettingsOnCluster,
+    ReadsOnCluster,
 )
 """The extensions of replication that a cluster performs."""
 
@@ -278,6 +284,8 @@ HARNESS: Final = HarnessRegistry(
     ),
     _of_replication("retention", RetentionCores, Retention()),
     _of_replication("settings", SettingsCores, Settings()),
+    _of_replication("reads", ReadsCores, Reads(consumers=2)),
+    _of_replication("late-messages", LateCores, LateMessages(), on_cluster=False),
     Registration(
         "idempotence",
         roles=CORRECT,

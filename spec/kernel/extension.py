@@ -32,6 +32,8 @@ class Extension:
     requires: ClassVar[tuple[type[Extension], ...]] = ()
     """Extensions that must come earlier in the list."""
     action_types: ClassVar[tuple[type[Action], ...]] = ()
+    refused_types: ClassVar[tuple[type[Action], ...]] = ()
+    """Its classes of request that are enabled in no state."""
     part_types: ClassVar[tuple[type[Part], ...]] = ()
     """What it adds to states and messages."""
 

@@ -178,7 +178,8 @@ class ReceiveAlterPartitionResponse(ReplicationAction):
     """The leader learns the outcome of its proposal; an ineligible replica makes it give the proposal up.
 
     A proposal that has led to a new leader epoch was written, and the metadata will tell what came of it. Giving up is
-    safe because a refused proposal can't be written later: a connection delivers each one once.
+    safe because a refused proposal can't be written later: a connection delivers each one once, and one that broke
+    delivers nothing any more when the leader has asked again by the next.
     """
 
     response: AlterPartitionResponse

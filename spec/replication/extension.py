@@ -188,6 +188,11 @@ class ReplicationExtension(Extension):
     def written(self, machine: ReplicationRules, inner: Callable[[Replica], Replica], replica: Replica) -> Replica:
         return inner(replica)
 
+    def cut_off(
+        self, machine: ReplicationRules, inner: Callable[[State, int], State], state: State, broker: int
+    ) -> State:
+        return inner(state, broker)
+
     def survivor(
         self, machine: ReplicationRules, inner: Callable[[Replica, int], Replica], replica: Replica, kept: int
     ) -> Replica:

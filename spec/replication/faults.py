@@ -128,7 +128,8 @@ class HeartbeatOfFormerProcess(ReplicationAction):
         registered = state.controller.sessions[self.broker].broker_epoch
         if self.broker_epoch == registered:
             return "the registered process sends it"
-        return Refusal(f"broker {self.broker} is registered with broker epoch {registered}", Error.STALE_BROKER_EPOCH)
+        error = machine.heartbeat_error(state.controller, self.broker, self.broker_epoch)
+        return Refusal(f"broker {self.broker} is registered with broker epoch {registered}", error)
 
     def effect(self, machine: ReplicationRules, state: State) -> State:
         return state
@@ -225,9 +226,8 @@ class Crash(ReplicationAction):
         return "" if machine.may_perturb(state, self.bounded_as) else "no more crashes in this model"
 
     def effect(self, machine: ReplicationRules, state: State) -> State:
-        old = state.replicas[self.broker]
-        survivor = machine.survivor(old, self.kept)
-        state = attrs.evolve(state, network=state.network.without_broker(self.broker))
+        state = machine.cut_off(state, self.broker)
+        survivor = machine.survivor(state.replicas[self.broker], self.kept)
         for broker, replica in enumerate(state.replicas):
             waiting = tuple(r for r in replica.outstanding if r.leader != self.broker)
             if waiting != replica.outstanding:

@@ -106,6 +106,8 @@ class Replication(ReplicationRules):
         wrap_rules(self, self.extensions, ReplicationExtension)
         added = chain.from_iterable(extension.all_action_types for extension in self.extensions)
         self.__dict__["action_types"] = (*self.action_types, *added)
+        refused = chain.from_iterable(extension.refused_types for extension in self.extensions)
+        self.__dict__["refused_types"] = (*self.refused_types, *refused)
         self.__dict__["part_types"] = tuple(chain.from_iterable(one.part_types for one in self.extensions))
         self.bounds.check(self.name, self.perturbations)
 

@@ -16,7 +16,9 @@ from tidegauge.spec.replication.composed import everything
 from tidegauge.spec.replication.extension import ReplicationExtension
 from tidegauge.spec.replication.extensions.damage import Damage
 from tidegauge.spec.replication.extensions.directories import Directories
+from tidegauge.spec.replication.extensions.late import LateMessages
 from tidegauge.spec.replication.extensions.lost_logs import LostLogs
+from tidegauge.spec.replication.extensions.reads import Reads
 from tidegauge.spec.replication.extensions.reassignment import Reassignment
 from tidegauge.spec.replication.extensions.retention import Retention
 from tidegauge.spec.replication.extensions.settings import Settings
@@ -95,6 +97,14 @@ _ALL = (
     _model("lost-log", extended(evolve(TWO_BROKERS, initial_isr=(0,)), ControlledShutdown(), Damage(), LostLogs()),
            Bounds(Crash=1, LoseLog=1),
            "a last known leader that comes back without its log, and a replica outside the ISR that has records"),
+    _model("late-messages", extended(evolve(TWO_BROKERS, min_insync_replicas=2), LateMessages()),
+           Bounds(ArriveLate=1, Crash=1),
+           "what a process had sent before it died, and arrives when its successor is at work"),
+    _model("reads", extended(evolve(TWO_BROKERS, initial_leader=1), Reads()), Bounds(PreferredElection=1),
+           "a consumer of leader and follower while the leadership moves: what it was told it is told again"),
+    _model("reads-elections", extended(evolve(TWO_BROKERS, initial_leader=1), Reads()),
+           Bounds(ExpireSession=1, PreferredElection=1),
+           "a consumer that follows two elections, and is refused by who lags behind"),
     _model("settings", extended(evolve(TWO_BROKERS, min_insync_replicas=2), Settings(unclean_values=(False,))),
            Bounds(ChangeSettings=1, ExpireSession=1),
            "min.insync.replicas that is lowered or raised while replicas are eligible"),

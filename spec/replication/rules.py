@@ -218,6 +218,10 @@ class ReplicationRules(EnumeratingMachine[State]):
         """The replica with all that it has on stable storage."""
         return attrs.evolve(replica, flushed=replica.log_end_offset, checkpoint=replica.high_watermark)
 
+    def cut_off(self, state: State, broker: int) -> State:
+        """The state without the connections of a broker whose process has ended: what was on them is lost."""
+        return attrs.evolve(state, network=state.network.without_broker(broker))
+
     def survivor(self, replica: Replica, kept: int) -> Replica:
         """What a crash leaves on the disk when the first `kept` records survive."""
         return Replica(running=False, log=replica.log[:kept], flushed=kept, checkpoint=replica.checkpoint)
@@ -279,6 +283,11 @@ class ReplicationRules(EnumeratingMachine[State]):
     def not_unfenced(self, controller: Controller, replica: Replica, broker: int) -> str:
         """Why a fenced broker stays fenced though it has the metadata; empty if it does not."""
         return ""
+
+    def heartbeat_error(self, controller: Controller, broker: int, broker_epoch: int) -> Error:
+        """A heartbeat counts if the registered process has sent it (KIP-631)."""
+        registered = controller.sessions[broker].broker_epoch
+        return Error.OK if broker_epoch == registered else Error.STALE_BROKER_EPOCH
 
     def alter_partition_error(self, controller: Controller, request: AlterPartitionRequest) -> Error:
         """ISR changes are conditional updates: of the right incarnation, leader epoch and partition epoch."""

@@ -38,6 +38,7 @@ class Error(IntEnum):
     FENCED_LEADER_EPOCH = 74
     UNKNOWN_LEADER_EPOCH = 75
     STALE_BROKER_EPOCH = 77
+    OFFSET_NOT_AVAILABLE = 78
     PREFERRED_LEADER_NOT_AVAILABLE = 80
     ELIGIBLE_LEADERS_NOT_AVAILABLE = 83
     ELECTION_NOT_NEEDED = 84
@@ -271,6 +272,7 @@ class History:
     lost: tuple[int, ...] = ()
     superseded_epoch: int = NONE
     unsettled: bool = False
+    parts: Parts = ()
 
 
 @attrs.frozen(cache_hash=True)

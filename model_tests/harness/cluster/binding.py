@@ -125,6 +125,10 @@ class ClusterExtension:
         """A broker, with the extension's parts; `beside` is the specification's."""
         return seen
 
+    def state(self, seen: spec.State) -> spec.State:
+        """The whole, with the extension's parts of what clients were promised."""
+        return seen
+
 
 E = TypeVar("E", bound=ClusterExtension)
 Ts = TypeVarTuple("Ts")
@@ -220,7 +224,7 @@ class ClusterBinding:
         for extension in self.extensions:
             controller = extension.controller(controller)
         completed = ((value, epoch, done) for value, (epoch, done) in self.completed.items())
-        return spec.State(
+        seen = spec.State(
             replicas=tuple(self._replica(number, state.replicas[number]) for number in range(self.machine.brokers)),
             controller=controller,
             network=abstraction.network(
@@ -229,6 +233,9 @@ class ClusterBinding:
             history=attrs.evolve(state.history, acknowledged=abstraction.acknowledged(completed, state.history)),
             spent=state.spent,
         )
+        for extension in self.extensions:
+            seen = extension.state(seen)
+        return seen
 
     @property
     def registration(self) -> PartitionRegistration:

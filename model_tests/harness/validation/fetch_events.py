@@ -7,11 +7,7 @@ from collections.abc import Iterator
 from tidegauge.impl.partition.messages import FollowerFetch
 from tidegauge.impl.server.trace import events
 from tidegauge.model_tests.harness.validation.followed import Followed
-from tidegauge.model_tests.harness.validation.observed import (
-    AbandonFetch,
-    ArriveLate,
-    RespondLate,
-)
+from tidegauge.model_tests.harness.validation.observed import AbandonFetch
 from tidegauge.model_tests.harness.validation.ways import Choice, actions_of, all_of, error_of, just
 from tidegauge.spec.kernel.machine import NotEnabled
 from tidegauge.spec.kernel.parts import parts_of
@@ -20,6 +16,7 @@ from tidegauge.spec.replication.actions import ReplicationAction
 from tidegauge.spec.replication.extensions.directories import (
     has_failed,
 )
+from tidegauge.spec.replication.extensions.late import FetchArrivesLate, ResponseArrivesLate
 from tidegauge.spec.replication.extensions.reassignment import (
     listed,
 )
@@ -52,9 +49,11 @@ def send_fetch(decision: events.SendFetch, node: int, followed: Followed) -> Ite
 
 @actions_of.register(events.ReceiveFetch)
 def receive_fetch(decision: events.ReceiveFetch, node: int, followed: Followed) -> Iterator[Choice]:
+    """A copy stays on its way as long as the same fetch will arrive again: doubled, or given up and sent anew."""
     assert followed.state is not None
     request = request_of(decision.fetch, node, followed)
-    receive = protocol.ReceiveFetch(request, decision.outcome.records)
+    again = followed.arrives_again(node, decision.fetch)
+    receive = protocol.ReceiveFetch(request, decision.outcome.records, duplicate=again)
 
     def as_recorded(state: State) -> ReplicationAction:
         """The action, if its response is the decision's. The follower may never get to see that response."""
@@ -67,17 +66,18 @@ def receive_fetch(decision: events.ReceiveFetch, node: int, followed: Followed) 
     if request in followed.state.network.fetches:
         yield [as_recorded]
     elif request in followed.sent:
-        yield [lambda state: ArriveLate(request), as_recorded]
+        yield [*just(FetchArrivesLate(request)), as_recorded]
 
 
 @actions_of.register(events.HoldFetch)
 def hold_fetch(decision: events.HoldFetch, node: int, followed: Followed) -> Iterator[Choice]:
     assert followed.state is not None
+    followed.arrives_again(node, decision.fetch)
     request = request_of(decision.fetch, node, followed)
     if request in followed.state.network.fetches:
         yield just(protocol.HoldFetch(request))
     elif request in followed.sent:
-        yield [lambda state: ArriveLate(request), lambda state: protocol.HoldFetch(request)]
+        yield all_of(FetchArrivesLate(request), protocol.HoldFetch(request))
 
 
 @actions_of.register(events.RefuseFetch)
@@ -109,7 +109,7 @@ def receive_fetch_response(decision: events.ReceiveFetchResponse, node: int, fol
             return
     for response in followed.responses:
         if response.request == request and says(outcome, response):
-            yield all_of(RespondLate(response), protocol.ReceiveFetchResponse(response))
+            yield all_of(ResponseArrivesLate(response), protocol.ReceiveFetchResponse(response))
 
 
 @actions_of.register(events.Disconnect)

@@ -12,6 +12,7 @@ from typing import Final
 import attrs
 from kio.schema.errors import ErrorCode
 
+from tidegauge.impl.partition.messages import FollowerFetch
 from tidegauge.impl.partition.registration import PartitionRegistration
 from tidegauge.impl.server.trace import events
 from tidegauge.impl.server.trace.tracer import TraceEvent
@@ -89,7 +90,9 @@ class Followed:
         self.actions: Counter[str] = Counter()
         self.taken: tuple[ReplicationAction, ...] = ()
         self.sent: dict[FetchRequest | AlterPartitionRequest, None] = {}
-        """Every request that was ever sent, to know a late one."""
+        """Every request that was ever sent."""
+        self.arrivals: Counter[tuple[int, FollowerFetch]] = Counter()
+        """How often a fetch is yet to arrive at a broker: a trace is read when it has ended."""
         self.responses: dict[FetchResponse, None] = {}
         """Responses to fetches that were sent, and that the follower has neither received nor given up."""
         self.refused: dict[FetchRequest, ErrorCode] = {}
@@ -101,6 +104,11 @@ class Followed:
         self.kept: dict[int, int] = {}
         self.written: list[tuple[int, Controller]] = []
         """The controller's word, by the end of the metadata log when it was written."""
+
+    def arrives_again(self, node: int, fetch: FollowerFetch) -> bool:
+        """Note that a fetch has arrived at a broker; whether the same fetch, or a copy of it, will do so later."""
+        self.arrivals[node, fetch] -= 1
+        return self.arrivals[node, fetch] > 0
 
     def changed(self, decision: events.Decision) -> list[PartitionRegistration]:
         """What a decision of the controller made of this partition, if it changed it."""

@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from tidegauge.impl.partition.messages import AlterPartitionRequest as CoreAlterPartitionRequest
 from tidegauge.impl.server.trace import events
 from tidegauge.model_tests.harness.validation.followed import Followed
-from tidegauge.model_tests.harness.validation.observed import (
-    ArriveLate,
-)
-from tidegauge.model_tests.harness.validation.ways import Choice, actions_of, error_of, just
+from tidegauge.model_tests.harness.validation.observed import ProposalOutlives
+from tidegauge.model_tests.harness.validation.ways import Choice, actions_of, all_of, error_of, just
 from tidegauge.spec.replication import actions as protocol
 from tidegauge.spec.replication import control, faults
+from tidegauge.spec.replication.extensions.late import ProposalArrivesLate
 from tidegauge.spec.replication.extensions.retention import (
     DeleteRecords,
     Retain,
@@ -50,7 +49,8 @@ def receive_alter_partition(decision: events.ReceiveAlterPartition, node: int, f
     if request in followed.state.network.alters:
         yield just(receive)
     elif request in followed.sent:
-        yield [lambda state: ArriveLate(request), lambda state: receive]
+        yield all_of(ProposalArrivesLate(request), receive)
+        yield all_of(ProposalOutlives(request), receive)
 
 
 @actions_of.register(events.ReceiveAlterPartitionResponse)

@@ -1,13 +1,11 @@
-"""The specification's machine as a real network and a real disk show it: seven ways in which it is looser, and no more.
+"""The specification's machine as a real network and a real disk show it: six ways in which it is looser, and no more.
 
 The specification's network either brings a message or has lost it for good, its followers wait until a connection
-breaks as a whole, and its disks do nothing that their broker does not say. A cluster is looser in seven ways, which
+breaks as a whole, and its disks do nothing that their broker does not say. A cluster is looser in six ways, which
 trace validation must be able to follow; each is an action of its own, so that a validated trace says how often it was
 needed.
 
-* `ArriveLate`: a message that its sender had given up arrives after all, or a second copy of one does.
-* `RespondLate`: a response arrives though its sender has ended: a process that gives up, for its disk has failed, takes
-  nothing back that it has sent, and the specification knows no end between a crash and a clean stop.
+* `ProposalOutlives`: a proposal reaches the controller though its leader, which lives, has given the connection up.
 * `AbandonFetch`: a follower stops waiting for one response.
 * `ReceiveMetadata`: as `PullMetadata`, at the moment at which the response arrives: by then it may have been overtaken,
   and it may replace one that said nothing new. What it says is what the metadata log said up to the offset that the
@@ -16,7 +14,9 @@ needed.
 * `StartUnsaid`: a directory that failed has written a log start that its broker never told.
 * `EndLost`: a disk has lost the end of a log while its broker was down, flushed or not.
 
-All invariants of `spec.replication.composed` are checked on the way, so none of the seven weakens what is concluded.
+What arrives of processes that have died is not among them: `spec.replication.extensions.late` says what may.
+
+All invariants of `spec.replication.composed` are checked on the way, so none of the six weakens what is concluded.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from tidegauge.spec.replication.composed import everything
 from tidegauge.spec.replication.extension import ReplicationExtension
 from tidegauge.spec.replication.extensions.damage import Damage
 from tidegauge.spec.replication.extensions.directories import has_failed
+from tidegauge.spec.replication.extensions.late import LateMessages
 from tidegauge.spec.replication.extensions.lost_logs import LostLogs
 from tidegauge.spec.replication.extensions.retention import LogStart, log_start_of, started_at
 from tidegauge.spec.replication.extensions.shutdown import CleanStop
@@ -45,7 +46,6 @@ from tidegauge.spec.replication.state import (
     AlterPartitionRequest,
     BrokerId,
     FetchRequest,
-    FetchResponse,
     PartitionMetadata,
     State,
     sent,
@@ -62,39 +62,19 @@ class ObservedAction(ReplicationAction):
 
 
 @attrs.frozen
-class ArriveLate(ObservedAction):
-    """A message is on its way again; the validator knows that it once was sent."""
+class ProposalOutlives(ObservedAction):
+    """A proposal is on its way though its connection is gone; the validator knows that it once was sent."""
 
-    message: FetchRequest | AlterPartitionRequest
-
-    def guard(self, machine: ReplicationRules, state: State) -> str:
-        return ""
-
-    def effect(self, machine: ReplicationRules, state: State) -> State:
-        if isinstance(self.message, FetchRequest):
-            return on_network(state, fetches=sent(state.network.fetches, self.message))
-        return on_network(state, alters=sent(state.network.alters, self.message))
-
-
-@attrs.frozen
-class RespondLate(ObservedAction):
-    """A response is still on its way, and the process that sent the request still waits for it."""
-
-    response: FetchResponse
+    request: AlterPartitionRequest
 
     def guard(self, machine: ReplicationRules, state: State) -> str:
-        request = self.response.request
-        replica = state.replicas[request.follower]
-        if not replica.running or replica.broker_epoch != request.broker_epoch:
-            return f"another process of broker {request.follower} has asked"
-        return f"broker {request.follower} waits for it" if request in replica.outstanding else ""
+        leader = self.request.leader
+        if state.replicas[leader].broker_epoch == self.request.broker_epoch:
+            return ""
+        return f"the process of broker {leader} that sent it is not the present one"
 
     def effect(self, machine: ReplicationRules, state: State) -> State:
-        request = self.response.request
-        replica = state.replicas[request.follower]
-        waiting = attrs.evolve(replica, outstanding=tuple(sorted((*replica.outstanding, request))))
-        responses = sent(state.network.fetch_responses, self.response)
-        return on_network(state.with_replica(request.follower, waiting), fetch_responses=responses)
+        return on_network(state, alters=sent(state.network.alters, self.request))
 
 
 @attrs.frozen
@@ -185,11 +165,10 @@ class EndLost(ObservedAction):
 
 @attrs.frozen
 class Observed(ReplicationExtension):
-    """The seven."""
+    """The six."""
 
     action_types: ClassVar[tuple[type[Action], ...]] = (
-        ArriveLate,
-        RespondLate,
+        ProposalOutlives,
         AbandonFetch,
         ReceiveMetadata,
         RegisterAgain,
@@ -199,14 +178,14 @@ class Observed(ReplicationExtension):
 
 
 def observed_machine(brokers: int, min_insync_replicas: int, *, unclean_leader_election: bool) -> Replication:
-    """Replication with all extensions and the seven actions, of which everything may happen as often as it does."""
+    """Replication with all extensions, late messages and the six; everything may happen as often as it does."""
     return Replication(
         brokers=brokers,
         max_records=UNBOUNDED,
         min_insync_replicas=min_insync_replicas,
         unclean_leader_election=unclean_leader_election,
         long_polls=True,
-        extensions=(*everything(), Damage(), LostLogs(), Observed()),
+        extensions=(*everything(), Damage(), LostLogs(), LateMessages(), Observed()),
     ).without_bounds()
 
 

@@ -116,6 +116,11 @@ def validate(trace: Sequence[TraceEvent], topic: str, partition: int, settings: 
     """Validate the events of one partition against the specification."""
     concerning = [(place, event) for place, event in enumerate(trace) if concerns(event, topic, partition)]
     validator = Validator(topic, partition, settings)
+    validator.arrivals.update(
+        (event.node, event.decision.fetch)
+        for _, event in concerning
+        if isinstance(event.decision, events.ReceiveFetch | events.HoldFetch)
+    )
     for count, (place, event) in enumerate(concerning):
         before = validator.state
         try:

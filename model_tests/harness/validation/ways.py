@@ -2,7 +2,7 @@
 
 `actions_of` has one function for each class of decision. It yields the ways, the most likely first: each a list of
 makers of actions, called one after the other with the state that they act in. Where a message is received, there is
-one way for each message on its way that fits; if none fits and the message was sent earlier, it arrives late.
+one way for each message on its way that fits; if none fits, a process that has died may have left it behind.
 
 The functions stand in `fetch_events`, `leader_events`, `broker_events` and `controller_events`, by what decides;
 `observed_events` imports them all.

@@ -21,6 +21,7 @@ from tidegauge.spec.replication.actions import ReplicationAction
 from tidegauge.spec.replication.extension import ReplicationExtension
 from tidegauge.spec.replication.extensions.damage import Damage, RepairLog
 from tidegauge.spec.replication.extensions.directories import Directories, ReplicaOffline, ReplicaOnline
+from tidegauge.spec.replication.extensions.reads import Reads
 from tidegauge.spec.replication.extensions.reassignment import Reassignment
 from tidegauge.spec.replication.extensions.retention import Retention
 from tidegauge.spec.replication.extensions.settings import Settings
@@ -171,6 +172,12 @@ class LogStartsAreNotTold(Retention):
         return inner(leader, request, records)
 
 
+@attrs.frozen
+class NothingIsShown(Reads):
+    def shown(self, replica: Replica, offset: int) -> Log:
+        return ()
+
+
 def small(kind: type[Replication], *extensions: ReplicationExtension, **constants: object) -> Replication:
     """The machine with two brokers, one record, and the bounds among these constants."""
     bounds = Bounds({name: count for name, count in constants.items() if name[0].isupper()})  # type: ignore[misc]
@@ -229,6 +236,10 @@ WRONG: tuple[tuple[Replication, str], ...] = (
     (
         small(Replication, SettingsAreNotTold(), ChangeSettings=1, min_insync_replicas=2),
         "a live broker knows min.insync.replicas",
+    ),
+    (
+        small(Replication, NothingIsShown()),
+        "a consumer is shown all that is committed, and told where it ends",
     ),
 )
 

@@ -27,7 +27,7 @@ import attrs
 from tidegauge.spec.kernel.guarded import Refusal
 from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
 from tidegauge.spec.kernel.parts import Part, with_part
-from tidegauge.spec.replication.actions import BrokerAction
+from tidegauge.spec.replication.actions import BrokerAction, on_network
 from tidegauge.spec.replication.control import committed
 from tidegauge.spec.replication.extension import ReplicationExtension
 from tidegauge.spec.replication.faults import with_session
@@ -158,11 +158,10 @@ class StopUnasked(BrokerAction):
 
 def _stopped(machine: ReplicationRules, state: State, stopping: int) -> State:
     """Everything is on the disk, the note as well; responses that it has sent still arrive, and nothing else does."""
-    stopped = machine.stopped(state.replicas[stopping])
     responses = tuple(m for m in state.network.fetch_responses if m.request.leader == stopping)
-    network = state.network.without_broker(stopping)
-    network = attrs.evolve(network, fetch_responses=tuple(sorted((*network.fetch_responses, *responses))))
-    state = attrs.evolve(state, network=network)
+    state = machine.cut_off(state, stopping)
+    stopped = machine.stopped(state.replicas[stopping])
+    state = on_network(state, fetch_responses=tuple(sorted((*state.network.fetch_responses, *responses))))
     responded = {m.request for m in responses}
     for broker, replica in enumerate(state.replicas):
         waiting = tuple(r for r in replica.outstanding if r.leader != stopping or r in responded)
