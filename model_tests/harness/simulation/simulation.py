@@ -1,8 +1,9 @@
 """One simulated run: a cluster with clients under faults, all from one seed.
 
-A run has two phases. In the *safety* phase faults are injected, and the history of the clients is recorded. Then all
-faults are healed, and in the *liveness* phase the cluster must converge: every partition has a leader, its replicas are
-in sync and equal, and a produce with acks=all is acknowledged. The trace of decisions is validated against the
+A run has three phases. In the *safety* phase faults are injected, and the history of the clients is recorded. Then all
+else is healed, but a leader crashes and stays down: the others must go on *without a leader* (see `liveness`). At last
+it comes back, and in the *liveness* phase the cluster must converge: every partition has a leader, its replicas are in
+sync and equal, and a produce with acks=all is acknowledged. The trace of decisions is validated against the
 specification here; histories are checked elsewhere.
 
 A run is a function of its options: the same options give the same bytes, in any process.
@@ -22,10 +23,11 @@ from tidegauge.impl.records.payload import decode_batches
 from tidegauge.impl.server.broker_server import Broker
 from tidegauge.impl.storage.log import Log
 from tidegauge.linearizability.history import Kind, Operations, Outcome
-from tidegauge.model_tests.harness.cores.replication import CORRECT
+from tidegauge.model_tests.harness.cores.replication import CORRECT, Roles
 from tidegauge.model_tests.harness.deterministic import run_deterministically
 from tidegauge.model_tests.harness.registry import HARNESS
 from tidegauge.model_tests.harness.simulation.faults import Injector
+from tidegauge.model_tests.harness.simulation.liveness import WithoutALeader, without_a_leader
 from tidegauge.model_tests.harness.simulation.options import Options
 from tidegauge.model_tests.harness.simulation.recorder import (
     Recorder,
@@ -112,9 +114,12 @@ def reproduce(options: Options) -> str:
     return f"tidegauge simulate --seed {options.seed}{bug}"
 
 
-def simulate(options: Options, *, validated: bool = True) -> Simulated:
-    """Run it. With `validated` the trace, if one is kept, is validated against the specification."""
-    ran = run_deterministically(_run, options, seed=options.seed)
+def simulate(options: Options, *, validated: bool = True, roles: Roles | None = None) -> Simulated:
+    """Run it. With `validated` the trace, if one is kept, is validated against the specification.
+
+    The classes in `roles` play their parts, or those of the bug in the options, or those of production.
+    """
+    ran = run_deterministically(_run, options, roles, seed=options.seed)
     trace, recorder = ran.trace, ran.recorder
     elections = unclean_elections(trace, {})
     validated = validated and options.traced
@@ -130,7 +135,11 @@ def simulate(options: Options, *, validated: bool = True) -> Simulated:
         tuple(elections),
         checked if validated else (),
         ran.problems,
-        seen(trace, recorder.history.rows(), elections),
+        {
+            **seen(trace, recorder.history.rows(), elections),
+            "a crashed leader was replaced in time": ran.without.replaced,
+            "a partition took writes without its leader": ran.without.written,
+        },
         len(trace),
         trace.digest(),
         recorder.process(CLOSING),
@@ -139,7 +148,7 @@ def simulate(options: Options, *, validated: bool = True) -> Simulated:
 
 def traced(options: Options) -> TimedTrace:
     """The trace of decisions alone."""
-    return run_deterministically(_run, options, seed=options.seed).trace
+    return run_deterministically(_run, options, None, seed=options.seed).trace
 
 
 @attrs.frozen(eq=False)
@@ -150,10 +159,11 @@ class _Ran:
     recorder: Recorder
     faults: Mapping[str, int]
     problems: tuple[str, ...]
+    without: WithoutALeader
 
 
-async def _run(options: Options) -> _Ran:
-    roles = CORRECT if options.bug is None else HARNESS.bug(options.bug).roles
+async def _run(options: Options, given: Roles | None) -> _Ran:
+    roles = given or (CORRECT if options.bug is None else HARNESS.bug(options.bug).roles)
     cluster = Cluster(
         options.brokers,
         options.seed,
@@ -166,6 +176,7 @@ async def _run(options: Options) -> _Ran:
     recorder = Recorder(options.seed)
     injector = Injector(cluster, options)
     problems: list[str] = []
+    without = WithoutALeader()
     try:
         async with cluster:
             await cluster.create_topic(
@@ -175,11 +186,13 @@ async def _run(options: Options) -> _Ran:
                 config=options.topic_config(),
             )
             await _safety(cluster, options, recorder, injector)
+            without = await without_a_leader(cluster, options, recorder, injector)
+            problems += without.problems
             await injector.heal()
             problems += await _liveness(cluster, options, recorder)
     except Exception as error:
         problems.append(f"the run ended by {first_of(error)!r}")
-    return _Ran(trace, recorder, dict(injector.injected), tuple(problems))
+    return _Ran(trace, recorder, dict(injector.injected), tuple(problems), without)
 
 
 def first_of(error: BaseException) -> BaseException:

@@ -44,6 +44,8 @@ GOALS: Final = (
     "a produce has an unknown outcome",
     "a produce certainly failed",
     "an unclean election lost records",
+    "a crashed leader was replaced in time",
+    "a partition took writes without its leader",
 )
 
 

@@ -1,0 +1,77 @@
+"""Runs in which nothing bad happens and something good does not are found, before everything is healed."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidegauge.impl.controller.controller import Controller
+from tidegauge.impl.partition.replica import PartitionReplica
+from tidegauge.impl.server.config import ServerConfig
+from tidegauge.model_tests.harness.cores.replication import Roles
+from tidegauge.model_tests.harness.simulation.liveness import MARGIN, replaced_within
+from tidegauge.model_tests.harness.simulation.options import draw
+from tidegauge.model_tests.harness.simulation.simulation import Simulated, simulate
+
+SEEDS = range(5, 11)
+
+
+class SessionsNeverExpire(Controller):
+    """A broker that is down leads on, as far as the controller knows."""
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        return None
+
+    def expired_sessions(self, now_ms: int) -> list[int]:
+        return []
+
+
+class NobodyRejoins(PartitionReplica):
+    """A leader never proposes a larger ISR."""
+
+    def may_join_isr(self, replica: int) -> bool:
+        return False
+
+
+def first_with(roles: Roles, words: str) -> Simulated | None:
+    runs = (simulate(draw(seed), validated=False, roles=roles) for seed in SEEDS)
+    return next((run for run in runs if any(words in problem for problem in run.problems)), None)
+
+
+def test_a_session_that_never_expires_is_found_by_this_alone_and_told_with_the_seed() -> None:
+    found = first_with(Roles(controller=SessionsNeverExpire), "has no live leader (candidates [")
+    assert found is not None
+    run = simulate(draw(found.seed), roles=Roles(controller=SessionsNeverExpire))
+    assert not run.holds
+    assert all("has no live leader" in problem and " s after broker " in problem for problem in run.problems)
+    assert all(each.holds for each in run.validated), "its trace is a behaviour of the specification"
+    assert run.reproduce == f"tidegauge simulate --seed {run.seed}"
+
+
+def test_a_majority_that_takes_no_writes_is_found() -> None:
+    run = first_with(Roles(replica=NobodyRejoins), "has taken no write")
+    assert run is not None
+    assert not run.holds
+
+
+def test_a_leader_is_replaced_and_writes_are_taken_in_most_runs() -> None:
+    runs = [simulate(draw(seed), validated=False) for seed in SEEDS]
+    assert all(not run.problems for run in runs)
+    assert sum(run.sometimes["a crashed leader was replaced in time"] > 0 for run in runs) > len(SEEDS) / 2
+    assert sum(run.sometimes["a partition took writes without its leader"] > 0 for run in runs) > len(SEEDS) / 2
+
+
+@pytest.mark.parametrize(
+    ("session_ms", "request_ms", "within"), [(9_000, 2_000, 9.0 + MARGIN), (1_000, 2_000, 2.4 + MARGIN)]
+)
+def test_the_time_is_that_of_the_session_or_of_a_lost_fetch_of_metadata(
+    session_ms: int, request_ms: int, within: float
+) -> None:
+    config = ServerConfig.from_properties(
+        {
+            "broker.session.timeout.ms": session_ms,
+            "controller.quorum.request.timeout.ms": request_ms,
+            "metadata.fetch.wait.max.ms": 400,
+        }
+    )
+    assert replaced_within(config) == pytest.approx(within)
