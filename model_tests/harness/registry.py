@@ -39,6 +39,7 @@ from tidegauge.model_tests.harness.cores.extensions.retention import RetentionCo
 from tidegauge.model_tests.harness.cores.extensions.settings import SettingsCores
 from tidegauge.model_tests.harness.cores.extensions.shutdown import ShutdownCores
 from tidegauge.model_tests.harness.cores.idempotence import IdempotentCores
+from tidegauge.model_tests.harness.cores.message_parts import Additions
 from tidegauge.model_tests.harness.cores.replication import CORRECT
 from tidegauge.model_tests.harness.cores.steps import ReplicationCores
 from tidegauge.model_tests.harness.lockstep.idempotence_walks import IDEMPOTENCE_WALKS
@@ -241,9 +242,13 @@ ON_CLUSTER: Final[tuple[type[ClusterExtension], ...]] = (
 """The extensions of replication that a cluster performs."""
 
 
+ON_CORES: Final = Additions(*(extension.messages for extension in ON_CLUSTER))
+"""What the extensions of replication add to messages, beside the cores as beside a cluster."""
+
+
 def _of_replication(
     machine: str,
-    cores: BindRoles,
+    cores: Callable[..., Binding],
     *extensions: ReplicationExtension,
     perturbations: frozenset[type[Action]] = frozenset(),
     bugs: tuple[CoreBug[Any], ...] = (),
@@ -256,7 +261,7 @@ def _of_replication(
     return Registration(
         machine,
         roles=CORRECT,
-        cores=cores,
+        cores=partial(cores, additions=ON_CORES),
         cluster=partial(ReplicationCluster, extensions=ON_CLUSTER) if on_cluster else None,
         plan=replication_walks(*extensions, perturbations=perturbations),
         rules=None if extensions else _replication_rules,

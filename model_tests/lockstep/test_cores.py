@@ -9,6 +9,7 @@ import attrs
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tidegauge.impl.partition.messages import FollowerFetch
 from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.model_tests.bugs import BUGS
 from tidegauge.model_tests.harness.cores.replication import CORRECT, Roles
@@ -222,3 +223,19 @@ def test_a_crash_keeps_the_prefix_that_the_action_says_and_forgets_the_rest() ->
     restarted = pair.binding.abstraction(pair.state).replicas[0]
     assert restarted == Replica(log=restarted.log, flushed=1, high_watermark=1, checkpoint=1)
     assert len(restarted.log) == 1
+
+
+class SaysItsLogStartsLater(PartitionReplica):
+    """A follower that has log starts where the machine has none."""
+
+    def fetch_request(self, broker_epoch: int) -> FollowerFetch | None:
+        fetch = super().fetch_request(broker_epoch)
+        return None if fetch is None else fetch._replace(log_start_offset=1)
+
+
+def test_what_an_extension_adds_to_messages_is_read_beside_a_machine_without_it() -> None:
+    found = HARNESSED.first_failure(1, 5, roles=Roles(replica=SaysItsLogStartsLater))
+    assert found is not None
+    assert found.failure is not None
+    assert found.failure.expected.kind is Failure.DIFFERENCE
+    assert "FollowerLogStart" in found.failure.words

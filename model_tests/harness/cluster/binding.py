@@ -50,6 +50,7 @@ from tidegauge.impl.wire.channel import Channel, NoResponseError, UnreachableErr
 from tidegauge.model_tests.harness.cluster.guest_cluster import GuestCluster
 from tidegauge.model_tests.harness.cluster.in_flight import FramesInFlight, is_held, records_of
 from tidegauge.model_tests.harness.cores import abstraction
+from tidegauge.model_tests.harness.cores.message_parts import Additions, MessageParts
 from tidegauge.model_tests.harness.cores.replication import Roles
 from tidegauge.model_tests.harness.performing import Steps
 from tidegauge.spec.kernel.machine import Action
@@ -92,6 +93,8 @@ class ClusterExtension:
     """How the cluster performs the extension's actions."""
     refusals: ClassVar[Steps[ClusterBinding, [spec.State], Awaitable[ErrorCode | None]]] = Steps()
     """How it is sent those that the specification refuses."""
+    messages: ClassVar[MessageParts] = MessageParts()
+    """What the extension adds to messages; read beside every machine."""
 
     def __init__(self, binding: ClusterBinding) -> None:
         self.binding = binding
@@ -149,6 +152,7 @@ class ClusterBinding:
         (initial,) = machine.initial()
         self._initial = initial.controller
         self.epochs = abstraction.Epochs()
+        self.additions = Additions(*(extension.messages for extension in extensions))
         self.memory = [Remembered() for _ in range(machine.brokers)]
         self.leaders: dict[int, int] = {0: self._initial.leader}
         """Leader epoch -> the broker that followers of that epoch fetch from."""
@@ -160,7 +164,7 @@ class ClusterBinding:
         self._hosted = GuestCluster(SEED, partial(self._make, roles), self._prepare)
         self.guest, self.cluster, self._nursery = self._hosted.run, self._hosted.cluster, self._hosted.nursery
         self.told_at_once = self._hosted.told_at_once
-        self.frames = FramesInFlight(self.cluster.network, self.epochs)
+        self.frames = FramesInFlight(self.cluster.network, self.epochs, self.additions)
 
     def _make(self, roles: Roles) -> Cluster:
         return Cluster(
@@ -219,7 +223,7 @@ class ClusterBinding:
     def abstraction(self, state: spec.State) -> spec.State:
         self.frames.sort_in(state, self.cluster.controller.controller.controller_epoch)
         controller = abstraction.controller(
-            self.cluster.controller.controller, self.registration, self.machine.brokers, self.epochs
+            self.cluster.controller.controller, self.registration, self.machine.brokers, self.epochs, self.additions
         )
         for extension in self.extensions:
             controller = extension.controller(controller)
@@ -283,7 +287,7 @@ class ClusterBinding:
             partition_epoch=replica.partition_epoch,
             isr=abstraction.ids(replica.isr),
             epoch_start_offset=replica.epoch_start_offset,
-            remote=abstraction.remote_replicas(replica, self.machine.brokers, self.epochs),
+            remote=abstraction.remote_replicas(replica, self.machine.brokers, self.epochs, self.additions),
             pending_isr=abstraction.ids(replica.pending_isr),
             outstanding=tuple(sorted(self._outstanding(hosted, memory))),
         )
@@ -311,7 +315,7 @@ class ClusterBinding:
             if fetch in cut:
                 cut.remove(fetch)
             else:
-                yield abstraction.fetch_request(fetch, self.leaders[fetch.leader_epoch], self.epochs)
+                yield abstraction.fetch_request(fetch, self.leaders[fetch.leader_epoch], self.epochs, self.additions)
 
     # --- what actions are made of ----------------------------------------------------------------------------------
 
@@ -327,7 +331,7 @@ class ClusterBinding:
                 for fetch in hosted.outstanding
                 if fetch not in memory.cut
                 and self.leaders[fetch.leader_epoch] == leader
-                and abstraction.fetch_request(fetch, leader, self.epochs) not in but
+                and abstraction.fetch_request(fetch, leader, self.epochs, self.additions) not in but
             ]
 
     def start_soon(self, task: Callable[[Unpack[Ts]], Awaitable[None]], *args: *Ts) -> None:

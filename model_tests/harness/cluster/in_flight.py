@@ -24,6 +24,7 @@ from tidegauge.impl.server.reads import partition_reads, partition_responses
 from tidegauge.impl.wire.apis import ApiKey
 from tidegauge.impl.wire.codecs import decode_request, decode_response, encode_request
 from tidegauge.model_tests.harness.cores import abstraction
+from tidegauge.model_tests.harness.cores.message_parts import Additions
 from tidegauge.spec.replication import state as spec
 from tidegauge.spec.replication.state import Record
 
@@ -62,6 +63,7 @@ class FramesInFlight:
 
     network: SimulatedNetwork
     epochs: abstraction.Epochs
+    additions: Additions
     fetches: dict[spec.FetchRequest, Frame] = attrs.field(factory=dict)
     fetch_responses: dict[spec.FetchResponse, Frame] = attrs.field(factory=dict)
     alters: dict[spec.AlterPartitionRequest, Frame] = attrs.field(factory=dict)
@@ -115,7 +117,7 @@ class FramesInFlight:
     def _fetch(self, frame: Frame) -> spec.FetchRequest:
         (read,) = partition_reads(message_of(frame))
         assert read.follower is not None, "only followers' fetches are held"
-        return abstraction.fetch_request(read.follower, broker_id(frame.destination), self.epochs)
+        return abstraction.fetch_request(read.follower, broker_id(frame.destination), self.epochs, self.additions)
 
     def _fetch_response(self, request: spec.FetchRequest, frame: Frame, state: spec.State) -> spec.FetchResponse:
         """The response as the specification has it, from which the records below a log start are copied."""
@@ -123,7 +125,9 @@ class FramesInFlight:
         if response.error in WITHOUT_METADATA:
             return spec.FetchResponse(request, spec.Error.UNKNOWN_LEADER_EPOCH)
         records = records_of(in_memory(response.records)) if response.error is ErrorCode.none else ()
-        return abstraction.fetch_response(request, response, records, state.replicas[request.leader].log)
+        return abstraction.fetch_response(
+            request, response, records, self.additions, state.replicas[request.leader].log
+        )
 
     def _proposal(self, frame: Frame) -> AlterPartitionRequest:
         message = message_of(frame)

@@ -89,7 +89,7 @@ async def receive_fetch(binding: ClusterBinding, action: protocol.ReceiveFetch, 
     request = action.request
     if request.leader_epoch == NONE:
         return None
-    fetch = cores.follower_fetch(binding.epochs, request)
+    fetch = cores.follower_fetch(binding.epochs, binding.additions, request)
     message = follower_request(
         [(binding.topic_id, PARTITION, fetch)], max_wait_ms=0, min_bytes=0, max_bytes=1, partition_max_bytes=1
     )

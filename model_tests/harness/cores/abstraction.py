@@ -16,12 +16,8 @@ from tidegauge.impl.controller import controller as core
 from tidegauge.impl.partition import messages
 from tidegauge.impl.partition.registration import PartitionRegistration
 from tidegauge.impl.partition.replica import PartitionReplica
-from tidegauge.spec.kernel.parts import parts_of, with_part
+from tidegauge.model_tests.harness.cores.message_parts import Additions
 from tidegauge.spec.replication import state as spec
-from tidegauge.spec.replication.extensions.reassignment import Assignment
-from tidegauge.spec.replication.extensions.retention import FollowerLogStart, LeaderLogStart
-from tidegauge.spec.replication.extensions.settings import KnownSettings, TopicSettings
-from tidegauge.spec.replication.extensions.shutdown import ShuttingDown
 
 UNKNOWN_REMOTE: Final = spec.RemoteReplica()
 FUTURE: Final = 1 << 40
@@ -62,7 +58,9 @@ def ids(brokers: frozenset[int] | None) -> tuple[int, ...]:
     return tuple(sorted(brokers)) if brokers else ()
 
 
-def fetch_request(fetch: messages.FollowerFetch, leader: int, epochs: Epochs) -> spec.FetchRequest:
+def fetch_request(
+    fetch: messages.FollowerFetch, leader: int, epochs: Epochs, additions: Additions
+) -> spec.FetchRequest:
     return spec.FetchRequest(
         follower=fetch.replica_id,
         leader=leader,
@@ -70,29 +68,29 @@ def fetch_request(fetch: messages.FollowerFetch, leader: int, epochs: Epochs) ->
         offset=fetch.fetch_offset,
         last_fetched_epoch=fetch.last_fetched_epoch,
         broker_epoch=epochs.number(fetch.replica_id, fetch.broker_epoch),
-        parts=parts_of(FollowerLogStart(fetch.log_start_offset)),
+        parts=additions.to_fetch(fetch),
     )
 
 
 def fetch_response(
-    request: spec.FetchRequest, response: messages.PartitionFetchResponse, records: spec.Log, history: spec.Log = ()
+    request: spec.FetchRequest,
+    response: messages.PartitionFetchResponse,
+    records: spec.Log,
+    additions: Additions,
+    history: spec.Log = (),
 ) -> spec.FetchResponse:
     """`history` is all that the leader's log has had, of which the specification hands some on where logs start."""
-    if response.error is ErrorCode.offset_out_of_range:
-        start = response.log_start_offset
-        parts = parts_of(LeaderLogStart(start, history[:start]))
-        return spec.FetchResponse(request, error(response.error), parts=parts)
+    parts = additions.to_fetch_response(response, history)
     if response.error is not ErrorCode.none:
-        return spec.FetchResponse(request, error(response.error))
+        return spec.FetchResponse(request, error(response.error), parts=parts)
     diverging = response.diverging_epoch
-    below = 0 if diverging is None else response.log_start_offset
     return spec.FetchResponse(
         request,
         records=records,
         high_watermark=response.high_watermark,
         diverging_epoch=spec.NONE if diverging is None else diverging.epoch,
         diverging_end_offset=spec.NONE if diverging is None else diverging.end_offset,
-        parts=parts_of(LeaderLogStart(response.log_start_offset, history[:below])),
+        parts=parts,
     )
 
 
@@ -122,7 +120,9 @@ def alter_partition_response(
     )
 
 
-def remote_replicas(replica: PartitionReplica, brokers: int, epochs: Epochs) -> tuple[spec.RemoteReplica, ...]:
+def remote_replicas(
+    replica: PartitionReplica, brokers: int, epochs: Epochs, additions: Additions
+) -> tuple[spec.RemoteReplica, ...]:
     """What a leader knows of each broker, nothing of itself; () for a replica that does not lead."""
     if replica.epoch_start_offset == messages.UNKNOWN_OFFSET:
         return ()
@@ -133,7 +133,7 @@ def remote_replicas(replica: PartitionReplica, brokers: int, epochs: Epochs) -> 
         else spec.RemoteReplica(
             known[broker].log_end_offset,
             epochs.number(broker, known[broker].broker_epoch),
-            parts_of(FollowerLogStart(known[broker].log_start_offset)),
+            additions.to_follower(known[broker]),
         )
         for broker in range(brokers)
     )
@@ -150,7 +150,11 @@ def metadata(registration: PartitionRegistration, controller_epoch: int) -> spec
 
 
 def controller(
-    active: core.Controller, registration: PartitionRegistration, brokers: int, epochs: Epochs
+    active: core.Controller,
+    registration: PartitionRegistration,
+    brokers: int,
+    epochs: Epochs,
+    additions: Additions,
 ) -> spec.Controller:
     registered = active.image.brokers
     return spec.Controller(
@@ -159,7 +163,7 @@ def controller(
             spec.Session(
                 epochs.number(broker, registered[broker].broker_epoch),
                 registered[broker].fenced,
-                parts_of(ShuttingDown(registered[broker].in_controlled_shutdown)),
+                additions.to_session(registered[broker]),
             )
             for broker in range(brokers)
         ),
@@ -170,12 +174,6 @@ def controller(
         elr=ids(registration.elr),
         last_known_leader=registration.last_known_leader,
     )
-
-
-def with_lists(controller: spec.Controller, registration: PartitionRegistration) -> spec.Controller:
-    """With the replica lists, for machines in which they change."""
-    assignment = Assignment(registration.replicas, registration.adding_replicas, registration.removing_replicas)
-    return with_part(controller, assignment)
 
 
 def acknowledged(completed: Iterable[tuple[int, int, bool]], history: spec.History) -> tuple[int, ...]:
@@ -196,17 +194,3 @@ def network(
     return spec.Network(
         tuple(sorted(fetches)), tuple(sorted(fetch_responses)), tuple(sorted(alters)), tuple(sorted(alter_responses))
     )
-
-
-def with_settings(controller: spec.Controller, active: core.Controller, topic: str) -> spec.Controller:
-    """With the topic's settings, for machines in which they change."""
-    min_insync = active.config.min_insync_replicas(active.image, topic)
-    settings = TopicSettings(min_insync, active.config.unclean_leader_election(active.image, topic))
-    return with_part(controller, settings)
-
-
-def with_known_setting(seen: spec.Replica, replica: PartitionReplica) -> spec.Replica:
-    """With the min.insync.replicas that a replica goes by, once it has been told."""
-    if replica.leader_epoch == spec.NONE:
-        return seen
-    return with_part(seen, KnownSettings(replica.config.min_insync_replicas))

@@ -13,13 +13,12 @@ from kio.schema.errors import ErrorCode
 from tidegauge.impl.partition import messages
 from tidegauge.impl.partition.registration import PartitionRegistration
 from tidegauge.model_tests.harness.cores.abstraction import Epochs
+from tidegauge.model_tests.harness.cores.message_parts import Additions
 from tidegauge.model_tests.harness.cores.replication import PARTITION, TOPIC, Cores
 from tidegauge.model_tests.harness.performing import Steps, on
-from tidegauge.spec.kernel.parts import Parts
 from tidegauge.spec.replication import actions as protocol
 from tidegauge.spec.replication import control, faults
 from tidegauge.spec.replication import state as spec
-from tidegauge.spec.replication.extensions.retention import FollowerLogStart
 
 VALUE_OF_NO_RECORD: Final = 1 << 40
 """The value of a record that must not be appended."""
@@ -37,24 +36,22 @@ def receive_fetch(cores: Cores, action: protocol.ReceiveFetch) -> ErrorCode | No
     request = action.request
     if cores.brokers[request.leader].replica is None:
         return None
-    response = cores.replica(request.leader).receive_fetch(follower_fetch(cores.epochs, request), 1, cores.now_ms)
+    response = cores.replica(request.leader).receive_fetch(
+        follower_fetch(cores.epochs, cores.additions, request), 1, cores.now_ms
+    )
     return response.error
 
 
-def follower_fetch(epochs: Epochs, request: spec.FetchRequest) -> messages.FollowerFetch:
+def follower_fetch(epochs: Epochs, additions: Additions, request: spec.FetchRequest) -> messages.FollowerFetch:
     """The fetch as the implementation has it."""
-    return messages.FollowerFetch(
+    fetch = messages.FollowerFetch(
         replica_id=request.follower,
         broker_epoch=epochs.broker_epoch(request.follower, request.broker_epoch),
         leader_epoch=request.leader_epoch,
         fetch_offset=request.offset,
         last_fetched_epoch=request.last_fetched_epoch,
-        log_start_offset=log_start(request.parts),
     )
-
-
-def log_start(parts: Parts) -> int:
-    return next((part.offset for part in parts if isinstance(part, FollowerLogStart)), 0)
+    return additions.said(fetch, request.parts)
 
 
 def receive_fetch_response(cores: Cores, action: protocol.ReceiveFetchResponse) -> ErrorCode | None:
@@ -69,7 +66,8 @@ def receive_fetch_response(cores: Cores, action: protocol.ReceiveFetchResponse) 
         high_watermark=response.high_watermark,
         log_start_offset=0,
     )
-    cores.replica(follower).receive_fetch_response(follower_fetch(cores.epochs, response.request), late, cores.now_ms)
+    fetch = follower_fetch(cores.epochs, cores.additions, response.request)
+    cores.replica(follower).receive_fetch_response(fetch, late, cores.now_ms)
     return ErrorCode.none
 
 

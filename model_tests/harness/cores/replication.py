@@ -35,6 +35,7 @@ from tidegauge.impl.partition.registration import PartitionRegistration
 from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.model_tests.harness.cores import abstraction
 from tidegauge.model_tests.harness.cores.memory_log import LockstepLog, MemoryLog
+from tidegauge.model_tests.harness.cores.message_parts import Additions
 from tidegauge.model_tests.harness.cores.metadata_log import MemoryMetadataLog
 from tidegauge.spec.replication import state as spec
 from tidegauge.spec.replication.machine import Replication
@@ -59,6 +60,8 @@ class Roles:
 
 CORRECT: Final = Roles()
 """As they are in production."""
+NOTHING: Final = Additions()
+"""No extension adds anything to messages."""
 
 
 @attrs.frozen
@@ -88,9 +91,10 @@ class Broker:
 class Cores:
     """Brokers, controller and the messages between them, in the machine's initial state."""
 
-    def __init__(self, machine: Replication, roles: Roles = Roles()) -> None:
+    def __init__(self, machine: Replication, roles: Roles = Roles(), additions: Additions = NOTHING) -> None:
         self.machine = machine
         self.roles = roles
+        self.additions = additions
         self.now_ms = 0
         self.config = messages.PartitionConfig(machine.min_insync_replicas)
         self.epochs = abstraction.Epochs()
@@ -163,7 +167,9 @@ class Cores:
         """The controller, looked at again only if its log or its epoch has moved."""
         key = (self.metadata_log.end_offset, self.controller)
         if key != self._controller_key or self._controller_seen is None:
-            seen = abstraction.controller(self.controller, self.registration, len(self.brokers), self.epochs)
+            seen = abstraction.controller(
+                self.controller, self.registration, len(self.brokers), self.epochs, self.additions
+            )
             self._controller_key, self._controller_seen = key, expected if seen == expected else seen
         return self._controller_seen
 
@@ -200,7 +206,7 @@ class Cores:
             partition_epoch=replica.partition_epoch,
             isr=abstraction.ids(replica.isr),
             epoch_start_offset=replica.epoch_start_offset,
-            remote=abstraction.remote_replicas(replica, len(self.brokers), self.epochs),
+            remote=abstraction.remote_replicas(replica, len(self.brokers), self.epochs, self.additions),
             pending_isr=abstraction.ids(replica.pending_isr),
             outstanding=tuple(sorted(broker.outstanding)),
             pulled=broker.pulled.word if broker.pulled else None,

@@ -20,7 +20,6 @@ from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.replication import actions as protocol
 from tidegauge.spec.replication import control, faults
 from tidegauge.spec.replication import state as spec
-from tidegauge.spec.replication.extensions.retention import LeaderLogStart
 
 # --- produce and fetch ---------------------------------------------------------------------------------------------
 
@@ -38,7 +37,7 @@ def send_fetch(cores: Cores, action: protocol.SendFetch) -> None:
     broker, replica = cores.brokers[action.broker], cores.replica(action.broker)
     fetch = replica.fetch_request(broker.broker_epoch)
     if fetch is not None:
-        request = abstraction.fetch_request(fetch, replica.leader, cores.epochs)
+        request = abstraction.fetch_request(fetch, replica.leader, cores.epochs, cores.additions)
         cores.fetches[request] = broker.outstanding[request] = fetch
 
 
@@ -49,7 +48,7 @@ def receive_fetch(cores: Cores, action: protocol.ReceiveFetch) -> None:
     served = cores.replica(leader).receive_fetch(fetch, log.bytes_of(action.records), cores.now_ms)
     if action.request in cores.brokers[action.request.follower].outstanding:
         records = log.decode(in_memory(served.records))
-        response = abstraction.fetch_response(action.request, served, records, log.records)
+        response = abstraction.fetch_response(action.request, served, records, cores.additions, log.records)
         cores.fetch_responses[response] = served
     cores.carry_out_effects(leader)
 
@@ -63,16 +62,20 @@ def hold_fetch(cores: Cores, action: protocol.HoldFetch) -> None:
 
 
 def receive_fetch_response(cores: Cores, action: protocol.ReceiveFetchResponse) -> None:
+    fetch_response_accepted(cores, action)
+
+
+def fetch_response_accepted(cores: Cores, action: protocol.ReceiveFetchResponse) -> bool:
+    """Have the follower receive a response; returns whether it waited for it, and took it."""
     response = cores.fetch_responses.pop(action.response)
     follower = action.response.request.follower
     replica = cores.replica(follower)
     fetch = cores.brokers[follower].outstanding.pop(action.response.request, None)
-    if fetch is not None:
-        accepted = replica.receive_fetch_response(fetch, response, cores.now_ms)
-        log, below = cores.brokers[follower].log, LeaderLogStart.of(action.response).below
-        if accepted and below and log.log_start_offset == log.log_end_offset == len(below):
-            log.remember(below)
-        cores.carry_out_effects(follower)
+    if fetch is None:
+        return False
+    accepted = replica.receive_fetch_response(fetch, response, cores.now_ms)
+    cores.carry_out_effects(follower)
+    return accepted
 
 
 # --- ISR changes, metadata, elections ------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from kio.schema.errors import ErrorCode
 from tidegauge.impl.client import topic_requests
 from tidegauge.model_tests.harness.cluster.binding import PARTITION, TOPIC, ClusterBinding, ClusterExtension
 from tidegauge.model_tests.harness.cluster.operator_requests import ask_at
-from tidegauge.model_tests.harness.cores import abstraction
+from tidegauge.model_tests.harness.cores.extensions.reassignment import with_lists
 from tidegauge.model_tests.harness.performing import Steps, on
 from tidegauge.spec.kernel.parts import with_part
 from tidegauge.spec.replication.extensions.reassignment import (
@@ -73,7 +73,7 @@ class ReassignmentOnCluster(ClusterExtension):
         return assigned(initial)
 
     def controller(self, seen: Controller) -> Controller:
-        return abstraction.with_lists(seen, self.binding.registration)
+        return with_lists(seen, self.binding.registration)
 
     def replica(self, number: int, beside: Replica, seen: Replica) -> Replica:
         if not seen.running:

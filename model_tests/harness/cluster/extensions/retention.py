@@ -26,6 +26,7 @@ from tidegauge.model_tests.harness.cluster.binding import (
 )
 from tidegauge.model_tests.harness.cluster.operator_requests import ask_at
 from tidegauge.model_tests.harness.cluster.refusals import error_at
+from tidegauge.model_tests.harness.cores.extensions.retention import RetentionMessages
 from tidegauge.model_tests.harness.performing import Steps, on
 from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.kernel.parts import with_part
@@ -86,6 +87,7 @@ class RetentionOnCluster(ClusterExtension):
     """Log starts. Beside a machine without them every log must start at 0."""
 
     extends = Retention
+    messages = RetentionMessages()
     steps = STEPS
     refusals = Steps(on(DeleteRecords, refuse_to_delete_records))
 

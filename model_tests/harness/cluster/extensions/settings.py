@@ -16,8 +16,7 @@ from tidegauge.impl.metadata.config_resources import AlterOperation, ConfigResou
 from tidegauge.impl.wire.primitives import i8
 from tidegauge.model_tests.harness.cluster.binding import TOPIC, ClusterBinding, ClusterExtension
 from tidegauge.model_tests.harness.cluster.operator_requests import ask_at
-from tidegauge.model_tests.harness.cores import abstraction
-from tidegauge.model_tests.harness.cores.extensions.settings import texts
+from tidegauge.model_tests.harness.cores.extensions.settings import texts, with_known_setting, with_settings
 from tidegauge.model_tests.harness.performing import Steps, on
 from tidegauge.spec.replication.extensions.settings import ChangeSettings, Settings
 from tidegauge.spec.replication.state import Controller, Replica, State
@@ -46,8 +45,8 @@ class SettingsOnCluster(ClusterExtension):
     steps = STEPS
 
     def controller(self, seen: Controller) -> Controller:
-        return abstraction.with_settings(seen, self.binding.cluster.controller.controller, TOPIC)
+        return with_settings(seen, self.binding.cluster.controller.controller, TOPIC)
 
     def replica(self, number: int, beside: Replica, seen: Replica) -> Replica:
         hosted = self.binding.hosted(number)
-        return abstraction.with_known_setting(seen, hosted.replica) if hosted else seen
+        return with_known_setting(seen, hosted.replica) if hosted else seen

@@ -12,6 +12,7 @@ from tidegauge.impl.cluster.names import BROKER
 from tidegauge.impl.partition.messages import UNKNOWN_BROKER_EPOCH
 from tidegauge.impl.server.broker_server import Broker
 from tidegauge.model_tests.harness.cluster.binding import ClusterBinding, ClusterExtension
+from tidegauge.model_tests.harness.cores.extensions.shutdown import ShutdownMessages
 from tidegauge.model_tests.harness.performing import Steps, on
 from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.kernel.parts import with_part
@@ -99,6 +100,7 @@ class ShutdownOnCluster(ClusterExtension):
     """The notes of clean stops. A broker of any machine must have none that did not stop cleanly."""
 
     extends = ControlledShutdown
+    messages = ShutdownMessages()
     steps = STEPS
     refusals = Steps(on(GrantShutdown, refuse_to_grant_shutdown))
 

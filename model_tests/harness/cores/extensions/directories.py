@@ -19,7 +19,8 @@ from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.model_tests.harness.cores import abstraction, steps
 from tidegauge.model_tests.harness.cores.extensions import shutdown
 from tidegauge.model_tests.harness.cores.extensions.shutdown import NO_NOTE, ShutdownCores
-from tidegauge.model_tests.harness.cores.replication import CORRECT, PARTITION, TOPIC, Broker, Roles
+from tidegauge.model_tests.harness.cores.message_parts import Additions
+from tidegauge.model_tests.harness.cores.replication import CORRECT, NOTHING, PARTITION, TOPIC, Broker, Roles
 from tidegauge.model_tests.harness.performing import Steps, on
 from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.kernel.parts import parts_of, with_part
@@ -42,14 +43,14 @@ from tidegauge.spec.replication.machine import Replication
 class DirectoryCores(ShutdownCores):
     """Brokers, controller and messages, where a replica may be lost with its directory."""
 
-    def __init__(self, machine: Replication, roles: Roles = CORRECT) -> None:
+    def __init__(self, machine: Replication, roles: Roles = CORRECT, additions: Additions = NOTHING) -> None:
         self.directories = [f"{number}/0" for number in range(machine.brokers)]
         """The directory, by id, in which each broker has its replica."""
         self.failed: set[int] = set()
         """The brokers whose directory has failed in the life of their last process."""
         self.lost: dict[int, PartitionReplica] = {}
         """The replicas of running brokers that went with their directories, as they were."""
-        super().__init__(machine, roles)
+        super().__init__(machine, roles, additions)
 
     def _founding_records(self) -> list[MetadataRecord]:
         founding = [
@@ -187,7 +188,7 @@ def receive_fetch(cores: DirectoryCores, action: protocol.ReceiveFetch) -> None:
         del cores.fetches[request]
     if request in cores.brokers[request.follower].outstanding:
         refusal = PartitionFetchResponse(ErrorCode.kafka_storage_error)
-        cores.fetch_responses[abstraction.fetch_response(request, refusal, ())] = refusal
+        cores.fetch_responses[abstraction.fetch_response(request, refusal, (), cores.additions)] = refusal
 
 
 def receive_fetch_response(cores: DirectoryCores, action: protocol.ReceiveFetchResponse) -> None:

@@ -16,8 +16,9 @@ from tidegauge.impl.metadata.records import MetadataRecord, PartitionRecord
 from tidegauge.impl.partition.messages import PartitionFetchResponse
 from tidegauge.impl.partition.registration import PartitionRegistration
 from tidegauge.model_tests.harness.cores import abstraction, steps
+from tidegauge.model_tests.harness.cores.message_parts import Additions
 from tidegauge.model_tests.harness.cores.refusals import REFUSALS
-from tidegauge.model_tests.harness.cores.replication import CORRECT, PARTITION, TOPIC, Broker, Cores, Roles
+from tidegauge.model_tests.harness.cores.replication import CORRECT, NOTHING, PARTITION, TOPIC, Broker, Cores, Roles
 from tidegauge.model_tests.harness.cores.steps import ReplicationCores
 from tidegauge.model_tests.harness.performing import Steps, on
 from tidegauge.spec.kernel.machine import Action
@@ -43,6 +44,12 @@ def refuse_to_cancel(cores: Cores, action: CancelReassignment) -> ErrorCode:
     return cores.commit(cores.controller.reassignments.cancel(TOPIC, PARTITION)).error
 
 
+def with_lists(controller: spec.Controller, registration: PartitionRegistration) -> spec.Controller:
+    """With the replica lists."""
+    assignment = Assignment(registration.replicas, registration.adding_replicas, registration.removing_replicas)
+    return with_part(controller, assignment)
+
+
 class ReassignmentCores(ReplicationCores):
     """Brokers, controller and messages, where not every broker has a replica."""
 
@@ -50,11 +57,11 @@ class ReassignmentCores(ReplicationCores):
         on(StartReassignment, refuse_to_reassign), on(CancelReassignment, refuse_to_cancel), over=REFUSALS
     )
 
-    def __init__(self, machine: Replication, roles: Roles = CORRECT) -> None:
+    def __init__(self, machine: Replication, roles: Roles = CORRECT, additions: Additions = NOTHING) -> None:
         self.down: set[int] = set()
         (initial,) = machine.initial()
         self._initial = initial.controller
-        super().__init__(machine, roles)
+        super().__init__(machine, roles, additions)
 
     def _founding_records(self) -> list[MetadataRecord]:
         first = self._initial
@@ -101,13 +108,13 @@ class ReassignmentCores(ReplicationCores):
         error = ErrorCode.unknown_leader_epoch if unheard else ErrorCode.not_leader_or_follower
         refusal = PartitionFetchResponse(error)
         if request in self.brokers[request.follower].outstanding:
-            self.fetch_responses[abstraction.fetch_response(request, refusal, ())] = refusal
+            self.fetch_responses[abstraction.fetch_response(request, refusal, (), self.additions)] = refusal
 
     # --- as the specification sees it ----------------------------------------------------------------------------
 
     def _abstract_controller(self, expected: spec.Controller) -> spec.Controller:
         seen = super()._abstract_controller(with_part(expected, Assignment()))
-        return abstraction.with_lists(seen, self.registration)
+        return with_lists(seen, self.registration)
 
     def _look_at_replica(self, number: int, broker: Broker) -> spec.Replica:
         registration = self.told(number)

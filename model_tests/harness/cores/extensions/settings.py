@@ -6,10 +6,12 @@ from typing import Final
 
 import attrs
 
+from tidegauge.impl.controller import controller as core
 from tidegauge.impl.controller.configs import ConfigChange
 from tidegauge.impl.metadata.config_resources import AlterOperation, ConfigResourceType
 from tidegauge.impl.metadata.topic_configs import MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION_ENABLE
-from tidegauge.model_tests.harness.cores import abstraction, steps
+from tidegauge.impl.partition.replica import PartitionReplica
+from tidegauge.model_tests.harness.cores import steps
 from tidegauge.model_tests.harness.cores.replication import TOPIC, Broker
 from tidegauge.model_tests.harness.cores.steps import ReplicationCores
 from tidegauge.model_tests.harness.performing import Steps, on
@@ -17,6 +19,20 @@ from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.kernel.parts import with_part
 from tidegauge.spec.replication import state as spec
 from tidegauge.spec.replication.extensions.settings import ChangeSettings, KnownSettings, TopicSettings
+
+
+def with_settings(controller: spec.Controller, active: core.Controller, topic: str) -> spec.Controller:
+    """With the topic's settings, for machines in which they change."""
+    min_insync = active.config.min_insync_replicas(active.image, topic)
+    settings = TopicSettings(min_insync, active.config.unclean_leader_election(active.image, topic))
+    return with_part(controller, settings)
+
+
+def with_known_setting(seen: spec.Replica, replica: PartitionReplica) -> spec.Replica:
+    """With the min.insync.replicas that a replica goes by, once it has been told."""
+    if replica.leader_epoch == spec.NONE:
+        return seen
+    return with_part(seen, KnownSettings(replica.config.min_insync_replicas))
 
 
 class SettingsCores(ReplicationCores):
@@ -37,11 +53,11 @@ class SettingsCores(ReplicationCores):
 
     def _abstract_controller(self, expected: spec.Controller) -> spec.Controller:
         seen = super()._abstract_controller(with_part(expected, TopicSettings()))
-        return abstraction.with_settings(seen, self.controller, TOPIC)
+        return with_settings(seen, self.controller, TOPIC)
 
     def _look_at_replica(self, number: int, broker: Broker) -> spec.Replica:
         seen = super()._look_at_replica(number, broker)
-        return seen if broker.replica is None else abstraction.with_known_setting(seen, broker.replica)
+        return seen if broker.replica is None else with_known_setting(seen, broker.replica)
 
     def step(self, action: Action) -> None:
         STEPS.perform(self, action)

@@ -6,9 +6,11 @@ from typing import Final
 
 from kio.schema.errors import ErrorCode
 
+from tidegauge.impl.metadata.image import BrokerRegistration
 from tidegauge.model_tests.harness.cores import steps
+from tidegauge.model_tests.harness.cores.message_parts import Additions, MessageParts
 from tidegauge.model_tests.harness.cores.refusals import REFUSALS
-from tidegauge.model_tests.harness.cores.replication import CORRECT, Broker, Cores, Roles
+from tidegauge.model_tests.harness.cores.replication import CORRECT, NOTHING, Broker, Cores, Roles
 from tidegauge.model_tests.harness.cores.steps import ReplicationCores
 from tidegauge.model_tests.harness.performing import Steps, on
 from tidegauge.spec.kernel.machine import Action
@@ -20,6 +22,7 @@ from tidegauge.spec.replication.extensions.shutdown import (
     CleanStop,
     GiveUpWaiting,
     GrantShutdown,
+    ShuttingDown,
     Stop,
     StopUnasked,
 )
@@ -40,15 +43,22 @@ def refuse_to_grant_shutdown(cores: Cores, action: GrantShutdown) -> ErrorCode:
     return response.error
 
 
+class ShutdownMessages(MessageParts):
+    """A session says that its broker has asked to stop."""
+
+    def of_session(self, broker: BrokerRegistration) -> ShuttingDown:
+        return ShuttingDown(broker.in_controlled_shutdown)
+
+
 class ShutdownCores(ReplicationCores):
     """Brokers, controller and messages, with the note that a broker leaves on its disk when it stops cleanly."""
 
     refusals = Steps[Cores, [], ErrorCode | None](on(GrantShutdown, refuse_to_grant_shutdown), over=REFUSALS)
 
-    def __init__(self, machine: Replication, roles: Roles = CORRECT) -> None:
+    def __init__(self, machine: Replication, roles: Roles = CORRECT, additions: Additions = NOTHING) -> None:
         self.notes = [NO_NOTE] * machine.brokers
         """The broker epoch in which each broker stopped, as its disk or its new process knows; -1 without a note."""
-        super().__init__(machine, roles)
+        super().__init__(machine, roles, additions)
 
     def _look_at_replica(self, number: int, broker: Broker) -> spec.Replica:
         note = self.epochs.number(number, self.notes[number])
