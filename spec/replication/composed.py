@@ -35,6 +35,7 @@ from tidegauge.spec.replication.extensions.retention import LogStart, Retention,
 from tidegauge.spec.replication.extensions.settings import Settings
 from tidegauge.spec.replication.extensions.shutdown import ControlledShutdown
 from tidegauge.spec.replication.properties import is_true_leader, leaders
+from tidegauge.spec.replication.rules import ReplicationRules
 from tidegauge.spec.replication.state import NONE, State
 
 
@@ -48,8 +49,7 @@ class Together(ReplicationExtension):
     def invariants(self) -> Mapping[str, Invariant[State]]:
         return {"LowWatermarkIsTrue": low_watermark_is_true}
 
-    @property
-    def step_invariants(self) -> Mapping[str, StepInvariant[State]]:
+    def step_invariants(self, machine: ReplicationRules) -> Mapping[str, StepInvariant[State]]:
         return {"LogStartMonotone": log_start_monotone}
 
 

@@ -48,8 +48,7 @@ class ReplicationExtension(Extension):
         """What holds in every state. A name that an earlier extension gives is replaced."""
         return {}
 
-    @property
-    def step_invariants(self) -> Mapping[str, StepInvariant[State]]:
+    def step_invariants(self, machine: ReplicationRules) -> Mapping[str, StepInvariant[State]]:
         """What holds of every step. A name that an earlier extension gives is replaced."""
         return {}
 

@@ -161,8 +161,8 @@ class Replication(ReplicationRules):
     @cached_property
     def step_invariants(self) -> Mapping[str, StepInvariant[State]]:
         return {
-            **replication_properties.STEP_INVARIANTS,
-            **_merged(extension.step_invariants for extension in self.extensions),
+            **replication_properties.step_invariants(self),
+            **_merged(extension.step_invariants(self) for extension in self.extensions),
         }
 
     @property

@@ -4,8 +4,11 @@ WeakIsr and StrongIsr are hachikuji's (KafkaReplication.tla); LeaderCandidateCom
 ReplicationQuorumSuperset, ConsistentRead and NoCommittedRecordLost follow Vanlightly's Kafka specifications;
 LogMatching is Raft's (Ongaro & Ousterhout 2014, §5.3) for leader epochs.
 
-Two exemptions, and no more. A replica that crashed may lack its tail until it has registered again: until then it can
-neither lead nor vote. And a leader that an unclean election has overtaken promises nothing: its loss is declared.
+Exemptions, each named where it is made. A replica that crashed may lack its tail until it has registered again: until
+then it can neither lead nor vote (`is_member`). A leader that an unclean election has overtaken promises nothing
+(`leaders`), and until the leader of that election has taken over, nobody knows what is lost (`unsettled`). A leader
+that the controller has replaced, and that has yet to learn it, goes by an ISR that is no longer the controller's: of
+such a one WeakIsr says nothing, StrongIsr and ConsistentRead still do.
 """
 
 from __future__ import annotations
@@ -13,6 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
+from tidegauge.spec.replication.actions import ReceiveFetchResponse
+from tidegauge.spec.replication.control import UncleanElection
 from tidegauge.spec.replication.rules import ReplicationRules
 from tidegauge.spec.replication.state import NONE, Acks, Log, Replica, State
 
@@ -40,7 +45,10 @@ def is_prefix(shorter: Log, longer: Log) -> bool:
 
 
 def weak_isr(state: State) -> bool:
-    """Each member of a leader's own ISR has all that lies below that leader's high watermark."""
+    """Each member of the ISR, as leader and controller both know it, has all below the leader's high watermark.
+
+    The leader is the one of the controller's epoch; a member has registered since it last crashed.
+    """
     return all(
         is_prefix(replica.log[: replica.high_watermark], state.replicas[member].log)
         for broker, replica in leaders(state)
@@ -51,7 +59,7 @@ def weak_isr(state: State) -> bool:
 
 
 def strong_isr(state: State) -> bool:
-    """Each member of the controller's ISR has all that lies below any leader's high watermark."""
+    """Each member of the controller's ISR has all that lies below any leader's high watermark, of older epochs too."""
     return all(
         is_prefix(replica.log[: replica.high_watermark], state.replicas[member].log)
         for _, replica in leaders(state)
@@ -110,13 +118,27 @@ def consistent_read(state: State) -> bool:
 
 
 def no_committed_record_lost(state: State) -> bool:
-    """What was acknowledged to a producer that waited for all is committed still, or was declared lost."""
-    kept = {record.value for record in state.history.committed}
-    return state.history.unsettled or kept.union(state.history.lost).issuperset(state.history.acknowledged)
+    """Whoever could lead now without loss has, in its log, each record that a producer was promised.
+
+    A record that was declared lost is not missed.
+    """
+    if state.history.unsettled:
+        return True
+    promised = set(state.history.acknowledged).difference(state.history.lost)
+    candidates = (*state.controller.isr, *state.controller.elr)
+    return not promised or all(
+        promised <= {record.value for record in state.replicas[b].log}
+        for b in candidates
+        if is_member(state, b)
+    )
 
 
 def high_watermark_within_log(state: State) -> bool:
     return all(0 <= replica.high_watermark <= replica.log_end_offset for replica in state.replicas)
+
+
+def flushed_within_log(state: State) -> bool:
+    return all(0 <= replica.flushed <= replica.log_end_offset for replica in state.replicas)
 
 
 def leader_in_isr(state: State) -> bool:
@@ -135,6 +157,7 @@ def one_leader_per_epoch(state: State) -> bool:
 
 INVARIANTS: Mapping[str, Invariant[State]] = {
     "HighWatermarkWithinLog": high_watermark_within_log,
+    "FlushedWithinLog": flushed_within_log,
     "LeaderInIsr": leader_in_isr,
     "IsrIsUnfenced": isr_is_unfenced,
     "OneLeaderPerEpoch": one_leader_per_epoch,
@@ -159,24 +182,77 @@ def high_watermark_monotone(before: State, action: Action, after: State) -> bool
 
 
 def epochs_monotone(before: State, action: Action, after: State) -> bool:
-    """The controller's epochs only grow; no replica goes back to an older leader epoch while it runs."""
+    """None of the controller's epochs falls; no replica goes back to an older leader epoch while it runs."""
     old, new = before.controller, after.controller
-    grown = (old.epoch, old.leader_epoch, old.partition_epoch) <= (new.epoch, new.leader_epoch, new.partition_epoch)
-    return grown and all(
+    if new.epoch < old.epoch or new.leader_epoch < old.leader_epoch or new.partition_epoch < old.partition_epoch:
+        return False
+    return all(
         b.leader_epoch >= a.leader_epoch or not b.running for a, b in zip(before.replicas, after.replicas, strict=True)
     )
 
 
-def committed_grows(before: State, action: Action, after: State) -> bool:
-    """Committed records go only where an unclean election is settled."""
-    return before.history.unsettled or is_prefix(before.history.committed, after.history.committed)
+def common_prefix_kept(before: State, action: Action, after: State) -> bool:
+    """A follower cuts nothing that its leader has too: it cuts where the logs diverge, or above (KIP-101, KIP-279)."""
+    if not isinstance(action, ReceiveFetchResponse):
+        return True
+    request = action.response.request
+    old, new, leader = before.replicas[request.follower], after.replicas[request.follower], after.replicas[request.leader]
+    if new.log_end_offset >= old.log_end_offset or leader.leader_epoch != new.leader_epoch:
+        return True
+    cut = new.log_end_offset
+    return leader.leader != request.leader or cut >= leader.log_end_offset or leader.log[cut] != old.log[cut]
 
 
-STEP_INVARIANTS: Mapping[str, StepInvariant[State]] = {
-    "HighWatermarkMonotone": high_watermark_monotone,
-    "EpochsMonotone": epochs_monotone,
-    "CommittedGrows": committed_grows,
-}
+def loss_is_accepted(accepts: Callable[[State], bool]) -> StepInvariant[State]:
+    """An unclean election happens where the topic or an operator accepts it, else only of the last known leader.
+
+    `accepts` tells whether the topic does. The last known leader is elected when there is nobody else to wait for: the
+    ISR and the ELR are empty (KIP-966).
+    """
+
+    def holds(before: State, action: Action, after: State) -> bool:
+        if after.history.superseded_epoch == before.history.superseded_epoch:
+            return True
+        if isinstance(action, UncleanElection) or accepts(after):
+            return True
+        old = before.controller
+        last_known = old.last_known_leader if old.leader == NONE else old.leader
+        waited_for = {*old.isr, *old.elr} - {getattr(action, "broker", NONE)}
+        return after.controller.leader == last_known and not waited_for
+
+    return holds
+
+
+def acknowledged_by_enough(required: Callable[[State], int]) -> StepInvariant[State]:
+    """When a producer that waits for all is told so, min.insync.replicas have the record.
+
+    `required` is that number. A replica that has crashed since it fetched may have lost the record again.
+    """
+
+    def holds(before: State, action: Action, after: State) -> bool:
+        told = set(after.history.acknowledged).difference(before.history.acknowledged)
+        return all(_holders(after, value) >= required(after) for value in told)
+
+    return holds
+
+
+def _holders(state: State, value: int) -> int:
+    """How many replicas have the record, or had it before they crashed."""
+    return sum(
+        not is_member(state, broker) or any(record.value == value for record in replica.log)
+        for broker, replica in enumerate(state.replicas)
+    )
+
+
+def step_invariants(machine: ReplicationRules) -> Mapping[str, StepInvariant[State]]:
+    """What must hold of each step of the machine."""
+    return {
+        "HighWatermarkMonotone": high_watermark_monotone,
+        "EpochsMonotone": epochs_monotone,
+        "CommonPrefixKept": common_prefix_kept,
+        "LossIsAccepted": loss_is_accepted(lambda state: machine.unclean_leader_election),
+        "AcknowledgedByEnough": acknowledged_by_enough(lambda state: machine.min_insync_replicas),
+    }
 
 
 def goals(machine: ReplicationRules) -> Mapping[str, Callable[[State], bool]]:

@@ -187,8 +187,7 @@ class Reassignment(ReplicationExtension):
     def invariants(self) -> Mapping[str, Invariant[State]]:
         return INVARIANTS
 
-    @property
-    def step_invariants(self) -> Mapping[str, StepInvariant[State]]:
+    def step_invariants(self, machine: ReplicationRules) -> Mapping[str, StepInvariant[State]]:
         return STEP_INVARIANTS
 
     def goals(self, machine: ReplicationRules) -> Mapping[str, Invariant[State]]:

@@ -34,7 +34,8 @@ import attrs
 from tidegauge.spec.kernel.guarded import Refusal
 from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
 from tidegauge.spec.kernel.parts import Part, updated, with_part
-from tidegauge.spec.replication.actions import ReplicationAction, not_leading
+from tidegauge.spec.replication import properties
+from tidegauge.spec.replication.actions import ReceiveFetchResponse, ReplicationAction, not_leading
 from tidegauge.spec.replication.convergence import acting_leader, living
 from tidegauge.spec.replication.extension import ReplicationExtension
 from tidegauge.spec.replication.faults import Crash
@@ -233,8 +234,7 @@ class Retention(ReplicationExtension):
     def invariants(self) -> Mapping[str, Invariant[State]]:
         return INVARIANTS
 
-    @property
-    def step_invariants(self) -> Mapping[str, StepInvariant[State]]:
+    def step_invariants(self, machine: ReplicationRules) -> Mapping[str, StepInvariant[State]]:
         return STEP_INVARIANTS
 
     def goals(self, machine: ReplicationRules) -> Mapping[str, Invariant[State]]:
@@ -493,7 +493,19 @@ def log_start_monotone(before: State, action: Action, after: State) -> bool:
     )
 
 
-STEP_INVARIANTS: Mapping[str, StepInvariant[State]] = {"LogStartMonotone": log_start_monotone}
+def common_prefix_kept(before: State, action: Action, after: State) -> bool:
+    """As in the base, but for a follower that starts over: of what is below a log start nothing is compared."""
+    if isinstance(action, ReceiveFetchResponse):
+        follower, below = action.response.request.follower, LeaderLogStart.of(action.response).below
+        if below and after.replicas[follower].log == below:
+            return True
+    return properties.common_prefix_kept(before, action, after)
+
+
+STEP_INVARIANTS: Mapping[str, StepInvariant[State]] = {
+    "LogStartMonotone": log_start_monotone,
+    "CommonPrefixKept": common_prefix_kept,
+}
 
 
 def goals(machine: ReplicationRules) -> Mapping[str, Invariant[State]]:

@@ -28,11 +28,12 @@ from typing import ClassVar, Self
 
 import attrs
 
-from tidegauge.spec.kernel.machine import Action, Invariant
+from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
 from tidegauge.spec.kernel.parts import Part, Parts, updated, with_part
 from tidegauge.spec.replication.actions import ReplicationAction
 from tidegauge.spec.replication.control import committed
 from tidegauge.spec.replication.extension import ReplicationExtension
+from tidegauge.spec.replication.properties import acknowledged_by_enough, leaders, loss_is_accepted
 from tidegauge.spec.replication.rules import ReplicationRules
 from tidegauge.spec.replication.state import NONE, Controller, ControllerPart, PartitionMetadata, Replica, State
 
@@ -104,6 +105,19 @@ class Settings(ReplicationExtension):
             controller=with_part(state.controller, settings),
             replicas=tuple(with_part(replica, known) for replica in state.replicas),
         )
+
+    def step_invariants(self, machine: ReplicationRules) -> Mapping[str, StepInvariant[State]]:
+        """As in the base, by the settings of the moment: the topic's, and those that the leaders know."""
+
+        def known(state: State) -> int:
+            return min(
+                min(KnownSettings.of(leader).min_insync, machine.replica_count(leader)) for _, leader in leaders(state)
+            )
+
+        return {
+            "LossIsAccepted": loss_is_accepted(lambda state: TopicSettings.of(state.controller).elects_uncleanly),
+            "AcknowledgedByEnough": acknowledged_by_enough(known),
+        }
 
     def goals(self, machine: ReplicationRules) -> Mapping[str, Invariant[State]]:
         if not machine.bounds["ChangeSettings"] or self.min_insync_values == (machine.min_insync_replicas,):

@@ -184,8 +184,7 @@ class ControlledShutdown(ReplicationExtension):
     def invariants(self) -> Mapping[str, Invariant[State]]:
         return {"ShuttingDownLeadsLast": shutting_down_leads_last}
 
-    @property
-    def step_invariants(self) -> Mapping[str, StepInvariant[State]]:
+    def step_invariants(self, machine: ReplicationRules) -> Mapping[str, StepInvariant[State]]:
         return {"ShutdownNeverEmptiesTheIsr": shutdown_never_empties_the_isr}
 
     def goals(self, machine: ReplicationRules) -> Mapping[str, Invariant[State]]:
