@@ -100,11 +100,10 @@ class ElectionRules:
     def without(
         self, image: ClusterImage, topic: str, registration: PartitionRegistration, broker_id: int, *, clean: bool
     ) -> PartitionRegistration:
-        """`broker_id` leaves the ISR. It stays eligible while the ISR is too small, unless it may have lost data."""
+        """`broker_id` leaves the ISR. While that is too small it is or stays eligible, unless it may have lost data."""
         isr = registration.isr - {broker_id}
-        elr = registration.elr - {broker_id}
-        if clean and broker_id in registration.isr:
-            elr |= {broker_id}
+        left = registration.isr & {broker_id}
+        elr = registration.elr | left if clean else registration.elr - {broker_id}
         return registration._replace(isr=isr, elr=self.elr_after(image, topic, registration, isr, elr))
 
     def elr_after(

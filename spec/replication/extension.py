@@ -7,6 +7,7 @@ says how). Here each passes the call on: an extension overrides those that it ch
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar
 
 import attrs
 
@@ -33,6 +34,9 @@ class ReplicationExtension(Extension):
     """An extension of `Replication`."""
 
     # --- contributions -----------------------------------------------------------------------------------------------
+
+    cutting_types: ClassVar[tuple[type[Action], ...]] = ()
+    """Actions, its own or the machine's, that with the extension may make a log shorter."""
 
     @property
     def all_action_types(self) -> tuple[type[Action], ...]:

@@ -95,6 +95,7 @@ class Replication(ReplicationRules):
         faults.Disconnect,
         faults.DisconnectController,
     )
+    cutting_types = (protocol.ReceiveFetchResponse, faults.Crash)
     refused_types = (faults.HeartbeatOfFormerProcess,)
 
     extensions: tuple[ReplicationExtension, ...] = ()
@@ -108,6 +109,8 @@ class Replication(ReplicationRules):
         self.__dict__["action_types"] = (*self.action_types, *added)
         refused = chain.from_iterable(extension.refused_types for extension in self.extensions)
         self.__dict__["refused_types"] = (*self.refused_types, *refused)
+        cutting = chain.from_iterable(extension.cutting_types for extension in self.extensions)
+        self.__dict__["cutting_types"] = (*self.cutting_types, *cutting)
         self.__dict__["part_types"] = tuple(chain.from_iterable(one.part_types for one in self.extensions))
         self.bounds.check(self.name, self.perturbations)
 
@@ -154,7 +157,7 @@ class Replication(ReplicationRules):
     @cached_property
     def invariants(self) -> Mapping[str, Invariant[State]]:
         return {
-            **replication_properties.INVARIANTS,
+            **replication_properties.invariants(self),
             **_merged(extension.invariants for extension in self.extensions),
         }
 

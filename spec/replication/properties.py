@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
 from tidegauge.spec.replication.actions import ReceiveFetchResponse
 from tidegauge.spec.replication.control import UncleanElection
+from tidegauge.spec.replication.faults import ExpireSession
 from tidegauge.spec.replication.rules import ReplicationRules
 from tidegauge.spec.replication.state import NONE, Acks, Log, Replica, State
 
@@ -127,9 +128,7 @@ def no_committed_record_lost(state: State) -> bool:
     promised = set(state.history.acknowledged).difference(state.history.lost)
     candidates = (*state.controller.isr, *state.controller.elr)
     return not promised or all(
-        promised <= {record.value for record in state.replicas[b].log}
-        for b in candidates
-        if is_member(state, b)
+        promised <= {record.value for record in state.replicas[b].log} for b in candidates if is_member(state, b)
     )
 
 
@@ -150,26 +149,42 @@ def isr_is_unfenced(state: State) -> bool:
     return not any(state.controller.sessions[broker].fenced for broker in state.controller.isr)
 
 
+def elr_below_min_insync(machine: ReplicationRules) -> Invariant[State]:
+    """There are eligible leaders outside the ISR only while it is too small to commit anything (KIP-966)."""
+
+    def holds(state: State) -> bool:
+        controller = state.controller
+        if not controller.elr:
+            return True
+        too_small = len(controller.isr) < machine.required_insync(controller)
+        return too_small and not set(controller.isr).intersection(controller.elr)
+
+    return holds
+
+
 def one_leader_per_epoch(state: State) -> bool:
     epochs = [replica.leader_epoch for b, replica in enumerate(state.replicas) if replica.leader == b]
     return len(epochs) == len(set(epochs))
 
 
-INVARIANTS: Mapping[str, Invariant[State]] = {
-    "HighWatermarkWithinLog": high_watermark_within_log,
-    "FlushedWithinLog": flushed_within_log,
-    "LeaderInIsr": leader_in_isr,
-    "IsrIsUnfenced": isr_is_unfenced,
-    "OneLeaderPerEpoch": one_leader_per_epoch,
-    "ReplicationQuorumSuperset": replication_quorum_superset,
-    "LogMatching": log_matching,
-    "WeakIsr": weak_isr,
-    "StrongIsr": strong_isr,
-    "LeaderCandidateCompleteness": leader_candidate_completeness,
-    "LeaderCompleteness": leader_completeness,
-    "ConsistentRead": consistent_read,
-    "NoCommittedRecordLost": no_committed_record_lost,
-}
+def invariants(machine: ReplicationRules) -> Mapping[str, Invariant[State]]:
+    """What must hold in each state of the machine."""
+    return {
+        "HighWatermarkWithinLog": high_watermark_within_log,
+        "FlushedWithinLog": flushed_within_log,
+        "LeaderInIsr": leader_in_isr,
+        "IsrIsUnfenced": isr_is_unfenced,
+        "ElrBelowMinInsync": elr_below_min_insync(machine),
+        "OneLeaderPerEpoch": one_leader_per_epoch,
+        "ReplicationQuorumSuperset": replication_quorum_superset,
+        "LogMatching": log_matching,
+        "WeakIsr": weak_isr,
+        "StrongIsr": strong_isr,
+        "LeaderCandidateCompleteness": leader_candidate_completeness,
+        "LeaderCompleteness": leader_completeness,
+        "ConsistentRead": consistent_read,
+        "NoCommittedRecordLost": no_committed_record_lost,
+    }
 
 
 def high_watermark_monotone(before: State, action: Action, after: State) -> bool:
@@ -192,15 +207,49 @@ def epochs_monotone(before: State, action: Action, after: State) -> bool:
 
 
 def common_prefix_kept(before: State, action: Action, after: State) -> bool:
-    """A follower cuts nothing that its leader has too: it cuts where the logs diverge, or above (KIP-101, KIP-279)."""
+    """A follower cuts nothing that its leader has too: it cuts where the logs diverge, or above (KIP-101, KIP-279).
+
+    Of a leader that has moved on to another epoch nothing can be said.
+    """
     if not isinstance(action, ReceiveFetchResponse):
         return True
     request = action.response.request
-    old, new, leader = before.replicas[request.follower], after.replicas[request.follower], after.replicas[request.leader]
-    if new.log_end_offset >= old.log_end_offset or leader.leader_epoch != new.leader_epoch:
+    old, new = before.replicas[request.follower], after.replicas[request.follower]
+    leader, cut = after.replicas[request.leader], new.log_end_offset
+    if cut >= old.log_end_offset or (leader.leader, leader.leader_epoch) != (request.leader, new.leader_epoch):
         return True
-    cut = new.log_end_offset
-    return leader.leader != request.leader or cut >= leader.log_end_offset or leader.log[cut] != old.log[cut]
+    return cut >= leader.log_end_offset or leader.log[cut] != old.log[cut]
+
+
+def only_divergence_cuts(machine: ReplicationRules) -> StepInvariant[State]:
+    """A log gets shorter by a leader's response, or by a crash; an extension names what else may cut it."""
+
+    def holds(before: State, action: Action, after: State) -> bool:
+        return isinstance(action, machine.cutting_types) or all(
+            new.log_end_offset >= old.log_end_offset for old, new in zip(before.replicas, after.replicas, strict=True)
+        )
+
+    return holds
+
+
+def eligible_leaders_kept(machine: ReplicationRules) -> StepInvariant[State]:
+    """While too few are in sync, who leaves the ISR stays eligible to lead, until it starts anew (KIP-966).
+
+    Two things make an end of that: an unclean election, and a list of replicas on which it is not.
+    """
+
+    def holds(before: State, action: Action, after: State) -> bool:
+        old, new = before.controller, after.controller
+        if len(new.isr) >= machine.required_insync(new):
+            return True
+        if before.history.superseded_epoch != after.history.superseded_epoch:
+            return True
+        lost = {*old.isr, *old.elr}.difference(new.isr, new.elr).intersection(machine.replica_order(new))
+        if not isinstance(action, ExpireSession):
+            lost.discard(getattr(action, "broker", NONE))
+        return not lost
+
+    return holds
 
 
 def loss_is_accepted(accepts: Callable[[State], bool]) -> StepInvariant[State]:
@@ -250,6 +299,8 @@ def step_invariants(machine: ReplicationRules) -> Mapping[str, StepInvariant[Sta
         "HighWatermarkMonotone": high_watermark_monotone,
         "EpochsMonotone": epochs_monotone,
         "CommonPrefixKept": common_prefix_kept,
+        "OnlyDivergenceCuts": only_divergence_cuts(machine),
+        "EligibleLeadersKept": eligible_leaders_kept(machine),
         "LossIsAccepted": loss_is_accepted(lambda state: machine.unclean_leader_election),
         "AcknowledgedByEnough": acknowledged_by_enough(lambda state: machine.min_insync_replicas),
     }

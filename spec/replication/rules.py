@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from typing import ClassVar
 
 import attrs
 
 from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.kernel.guarded import EnumeratingMachine
+from tidegauge.spec.kernel.machine import Action
 from tidegauge.spec.kernel.parts import Parts
 from tidegauge.spec.replication.state import (
     NONE,
@@ -43,6 +45,9 @@ def not_acting(state: State, broker: int) -> str:
 @attrs.frozen(slots=False)  # so that extensions' rules can stand in the place of its own
 class ReplicationRules(EnumeratingMachine[State]):
     """What a machine of replication decides; its fields are the constants of the model."""
+
+    cutting_types: ClassVar[tuple[type[Action], ...]] = ()
+    """The actions by which a log may get shorter."""
 
     brokers: int = 3
     max_records: int = 2
@@ -313,10 +318,10 @@ class ReplicationRules(EnumeratingMachine[State]):
         return not session.fenced and broker_epoch in (NONE, session.broker_epoch)
 
     def without(self, controller: Controller, broker: int, *, clean: bool) -> Controller:
-        """`broker` leaves the ISR; below min ISR it stays eligible to lead, unless it lost data (KIP-966)."""
+        """`broker` leaves the ISR; below min ISR it is or stays eligible to lead, unless it lost data (KIP-966)."""
         isr = tuple(b for b in controller.isr if b != broker)
         elr = tuple(b for b in controller.elr if b != broker)
-        if clean and broker in controller.isr:
+        if clean and (broker in controller.isr or broker in controller.elr):
             elr = tuple(sorted((*elr, broker)))
         return attrs.evolve(controller, isr=isr, elr=self.elr_after(controller, isr, elr))
 

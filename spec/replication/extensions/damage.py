@@ -113,6 +113,7 @@ class Damage(ReplicationExtension):
 
     requires: ClassVar[tuple[type[Extension], ...]] = (ControlledShutdown,)
     action_types: ClassVar[tuple[type[Action], ...]] = (DamageLog, RepairLog)
+    cutting_types: ClassVar[tuple[type[Action], ...]] = (RepairLog,)
     part_types: ClassVar[tuple[type[Part], ...]] = (Damaged,)
 
     def converges(self, machine: ReplicationRules) -> Mapping[str, Invariant[State]]:

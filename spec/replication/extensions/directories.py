@@ -204,6 +204,7 @@ class Directories(ReplicationExtension):
         LoseTail,
         LoseNote,
     )
+    cutting_types: ClassVar[tuple[type[Action], ...]] = (LoseTail,)
     part_types: ClassVar[tuple[type[Part], ...]] = (OfflineReplicas, FailedDirectory)
 
     @property
