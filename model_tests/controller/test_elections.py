@@ -69,6 +69,20 @@ def test_kip_966_an_eligible_replica_leads_when_the_isr_is_gone() -> None:
     assert elections(cluster)[-1] == (1, 2, False)
 
 
+def test_kip_966_an_eligible_replica_that_is_fenced_stays_eligible() -> None:
+    """It has all that was committed; without it the last known leader would lead, whatever that one has lost."""
+    cluster = controlled(0, 1, min_insync_replicas="2")
+    cluster.commit(cluster.controller.isr_changes.alter(TOPIC, 0, cluster.proposal(0)))
+    assert cluster.standing == (0, [0], [1])
+    cluster.commit(cluster.controller.members.fence(1))
+    assert cluster.standing == (0, [0], [1])
+    cluster.join(0)
+    cluster.heartbeat(0)
+    assert cluster.standing == (-1, [], [1])
+    cluster.heartbeat(1)
+    assert cluster.standing == (1, [1], [])
+
+
 def test_kip_966_the_last_replica_standing_is_not_trusted_after_a_crash() -> None:
     cluster = controlled(0, 1, 2, min_insync_replicas="2")
     cluster.commit(cluster.controller.members.fence(2))

@@ -63,7 +63,7 @@ BUGS: Final = (
         title="a replica that is known to have nothing leads over one with records",
         reference="KIP-966, KIP-858",
         mechanism="The last known leader is elected though its broker has reported it lost.",
-        violates=("LostLogLeadsLast",),
+        violates=("LossIsAccepted", "LostLogLeadsLast"),
         buggy=ElectsTheLost,
         model=_MODEL,
     ),

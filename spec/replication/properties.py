@@ -13,7 +13,7 @@ such a one WeakIsr says nothing, StrongIsr and ConsistentRead still do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
 from tidegauge.spec.replication.actions import ReceiveFetchResponse
@@ -252,11 +252,19 @@ def eligible_leaders_kept(machine: ReplicationRules) -> StepInvariant[State]:
     return holds
 
 
-def loss_is_accepted(accepts: Callable[[State], bool]) -> StepInvariant[State]:
+def last_known_leader(before: State, after: State) -> Collection[int]:
+    """Who led last, as the controller knew before it elected."""
+    old = before.controller
+    return (old.last_known_leader if old.leader == NONE else old.leader,)
+
+
+def loss_is_accepted(
+    accepts: Callable[[State], bool], may_lead: Callable[[State, State], Collection[int]] = last_known_leader
+) -> StepInvariant[State]:
     """An unclean election happens where the topic or an operator accepts it, else only of the last known leader.
 
     `accepts` tells whether the topic does. The last known leader is elected when there is nobody else to wait for: the
-    ISR and the ELR are empty (KIP-966).
+    ISR and the ELR are empty (KIP-966). `may_lead` has who else may be elected then.
     """
 
     def holds(before: State, action: Action, after: State) -> bool:
@@ -264,10 +272,8 @@ def loss_is_accepted(accepts: Callable[[State], bool]) -> StepInvariant[State]:
             return True
         if isinstance(action, UncleanElection) or accepts(after):
             return True
-        old = before.controller
-        last_known = old.last_known_leader if old.leader == NONE else old.leader
-        waited_for = {*old.isr, *old.elr} - {getattr(action, "broker", NONE)}
-        return after.controller.leader == last_known and not waited_for
+        waited_for = {*before.controller.isr, *before.controller.elr} - {getattr(action, "broker", NONE)}
+        return after.controller.leader in may_lead(before, after) and not waited_for
 
     return holds
 

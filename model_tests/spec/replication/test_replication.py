@@ -197,6 +197,13 @@ def test_a_response_of_an_older_controller_is_refused(three: Walk) -> None:
 # --- elections and membership ------------------------------------------------------------------------------------
 
 
+def test_an_eligible_replica_whose_session_expires_stays_eligible(three: Walk) -> None:
+    three.do(ShrinkIsr(0, (1, 2))).decide().learn().do(ExpireSession(1))
+    assert three.state.controller.elr == (1, 2)
+    three.do(ExpireSession(0), ExpireSession(2), Unfence(1))
+    assert (three.state.controller.leader, three.state.controller.elr) == (1, (0, 2))
+
+
 def test_the_first_live_member_of_the_isr_in_replica_order_leads(three: Walk) -> None:
     three.do(ExpireSession(0))
     assert (three.state.controller.leader, three.state.controller.leader_epoch) == (1, 1)

@@ -25,7 +25,7 @@ requires `Damage`. It adds to a replica that its log is gone, and to the control
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import ClassVar
 
 import attrs
@@ -40,6 +40,7 @@ from tidegauge.spec.replication.extensions.damage import Damage, Damaged, damage
 from tidegauge.spec.replication.extensions.directories import is_registered
 from tidegauge.spec.replication.extensions.retention import LogStart, log_start_of
 from tidegauge.spec.replication.extensions.shutdown import ControlledShutdown
+from tidegauge.spec.replication.properties import last_known_leader, loss_is_accepted
 from tidegauge.spec.replication.rules import ReplicationRules
 from tidegauge.spec.replication.state import (
     NONE,
@@ -155,11 +156,12 @@ class LostLogs(ReplicationExtension):
 
     requires: ClassVar[tuple[type[Extension], ...]] = (ControlledShutdown, Damage)
     action_types: ClassVar[tuple[type[Action], ...]] = (LoseLog, ReportLost, ReportFound)
+    cutting_types: ClassVar[tuple[type[Action], ...]] = (LoseLog,)
     part_types: ClassVar[tuple[type[Part], ...]] = (LostReplicas, LogGone)
 
-    @property
-    def step_invariants(self) -> Mapping[str, StepInvariant[State]]:
-        return {"LostLogLeadsLast": lost_log_leads_last}
+    def step_invariants(self, machine: ReplicationRules) -> Mapping[str, StepInvariant[State]]:
+        accepted = loss_is_accepted(lambda state: machine.unclean_leader_election, last_known_or_not_lost)
+        return {"LostLogLeadsLast": lost_log_leads_last, "LossIsAccepted": accepted}
 
     def goals(self, machine: ReplicationRules) -> Mapping[str, Invariant[State]]:
         if not machine.bounds["LoseLog"]:
@@ -238,6 +240,13 @@ class LostLogs(ReplicationExtension):
     ) -> Replica:
         """The disk remembers that the log is gone, until it has records again."""
         return with_part(inner(replica, kept), LogGone(is_gone(replica) and not kept))
+
+
+def last_known_or_not_lost(before: State, after: State) -> Collection[int]:
+    """With neither ISR nor ELR: the last known leader, or a replica that has its log where that one has not."""
+    gone = lost(after.controller)
+    kept = [broker for broker in range(len(after.replicas)) if broker not in gone]
+    return kept or last_known_leader(before, after)
 
 
 def lost_log_leads_last(before: State, action: Action, after: State) -> bool:
