@@ -95,7 +95,7 @@ class Replication(ReplicationRules):
         faults.Disconnect,
         faults.DisconnectController,
     )
-    cutting_types = (protocol.ReceiveFetchResponse, faults.Crash)
+    cutting_types = (protocol.ReceiveFetchResponse, control.ApplyMetadata, faults.Crash)
     refused_types = (faults.HeartbeatOfFormerProcess,)
 
     extensions: tuple[ReplicationExtension, ...] = ()

@@ -119,7 +119,7 @@ def consistent_read(state: State) -> bool:
 
 
 def no_committed_record_lost(state: State) -> bool:
-    """Whoever could lead now without loss has, in its log, each record that a producer was promised.
+    """Each replica that could lead now without loss has, in its log, each record that a producer was promised.
 
     A record that was declared lost is not missed.
     """
@@ -197,7 +197,7 @@ def high_watermark_monotone(before: State, action: Action, after: State) -> bool
 
 
 def epochs_monotone(before: State, action: Action, after: State) -> bool:
-    """None of the controller's epochs falls; no replica goes back to an older leader epoch while it runs."""
+    """None of the controller's epochs gets smaller; no replica goes back to an older leader epoch while it runs."""
     old, new = before.controller, after.controller
     if new.epoch < old.epoch or new.leader_epoch < old.leader_epoch or new.partition_epoch < old.partition_epoch:
         return False
@@ -222,7 +222,7 @@ def common_prefix_kept(before: State, action: Action, after: State) -> bool:
 
 
 def only_divergence_cuts(machine: ReplicationRules) -> StepInvariant[State]:
-    """A log gets shorter by a leader's response, or by a crash; an extension names what else may cut it."""
+    """A log gets shorter by a leader's response, new metadata or a crash; an extension names what else may cut it."""
 
     def holds(before: State, action: Action, after: State) -> bool:
         return isinstance(action, machine.cutting_types) or all(

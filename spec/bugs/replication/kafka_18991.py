@@ -24,6 +24,7 @@ BUG = Bug(
     reference="KAFKA-18991",
     mechanism="A response that was right in an earlier epoch arrives in a later one, when the log has moved on.",
     violates=(
+        "CommonPrefixKept",
         "LogMatching",
         "LeaderCandidateCompleteness",
         "LeaderCompleteness",

@@ -8,7 +8,7 @@ import attrs
 
 from tidegauge.spec.bugs.bug import Bug
 from tidegauge.spec.kernel.bounds import Bounds
-from tidegauge.spec.kernel.machine import Invariant
+from tidegauge.spec.kernel.machine import Invariant, StepInvariant
 from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.state import Controller, State
 
@@ -26,6 +26,11 @@ class LastReplicaStays(Replication):
     def invariants(self) -> Mapping[str, Invariant[State]]:
         """A fenced last member was no fault then."""
         return {name: holds for name, holds in super().invariants.items() if name != "IsrIsUnfenced"}
+
+    @property
+    def step_invariants(self) -> Mapping[str, StepInvariant[State]]:
+        """There were no eligible leaders to keep."""
+        return {name: holds for name, holds in super().step_invariants.items() if name != "EligibleLeadersKept"}
 
 
 BUG = Bug(

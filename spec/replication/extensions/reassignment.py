@@ -30,7 +30,7 @@ from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
 from tidegauge.spec.kernel.parts import Part, Parts, updated, with_part
 from tidegauge.spec.replication import properties as replication_properties
 from tidegauge.spec.replication.actions import ReplicationAction
-from tidegauge.spec.replication.control import ApplyMetadata, committed, with_metadata
+from tidegauge.spec.replication.control import committed, with_metadata
 from tidegauge.spec.replication.convergence import acting_leader, living
 from tidegauge.spec.replication.extension import ReplicationExtension
 from tidegauge.spec.replication.rules import ReplicationRules
@@ -157,7 +157,6 @@ class Reassignment(ReplicationExtension):
     """A replica list that changes; `targets` are those that may be asked for, () is every list."""
 
     action_types: ClassVar[tuple[type[Action], ...]] = (StartReassignment, CancelReassignment)
-    cutting_types: ClassVar[tuple[type[Action], ...]] = (ApplyMetadata,)
     part_types: ClassVar[tuple[type[Part], ...]] = (Assignment, ReplicaList)
 
     initial_replicas: tuple[int, ...] = (0, 1)
