@@ -209,8 +209,7 @@ class LateMessages(ReplicationExtension):
     )
     part_types: ClassVar[tuple[type[Part], ...]] = (LeftBehind,)
 
-    @property
-    def step_invariants(self) -> Mapping[str, StepInvariant[State]]:
+    def step_invariants(self, machine: ReplicationRules) -> Mapping[str, StepInvariant[State]]:
         return {"UnfencedHasCaughtUp": unfenced_has_caught_up}
 
     def goals(self, machine: ReplicationRules) -> Mapping[str, Invariant[State]]:

@@ -198,8 +198,7 @@ class Reads(ReplicationExtension):
             "HighWatermarkIsCommitted": high_watermark_is_committed,
         }
 
-    @property
-    def step_invariants(self) -> Mapping[str, StepInvariant[State]]:
+    def step_invariants(self, machine: ReplicationRules) -> Mapping[str, StepInvariant[State]]:
         return {"LatestOffsetMonotone": latest_offset_monotone}
 
     def goals(self, machine: ReplicationRules) -> Mapping[str, Invariant[State]]:
