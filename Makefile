@@ -15,7 +15,7 @@ $(READY): pyproject.toml tools/setup.sh
 	@tools/setup.sh
 	@touch $@
 
-.PHONY: setup verify test deep fuzz clients nightly bench explore simulate replay lint types docs api-docs format coverage clean distclean help
+.PHONY: setup verify test deep fuzz mutants clients nightly bench explore simulate replay lint types docs api-docs format coverage clean distclean help
 
 setup: $(READY) ## make .venv with all that is needed, Java included
 	@:
@@ -26,8 +26,12 @@ verify: $(READY) ## the main job: explore, drive, simulate, check, Spark, report
 test: $(READY) ## run the tests, in two processes (ARGS="-k name" and other pytest options; WORKERS=0: in one)
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
 
-deep: $(READY) ## run the long searches too, in two processes
+deep: $(READY) ## run the long searches too, in two processes, and try a tenth of the mutants
 	@$(BIN)/python -m pytest --deep -n $(WORKERS) --dist loadfile $(ARGS)
+	@$(BIN)/python -m tidegauge.model_tests.mutants --share 10 --rounds 1
+
+mutants: $(READY) ## the mutation score: every change of one rule, and what notices it (ARGS="--room partition --share 10 --seed 2")
+	@$(BIN)/python -m tidegauge.model_tests.mutants $(ARGS)
 
 fuzz: $(READY) ## a million damaged inputs, guided by coverage (ARGS="--inputs N --target NAME"); part of the nightly run
 	@$(BIN)/python -m pip install -q -e '.[fuzz]'
@@ -37,9 +41,10 @@ clients: $(READY) ## the tests with real clients, those of JavaScript included (
 	@npm install --no-audit --no-fund --silent --prefix model_tests/clients/javascript
 	@$(BIN)/python -m pytest model_tests/clients $(ARGS)
 
-nightly: $(READY) ## everything that takes long: deep searches, new examples, a million damaged inputs
+nightly: $(READY) ## everything that takes long: deep searches, new examples, a million damaged inputs, all mutants
 	@HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest --deep -n $(WORKERS) --dist loadfile $(ARGS)
-	@$(MAKE) --no-print-directory fuzz
+	@$(MAKE) --no-print-directory fuzz ARGS=
+	@$(MAKE) --no-print-directory mutants ARGS=
 
 bench: $(READY) ## run every benchmark and print its table
 	@set -e; for file in benchmarks/*.py; do \
@@ -84,7 +89,7 @@ coverage: $(READY) ## run the tests and write htmlcov/index.html
 
 clean: ## remove what runs leave behind
 	@rm -rf report api-docs htmlcov build dist .coverage .coverage.* .hypothesis .mypy_cache .ruff_cache .pytest_cache \
-	    spark-warehouse metastore_db derby.log benchmarks/results
+	    spark-warehouse metastore_db derby.log benchmarks/results mutants
 	@find . -path ./.venv -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean ## the same, and .venv

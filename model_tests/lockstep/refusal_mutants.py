@@ -245,3 +245,49 @@ def admits_despite(error: ErrorCode) -> Roles:
             return None if found is not None and found.error_code is error else found
 
     return Roles(producers=Admits)
+
+
+# --- all of them -----------------------------------------------------------------------------------------------------
+
+MUTANTS: dict[str, tuple[str, Roles]] = {
+    "append at a follower": ("replication", appends_despite(ErrorCode.not_leader_or_follower)),
+    "append below min ISR": ("replication", appends_despite(ErrorCode.not_enough_replicas)),
+    "fetch of an older leader epoch": ("replication", serves_fetches_despite(ErrorCode.fenced_leader_epoch)),
+    "fetch of a later leader epoch": ("replication", serves_fetches_despite(ErrorCode.unknown_leader_epoch)),
+    "fetch of a former process": ("replication", Roles(replica=ServesFormerProcesses)),
+    "fetch of no replica": ("replication", Roles(replica=ServesEveryone)),
+    "late fetch response": ("replication", Roles(replica=TakesLateFetchResponses)),
+    "response of an older controller": ("replication", Roles(replica=TakesResponsesOfOlderControllers)),
+    "response to another proposal": ("replication", Roles(replica=TakesResponsesToOtherProposals)),
+    "proposal of a former process": ("replication", writes_isr_despite(ErrorCode.stale_broker_epoch)),
+    "proposal of an older leader epoch": ("replication", writes_isr_despite(ErrorCode.fenced_leader_epoch)),
+    "proposal of a later leader epoch": ("replication", writes_isr_despite(ErrorCode.invalid_request)),
+    "proposal on another partition epoch": (
+        "replication",
+        writes_isr_despite(ErrorCode.invalid_update_version),
+    ),
+    "proposal of no leader": ("replication", controlled_by(isr_rules=WritesIsrOfAnySender)),
+    "proposal with an ineligible replica": ("replication", writes_isr_despite(ErrorCode.ineligible_replica)),
+    "proposal with a fenced broker": (
+        "replication",
+        controlled_by(isr_rules=FencedBrokersAreEligible),
+    ),
+    "proposal with another process": ("replication", controlled_by(isr_rules=AnyProcessIsEligible)),
+    "preferred election of who is not in sync": ("replication", elections_of(ElectsWhoIsNotInSync)),
+    "preferred election of who leads": ("replication", elections_of(ElectsPreferredAgain)),
+    "unclean election beside a leader": ("replication", elections_of(ElectsUncleanlyBesideLeader)),
+    "unclean election without live brokers": ("replication", elections_of(ElectsFencedBrokers)),
+    "heartbeat of a former process": ("replication", members_of(TakesHeartbeatsOfFormerProcesses)),
+    "heartbeat of an unknown broker": ("replication", members_of(TakesHeartbeatsOfUnknownBrokers)),
+    "heartbeat before catch-up": ("replication", members_of(UnfencesBeforeCatchUp)),
+    "deletion above the high watermark": ("retention", Roles(replica=DeletesWhatIsNotCommitted)),
+    "deletion at a follower": ("retention", Roles(replica=DeletesAsFollower)),
+    "cancellation that leaves nobody": (
+        "reassignment",
+        controlled_by(replica_list_rules=CancelsAlways),
+    ),
+    "repeated batch": ("idempotence", Roles(producers=RemembersNoBatch)),
+    "batch out of order": ("idempotence", admits_despite(ErrorCode.out_of_order_sequence_number)),
+    "batch of a former producer epoch": ("idempotence", admits_despite(ErrorCode.invalid_producer_epoch)),
+}
+"""Refusal -> the machine that has it, and the cores without it."""

@@ -32,49 +32,6 @@ WALKS = 60
 """Within so many the removal of a refusal is found."""
 SEED = 5
 
-MUTANTS: dict[str, tuple[str, Roles]] = {
-    "append at a follower": ("replication", mutants.appends_despite(ErrorCode.not_leader_or_follower)),
-    "append below min ISR": ("replication", mutants.appends_despite(ErrorCode.not_enough_replicas)),
-    "fetch of an older leader epoch": ("replication", mutants.serves_fetches_despite(ErrorCode.fenced_leader_epoch)),
-    "fetch of a later leader epoch": ("replication", mutants.serves_fetches_despite(ErrorCode.unknown_leader_epoch)),
-    "fetch of a former process": ("replication", Roles(replica=mutants.ServesFormerProcesses)),
-    "fetch of no replica": ("replication", Roles(replica=mutants.ServesEveryone)),
-    "late fetch response": ("replication", Roles(replica=mutants.TakesLateFetchResponses)),
-    "response of an older controller": ("replication", Roles(replica=mutants.TakesResponsesOfOlderControllers)),
-    "response to another proposal": ("replication", Roles(replica=mutants.TakesResponsesToOtherProposals)),
-    "proposal of a former process": ("replication", mutants.writes_isr_despite(ErrorCode.stale_broker_epoch)),
-    "proposal of an older leader epoch": ("replication", mutants.writes_isr_despite(ErrorCode.fenced_leader_epoch)),
-    "proposal of a later leader epoch": ("replication", mutants.writes_isr_despite(ErrorCode.invalid_request)),
-    "proposal on another partition epoch": (
-        "replication",
-        mutants.writes_isr_despite(ErrorCode.invalid_update_version),
-    ),
-    "proposal of no leader": ("replication", mutants.controlled_by(isr_rules=mutants.WritesIsrOfAnySender)),
-    "proposal with an ineligible replica": ("replication", mutants.writes_isr_despite(ErrorCode.ineligible_replica)),
-    "proposal with a fenced broker": (
-        "replication",
-        mutants.controlled_by(isr_rules=mutants.FencedBrokersAreEligible),
-    ),
-    "proposal with another process": ("replication", mutants.controlled_by(isr_rules=mutants.AnyProcessIsEligible)),
-    "preferred election of who is not in sync": ("replication", mutants.elections_of(mutants.ElectsWhoIsNotInSync)),
-    "preferred election of who leads": ("replication", mutants.elections_of(mutants.ElectsPreferredAgain)),
-    "unclean election beside a leader": ("replication", mutants.elections_of(mutants.ElectsUncleanlyBesideLeader)),
-    "unclean election without live brokers": ("replication", mutants.elections_of(mutants.ElectsFencedBrokers)),
-    "heartbeat of a former process": ("replication", mutants.members_of(mutants.TakesHeartbeatsOfFormerProcesses)),
-    "heartbeat of an unknown broker": ("replication", mutants.members_of(mutants.TakesHeartbeatsOfUnknownBrokers)),
-    "heartbeat before catch-up": ("replication", mutants.members_of(mutants.UnfencesBeforeCatchUp)),
-    "deletion above the high watermark": ("retention", Roles(replica=mutants.DeletesWhatIsNotCommitted)),
-    "deletion at a follower": ("retention", Roles(replica=mutants.DeletesAsFollower)),
-    "cancellation that leaves nobody": (
-        "reassignment",
-        mutants.controlled_by(replica_list_rules=mutants.CancelsAlways),
-    ),
-    "repeated batch": ("idempotence", Roles(producers=mutants.RemembersNoBatch)),
-    "batch out of order": ("idempotence", mutants.admits_despite(ErrorCode.out_of_order_sequence_number)),
-    "batch of a former producer epoch": ("idempotence", mutants.admits_despite(ErrorCode.invalid_producer_epoch)),
-}
-"""Refusal -> the machine that has it, and the cores without it."""
-
 
 def often(machine: str) -> Registration:
     """The machine's walks with something forbidden before every fourth action."""
@@ -82,9 +39,9 @@ def often(machine: str) -> Registration:
     return attrs.evolve(registration, plan=attrs.evolve(registration.walk_plan(), forbidden_share=0.25))
 
 
-@pytest.mark.parametrize("refusal", MUTANTS)
+@pytest.mark.parametrize("refusal", mutants.MUTANTS)
 def test_cores_without_a_refusal_are_found_within_few_walks(refusal: str) -> None:
-    machine, roles = MUTANTS[refusal]
+    machine, roles = mutants.MUTANTS[refusal]
     failures = (found.failure for found in often(machine).walks(SEED, WALKS, roles=roles) if found.failure)
     noticed = next((failure for failure in failures if failure.expected.name != "error"), None)
     assert noticed is not None, f"{refusal}: nothing but exceptions was noticed in {WALKS} walks of {machine}"

@@ -16,7 +16,8 @@ from tidegauge.model_tests.harness.lockstep.checked import CheckedLockstep
 from tidegauge.model_tests.harness.lockstep.lockstep import Difference
 from tidegauge.model_tests.harness.lockstep.replication_walks import large_machine
 from tidegauge.model_tests.harness.registry import HARNESS, Registration, Side
-from tidegauge.model_tests.lockstep.test_refusals import EXPECTED, MUTANTS
+from tidegauge.model_tests.lockstep.refusal_mutants import MUTANTS
+from tidegauge.model_tests.lockstep.test_refusals import EXPECTED
 from tidegauge.spec.kernel.machine import Action, Machine
 from tidegauge.spec.replication import control, faults
 from tidegauge.spec.replication.actions import Append, HoldFetch, ReceiveFetch, SendFetch

@@ -1,0 +1,1 @@
+"""The mutation score: which changes of a single rule the specification, the simulation and the tests notice."""

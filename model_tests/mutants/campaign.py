@@ -1,0 +1,165 @@
+"""A campaign: the mutants that are due, each tried in the parts that call what it changes."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Final
+
+import attrs
+
+from tidegauge.model_tests.harness.cores.replication import Roles
+from tidegauge.model_tests.mutants.equivalents import refuse_gone, refuse_killed
+from tidegauge.model_tests.mutants.kept import Played, Replaced, played, replaced
+from tidegauge.model_tests.mutants.operators import Mutant
+from tidegauge.model_tests.mutants.patching import ROOT, Patcher, patcher_of
+from tidegauge.model_tests.mutants.results import Result, append, digest, digest_of_everything, read
+from tidegauge.model_tests.mutants.rings import Part, Ring
+from tidegauge.model_tests.mutants.rooms import ROOMS, mutants
+from tidegauge.model_tests.mutants.trials import Measured, measured, trial
+
+CLASSES: Final = "classes that play a part"
+"""The room of the kept mutants that are no change of a file."""
+
+AnyMutant = Mutant | Replaced | Played
+
+
+@attrs.frozen
+class Wanted:
+    """Which mutants a campaign tries, and for how long."""
+
+    rooms: tuple[str, ...] = ()
+    """All, if it names none."""
+    words: str = ""
+    """Only mutants whose name has them."""
+    share: int = 100
+    """Percent of the mutants, drawn by the seed."""
+    seed: int = 1
+    rounds: int = 2
+    """How often walks and seeds are drawn."""
+    seconds: float = float("inf")
+    """When so many have gone, the campaign stops; the next one goes on."""
+    only_survivors: bool = False
+    """Whether what earlier tests killed counts as killed, if its file is the same."""
+
+
+@cache
+def all_mutants() -> tuple[tuple[str, AnyMutant], ...]:
+    """Every mutant with its room."""
+    found: list[tuple[str, AnyMutant]] = [(CLASSES, one) for one in played()]
+    for room in ROOMS:
+        found += [(room.name, kept) for kept in replaced(room.files)]
+        found += [(room.name, mutant) for mutant in mutants(room)]
+    return tuple(found)
+
+
+def drawn(everything: Sequence[tuple[str, AnyMutant]], wanted: Wanted) -> list[tuple[str, AnyMutant]]:
+    """Those that a campaign tries. Each is drawn by its own name, so that others may come and go."""
+    return [
+        (room, mutant)
+        for room, mutant in everything
+        if (not wanted.rooms or room in wanted.rooms)
+        and wanted.words in mutant.name
+        and Random(f"{wanted.seed}/{mutant.name}").random() * 100 < wanted.share
+    ]
+
+
+class Campaign:
+    """Tries the mutants that are wanted and have no result yet."""
+
+    def __init__(self, wanted: Wanted, folder: Path, parts: Sequence[Part], tell: Callable[[str], None]) -> None:
+        """`folder` keeps the results and what was measured; `tell` gets a line for each mutant."""
+        self._wanted = wanted
+        self._tell = tell
+        self._parts = parts
+        folder.mkdir(parents=True, exist_ok=True)
+        self._file = folder / "results.jsonl"
+        self._measured_file = folder / "measured.json"
+        self._by = f"{digest_of_everything()}/{wanted.rounds}"
+
+    def run(self) -> list[Result]:
+        """Try them; returns the results of all that are wanted, former ones included."""
+        everything = all_mutants()
+        refuse_gone(mutant.name for _, mutant in everything)
+        due = drawn(everything, self._wanted)
+        known = read(self._file)
+        began = time.monotonic()
+        results = []
+        functions = [one.function for _, one in everything if not isinstance(one, Played)]
+        patcher = patcher_of(function.module for function in functions)
+        without = self._measure(patcher)
+        for room, mutant in due:
+            of = "" if isinstance(mutant, Played) else digest([ROOT / mutant.function.module.path])
+            result = known.get(mutant.name)
+            if result is None or not self._still_counts(result, of):
+                if time.monotonic() - began > self._wanted.seconds:
+                    continue
+                result = self._tried(room, mutant, patcher, without)
+                result = attrs.evolve(result, by=self._by, of=of)
+                append(self._file, result)
+                self._tell(f"{result.ring or 'SURVIVES'}, {result.seconds:.1f} s: {mutant.name}")
+            if result.is_killed:
+                refuse_killed(mutant.name, result.part)
+            results.append(result)
+        left = len(due) - len(results)
+        if left:
+            self._tell(f"{left} of {len(due)} mutants are left: the next run goes on with them")
+        others = {room for room, _ in everything}
+        return [*results, *(one for one in known.values() if one.room not in others)]
+
+    def _still_counts(self, result: Result, of: str) -> bool:
+        if result.by == self._by:
+            return True
+        return self._wanted.only_survivors and result.is_killed and result.of == of
+
+    def _tried(self, room: str, mutant: AnyMutant, patcher: Patcher, without: Mapping[str, Measured]) -> Result:
+        began = time.monotonic()
+        parts = list(parts_for(room, mutant, self._parts, without))
+        killed = trial(installer(mutant, patcher), parts) if parts else None
+        seconds = round(time.monotonic() - began, 2)
+        if killed is None:
+            return Result(mutant.name, room, None, why="" if parts else "nothing calls it", seconds=seconds)
+        return Result(mutant.name, room, killed.ring.value, killed.part, killed.why, seconds)
+
+    def _measure(self, patcher: Patcher) -> dict[str, Measured]:
+        """What each part takes and calls; measured once for each state of the tree."""
+        names = sorted(part.name for part in self._parts)
+        if self._measured_file.exists():
+            kept = json.loads(self._measured_file.read_text("utf-8"))
+            if kept["by"] == self._by and sorted(kept["parts"]) == names:
+                return {name: Measured(one[0], frozenset(map(tuple, one[1]))) for name, one in kept["parts"].items()}
+        self._tell(f"{len(names)} parts are run without a mutant")
+        found = measured(self._parts, patcher)
+        parts = {name: (one.seconds, sorted(one.called)) for name, one in found.items()}
+        self._measured_file.write_text(json.dumps({"by": self._by, "parts": parts}), "utf-8")
+        return found
+
+
+def installer(mutant: AnyMutant, patcher: Patcher) -> Callable[[], Roles | None]:
+    """What puts a mutant in place in a process, and returns the classes to play the parts."""
+    if isinstance(mutant, Played):
+        return lambda: mutant.roles
+    code = mutant.code()
+
+    def install() -> None:
+        patcher.install(mutant.function, code)
+
+    return install
+
+
+def parts_for(
+    room: str, mutant: AnyMutant, parts: Sequence[Part], without: Mapping[str, Measured]
+) -> Iterator[tuple[Part, float]]:
+    """The parts that may kill a mutant, each with its seconds: the rings in order, the quickest unit test first."""
+    if isinstance(mutant, Played):
+        yield from ((part, without[part.name].seconds) for part in parts if part.machine == mutant.machine)
+        return
+    tests = next(one.tests for one in ROOMS if one.name == room)
+    calling = [part for part in parts if mutant.function.key in without[part.name].called]
+    for part in sorted(calling, key=lambda part: without[part.name].seconds if part.ring is Ring.UNIT else 0.0):
+        if part.ring is not Ring.UNIT or (part.tests_of or "").startswith(tests):
+            yield part, without[part.name].seconds

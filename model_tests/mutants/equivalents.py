@@ -1,0 +1,29 @@
+"""The mutants that do what the code does, each with the reason: no test can kill them.
+
+An entry whose mutant is gone, or is killed, is stale, and an error: the score would count too little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+EQUIVALENT: Final[Mapping[str, str]] = {}
+"""Name of a mutant -> why it is equivalent."""
+
+
+class StaleError(Exception):
+    """An entry here is not true any more."""
+
+
+def refuse_gone(names: Iterable[str], equivalent: Mapping[str, str] = EQUIVALENT) -> None:
+    """Raise StaleError for an entry whose mutant is not among all these."""
+    gone = sorted(set(equivalent) - set(names))
+    if gone:
+        raise StaleError(f"there is no such mutant any more, take it out of equivalents.py: {gone[0]}")
+
+
+def refuse_killed(name: str, part: str, equivalent: Mapping[str, str] = EQUIVALENT) -> None:
+    """Raise StaleError if a mutant that was killed is said to be equivalent."""
+    if name in equivalent:
+        raise StaleError(f"{part} kills it, so it is not equivalent, take it out of equivalents.py: {name}")

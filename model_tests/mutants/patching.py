@@ -1,0 +1,71 @@
+"""A mutant is put in place in the memory of a process: every function that has the code gets the mutant's.
+
+So a mutant costs one compilation, and neither a file nor an import. It is for a process that ends with the mutant:
+there is no way back. Classes made of others (`attrs`, subclasses in tests) share their functions, and so get it too.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import gc
+from collections.abc import Iterable, Mapping
+from importlib import import_module
+from pathlib import Path
+from types import CodeType, FunctionType
+from typing import Any, Final
+
+import attrs
+
+from tidegauge.model_tests.mutants.operators import Function, SourceModule
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+PACKAGE: Final = "tidegauge"
+
+Key = tuple[str, str, int]
+"""By which a function's code is known: module, qualified name, first line."""
+
+
+def source_module(path: str) -> SourceModule:
+    """The module at this path, from the root of the repository; it is imported."""
+    name = f"{PACKAGE}.{path.removesuffix('.py').replace('/', '.')}"
+    file = import_module(name).__file__
+    assert file is not None
+    return SourceModule(name, path, ast.parse((ROOT / path).read_text("utf-8"), path), file)
+
+
+@attrs.frozen(eq=False)
+class Patcher:
+    """The functions of some modules, as they are in memory."""
+
+    functions: Mapping[Key, tuple[FunctionType, ...]]
+    caches: tuple[Any, ...]
+    """What functions of this project have remembered, perhaps without the mutant."""
+
+    def install(self, function: Function, code: CodeType) -> None:
+        """Give every function that has this code the other one, and forget what it has returned."""
+        found = self.functions.get(function.key, ())
+        if not found:
+            raise LookupError(f"{function.module.path} {function.qualname} is not in memory: nothing imports it")
+        for one in found:
+            one.__code__ = code
+        for remembered in self.caches:
+            remembered.cache_clear()
+
+
+def patcher_of(modules: Iterable[SourceModule]) -> Patcher:
+    """Look for the functions of these modules among all objects. What is imported later is not among them."""
+    names = {module.file: module.name for module in modules}
+    found: dict[Key, list[FunctionType]] = {}
+    caches: list[Any] = []
+    for one in gc.get_objects():
+        if isinstance(one, FunctionType) and one.__code__.co_filename in names:
+            found.setdefault(key_of(one.__code__, names), []).append(one)
+        elif isinstance(one, functools._lru_cache_wrapper) and (one.__module__ or "").startswith(PACKAGE):
+            caches.append(one)
+    return Patcher({key: tuple(functions) for key, functions in found.items()}, tuple(caches))
+
+
+def key_of(code: CodeType, names: Mapping[str, str]) -> Key:
+    """The key of a code in one of the files."""
+    return names[code.co_filename], code.co_qualname, code.co_firstlineno

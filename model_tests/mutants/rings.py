@@ -1,0 +1,139 @@
+"""The rings that may kill a mutant, the first one first: each is a list of parts, and a part fails or does not.
+
+Lockstep on cores, lockstep on a simulated cluster, simulated clusters whose traces are validated, then the unit tests
+of the mutant's room. A part is a function of its name: its seeds are in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from enum import Enum
+from typing import Any, Final
+
+import attrs
+import pytest
+
+from tidegauge.linearizability.check import Verdict, check
+from tidegauge.model_tests.harness.cores.replication import Roles
+from tidegauge.model_tests.harness.cores.stored_log import StoredLog
+from tidegauge.model_tests.harness.registry import HARNESS, Side
+from tidegauge.model_tests.harness.simulation.options import Options, draw, with_many_elections
+from tidegauge.model_tests.harness.simulation.simulation import simulate
+
+SEED: Final = 5
+FORBIDDEN_SHARE: Final = 0.25
+"""Of the actions of a walk, those before which something is attempted that the specification forbids."""
+WALKS: Final = 10
+"""Of one machine in one part; a round has so many turns of them on cores, and one on a cluster."""
+CORES_TURNS: Final = 3
+CLUSTER_WALKS: Final = 4
+"""Of one machine in one part."""
+SEEDS: Final = 4
+"""Simulated clusters in one round, and as many again in which leaders change often."""
+LOCKSTEP_TESTS: Final = "model_tests/lockstep/test_directed.py"
+"""Lists of actions that walks seldom take."""
+
+
+class Ring(Enum):
+    """What kills a mutant."""
+
+    CORES = "lockstep on cores"
+    CLUSTER = "lockstep on cluster"
+    SIMULATION = "simulation"
+    UNIT = "unit tests"
+    SPEC = "explorer"
+    """Of a rule of the specification; `model_tests/spec` runs it."""
+
+
+@attrs.frozen(eq=False)
+class Part:
+    """A piece of a ring."""
+
+    ring: Ring
+    name: str
+    check: Callable[[Roles | None], str]
+    """What failed, in words, with these classes in their parts or those of production; "" if nothing did."""
+    machine: str | None = None
+    """The machine of a lockstep."""
+    tests_of: str | None = None
+    """The file of a test."""
+
+
+def lockstep_parts(rounds: int) -> Iterator[Part]:
+    """Walks of every machine, in turns: a few of each, then more."""
+    machines = [registration for registration in HARNESS if registration.sides]
+    for turn in range(CORES_TURNS * rounds):
+        for one in machines:
+            yield _walks(one.machine, Side.CORES, WALKS, turn)
+        yield _walks("replication", Side.CORES, WALKS, turn, stored=True)
+    for turn in range(rounds):
+        for one in machines:
+            yield _walks(one.machine, Side.CLUSTER, CLUSTER_WALKS, turn)
+
+
+def _walks(machine: str, side: Side, count: int, turn: int, *, stored: bool = False) -> Part:
+    def checked(roles: Roles | None) -> str:
+        if stored:
+            roles = attrs.evolve(Roles() if roles is None else roles, log=StoredLog)
+        for number in range(turn * count, (turn + 1) * count):
+            failure = often(machine).walk(SEED, number, side=side, roles=roles).failure
+            if failure is not None:
+                return f"walk {number}: {failure.words}"
+        return ""
+
+    ring = Ring.CORES if side is Side.CORES else Ring.CLUSTER
+    name = f"walks {turn * count}-{(turn + 1) * count - 1} of {machine}{' over stored logs' if stored else ''}"
+    return Part(ring, f"{ring.value}: {name}", checked, machine)
+
+
+def often(machine: str) -> Any:
+    """The machine's walks with something forbidden before every fourth action."""
+    registration = HARNESS[machine]
+    return attrs.evolve(registration, plan=attrs.evolve(registration.walk_plan(), forbidden_share=FORBIDDEN_SHARE))
+
+
+def simulation_parts(rounds: int) -> Iterator[Part]:
+    """Seeds, with faults as they are drawn and with many elections."""
+    for seed in range(SEEDS * rounds):
+        yield _simulated(f"seed {seed}", draw(seed))
+        yield _simulated(f"seed {seed} with many elections", with_many_elections(draw(seed)))
+
+
+def _simulated(name: str, options: Options) -> Part:
+    def checked(roles: Roles | None) -> str:
+        run = simulate(options)
+        if not run.holds:
+            return run.failures[0]
+        verdicts = check(run.operations)
+        return str(verdicts.anomalies) if verdicts.of(options.seed) is Verdict.VIOLATED else ""
+
+    return Part(Ring.SIMULATION, f"{Ring.SIMULATION.value}: {name}", checked)
+
+
+def test_parts(items: list[pytest.Item]) -> Iterator[Part]:
+    """A part for each test; those of lockstep belong to its ring."""
+    for item in items:
+        file = item.nodeid.partition("::")[0]
+        ring = Ring.CORES if file == LOCKSTEP_TESTS else Ring.UNIT
+        yield Part(ring, item.nodeid, _test(item), tests_of=file)
+
+
+def _test(item: pytest.Item) -> Callable[[Roles | None], str]:
+    def checked(roles: Roles | None) -> str:
+        reports = _Reports()
+        item.config.pluginmanager.register(reports)
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
+        item.config.pluginmanager.unregister(reports)
+        return reports.failed
+
+    return checked
+
+
+class _Reports:
+    """The words of the first report of a test that failed."""
+
+    failed = ""
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed and not self.failed:
+            self.failed = str(report.longrepr) or report.when or "failed"

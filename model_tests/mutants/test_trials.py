@@ -1,0 +1,212 @@
+"""A trial ends with the first part that fails; a campaign keeps what was tried, and refuses stale equivalents."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tidegauge.impl.partition.high_watermark import HighWatermark
+from tidegauge.model_tests.mutants import campaign, trials
+from tidegauge.model_tests.mutants.campaign import Campaign, Wanted, all_mutants, drawn, installer
+from tidegauge.model_tests.mutants.equivalents import EQUIVALENT, StaleError, refuse_gone, refuse_killed
+from tidegauge.model_tests.mutants.patching import ROOT, patcher_of
+from tidegauge.model_tests.mutants.results import Result, append, digest, read, scores, table
+from tidegauge.model_tests.mutants.rings import Part, Ring, lockstep_parts
+from tidegauge.model_tests.mutants.trials import Killed, UnsoundError, in_child, measured, trial
+
+FIRST_WALKS = "lockstep on cores: walks 0-9 of replication"
+GUARD = "next_high_watermark: guard"
+OFF_BY_ONE = "_set_high_watermark: `offset > self.high_watermark` -> `offset >= self.high_watermark`"
+BELIEVES = "a follower believes its leader's high watermark"
+FILE = ROOT / "impl" / "partition" / "high_watermark.py"
+
+
+def part(check: Callable[[], str], ring: Ring = Ring.CORES, name: str = "a part") -> Part:
+    return Part(ring, name, lambda roles: check())
+
+
+def unchanged() -> None:
+    """No mutant."""
+
+
+def first_walks() -> Part:
+    return next(one for one in lockstep_parts(1) if one.name == FIRST_WALKS)
+
+
+def mutant(words: str) -> Any:
+    return next(one for _, one in all_mutants() if words in one.name)
+
+
+# --- trials ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("words", [GUARD, "refusal removed: append at a follower", BELIEVES])
+def test_lockstep_on_cores_kills_a_mutant_which_leaves_no_trace(words: str) -> None:
+    one, before, code = mutant(words), digest([FILE]), HighWatermark.next_high_watermark.__code__
+    patcher = patcher_of([one.function.module] if hasattr(one, "function") else [])
+    killed = trial(installer(one, patcher), [(part(lambda: ""), 1.0), (first_walks(), 1.0)])
+    assert killed is not None
+    assert (killed.ring, killed.part) == (Ring.CORES, FIRST_WALKS)
+    assert HighWatermark.next_high_watermark.__code__ is code
+    assert digest([FILE]) == before
+
+
+def test_without_a_mutant_the_same_part_holds_and_names_what_it_calls() -> None:
+    patcher = patcher_of([mutant(GUARD).function.module])
+    found = measured([first_walks(), part(lambda: "")], patcher)
+    assert ("HighWatermark.next_high_watermark" in {key[1] for key in found[FIRST_WALKS].called}) is True
+    assert not found["a part"].called
+    assert found[FIRST_WALKS].seconds > 0
+
+
+def test_a_part_that_fails_without_a_mutant_is_told_of() -> None:
+    with pytest.raises(UnsoundError, match="a part fails without any mutant: it rained"):
+        measured([part(lambda: "it rained")], patcher_of([]))
+    with pytest.raises(UnsoundError, match="a part ends its process"):
+        measured([part(lambda: os._exit(3))], patcher_of([]))
+
+
+def test_a_mutant_that_computes_for_ever_is_killed_by_its_ring(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trials, "LEAST_SECONDS", 0.05)
+
+    def compute() -> str:
+        while True:
+            pass
+
+    killed = trial(unchanged, [(part(compute, Ring.SIMULATION), 0.0)])
+    assert killed == Killed(Ring.SIMULATION, "a part", trials.LIMIT)
+
+
+def test_a_process_that_sleeps_for_ever_is_ended_with_all_that_it_has_started() -> None:
+    began = time.monotonic()
+
+    def work(tell: trials.Tell) -> None:
+        child = os.fork()
+        if child:
+            tell({"child": child})
+        time.sleep(600)
+
+    told, status = in_child(work, wall_seconds=0.2)
+    assert os.WIFSIGNALED(status)
+    assert time.monotonic() - began < 300
+    assert any(_has_ended(told[0]["child"]) for _ in range(1_000))
+
+
+def _has_ended(process: int) -> bool:
+    """Whether it is gone, or a zombie that nobody has waited for; else after a moment."""
+    status = Path(f"/proc/{process}/stat")
+    if not status.exists() or status.read_text().rpartition(") ")[2].startswith("Z"):
+        return True
+    time.sleep(0.01)
+    return False
+
+
+def test_what_raises_kills_and_later_parts_are_not_begun() -> None:
+    def fail() -> str:
+        raise KeyError("broker 3")
+
+    parts = [(part(lambda: ""), 0.0), (part(fail, Ring.CLUSTER, "second"), 0.0), (part(fail), 0.0)]
+    assert trial(unchanged, parts) == Killed(Ring.CLUSTER, "second", "KeyError: 'broker 3'")
+    assert trial(unchanged, parts[:1]) is None
+
+
+# --- campaigns -------------------------------------------------------------------------------------------------------
+
+
+def run(wanted: Wanted, folder: Path, *parts: Part) -> tuple[list[Result], list[str]]:
+    lines: list[str] = []
+    return Campaign(wanted, folder, parts, lines.append).run(), lines
+
+
+def test_a_campaign_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = [first_walks()]
+    one = Wanted(words=OFF_BY_ONE)
+    (survivor,), lines = run(one, tmp_path, *parts)
+    assert not survivor.is_killed
+    assert lines[-1].startswith("SURVIVES")
+    two = Wanted(words="_set_high_watermark: `offset > self.high_watermark`")
+    results, lines = run(two, tmp_path, *parts)
+    assert len(results) == 2
+    assert sum("_set_high_watermark" in line for line in lines) == 1
+    assert run(Wanted(words=GUARD, seconds=-1), tmp_path, *parts) == (
+        [],
+        ["1 of 1 mutants are left: the next run goes on with them"],
+    )
+
+
+def test_other_tests_try_survivors_again_and_all_if_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = Wanted(words="next_high_watermark: `max")
+    (name,) = [one.name for _, one in drawn(all_mutants(), wanted)]
+    monkeypatch.setattr(campaign, "digest_of_everything", lambda: "now")
+    killed = Result(name, "partition", Ring.UNIT.value, "a test", by="before", of=digest([FILE]))
+    append(tmp_path / "results.jsonl", killed)
+    trusting = Wanted(words=wanted.words, only_survivors=True)
+    assert run(trusting, tmp_path, first_walks())[0] == [killed]
+    (again,), _ = run(wanted, tmp_path, first_walks())
+    assert (again.ring, again.by) == (Ring.CORES.value, "now/2")
+
+
+def test_a_mutant_that_nothing_calls_survives(tmp_path: Path) -> None:
+    (one,), _ = run(Wanted(words=OFF_BY_ONE), tmp_path, part(lambda: ""))
+    assert (one.ring, one.why) == (None, "nothing calls it")
+
+
+def test_an_equivalent_mutant_that_is_killed_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = Wanted(words=GUARD)
+    monkeypatch.setitem(EQUIVALENT, mutant(GUARD).name, "they say")
+    with pytest.raises(StaleError, match="walks 0-9 of replication kills it, so it is not equivalent"):
+        run(wanted, tmp_path, first_walks())
+
+
+def test_an_equivalent_mutant_that_is_gone_is_refused() -> None:
+    refuse_gone(["one", "other"], {"one": "for a reason"})
+    with pytest.raises(StaleError, match=r"there is no such mutant any more.*: one"):
+        refuse_gone(["other"], {"one": "for a reason"})
+    refuse_killed("other", "a test", {"one": "for a reason"})
+
+
+def test_the_equivalent_mutants_are_there_each_with_a_reason() -> None:
+    refuse_gone(one.name for _, one in all_mutants())
+    assert all(len(reason.split()) > 3 for reason in EQUIVALENT.values())
+
+
+def test_a_share_is_drawn_by_seed_and_each_mutant_by_its_name() -> None:
+    everything = all_mutants()
+
+    def names(share: int, seed: int, among: Sequence[Any] = everything) -> set[str]:
+        return {one.name for _, one in drawn(among, Wanted(share=share, seed=seed))}
+
+    tenth = names(10, 1)
+    assert 0.07 < len(tenth) / len(everything) < 0.13
+    assert tenth != names(10, 2)
+    assert tenth <= names(20, 1)
+    assert names(10, 1, everything[::2]) == tenth & {one.name for _, one in everything[::2]}
+    assert names(100, 1) == {one.name for _, one in everything}
+
+
+# --- the score -------------------------------------------------------------------------------------------------------
+
+
+def test_the_score_counts_what_is_not_equivalent_and_names_survivors(tmp_path: Path) -> None:
+    file = tmp_path / "results.jsonl"
+    for name, ring in (("a", "lockstep on cores"), ("b", "unit tests"), ("c", None), ("d", None), ("d", "simulation")):
+        append(file, Result(name, "partition", ring))
+    append(file, Result("e", "partition", None))
+    append(file, Result("f", "spec/replication", "explorer"))
+    with file.open("a") as lines:
+        lines.write(json.dumps({"mutant": "cut"})[:-4])
+    results = list(read(file).values())
+    partition, spec = scores(results, {"e"})
+    assert (partition.percent, partition.formal_percent) == (75.0, 50.0)
+    assert (partition.survivors, partition.equivalent) == (("c",), 1)
+    assert (spec.room, spec.percent, spec.formal_percent) == ("spec/replication", 100.0, 100.0)
+    printed = table(results, {"e"})
+    assert printed.splitlines()[0] == "survives: c"
+    assert "75.0 %" in printed
+    assert scores([], ())[:] == []

@@ -1,0 +1,195 @@
+"""Trials: a process of its own for each mutant, which puts it in place and goes through the parts until one fails.
+
+The process is a fork of one that has imported and collected everything, so it costs milliseconds. A part has the CPU
+time that it takes without a mutant, several times over, and each trial a limit of real time and of memory: a mutant
+that hangs is killed by them, and counts as killed by the ring that it hung in.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import select
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from types import FrameType
+from typing import Any, Final
+
+import attrs
+
+from tidegauge.model_tests.harness.cores.replication import Roles
+from tidegauge.model_tests.mutants.patching import Key, Patcher
+from tidegauge.model_tests.mutants.rings import Part, Ring
+
+Tell = Callable[[Mapping[str, Any]], None]
+
+TIMES_OVER: Final = 6
+LEAST_SECONDS: Final = 3.0
+"""A part may take so many times its CPU seconds, and so many more."""
+WALL_SECONDS: Final = 600.0
+"""Of real time, for a mutant that sleeps."""
+MORE_BYTES: Final = 2 << 30
+"""Of memory beyond what the process has."""
+LIMIT: Final = "the time limit"
+
+
+@attrs.frozen
+class Measured:
+    """A part without a mutant."""
+
+    seconds: float
+    """Of CPU."""
+    called: frozenset[Key]
+    """The functions that it called."""
+
+
+@attrs.frozen
+class Killed:
+    """The ring that noticed a mutant, by what, and why it did."""
+
+    ring: Ring
+    part: str
+    why: str
+
+
+def in_child(work: Callable[[Tell], None], wall_seconds: float = WALL_SECONDS) -> tuple[list[dict[str, Any]], int]:
+    """Run `work` in a fork; returns what it told and its wait status. What it prints is dropped."""
+    reading, writing = os.pipe()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        status = 1
+        try:
+            os.setpgid(0, 0)  # what it starts ends with it
+            _be_quiet()
+            with tempfile.TemporaryDirectory() as folder:
+                os.chdir(folder)
+                work(lambda told: _write(writing, told))
+                os.chdir("/")
+            status = 0
+        finally:
+            os._exit(status)
+    os.close(writing)
+    told = _read(reading, time.monotonic() + wall_seconds)
+    try:
+        os.killpg(child, signal.SIGKILL)
+    except ProcessLookupError:
+        os.kill(child, signal.SIGKILL)
+    return told, os.waitpid(child, 0)[1]
+
+
+def _be_quiet() -> None:
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for descriptor in range(3):
+        os.dup2(nowhere, descriptor)
+
+
+def _write(pipe: int, told: Mapping[str, Any]) -> None:
+    os.write(pipe, json.dumps(told).encode() + b"\n")
+
+
+def _read(pipe: int, deadline: float) -> list[dict[str, Any]]:
+    content = bytearray()
+    while (left := deadline - time.monotonic()) > 0:
+        if select.select([pipe], [], [], left)[0]:
+            piece = os.read(pipe, 1 << 16)
+            if not piece:
+                break
+            content += piece
+    os.close(pipe)
+    return [json.loads(line) for line in content.split(b"\n")[:-1]]
+
+
+# --- without a mutant ------------------------------------------------------------------------------------------------
+
+
+class UnsoundError(Exception):
+    """A part fails without any mutant."""
+
+
+def measured(parts: Sequence[Part], patcher: Patcher) -> dict[str, Measured]:
+    """The CPU time of each part and the functions that it calls. Raises UnsoundError for one that fails."""
+    keys = {id(one.__code__): key for key, functions in patcher.functions.items() for one in functions}
+
+    def work(tell: Tell) -> None:
+        called: set[Key] = set()
+
+        def profile(frame: FrameType, event: str, argument: object) -> None:
+            if event == "call" and (key := keys.get(id(frame.f_code))) is not None:
+                called.add(key)
+
+        for part in parts:
+            called.clear()
+            began = time.process_time()
+            threading.setprofile(profile)
+            sys.setprofile(profile)
+            try:
+                failed = part.check(None)
+            finally:
+                sys.setprofile(None)
+                threading.setprofile(None)
+            seconds = time.process_time() - began
+            tell({"part": part.name, "seconds": seconds, "failed": failed[-1500:], "called": sorted(called)})
+
+    told, _ = in_child(work, WALL_SECONDS * 6)
+    for one in told:
+        if one["failed"]:
+            raise UnsoundError(f"{one['part']} fails without any mutant: {one['failed']}")
+    if len(told) < len(parts):
+        raise UnsoundError(f"{parts[len(told)].name} ends its process without any mutant")
+    return {one["part"]: Measured(one["seconds"], frozenset(map(_key, one["called"]))) for one in told}
+
+
+def _key(told: Sequence[Any]) -> Key:
+    module, qualname, line = told
+    return module, qualname, line
+
+
+# --- with one --------------------------------------------------------------------------------------------------------
+
+
+def trial(install: Callable[[], Roles | None], parts: Sequence[tuple[Part, float]]) -> Killed | None:
+    """Put a mutant in place and go through the parts, each with the seconds that it takes; None if it survives."""
+
+    def work(tell: Tell) -> None:
+        limit = _memory() + MORE_BYTES
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        signal.signal(signal.SIGPROF, signal.SIG_DFL)
+        roles = install()
+        for number, (part, seconds) in enumerate(parts):
+            tell({"begun": number})
+            signal.setitimer(signal.ITIMER_PROF, seconds * TIMES_OVER + LEAST_SECONDS)
+            try:
+                failed = part.check(roles)
+            except BaseException as error:
+                failed = f"{type(error).__name__}: {error}"
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            if failed:
+                tell({"killed": failed.strip().splitlines()[-1][:300]})
+                return
+        tell({"survived": True})
+
+    told, status = in_child(work)
+    if told and told[-1].get("survived"):
+        return None
+    begun = [one["begun"] for one in told if "begun" in one]
+    if not begun:
+        raise RuntimeError(
+            f"a trial ended before its first part, with status {status}: can the mutant be put in place?"
+        )
+    part = parts[begun[-1]][0]
+    return Killed(part.ring, part.name, told[-1].get("killed", LIMIT))
+
+
+def _memory() -> int:
+    """Bytes of address space that this process has."""
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[0]) * resource.getpagesize()
