@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
@@ -15,7 +15,6 @@ from tidegauge.impl.metadata.topic_configs import (
     MIN_INSYNC_REPLICAS,
     UNCLEAN_LEADER_ELECTION_ENABLE,
     config_value,
-    defaults_with,
 )
 
 DEFAULT_CONTROLLER_ID: Final = 3000
@@ -35,14 +34,16 @@ class ControllerConfig:
 
     def min_insync_replicas(self, image: ClusterImage, topic: str) -> int:
         """The topic's min.insync.replicas, which may be more than it has replicas."""
-        configured: int = config_value(image.topics[topic].configs, MIN_INSYNC_REPLICAS, self._defaults(image))
+        configured: int = self._value(image, topic, MIN_INSYNC_REPLICAS)
         return configured
 
     def unclean_leader_election(self, image: ClusterImage, topic: str) -> bool:
         """The topic's unclean.leader.election.enable."""
-        enabled: bool = config_value(image.topics[topic].configs, UNCLEAN_LEADER_ELECTION_ENABLE, self._defaults(image))
+        enabled: bool = self._value(image, topic, UNCLEAN_LEADER_ELECTION_ENABLE)
         return enabled
 
-    def _defaults(self, image: ClusterImage) -> Mapping[str, str]:
+    def _value(self, image: ClusterImage, topic: str, name: str) -> Any:
+        """Of a setting that has the same name as the brokers' setting that is its default."""
         dynamic = image.broker_configs.get(ALL_BROKERS)
-        return defaults_with(self.topic_defaults, dynamic) if dynamic else self.topic_defaults
+        defaults = dynamic if dynamic and name in dynamic else self.topic_defaults
+        return config_value(image.topics[topic].configs, name, defaults)

@@ -9,7 +9,6 @@ to append to the metadata log as one, the image to go on with and the response t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from operator import attrgetter
 from types import MappingProxyType
 from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 
@@ -107,30 +106,26 @@ def unwritten(image: ClusterImage, response: Given, sessions: Mapping[int, int] 
     return Proposal(image.offset, (), image, response, (), sessions)
 
 
-_state_of: Final = attrgetter(
-    "leader", "isr", "elr", "replicas", "adding_replicas", "removing_replicas", "offline_replicas", "lost_replicas"
-)
-"""A registration without its epochs, which only count changes, and without its last known leader."""
-
-
 def change_record(
     topic: str, partition: int, old: PartitionRegistration, new: PartitionRegistration
 ) -> PartitionChangeRecord | None:
-    """The record that turns `old` into `new`; None when they differ in nothing that a broker acts on."""
-    if _state_of(old) == _state_of(new):
+    """The record that turns `old` into `new`; None when they differ in nothing that a broker acts on.
+
+    No broker acts on the last known leader, and the epochs only count changes.
+    """
+    leader = None if new.leader == old.leader and not removes_replicas(old, new) else new.leader
+    isr = None if new.isr == old.isr else tuple(sorted(new.isr))
+    elr = None if new.elr == old.elr else tuple(sorted(new.elr))
+    replicas = None if new.replicas == old.replicas else new.replicas
+    adding = None if new.adding_replicas == old.adding_replicas else new.adding_replicas
+    removing = None if new.removing_replicas == old.removing_replicas else new.removing_replicas
+    offline = None if new.offline_replicas == old.offline_replicas else tuple(sorted(new.offline_replicas))
+    lost = None if new.lost_replicas == old.lost_replicas else tuple(sorted(new.lost_replicas))
+    if leader is None and isr is elr is replicas is adding is removing is offline is lost is None:
         return None
+    last_known = None if new.last_known_leader == old.last_known_leader else new.last_known_leader
     return PartitionChangeRecord(
-        topic,
-        partition,
-        None if new.leader == old.leader and not removes_replicas(old, new) else new.leader,
-        None if new.isr == old.isr else tuple(sorted(new.isr)),
-        None if new.elr == old.elr else tuple(sorted(new.elr)),
-        None if new.last_known_leader == old.last_known_leader else new.last_known_leader,
-        None if new.replicas == old.replicas else new.replicas,
-        None if new.adding_replicas == old.adding_replicas else new.adding_replicas,
-        None if new.removing_replicas == old.removing_replicas else new.removing_replicas,
-        None if new.offline_replicas == old.offline_replicas else tuple(sorted(new.offline_replicas)),
-        None if new.lost_replicas == old.lost_replicas else tuple(sorted(new.lost_replicas)),
+        topic, partition, leader, isr, elr, last_known, replicas, adding, removing, offline, lost
     )
 
 

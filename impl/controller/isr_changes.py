@@ -91,11 +91,11 @@ class IsrChanges:
         old = self._image.partition(topic, partition)
         if old is None:
             return decision.propose(AlterPartitionResponse(ErrorCode.unknown_topic_or_partition, epoch))
-        error = self._rules.error(self._image, old, request)
+        new, error = old, self._rules.error(self._image, old, request)
         if error is ErrorCode.none:
             changed = self._rules.with_isr(self._image, topic, old, request.members)
             decision.change_partition(topic, partition, changed)
-        new = decision.image.partition(topic, partition)
-        if error is ErrorCode.none and new is not None and new.leader_epoch != request.leader_epoch:
-            error = ErrorCode.new_leader_elected
+            new = decision.image.topics[topic].partitions[partition]
+            if new.leader_epoch != request.leader_epoch:
+                error = ErrorCode.new_leader_elected
         return decision.propose(AlterPartitionResponse(error, epoch, new))

@@ -42,6 +42,7 @@ from tidegauge.impl.metadata.records import (
 from tidegauge.impl.partition.registration import PartitionRegistration
 
 NO_CONTROLLER: Final = -1
+NO_FIELDS: Final = frozenset[str]()
 
 
 class ControllerRegistration(NamedTuple):
@@ -91,9 +92,17 @@ class TopicImage:
     """Whether there was a topic of this name before, to which producers may still have been sending."""
 
     def draft(self) -> TopicImage:
-        """A topic that can be changed without changing this one."""
-        partitions, directories = DraftDict(self.partitions), DraftDict(self.directories)
-        return TopicImage(self.name, self.topic_id, dict(self.configs), partitions, directories, self.succeeds)
+        """A topic whose partitions can be changed without changing this one's.
+
+        It shares the rest: settings are replaced and never changed, and for directories there is `draft_directories`.
+        """
+        partitions = DraftDict(self.partitions)
+        return TopicImage(self.name, self.topic_id, self.configs, partitions, self.directories, self.succeeds)
+
+    def draft_directories(self) -> None:
+        """Be a draft in its directories too: few decisions change them."""
+        if not isinstance(self.directories, DraftDict):
+            self.directories = DraftDict(self.directories)
 
     def merge(self) -> None:
         """Be a draft no longer: what it is a draft of is void."""
@@ -116,10 +125,8 @@ class ClusterImage:
         self.topics: dict[str, TopicImage] = {}
         self.topic_names: dict[str, str] = {}
         """By topic id."""
-        self._own_topics: set[str] | None = None
-        """The topics of a draft that are its own objects; the others are its original's. None: all are its own."""
-        self._own_fields: set[str] | None = None
-        """The same for the fields that `_own` copies."""
+        self._own_fields: frozenset[str] | None = None
+        """The fields of a draft that `_own` has copied; the others are its original's. None: this is no draft."""
         self._removed_topics: set[str] = set()
         self.broker_configs: dict[str, dict[str, str]] = {}
         """By broker id as text; "" is all brokers."""
@@ -139,17 +146,20 @@ class ClusterImage:
         """
         draft = ClusterImage.__new__(ClusterImage)
         draft.__dict__.update(self.__dict__)
-        draft.topics, draft._own_topics, draft._own_fields = DraftDict(self.topics), set(), set()
+        draft.topics, draft._own_fields = DraftDict(self.topics), NO_FIELDS
         return draft
 
     def adopt(self, draft: ClusterImage) -> None:
         """Become what a draft of this image has become; the draft is void then. Costs as much as there are changes."""
-        assert self._own_topics is None, "a draft adopts nothing: it shares objects with its original"
-        assert isinstance(draft.topics, DraftDict), "it is a draft"
-        for topic in dict.values(draft.topics):
+        assert self._own_fields is None, "a draft adopts nothing: it shares objects with its original"
+        topics, acls = draft.topics, self.acls
+        assert isinstance(topics, DraftDict), "it is a draft"
+        for topic in dict.values(topics):
             topic.merge()
-        self.__dict__.update(draft.__dict__, topics=draft.topics.merge(), acls=draft.acls.merge())
-        self._own_topics = self._own_fields = None
+        self.__dict__.update(draft.__dict__)
+        self.topics, self._own_fields = topics.merge(), None
+        if draft.acls is not acls:
+            self.acls = draft.acls.merge()
 
     def replay(self, records: Iterable[MetadataRecord]) -> None:
         """Apply the records that follow `offset`."""
@@ -196,25 +206,31 @@ class ClusterImage:
 
     def _own_topic(self, name: str) -> TopicImage:
         """The topic as an object that this image alone has."""
-        topic = self.topics[name]
-        if self._own_topics is not None and name not in self._own_topics:
-            self._own_topics.add(name)
-            topic = self.topics[name] = topic.draft()
+        topics = self.topics
+        if self._own_fields is None or dict.__contains__(topics, name):  # of a DraftDict: the draft's own
+            return topics[name]
+        topic = topics[name] = topics[name].draft()
         return topic
+
+    def _own_directories(self, topic: TopicImage) -> dict[tuple[int, int], str]:
+        """The same for the directories of a topic that is its own."""
+        if self._own_fields is not None:
+            topic.draft_directories()
+        return topic.directories
 
     def _own(self, *fields: str) -> None:
         """Make these fields, which are dicts and sets, objects that this image alone has."""
         if self._own_fields is not None:
             for field in fields:
                 if field not in self._own_fields:
-                    self._own_fields.add(field)
+                    self._own_fields |= {field}
                     shared = getattr(self, field)
                     setattr(self, field, type(shared)(shared))
 
     def _own_acls(self) -> None:
         """The same for the ACLs, of which there may be many."""
         if self._own_fields is not None and "acls" not in self._own_fields:
-            self._own_fields.add("acls")
+            self._own_fields |= {"acls"}
             self.acls = self.acls.draft()
 
     def _controller_epoch(self, record: ControllerEpochRecord) -> None:
@@ -250,7 +266,8 @@ class ClusterImage:
         )
 
     def _replica_directory(self, record: ReplicaDirectoryRecord) -> None:
-        self._own_topic(record.topic).directories[record.partition, record.broker_id] = record.directory
+        directories = self._own_directories(self._own_topic(record.topic))
+        directories[record.partition, record.broker_id] = record.directory
 
     def _unregister_broker(self, record: UnregisterBrokerRecord) -> None:
         self._own("brokers")
@@ -262,8 +279,6 @@ class ClusterImage:
             record.name, record.topic_id, succeeds=record.name in self._removed_topics
         )
         self.topic_names[record.topic_id] = record.name
-        if self._own_topics is not None:
-            self._own_topics.add(record.name)
 
     def _remove_topic(self, record: RemoveTopicRecord) -> None:
         self._own("topic_names", "_removed_topics")
@@ -272,7 +287,8 @@ class ClusterImage:
         self._removed_topics.add(name)
 
     def _config(self, record: ConfigRecord) -> None:
-        configs = self._own_topic(record.topic).configs
+        topic = self._own_topic(record.topic)
+        topic.configs = configs = dict(topic.configs)
         if record.value is None:
             configs.pop(record.name, None)
         else:
@@ -352,7 +368,7 @@ class ClusterImage:
         if record.replicas is not None:
             for departed in set(old.replicas).difference(record.replicas):
                 # Its broker removes the log, and reports where the next one is.
-                topic.directories.pop((record.partition, departed), None)
+                self._own_directories(topic).pop((record.partition, departed), None)
 
 
 def _acl(record: AccessControlEntryRecord | RemoveAccessControlEntryRecord) -> Acl:

@@ -88,7 +88,7 @@ class AlterPartitionRequest(NamedTuple):
 
     @property
     def members(self) -> frozenset[int]:
-        return frozenset([broker for broker, _ in self.isr])
+        return frozenset(dict(self.isr))
 
 
 class AlterPartitionResponse(NamedTuple):

@@ -117,12 +117,22 @@ def test_a_draft_of_a_draft_changes_neither() -> None:
 def test_an_image_that_adopts_its_draft_goes_on_as_if_it_had_replayed_the_records() -> None:
     image, applied = replayed(*BEFORE), list(BEFORE)
     for records in CHANGES[:3] + CHANGES[4:5] + CHANGES[7:]:
-        before, draft = content(image), image.draft()
+        before, draft, acls = content(image), image.draft(), image.acls
         draft.replay(records)
         assert content(image) == before
         image.adopt(draft)
         applied += records
         assert content(image) == content(replayed(*applied))
+        assert image.acls is acls, "no chain of drafts grows"
+
+
+def test_two_drafts_of_one_topic_do_not_see_each_other() -> None:
+    image = replayed(*BEFORE)
+    before = content(image)
+    first, second = image.draft(), image.draft()
+    for records in CHANGES:
+        first.replay(records)
+    assert content(second) == content(image) == before
 
 
 def test_a_draft_adopts_nothing() -> None:
