@@ -130,11 +130,9 @@ def measured(parts: Sequence[Part], patcher: Patcher) -> dict[str, Measured]:
             began = time.process_time()
             threading.setprofile(profile)
             sys.setprofile(profile)
-            try:
-                failed = part.check(None)
-            finally:
-                sys.setprofile(None)
-                threading.setprofile(None)
+            failed = outcome(part, None)
+            sys.setprofile(None)
+            threading.setprofile(None)
             seconds = time.process_time() - began
             tell({"part": part.name, "seconds": seconds, "failed": failed[-1500:], "called": sorted(called)})
 
@@ -167,10 +165,7 @@ def trial(install: Callable[[], Roles | None], parts: Sequence[tuple[Part, float
         for number, (part, seconds) in enumerate(parts):
             tell({"begun": number})
             signal.setitimer(signal.ITIMER_PROF, seconds * TIMES_OVER + LEAST_SECONDS)
-            try:
-                failed = part.check(roles)
-            except BaseException as error:
-                failed = f"{type(error).__name__}: {error}"
+            failed = outcome(part, roles)
             signal.setitimer(signal.ITIMER_PROF, 0)
             if failed:
                 tell({"killed": failed.strip().splitlines()[-1][:300]})
@@ -187,6 +182,14 @@ def trial(install: Callable[[], Roles | None], parts: Sequence[tuple[Part, float
         )
     part = parts[begun[-1]][0]
     return Killed(part.ring, part.name, told[-1].get("killed", LIMIT))
+
+
+def outcome(part: Part, roles: Roles | None) -> str:
+    """What failed; an exception is a failure."""
+    try:
+        return part.check(roles)
+    except BaseException as error:
+        return f"{type(error).__name__}: {error}"
 
 
 def _memory() -> int:

@@ -8,8 +8,9 @@ import attrs
 
 from tidegauge.impl.partition import messages
 from tidegauge.model_tests.harness.cores import steps
+from tidegauge.model_tests.harness.cores.message_parts import Additions
 from tidegauge.model_tests.harness.cores.refusals import heartbeat
-from tidegauge.model_tests.harness.cores.replication import CORRECT, Broker, Roles
+from tidegauge.model_tests.harness.cores.replication import CORRECT, NOTHING, Broker, Roles
 from tidegauge.model_tests.harness.cores.steps import ReplicationCores
 from tidegauge.model_tests.harness.performing import Steps, on
 from tidegauge.spec.kernel.machine import Action
@@ -41,9 +42,9 @@ class Left:
 class LateCores(ReplicationCores):
     """Brokers, controller and messages, some of which outlive their senders."""
 
-    def __init__(self, machine: Replication, roles: Roles = CORRECT) -> None:
+    def __init__(self, machine: Replication, roles: Roles = CORRECT, additions: Additions = NOTHING) -> None:
         self.left = [Left() for _ in range(machine.brokers)]
-        super().__init__(machine, roles)
+        super().__init__(machine, roles, additions)
 
     def _look_at_replica(self, number: int, broker: Broker) -> spec.Replica:
         left = self.left[number]

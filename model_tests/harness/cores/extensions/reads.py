@@ -10,8 +10,9 @@ from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.records.lazy import in_memory
 from tidegauge.model_tests.harness.cores import steps
+from tidegauge.model_tests.harness.cores.message_parts import Additions
 from tidegauge.model_tests.harness.cores.refusals import REFUSALS
-from tidegauge.model_tests.harness.cores.replication import CORRECT, Cores, Roles
+from tidegauge.model_tests.harness.cores.replication import CORRECT, NOTHING, Cores, Roles
 from tidegauge.model_tests.harness.cores.steps import ReplicationCores
 from tidegauge.model_tests.harness.performing import Steps, on
 from tidegauge.spec.kernel.machine import Action
@@ -77,9 +78,9 @@ class ReadsCores(ReplicationCores):
 
     refusals = REFUSED
 
-    def __init__(self, machine: Replication, roles: Roles = CORRECT) -> None:
+    def __init__(self, machine: Replication, roles: Roles = CORRECT, additions: Additions = NOTHING) -> None:
         self.consumers = [Consumer()] * Reads.of(machine).consumers
-        super().__init__(machine, roles)
+        super().__init__(machine, roles, additions)
 
     def abstraction(self, state: spec.State) -> spec.State:
         seen = super().abstraction(state)
