@@ -51,7 +51,7 @@ BUGS: Final = (
             "A follower fetches, dies with its unflushed tail, and joins the ISR without it. Then the fetch of its "
             "former process arrives, and the leader commits the tail."
         ),
-        violates=("AcknowledgedByEnough", "StrongIsr", "LeaderCandidateCompleteness", "WeakIsr"),
+        violates=("StrongIsr", "LeaderCandidateCompleteness", "WeakIsr"),
         buggy=CountsEveryProcess,
         model=MODEL,
     ),

@@ -124,3 +124,6 @@ MODELS: Mapping[str, Model[Replication]] = {model.name: model for model in _ALL}
 
 QUICK = ("crash", "unclean", "network", "controller")
 """A few seconds, most of the actions."""
+
+NIGHTLY = ("lost-log", "reads-elections")
+"""Together as large as a third of the others: left to the deep tests."""

@@ -294,7 +294,9 @@ def acknowledged_by_enough(required: Callable[[State], int]) -> StepInvariant[St
 def _holders(state: State, value: int) -> int:
     """How many replicas have the record, or had it before they crashed."""
     return sum(
-        not is_member(state, broker) or any(record.value == value for record in replica.log)
+        not is_member(state, broker)
+        or any(record.value == value for record in replica.log)
+        or any(leader.remote[broker].broker_epoch < replica.broker_epoch for b, leader in leaders(state) if b != broker)
         for broker, replica in enumerate(state.replicas)
     )
 

@@ -7,7 +7,7 @@ import attrs
 from tidegauge.model_tests.harness.registry import HARNESS
 from tidegauge.spec.idempotence.models import MEDIUM_IDEMPOTENCE, QUICK_IDEMPOTENCE
 from tidegauge.spec.registry import REGISTRY
-from tidegauge.spec.replication.models import MODELS
+from tidegauge.spec.replication.models import MODELS, NIGHTLY
 from tidegauge.spec.replication.models import QUICK as QUICK_MODELS
 
 MACHINE = "replication"
@@ -70,6 +70,5 @@ def plan(*, seed: int = 1, quick: bool = False, bug: str = BUG, seeds: int | Non
     check_seeds(seed, seeds)
     if quick:
         return Plan(seed, True, (*QUICK_MODELS, *QUICK_IDEMPOTENCE), walks=100, examples=20, seeds=seeds, bug=bug)
-    return Plan(
-        seed, False, (*MODELS, *QUICK_IDEMPOTENCE, *MEDIUM_IDEMPOTENCE), walks=2000, examples=400, seeds=seeds, bug=bug
-    )
+    models = (*(name for name in MODELS if name not in NIGHTLY), *QUICK_IDEMPOTENCE, *MEDIUM_IDEMPOTENCE)
+    return Plan(seed, False, models, walks=2000, examples=400, seeds=seeds, bug=bug)

@@ -23,8 +23,9 @@ from typing import ClassVar
 import attrs
 
 from tidegauge.spec.kernel.extension import Extension
-from tidegauge.spec.kernel.machine import Action, Invariant
+from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
 from tidegauge.spec.kernel.parts import Part, with_part
+from tidegauge.spec.replication import properties
 from tidegauge.spec.replication.actions import BrokerAction, ReplicationAction
 from tidegauge.spec.replication.convergence import acting_leader, living
 from tidegauge.spec.replication.extension import ReplicationExtension
@@ -116,6 +117,9 @@ class Damage(ReplicationExtension):
     cutting_types: ClassVar[tuple[type[Action], ...]] = (RepairLog,)
     part_types: ClassVar[tuple[type[Part], ...]] = (Damaged,)
 
+    def step_invariants(self, machine: ReplicationRules) -> Mapping[str, StepInvariant[State]]:
+        return {"HighWatermarkMonotone": high_watermark_monotone}
+
     def converges(self, machine: ReplicationRules) -> Mapping[str, Invariant[State]]:
         return {"a damaged replica that follows is repaired": damage_is_repaired(machine)}
 
@@ -163,3 +167,8 @@ def damage_is_repaired(machine: ReplicationRules) -> Invariant[State]:
         )
 
     return holds
+
+
+def high_watermark_monotone(before: State, action: Action, after: State) -> bool:
+    """As in the base, but for a repair: it begins the following of a new leader, and the replica leads no more."""
+    return isinstance(action, RepairLog) or properties.high_watermark_monotone(before, action, after)
