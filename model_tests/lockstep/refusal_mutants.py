@@ -10,10 +10,11 @@ from tidegauge.impl.controller.config import ControllerConfig
 from tidegauge.impl.controller.controller import Controller
 from tidegauge.impl.controller.decision import Decision, LedPartition, Proposal
 from tidegauge.impl.controller.isr_changes import IsrRules
-from tidegauge.impl.controller.membership import HeartbeatResponse, Membership, RegistrationRules
+from tidegauge.impl.controller.membership import Contact, HeartbeatResponse, Membership, RegistrationRules
 from tidegauge.impl.controller.replica_lists import ReplicaListRules
 from tidegauge.impl.controller.requested_elections import RequestedElections
 from tidegauge.impl.metadata.image import ClusterImage
+from tidegauge.impl.metadata.records import RegisterBrokerRecord
 from tidegauge.impl.partition.messages import (
     AlterPartitionRequest,
     AlterPartitionResponse,
@@ -202,6 +203,11 @@ class NobodyMustKeepRunning(RegistrationRules):
         return False
 
 
+class LetsAnyProcessIn(RegistrationRules):
+    def is_duplicate(self, image: ClusterImage, process: RegisterBrokerRecord, contact: Contact) -> bool:
+        return False
+
+
 class CancelsAlways(ReplicaListRules):
     def may_cancel(self, image: ClusterImage, topic: str, registration: PartitionRegistration) -> bool:
         return True
@@ -280,6 +286,10 @@ MUTANTS: dict[str, tuple[str, Roles]] = {
     "heartbeat of a former process": ("replication", members_of(TakesHeartbeatsOfFormerProcesses)),
     "heartbeat of an unknown broker": ("replication", members_of(TakesHeartbeatsOfUnknownBrokers)),
     "heartbeat before catch-up": ("replication", members_of(UnfencesBeforeCatchUp)),
+    "registration beside a process that lives": (
+        "replication",
+        controlled_by(registration_rules=LetsAnyProcessIn),
+    ),
     "deletion above the high watermark": ("retention", Roles(replica=DeletesWhatIsNotCommitted)),
     "deletion at a follower": ("retention", Roles(replica=DeletesAsFollower)),
     "cancellation that leaves nobody": (

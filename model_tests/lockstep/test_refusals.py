@@ -78,6 +78,7 @@ OF_REPLICATION = {
     ("Unfence", "OK"),
     ("HeartbeatOfFormerProcess", "STALE_BROKER_EPOCH"),
     ("HeartbeatOfFormerProcess", "BROKER_ID_NOT_REGISTERED"),
+    ("RegisterBesideProcess", "DUPLICATE_BROKER_REGISTRATION"),
 }
 EXPECTED = {
     "replication": OF_REPLICATION,

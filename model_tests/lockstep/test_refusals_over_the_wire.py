@@ -24,8 +24,8 @@ from tidegauge.spec.replication.actions import Append, HoldFetch, ReceiveFetch, 
 from tidegauge.spec.replication.extensions.reassignment import CancelReassignment, Reassignment, StartReassignment
 from tidegauge.spec.replication.state import AlterPartitionRequest, FetchRequest
 
-SEED: Final = 5
-WALKS: Final = 3
+SEED: Final = 2
+WALKS: Final = 4
 """Within so many a cluster without a refusal is found, unless a scenario says how."""
 
 NOT_SENT: Final = {"late fetch response", "response of an older controller", "response to another proposal"}
@@ -126,7 +126,7 @@ def test_a_cluster_refuses_in_a_scenario_what_its_mutant_does_not(refusal: str) 
     assert found.value.path != "error"
 
 
-@pytest.mark.parametrize(("machine", "walks"), [("replication", 4), ("retention", 1), ("reassignment", 1)])
+@pytest.mark.parametrize(("machine", "walks"), [("replication", 8), ("retention", 1), ("reassignment", 1)])
 def test_every_refusal_of_a_machine_is_sent_to_a_cluster(machine: str, walks: int) -> None:
     sent = Counter[tuple[str, str]]()
     for found in often(machine).walks(SEED, walks, side=Side.CLUSTER):

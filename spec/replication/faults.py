@@ -136,6 +136,37 @@ class HeartbeatOfFormerProcess(ReplicationAction):
 
 
 @attrs.frozen
+class RegisterBesideProcess(BrokerAction):
+    """Another process would register under the id of a broker whose process lives and is not fenced: it is refused."""
+
+    @classmethod
+    def candidates(cls, machine: ReplicationRules, state: State) -> Iterable[Self]:
+        return ()
+
+    @classmethod
+    def attempts(cls, machine: ReplicationRules, state: State) -> Iterable[Self]:
+        return [cls(broker) for broker in range(machine.brokers)]
+
+    def guard(self, machine: ReplicationRules, state: State) -> str:
+        if reason := not_acting(state, self.broker):
+            return reason
+        registered = state.controller.sessions[self.broker].broker_epoch
+        if state.replicas[self.broker].broker_epoch != registered or not machine.is_active(
+            state.controller, self.broker
+        ):
+            return f"no process of broker {self.broker} stands in the way"
+        return beside_process(self.broker)
+
+    def effect(self, machine: ReplicationRules, state: State) -> State:
+        return state
+
+
+@cache
+def beside_process(broker: int) -> Refusal:
+    return Refusal(f"a process of broker {broker} lives", Error.DUPLICATE_BROKER_REGISTRATION)
+
+
+@attrs.frozen
 class ControllerFailover(ReplicationAction):
     """A new controller takes over with a higher epoch; proposals to the old one are lost, its responses are not."""
 

@@ -96,7 +96,7 @@ class Replication(ReplicationRules):
         faults.DisconnectController,
     )
     cutting_types = (protocol.ReceiveFetchResponse, control.ApplyMetadata, faults.Crash)
-    refused_types = (faults.HeartbeatOfFormerProcess,)
+    refused_types = (faults.HeartbeatOfFormerProcess, faults.RegisterBesideProcess)
 
     extensions: tuple[ReplicationExtension, ...] = ()
     """The last one is the outermost: it sees a rule's outcome after all the others."""

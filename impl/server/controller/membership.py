@@ -52,7 +52,7 @@ async def handle_registration(
 
     Errors: INVALID_REGISTRATION without a listener, INCONSISTENT_CLUSTER_ID for a broker of another cluster, and
     DUPLICATE_BROKER_REGISTRATION while another process with its id may live. Without timers no session expires by
-    itself: a process counts as gone then when its successor comes.
+    itself: a process that is not connected counts as gone then when its successor comes.
     """
     if request.cluster_id != cluster_id:
         return _refused(request, processes.refusals, ErrorCode.inconsistent_cluster_id, f"this is cluster {cluster_id}")
@@ -74,7 +74,7 @@ async def handle_registration(
             stopped_cleanly_in=request.previous_broker_epoch,
             incarnation_id="" if request.incarnation_id is None else str(request.incarnation_id),
             contact=contact,
-            earlier_is_gone=not timers,
+            earlier_is_gone=not timers and contact is not Contact.OPEN,
         )
         epoch = await turn.commit(proposal)
         if epoch == UNKNOWN_BROKER_EPOCH:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from typing import Any, Final
+from uuid import UUID
 
 import trio
 from kio.schema.broker_heartbeat.v2.request import BrokerHeartbeatRequest
+from kio.schema.broker_registration.v4.request import BrokerRegistrationRequest, Listener
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.client import requests
@@ -19,7 +21,7 @@ from tidegauge.impl.server.broker.alter_partition import wire_request_of
 from tidegauge.impl.server.broker_server import Broker
 from tidegauge.impl.server.reads import follower_request, partition_responses
 from tidegauge.impl.wire.channel import Channel, NoResponseError
-from tidegauge.impl.wire.primitives import BrokerId, i64
+from tidegauge.impl.wire.primitives import BrokerId, i16, i64, u16
 from tidegauge.model_tests.harness.cluster.binding import (
     FOR_EVER_MS,
     PARTITION,
@@ -152,6 +154,26 @@ async def heartbeat_of_former_process(
     return error
 
 
+async def register_beside_process(
+    binding: ClusterBinding, action: faults.RegisterBesideProcess, before: State
+) -> ErrorCode:
+    """It names another address and another directory; the broker's own process has just been heard of."""
+    broker = binding.broker(action.broker)
+    await broker.controller.heartbeat(broker.metadata.image.offset)
+    request = BrokerRegistrationRequest(
+        broker_id=BrokerId(action.broker),
+        cluster_id=broker.registration.cluster_id,
+        incarnation_id=UUID(int=1),
+        listeners=(Listener(name="PLAINTEXT", host="elsewhere", port=u16(9092), security_protocol=i16(0)),),
+        features=(),
+        rack=None,
+        log_dirs=(UUID(int=2),),
+        previous_broker_epoch=i64(NONE),
+    )
+    error: ErrorCode = (await to_controller(binding, request)).error_code
+    return error
+
+
 REFUSALS: Final = Steps[ClusterBinding, [State], Awaitable[ErrorCode | None]](
     on(protocol.Append, append),
     on(protocol.ReceiveFetch, receive_fetch),
@@ -160,4 +182,5 @@ REFUSALS: Final = Steps[ClusterBinding, [State], Awaitable[ErrorCode | None]](
     on(control.UncleanElection, unclean_election),
     on(faults.Unfence, unfence),
     on(faults.HeartbeatOfFormerProcess, heartbeat_of_former_process),
+    on(faults.RegisterBesideProcess, register_beside_process),
 )

@@ -22,6 +22,7 @@ from tidegauge.spec.replication import state as spec
 
 VALUE_OF_NO_RECORD: Final = 1 << 40
 """The value of a record that must not be appended."""
+ANOTHER: Final = "another process"
 
 
 def append(cores: Cores, action: protocol.Append) -> ErrorCode | None:
@@ -123,6 +124,14 @@ def heartbeat_of_former_process(cores: Cores, action: faults.HeartbeatOfFormerPr
     return heartbeat(cores, action.broker, broker_epoch, cores.metadata_log.end_offset)
 
 
+def register_beside_process(cores: Cores, action: faults.RegisterBesideProcess) -> ErrorCode:
+    """It is another process: it listens elsewhere, and has another directory."""
+    members, number = cores.controller.members, action.broker
+    epoch = cores.commit(members.register(number, host="elsewhere", port=9092, incarnation_id=ANOTHER))
+    taken = epoch != messages.UNKNOWN_BROKER_EPOCH
+    return ErrorCode.none if taken else ErrorCode.duplicate_broker_registration
+
+
 def heartbeat(cores: Cores, broker: int, broker_epoch: int, metadata_offset: int) -> ErrorCode:
     members = cores.controller.members
     return cores.commit(members.heartbeat(broker, broker_epoch, metadata_offset, cores.now_ms)).error
@@ -138,4 +147,5 @@ REFUSALS: Final = Steps[Cores, [], ErrorCode | None](
     on(control.UncleanElection, unclean_election),
     on(faults.Unfence, unfence),
     on(faults.HeartbeatOfFormerProcess, heartbeat_of_former_process),
+    on(faults.RegisterBesideProcess, register_beside_process),
 )

@@ -218,7 +218,10 @@ class Cores:
         machine = self.machine
         everyone = tuple(range(machine.brokers))
         return [
-            *(RegisterBrokerRecord(broker, broker, f"broker-{broker}", 9092, fenced=False) for broker in everyone),
+            *(
+                RegisterBrokerRecord(broker, broker, f"broker-{broker}", 9092, fenced=False, incarnation_id="the first")
+                for broker in everyone
+            ),
             TopicRecord(TOPIC, TOPIC),
             ConfigRecord(TOPIC, "min.insync.replicas", str(machine.min_insync_replicas)),
             ConfigRecord(TOPIC, "unclean.leader.election.enable", str(machine.unclean_leader_election).lower()),

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Final
 
 from kio.schema.errors import ErrorCode
 
+from tidegauge.impl.controller.membership import Contact
 from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.impl.records.lazy import in_memory
 from tidegauge.model_tests.harness.cores import abstraction
@@ -135,11 +136,23 @@ def expire_session(cores: Cores, action: faults.ExpireSession) -> None:
 
 
 def register(cores: Cores, action: faults.Register) -> None:
-    broker = cores.brokers[action.broker]
+    register_process(cores, action.broker)
+
+
+def register_process(cores: Cores, number: int, **more: Any) -> None:
+    """A new process registers; the connections of the one before are closed."""
+    broker = cores.brokers[number]
     broker.broker_epoch = cores.commit(
-        cores.controller.members.register(action.broker, host=f"broker-{action.broker}", port=9092)
+        cores.controller.members.register(
+            number,
+            host=f"broker-{number}",
+            port=9092,
+            incarnation_id=f"made at {cores.metadata_log.end_offset}",
+            contact=Contact.CLOSED,
+            **more,
+        )
     )
-    cores.epochs.register(action.broker, broker.broker_epoch)
+    cores.epochs.register(number, broker.broker_epoch)
     broker.seen = None
 
 

@@ -147,14 +147,16 @@ class Lockstep(Generic[M]):
         self.sent.append(action)
         try:
             error = refusing.refuse(action, self.state)
+            if error is not None and error.value != refusal.error.value:
+                raise Difference(action, (Change("refusal", refusal.error.name, error.name.upper()),))
             actual = self.binding.abstraction(self.state)
+        except Difference:
+            raise
         except Exception as raised:
             raise Difference(action, (Change("error", "none", f"{type(raised).__name__}: {raised}"),)) from raised
         if error is None:
             self.sent.pop()
             return
-        if error.value != refusal.error.value:
-            raise Difference(action, (Change("refusal", refusal.error.name, error.name.upper()),))
         self._compare(action, actual)
         self.refused[action.name, refusal.error.name] += 1
 

@@ -124,19 +124,8 @@ def register(cores: ShutdownCores, action: faults.Register) -> None:
 
 def register_process(cores: ShutdownCores, number: int, *, directories: tuple[str, ...] = ()) -> None:
     """A process registers, and reads the note of the one before it."""
-    broker = cores.brokers[number]
-    broker.broker_epoch = cores.commit(
-        cores.controller.members.register(
-            number,
-            host=f"broker-{number}",
-            port=9092,
-            directories=directories,
-            stopped_cleanly_in=cores.notes[number],
-        )
-    )
+    steps.register_process(cores, number, directories=directories, stopped_cleanly_in=cores.notes[number])
     cores.notes[number] = NO_NOTE
-    cores.epochs.register(number, broker.broker_epoch)
-    broker.seen = None
 
 
 STEPS: Final = Steps[ShutdownCores, [], None](
