@@ -157,7 +157,7 @@ async def heartbeat_of_former_process(
 async def register_beside_process(
     binding: ClusterBinding, action: faults.RegisterBesideProcess, before: State
 ) -> ErrorCode:
-    """It names another address and another directory; the broker's own process has just been heard of."""
+    """It names another address and another directory; the broker's own process has just sent a heartbeat."""
     broker = binding.broker(action.broker)
     await broker.controller.heartbeat(broker.metadata.image.offset)
     request = BrokerRegistrationRequest(
