@@ -70,7 +70,7 @@ class Follower(HighWatermark):
     def start_over(self, log_start_offset: int, log_start_epoch: int) -> None:
         """No records, from the leader's log start on: what is below is gone there, and counts as committed here."""
         self.log.truncate_fully_and_start_at(log_start_offset, epoch=log_start_epoch)
-        self.high_watermark = log_start_offset
+        self._set_high_watermark(log_start_offset)
 
     def follow_log_start(self, leader_log_start_offset: int) -> None:
         """Forget what the leader has forgotten, as far as it is known to be committed."""

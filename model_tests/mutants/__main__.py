@@ -64,7 +64,17 @@ def run(wanted: Wanted, folder: Path, least: float) -> int:
     tests = sorted({test for room in ROOMS if not wanted.rooms or room.name in wanted.rooms for test in room.tests})
     paths = [str(ROOT / path) for path in (*tests, LOCKSTEP_TESTS)]
     with tempfile.TemporaryDirectory() as base:
-        options = ["-s", "-qq", "-p", "no:cacheprovider", "--rootdir", str(ROOT), "--basetemp", f"{base}/tests"]
+        options = [
+            "-s",
+            "-qq",
+            "--disable-warnings",
+            "-p",
+            "no:cacheprovider",
+            "--rootdir",
+            str(ROOT),
+            "--basetemp",
+            f"{base}/tests",
+        ]
         status = pytest.main([*options, *paths], plugins=[plugin])
     return plugin.status if plugin.has_run else int(status) or 1
 

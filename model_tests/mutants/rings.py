@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from enum import Enum
-from typing import Any, Final
+from typing import Final
 
 import attrs
 import pytest
@@ -16,7 +16,7 @@ import pytest
 from tidegauge.linearizability.check import Verdict, check
 from tidegauge.model_tests.harness.cores.replication import Roles
 from tidegauge.model_tests.harness.cores.stored_log import StoredLog
-from tidegauge.model_tests.harness.registry import HARNESS, Side
+from tidegauge.model_tests.harness.registry import HARNESS, Registration, Side
 from tidegauge.model_tests.harness.simulation.options import Options, draw, with_many_elections
 from tidegauge.model_tests.harness.simulation.simulation import simulate
 
@@ -61,14 +61,17 @@ class Part:
 
 def lockstep_parts(rounds: int) -> Iterator[Part]:
     """Walks of every machine, in turns: a few of each, then more."""
-    machines = [registration for registration in HARNESS if registration.sides]
     for turn in range(CORES_TURNS * rounds):
-        for one in machines:
+        for one in _bound_to(Side.CORES):
             yield _walks(one.machine, Side.CORES, WALKS, turn)
         yield _walks("replication", Side.CORES, WALKS, turn, stored=True)
     for turn in range(rounds):
-        for one in machines:
+        for one in _bound_to(Side.CLUSTER):
             yield _walks(one.machine, Side.CLUSTER, CLUSTER_WALKS, turn)
+
+
+def _bound_to(side: Side) -> Iterator[Registration]:
+    return (registration for registration in HARNESS if side in registration.sides)
 
 
 def _walks(machine: str, side: Side, count: int, turn: int, *, stored: bool = False) -> Part:
@@ -86,7 +89,7 @@ def _walks(machine: str, side: Side, count: int, turn: int, *, stored: bool = Fa
     return Part(ring, f"{ring.value}: {name}", checked, machine)
 
 
-def often(machine: str) -> Any:
+def often(machine: str) -> Registration:
     """The machine's walks with something forbidden before every fourth action."""
     registration = HARNESS[machine]
     return attrs.evolve(registration, plan=attrs.evolve(registration.walk_plan(), forbidden_share=FORBIDDEN_SHARE))

@@ -34,6 +34,7 @@ from tidegauge.impl.partition.producer_state import ProducerStates
 from tidegauge.impl.partition.registration import PartitionRegistration
 from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.model_tests.harness.cores import abstraction
+from tidegauge.model_tests.harness.cores.effects import Told, check_effects, check_requests, told
 from tidegauge.model_tests.harness.cores.memory_log import LockstepLog, MemoryLog
 from tidegauge.model_tests.harness.cores.message_parts import Additions
 from tidegauge.model_tests.harness.cores.metadata_log import MemoryMetadataLog
@@ -84,6 +85,8 @@ class Broker:
     paused: bool = False
     outstanding: dict[spec.FetchRequest, messages.FollowerFetch] = attrs.field(factory=dict)
     pulled: Pulled | None = None
+    told: Told | None = None
+    """What its replica's effects have told."""
     seen: spec.Replica | None = None
     """The abstraction as last taken; dropped whenever the broker is touched."""
 
@@ -240,6 +243,7 @@ class Cores:
     def start_replica(self, number: int) -> None:
         broker = self.brokers[number]
         broker.replica = self.roles.replica(number, broker.log, self.config, broker.checkpoint)
+        broker.told = told(broker.replica)
 
     def pull_metadata(self, number: int) -> None:
         broker = self.brokers[number]
@@ -260,17 +264,24 @@ class Cores:
     def configure(self, number: int) -> None:
         """Bring settings into force that the metadata tell; here none changes."""
 
-    def carry_out_effects(self, number: int) -> None:
-        """Send what the replica wants sent, and look again at appends that wait for it."""
-        replica = self.replica(number)
-        for effect in replica.take_effects():
+    def carry_out_effects(self, number: int, *, appended: bool = False) -> None:
+        """Send what the replica wants sent, and look again at appends that wait for it.
+
+        `appended` says that it was asked to append.
+        """
+        replica, broker = self.replica(number), self.brokers[number]
+        effects = replica.take_effects()
+        assert broker.told is not None, f"broker {number} has no replica"
+        broker.told = check_effects(broker.told, replica, effects, appended=appended)
+        check_requests(replica)
+        for effect in effects:
             if isinstance(effect, messages.SendAlterPartition):
                 self.send_alter_partition(number)
-        for value, (broker, appended) in list(self.waiting.items()):
-            outcome = replica.append_outcome(appended) if broker == number else None
+        for value, (leader, waits) in list(self.waiting.items()):
+            outcome = replica.append_outcome(waits) if leader == number else None
             if outcome is not None:
                 del self.waiting[value]
-                self.completed[value] = (appended.leader_epoch, outcome)
+                self.completed[value] = (waits.leader_epoch, outcome)
 
     def send_alter_partition(self, number: int) -> None:
         request = self.replica(number).alter_partition_request(self.brokers[number].broker_epoch)

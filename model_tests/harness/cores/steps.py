@@ -31,7 +31,7 @@ def append(cores: Cores, action: protocol.Append) -> None:
     appended = cores.replica(action.broker).append(batch, int(action.acks), cores.now_ms)
     if not isinstance(appended, ErrorCode) and action.acks is spec.Acks.ALL:
         cores.waiting[value] = (action.broker, appended)
-    cores.carry_out_effects(action.broker)
+    cores.carry_out_effects(action.broker, appended=True)
 
 
 def send_fetch(cores: Cores, action: protocol.SendFetch) -> None:
