@@ -6,12 +6,14 @@ Which faults it injects and when depends on the seed alone. `heal` heals all of 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from random import Random
 
 import trio
 
+from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.cluster.disk_faults import DiskOperations
 from tidegauge.impl.cluster.names import NodeName, broker_name
@@ -19,6 +21,7 @@ from tidegauge.impl.ports.simulated_disk import SimulatedDisk
 from tidegauge.impl.storage import checkpoints
 from tidegauge.impl.storage.partition_directory import remove_directory
 from tidegauge.model_tests.harness.damage.files import grows_unseen
+from tidegauge.model_tests.harness.simulation.moments import Moments
 from tidegauge.model_tests.harness.simulation.operators import Operators
 from tidegauge.model_tests.harness.simulation.options import Fault, Options
 from tidegauge.model_tests.harness.simulation.workload import TOPIC
@@ -29,6 +32,8 @@ DAMAGED = 0
 SECTOR = 64
 UNSEEN = "rot that no check finds, elsewhere instead"
 """What `docs/durability.md` says that no check finds: a trace with it is no behaviour of the specification."""
+MOMENTS_SHARE = 0.6
+"""Of the faults of a dense run, those that wait for a moment at which something is under way."""
 
 
 class Injector:
@@ -43,6 +48,9 @@ class Injector:
         self._busy: set[int] = set()
         """Brokers that are crashed or paused."""
         self._controller = trio.Lock()
+        self._moments = Moments(cluster, options)
+        self._severed: list[Callable[[], None]] = []
+        """What cuts links now."""
         self._do: dict[Fault, Callable[[], Awaitable[None]]] = {
             Fault.CRASH: self.crash,
             Fault.PAUSE: self.pause,
@@ -95,6 +103,8 @@ class Injector:
         async with trio.open_nursery() as nursery:
             while True:
                 await trio.sleep(self._rng.uniform(0.2, 2) * self.options.fault_interval)
+                if self.options.dense and self._rng.random() < MOMENTS_SHARE:
+                    await self._moments.wait(self._rng, 4 * self.options.fault_interval)
                 (fault,) = self._rng.choices(list(faults), list(faults.values()))
                 nursery.start_soon(self._do[fault])
 
@@ -102,11 +112,24 @@ class Injector:
         self.injected[fault.value] += 1
 
     async def _last(self) -> None:
-        await trio.sleep(self._rng.choice((0.1, 0.5, 1.0, 2.5)))
+        await trio.sleep(self._rng.choice(self.options.outages))
 
     def _victim(self) -> int | None:
+        """A broker that nothing has befallen; of a dense run often a leader, and seldom the last of two."""
         idle = [broker for broker in range(self.options.brokers) if broker not in self._busy]
+        if self.options.dense:
+            if len(idle) <= 1 and self._rng.random() < 0.8:
+                return None
+            leaders = [broker for broker in self._moments.leaders() if broker in idle]
+            if leaders and self._rng.random() < 0.5:
+                return self._rng.choice(leaders)
         return self._rng.choice(idle) if idle else None
+
+    def _pair(self) -> list[int]:
+        """Two brokers; of a dense run a leader and one of its followers, where there is a leader."""
+        if self.options.dense and (pairs := self._moments.feeding()):
+            return self._rng.choice(pairs)
+        return self._rng.sample(range(self.options.brokers), 2)
 
     async def crash(self) -> None:
         """A broker dies with a part of what it had not synced, and comes back."""
@@ -286,26 +309,35 @@ class Injector:
         """One node is alone: a broker or the controller."""
         self._note(Fault.ISOLATE)
         node: NodeName = self._rng.choice([*range(self.options.brokers), CONTROLLER])
-        self.cluster.isolate(node)
-        await self._last()
-        self.cluster.heal(node)
+        await self._sever(partial(self.cluster.isolate, node), self.options.outages, node)
 
     async def one_way(self) -> None:
         """One link carries nothing in one direction."""
         self._note(Fault.ONE_WAY)
         source, destination = self._rng.sample([*range(self.options.brokers), CONTROLLER], 2)
-        self.cluster.block(source, destination)
-        await self._last()
-        self.cluster.heal()
+        await self._sever(partial(self.cluster.block, source, destination), self.options.lapses)
 
     async def split(self) -> None:
         """Two brokers cannot reach each other, while both reach the controller and the third."""
         self._note(Fault.SPLIT)
-        one, other = self._rng.sample(range(self.options.brokers), 2)
-        self.cluster.block(one, other)
-        self.cluster.block(other, one)
-        await self._last()
-        self.cluster.heal()
+        one, other = self._pair()
+
+        def sever() -> None:
+            self.cluster.block(one, other)
+            self.cluster.block(other, one)
+
+        await self._sever(sever, self.options.lapses)
+
+    async def _sever(self, sever: Callable[[], None], durations: Sequence[float], *healed: NodeName) -> None:
+        """Cut links for a while. Healing some heals all; of a dense run, what others have cut stays cut."""
+        sever()
+        self._severed.append(sever)
+        await trio.sleep(self._rng.choice(durations))
+        self._severed.remove(sever)
+        self.cluster.heal(*healed)
+        if self.options.dense:
+            for still in self._severed:
+                still()
 
     async def reset(self) -> None:
         self._note(Fault.RESET)
@@ -341,3 +373,15 @@ class Injector:
             cluster.resume(broker)
             if cluster.broker(broker).replicas.directories.offline:
                 await self._renew(broker)
+
+    async def settle(self) -> None:
+        """The operator decides what no rule may: who leads a partition of which nobody has all that was committed.
+
+        The topic has elected uncleanly, lost its leader, and does not elect uncleanly any more.
+        """
+        if self.options.changes_unclean:
+            for partition in range(self.options.partitions):
+                registration = self.cluster.controller.controller.image.partition(TOPIC, partition)
+                if registration is not None and not registration.isr | registration.elr:
+                    with suppress(KafkaError):
+                        await self.cluster.elect(TOPIC, partition, unclean=True)

@@ -70,8 +70,17 @@ class Operators:
         return None
 
     async def _move(self, brokers: Sequence[int] | None, partition: int) -> None:
+        """Ask for it, unless a broker that is to get a replica has a log directory offline.
+
+        With that directory a log may come back that its broker has made anew elsewhere: nothing says which one counts.
+        """
+        if any(self._has_failed_directory(broker) for broker in brokers or ()):
+            return
         with suppress(KafkaError):
             await self.cluster.reassign(TOPIC, brokers, partition, wait=False)
+
+    def _has_failed_directory(self, broker: int) -> bool:
+        return bool(self.cluster.broker(broker).replicas.directories.offline)
 
     async def delete_records(self) -> None:
         """Records go at the front of a log: all that are committed, or some."""

@@ -66,6 +66,20 @@ CONFIG: Mapping[str, int] = {
     "log.retention.check.interval.ms": 400,
 }
 """Kafka's settings on a smaller scale of time, so that a few seconds see what otherwise takes minutes."""
+DENSE_CONFIG: Mapping[str, int] = {
+    "broker.session.timeout.ms": 400,
+    "broker.heartbeat.interval.ms": 120,
+    "replica.lag.time.max.ms": 250,
+    "replica.fetch.wait.max.ms": 100,
+    "replica.fetch.backoff.ms": 30,
+    "replica.socket.timeout.ms": 250,
+    "retry.backoff.ms": 30,
+    "controlled.shutdown.retry.backoff.ms": 60,
+    "metadata.fetch.wait.max.ms": 150,
+    "replica.high.watermark.checkpoint.interval.ms": 150,
+    "log.retention.check.interval.ms": 200,
+}
+"""The same with fewer heartbeats to a session and fewer fetches to a lapse: more of a run is faults."""
 
 
 SEGMENT_MS = 300
@@ -106,6 +120,8 @@ class Options:
     fault_interval: float = 0.6
     flush_messages: int | None = None
     """After how many records of a partition its leader and followers flush; None: at no number."""
+    dense: bool = False
+    """Whether faults come by the dozen, short, and at moments at which much is under way (`moments`)."""
     traced: bool = True
     """Whether the brokers trace their decisions. Those of a broker that does not may let idle partitions rest."""
     bug: str | None = None
@@ -115,7 +131,17 @@ class Options:
         """The brokers' settings."""
         flush = {} if self.flush_interval_ms is None else {"log.flush.scheduler.interval.ms": self.flush_interval_ms}
         directories = ",".join(f"disk-{number}" for number in range(self.log_directories))
-        return {**CONFIG, **flush, **({"log.dirs": directories} if self.log_directories > 1 else {})}
+        return {**(DENSE_CONFIG if self.dense else CONFIG), **flush, **({"log.dirs": directories} if self.log_directories > 1 else {})}
+
+    @property
+    def outages(self) -> tuple[float, ...]:
+        """How long a fault lasts, one of these."""
+        return (0.01, 0.03, 0.1, 0.4) if self.dense else (0.1, 0.5, 1.0, 2.5)
+
+    @property
+    def lapses(self) -> tuple[float, ...]:
+        """How long two brokers do not reach each other: long enough for one to lapse, as often as not."""
+        return (0.05, 0.3, 0.5, 0.7) if self.dense else self.outages
 
     def topic_config(self) -> dict[str, object]:
         """The topic's settings as it begins."""
@@ -166,11 +192,39 @@ def with_many_elections(options: Options) -> Options:
         delay_ms=50.0,
         faults=ELECTIONS,
         fault_interval=0.3,
+        dense=False,
     )
 
 
-def draw(seed: int, *, bug: str | None = None, duration: float | None = None) -> Options:
-    """The options of a seed. With a bug, which is one of replication, nobody administers the cluster meanwhile."""
+DENSER = {Fault.CRASH: 16, Fault.PAUSE: 4, Fault.ISOLATE: 1, Fault.ONE_WAY: 2, Fault.SPLIT: 4}
+"""How much likelier the faults of processes and links are in a dense run."""
+
+
+def draw(seed: int, *, bug: str | None = None) -> Options:
+    """The options of a seed of a campaign: those of `sparse`, with ten times the faults in the same work."""
+    return dense(sparse(seed, bug=bug))
+
+
+def dense(options: Options) -> Options:
+    """The same with more faults and shorter ones, most of them of processes and links."""
+    more = {fault: weight * DENSER.get(fault, 1) for fault, weight in options.faults.items()}
+    return attrs.evolve(
+        options,
+        dense=True,
+        duration=options.duration * 0.35,
+        pause_between_operations=options.pause_between_operations / 2,
+        delay_ms=min(options.delay_ms, 20.0),
+        faults=more,
+        fault_interval=options.fault_interval / 60,
+        flush_interval_ms=None if options.flush_interval_ms is None else options.flush_interval_ms // 4,
+    )
+
+
+def sparse(seed: int, *, bug: str | None = None, duration: float | None = None) -> Options:
+    """The options of a seed, with times in which a fault is over before the next one begins, more often than not.
+
+    With a bug, which is one of replication, nobody administers the cluster meanwhile.
+    """
     rng = Random(f"options/{seed}")  # a string is hashed the same way in every process
     weights = {fault: rng.choice(OFTEN) for fault in Fault if fault not in (*DISK_FAULTS, *CHANGES, *BY_CHOICE)}
     shape = Random(f"options/{seed}/shape")

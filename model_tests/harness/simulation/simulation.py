@@ -189,7 +189,7 @@ async def _run(options: Options, given: Roles | None) -> _Ran:
             without = await without_a_leader(cluster, options, recorder, injector)
             problems += without.problems
             await injector.heal()
-            problems += await _liveness(cluster, options, recorder)
+            problems += await _liveness(cluster, options, recorder, injector)
     except Exception as error:
         problems.append(f"the run ended by {first_of(error)!r}")
     return _Ran(trace, recorder, dict(injector.injected), tuple(problems), without)
@@ -211,12 +211,13 @@ async def _safety(cluster: Cluster, options: Options, recorder: Recorder, inject
             nursery.start_soon(injector.run)
 
 
-async def _liveness(cluster: Cluster, options: Options, recorder: Recorder) -> list[str]:
+async def _liveness(cluster: Cluster, options: Options, recorder: Recorder, injector: Injector) -> list[str]:
     """What the healed cluster fails to do.
 
     It waits for one session timeout first: a session without heartbeats may still expire after the healing.
     """
     await trio.sleep(cluster.config.broker_session_timeout_ms / 1000)
+    await injector.settle()
     with trio.move_on_after(CONVERGES_WITHIN) as waiting:
         while unsettled(cluster, options):  # noqa: ASYNC110 - there is no one event to wait for
             await trio.sleep(0.05)

@@ -21,6 +21,7 @@ from tidegauge.model_tests.harness.simulation.recorder import Recorder
 
 TOPIC = "orders"
 CLIENT = ClientConfig(request_timeout_ms=600, default_api_timeout_ms=1_500, retry_backoff_ms=50)
+DENSE_CLIENT = ClientConfig(request_timeout_ms=250, default_api_timeout_ms=600, retry_backoff_ms=20)
 
 
 class Workload:
@@ -33,7 +34,8 @@ class Workload:
         self.values = count()
 
     def client(self, name: str) -> Client:
-        return self.cluster.client(name, config=CLIENT, observer=self.recorder)
+        config = DENSE_CLIENT if self.options.dense else CLIENT
+        return self.cluster.client(name, config=config, observer=self.recorder)
 
     async def run(self) -> None:
         """All clients, until cancelled."""

@@ -33,6 +33,7 @@ from tidegauge.spec.replication.actions import ReplicationAction
 from tidegauge.spec.replication.control import committed, with_metadata
 from tidegauge.spec.replication.convergence import acting_leader, living
 from tidegauge.spec.replication.extension import ReplicationExtension
+from tidegauge.spec.replication.extensions.shutdown import is_shutting_down
 from tidegauge.spec.replication.rules import ReplicationRules
 from tidegauge.spec.replication.state import (
     NONE,
@@ -393,13 +394,17 @@ INVARIANTS: Mapping[str, Invariant[State]] = {
 
 
 def completes_in_sync(before: State, action: Action, after: State) -> bool:
-    """A reassignment ends with all of its target in sync, unless it is cancelled."""
+    """A reassignment ends with all of its target in sync, unless it is cancelled.
+
+    By the same decision those may leave the ISR that are about to stop.
+    """
     old, new = Assignment.of(before.controller), Assignment.of(after.controller)
     shrunk = not set(old.replicas) <= set(new.replicas)
     ended = bool(old.adding) and not new.moves
     if isinstance(action, CancelReassignment) or not (shrunk or ended):
         return True
-    return set(new.replicas) <= set(after.controller.isr)
+    missing = set(new.replicas).difference(after.controller.isr)
+    return all(is_shutting_down(after.controller.sessions[broker]) for broker in missing)
 
 
 def replicas_change_by_reassignment(before: State, action: Action, after: State) -> bool:
