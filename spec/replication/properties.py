@@ -235,12 +235,15 @@ def only_divergence_cuts(machine: ReplicationRules) -> StepInvariant[State]:
 def eligible_leaders_kept(machine: ReplicationRules) -> StepInvariant[State]:
     """While too few are in sync, who leaves the ISR stays eligible to lead, until it starts anew (KIP-966).
 
-    Two things make an end of that: an unclean election, and a list of replicas on which it is not.
+    Three things make an end of that: enough are in sync again, be it for a moment, since a broker that was to stop may
+    leave as another joins; an unclean election; and a list of replicas on which it is not.
     """
 
     def holds(before: State, action: Action, after: State) -> bool:
         old, new = before.controller, after.controller
-        if len(new.isr) >= machine.required_insync(new):
+        joined = set(new.isr).difference(old.isr)
+        in_sync = joined.union(old.isr) if joined else new.isr
+        if len(in_sync) >= machine.required_insync(new):
             return True
         if before.history.superseded_epoch != after.history.superseded_epoch:
             return True
