@@ -51,6 +51,13 @@ class ProposesAlways(PartitionReplica):
         return messages.AlterPartitionRequest(self.broker_id, broker_epoch, self.leader_epoch, self.partition_epoch, ())
 
 
+class TakesNoDivergence(PartitionReplica):
+    def receive_fetch_response(
+        self, fetch: messages.FollowerFetch, response: messages.PartitionFetchResponse, now_ms: int
+    ) -> bool:
+        return super().receive_fetch_response(fetch, response, now_ms) and response.diverging_epoch is None
+
+
 @pytest.mark.parametrize(
     ("machine", "replica", "words"),
     [
@@ -65,6 +72,7 @@ class ProposesAlways(PartitionReplica):
         ("replication", ProposesTwice, "tells twice"),
         ("replication", FetchesAsLeader, "fetches from itself or nobody"),
         ("replication", ProposesAlways, "proposes nothing"),
+        ("replication", TakesNoDivergence, "is not taken"),
     ],
 )
 def test_an_effect_that_is_missing_needless_or_doubled_is_a_difference(

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from kio.schema.errors import ErrorCode
+
 from tidegauge.impl.partition import messages
 from tidegauge.impl.partition.registration import NO_LEADER
 from tidegauge.impl.partition.replica import PartitionReplica
@@ -71,6 +73,14 @@ def check_effects(
     assert not needless, f"broker {replica.broker_id} tells of {needless}, which did not happen"
     assert len(effects) == len(expected), f"broker {replica.broker_id} tells twice of one of {effects}"
     return now
+
+
+def takes_fetch_response(
+    replica: PartitionReplica, fetch: messages.FollowerFetch, response: messages.PartitionFetchResponse
+) -> bool:
+    """Whether a replica is to say that it has taken the response: its fetch session goes on from there."""
+    starts_over = response.error is ErrorCode.offset_out_of_range and response.log_start_offset >= 0
+    return replica.accepts_fetch_response(fetch) and (response.error is ErrorCode.none or starts_over)
 
 
 def check_requests(replica: PartitionReplica) -> None:

@@ -14,6 +14,7 @@ from tidegauge.impl.controller.membership import Contact
 from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.impl.records.lazy import in_memory
 from tidegauge.model_tests.harness.cores import abstraction
+from tidegauge.model_tests.harness.cores.effects import takes_fetch_response
 from tidegauge.model_tests.harness.cores.refusals import REFUSALS
 from tidegauge.model_tests.harness.cores.replication import PARTITION, TOPIC, Broker, Cores
 from tidegauge.model_tests.harness.performing import Steps, on
@@ -74,7 +75,9 @@ def fetch_response_accepted(cores: Cores, action: protocol.ReceiveFetchResponse)
     fetch = cores.brokers[follower].outstanding.pop(action.response.request, None)
     if fetch is None:
         return False
+    takes = takes_fetch_response(replica, fetch, response)
     accepted = replica.receive_fetch_response(fetch, response, cores.now_ms)
+    assert accepted == takes, f"broker {follower} says of a fetch response that it is {'' if accepted else 'not '}taken"
     cores.carry_out_effects(follower)
     return accepted
 
