@@ -8,7 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-EQUIVALENT: Final[Mapping[str, str]] = {}
+EQUIVALENT: Final[Mapping[str, str]] = {
+    "impl/partition/follower.py Follower.follow_log_start: "
+    "`log_start_offset > self.log.log_start_offset` -> `log_start_offset >= self.log.log_start_offset`": (
+        "records below the log start are gone: to delete up to the log start deletes nothing"
+    ),
+}
 """Name of a mutant -> why it is equivalent."""
 
 

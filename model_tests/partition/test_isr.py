@@ -153,6 +153,16 @@ def test_members_of_the_isr_get_their_full_time_in_a_new_epoch() -> None:
     assert partition[0].shrink_isr(partition.now_ms + LAG + 1)
 
 
+def test_a_follower_that_rests_with_all_records_has_the_whole_time_for_the_next_one() -> None:
+    """It has fetched nothing for long when the record comes; what counts is when it last asked for more."""
+    partition = with_isr(0, 1)
+    partition.now_ms += 50 * LAG
+    partition.fetch(1)
+    partition.append(0, 1)
+    assert not partition[0].shrink_isr(partition.now_ms + LAG)
+    assert partition[0].shrink_isr(partition.now_ms + LAG + 1)
+
+
 def test_only_a_leader_shrinks_its_isr() -> None:
     partition = with_isr(0, 1, 2, records=1)
     assert not partition[1].shrink_isr(partition.now_ms + 10 * LAG)
