@@ -257,6 +257,21 @@ async def test_a_full_directory_takes_no_records_and_the_other_goes_on() -> None
 
 
 @simulated
+async def test_high_watermarks_that_a_full_directory_did_not_take_are_written_when_there_is_room() -> None:
+    async with cluster_of(1) as cluster:
+        await cluster.create_topic("t")
+        async with cluster.client() as client:
+            await client.produce("t", b"a", timeout_ms=20_000)
+        replicas = cluster.broker(0).replicas
+        cluster.fill_disk(0, free_bytes=0)
+        replicas.checkpoint_high_watermarks()
+        assert ("t", 0) not in replicas.directories.high_watermarks()
+        cluster.heal_disk(0)
+        replicas.checkpoint_high_watermarks()
+        assert replicas.directories.high_watermarks()["t", 0] == 1
+
+
+@simulated
 async def test_described_are_sizes_lags_and_what_is_offline() -> None:
     async with cluster_of(1) as cluster:
         await cluster.create_topic("t", partitions=2)

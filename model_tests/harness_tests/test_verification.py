@@ -14,7 +14,7 @@ from tidegauge.linearizability.check import check
 from tidegauge.linearizability.history import History, Kind, Operations, concatenate
 from tidegauge.model_tests.harness.report.model import CampaignRun, Catch, Coverage, Explored, Verdict
 from tidegauge.model_tests.harness.verification import parts
-from tidegauge.model_tests.harness.verification.campaigning import campaign
+from tidegauge.model_tests.harness.verification.campaigning import Campaign, campaign
 from tidegauge.model_tests.harness.verification.comparison import compared
 from tidegauge.model_tests.harness.verification.plan import plan
 from tidegauge.model_tests.harness.verification.pool import Task, run
@@ -27,6 +27,8 @@ from tidegauge.model_tests.harness.verification.run import (
     with_verdicts,
 )
 from tidegauge.spec.bugs import BUGS
+
+ROW = CampaignRun(1, {}, {}, 10, 0, 0, Verdict.HOLDS, None, ())
 
 
 def history(number: int, *, lost: bool = False) -> Operations:
@@ -131,6 +133,19 @@ def test_correct_cores_and_a_correct_cluster_show_no_difference(tmp_path: Path) 
     driven = parts.driven(3, 3, tmp_path)
     assert driven.difference is None
     assert driven.steps > 0
+
+
+@pytest.mark.parametrize(("seeds", "bug", "fails"), [(60, None, True), (59, None, False), (60, "kafka_1211", False)])
+def test_a_goal_that_a_large_campaign_never_saw_fails_it_with_the_line_that_repeats_it(
+    seeds: int, bug: str | None, fails: bool
+) -> None:
+    seen = {"the ISR shrank": 0, "the ISR grew": 7}
+    runs = tuple(attrs.evolve(ROW, seed=seed) for seed in range(3, 3 + seeds))
+    ran = Campaign(runs, Path("nowhere"), seen, (), 0, 0.0, bug)
+    told = "not seen in 60 seeds: the ISR shrank (again: tidegauge simulate --seed 3 --seeds 60)"
+    assert ran.unmet == ((told,) if fails else ())
+    assert ran.stage.verdict is (Verdict.VIOLATED if fails else Verdict.HOLDS)
+    assert ("the ISR shrank" in ran.stage.result) and ("the ISR grew" not in ran.stage.result)
 
 
 def test_a_campaign_is_the_same_for_any_number_of_workers(tmp_path: Path) -> None:

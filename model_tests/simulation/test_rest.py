@@ -11,7 +11,7 @@ import pytest
 from tidegauge.impl.partition.messages import FollowerFetch
 from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.linearizability.check import Verdict, check
-from tidegauge.model_tests.harness.simulation.options import Fault, draw, resting
+from tidegauge.model_tests.harness.simulation.options import Fault, resting, sparse
 from tidegauge.model_tests.harness.simulation.simulation import Simulated, simulate
 
 SEEDS = (*range(7), 49)
@@ -20,7 +20,7 @@ DEEP_SEEDS = range(1_000, 1_200)
 
 
 def checked_run(seed: int) -> Simulated:
-    run = simulate(resting(draw(seed)))
+    run = simulate(resting(sparse(seed)))
     assert run.holds, run.failures
     verdicts = check(run.operations)
     assert verdicts.of(seed) is not Verdict.VIOLATED, verdicts.anomalies
@@ -51,6 +51,6 @@ def test_many_seeds_whose_partitions_come_to_rest_are_valid_and_converge(seed: i
 
 
 def test_runs_with_rests_have_crashes_pauses_partitions_and_moves() -> None:
-    drawn = {fault for seed in SEEDS for fault in resting(draw(seed)).faults}
+    drawn = {fault for seed in SEEDS for fault in resting(sparse(seed)).faults}
     assert drawn >= {Fault.CRASH, Fault.PAUSE, Fault.ISOLATE, Fault.EXPIRY, Fault.SHUTDOWN, Fault.REASSIGNMENT}
     assert Fault.UNCLEAN not in drawn

@@ -10,7 +10,7 @@ import pytest
 
 from tidegauge.linearizability.check import Verdict, check
 from tidegauge.linearizability.history import Kind
-from tidegauge.model_tests.harness.simulation.options import Fault, Options, draw, with_many_elections
+from tidegauge.model_tests.harness.simulation.options import Fault, Options, draw, sparse, with_many_elections
 from tidegauge.model_tests.harness.simulation.simulation import reproduce, simulate
 from tidegauge.model_tests.harness.simulation.sometimes import GOALS
 
@@ -19,10 +19,14 @@ SEEDS = range(24)
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_seed_is_valid_converges_and_behaves_as_specified(seed: int) -> None:
-    run = simulate(draw(seed))
+    holds(draw(seed))
+
+
+def holds(options: Options) -> None:
+    run = simulate(options)
     assert run.holds, "\n".join((*run.failures, f"reproduce: {run.reproduce}"))
     verdicts = check(run.operations)
-    assert verdicts.of(seed) is not Verdict.VIOLATED, f"{verdicts.anomalies}\nreproduce: {run.reproduce}"
+    assert verdicts.of(options.seed) is not Verdict.VIOLATED, f"{verdicts.anomalies}\nreproduce: {run.reproduce}"
 
 
 @pytest.mark.parametrize(
@@ -35,16 +39,41 @@ def test_a_seed_is_valid_converges_and_behaves_as_specified(seed: int) -> None:
     ],
 )
 def test_a_seed_that_has_failed_holds(seed: int, _what: str) -> None:
-    test_a_seed_is_valid_converges_and_behaves_as_specified(seed)
+    holds(sparse(seed))
+
+
+@pytest.mark.parametrize(
+    ("seed", "_what"),
+    [
+        (10, "a reassignment completes, and its leader, which is about to stop, leaves the ISR by the same decision"),
+        (37, "a topic that has elected uncleanly and does not any more has no leader until its operator decides"),
+        (123, "a broker stops cleanly without having learned its last epoch"),
+        (172, "a full disk does not take a checkpoint of high watermarks"),
+    ],
+)
+def test_a_dense_seed_that_has_failed_holds(seed: int, _what: str) -> None:
+    holds(draw(seed))
+
+
+def test_dense_runs_have_many_times_the_faults_of_sparse_ones() -> None:
+    crashes = {
+        kind: sum(
+            simulate(kind(seed), validated=False).faults.get(Fault.CRASH.value, 0)
+            for seed in range(5)
+            if Fault.CRASH in kind(seed).faults
+        )
+        for kind in (draw, sparse)
+    }
+    assert crashes[draw] > 8 * crashes[sparse] > 0, crashes
 
 
 def test_a_registration_on_its_way_when_its_broker_is_paused_is_no_mismatch() -> None:
-    run = simulate(draw(2146))
+    run = simulate(sparse(2146))
     assert run.holds, run.failures
 
 
 def test_a_late_fetch_of_a_followers_former_process_is_refused_as_the_specification_says() -> None:
-    run = simulate(draw(100_119))
+    run = simulate(sparse(100_119))
     assert run.holds, run.failures
 
 

@@ -72,7 +72,7 @@ def simulate(
         twice, _ = check_twice([ran.histories], folder, None)
         runs = with_verdicts(ran.runs, twice)
     show(screen, ran, runs, bug)
-    good = all(run.verdict is Verdict.HOLDS for run in runs)
+    good = all(run.verdict is Verdict.HOLDS for run in runs) and not ran.unmet
     return screen.finish(Status.HOLDS if good else Status.VIOLATED, document(ran, runs))
 
 
@@ -90,7 +90,9 @@ def show(screen: Screen, ran: Campaign, runs: tuple[CampaignRun, ...], bug: str 
         if run.anomalies:
             again = f" --bug {bug}" if bug else ""
             screen.say(f"again: tidegauge simulate --seed {run.seed}{again}")
-    if len(runs) > 1 and ran.never_seen:
+    for unmet in ran.unmet:
+        screen.say(f"\n{unmet}")
+    if len(runs) > 1 and ran.never_seen and not ran.unmet:
         screen.say(f"\nnot exercised: {', '.join(ran.never_seen)}")
 
 
@@ -100,6 +102,7 @@ def document(ran: Campaign, runs: tuple[CampaignRun, ...]) -> dict[str, Any]:
             attrs.asdict(run, value_serializer=lambda _, __, value: getattr(value, "value", value)) for run in runs
         ],
         "sometimes": dict(ran.sometimes),
+        "unmet": list(ran.unmet),
         "decisions": ran.events,
     }
 

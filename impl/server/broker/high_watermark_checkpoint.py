@@ -7,6 +7,7 @@ A checkpoint is written in two halves, so that the disk's work may be done in an
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from uuid import UUID
 
 import attrs
 
@@ -56,9 +57,19 @@ class HighWatermarkCheckpoint:
         return PendingCheckpoint(self._offsets, current, writes)
 
     def finish(self, checkpoint: PendingCheckpoint) -> set[TopicPartition]:
-        """Note that it is written, or that a disk has failed; returns the partitions whose offsets have changed."""
+        """Note what is written, or that a disk has failed; returns the partitions whose offsets have changed.
+
+        A directory without room still has its former checkpoint, and gets the next one.
+        """
         self._directories.finish_checkpoint(checkpoint.writes)
         if self._offsets is not checkpoint.before:
             return set()  # partitions have gone meanwhile, and `forget` has written a checkpoint without them
-        before, self._offsets = self._offsets, checkpoint.offsets
-        return {key for key, offset in checkpoint.offsets.items() if before.get(key, 0) != offset}
+        before, written = checkpoint.before, checkpoint.offsets
+        if full := {write.directory.id for write in checkpoint.writes if write.error is not None}:
+            written = {key: before.get(key, 0) if self._is_in(full, key) else offset for key, offset in written.items()}
+        self._offsets = written
+        return {key for key, offset in written.items() if before.get(key, 0) != offset}
+
+    def _is_in(self, directories: Collection[UUID], key: TopicPartition) -> bool:
+        where = self._directories.where(*key)
+        return where is not None and where.id in directories

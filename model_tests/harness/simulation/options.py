@@ -131,7 +131,11 @@ class Options:
         """The brokers' settings."""
         flush = {} if self.flush_interval_ms is None else {"log.flush.scheduler.interval.ms": self.flush_interval_ms}
         directories = ",".join(f"disk-{number}" for number in range(self.log_directories))
-        return {**(DENSE_CONFIG if self.dense else CONFIG), **flush, **({"log.dirs": directories} if self.log_directories > 1 else {})}
+        return {
+            **(DENSE_CONFIG if self.dense else CONFIG),
+            **flush,
+            **({"log.dirs": directories} if self.log_directories > 1 else {}),
+        }
 
     @property
     def outages(self) -> tuple[float, ...]:

@@ -1,6 +1,6 @@
 """What a campaign must have seen at least once, or it has proved little: rare events, counted.
 
-The names are reported with their counts; one that stays at zero over a whole campaign says that the faults are too
+The names are reported with their counts. One that stays at zero over a large campaign fails it: the faults are too
 weak, too strong, or switched off.
 """
 

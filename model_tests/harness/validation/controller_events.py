@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from tidegauge.impl.server.trace import events
 from tidegauge.model_tests.harness.validation.followed import Followed
 from tidegauge.model_tests.harness.validation.observed import (
+    NoteOutdated,
     RegisterAgain,
 )
 from tidegauge.model_tests.harness.validation.ways import Choice, actions_of, all_of, just
@@ -32,16 +33,22 @@ from tidegauge.spec.replication.state import (
 
 @actions_of.register(events.Register)
 def register(decision: events.Register, node: int, followed: Followed) -> Iterator[Choice]:
-    """A broker that lost even the partition's folder restarts without a word on the partition."""
+    """A broker that lost even the partition's folder restarts without a word on the partition.
+
+    It registers with the note of a clean stop, unless that names an epoch that is not the last one.
+    """
     assert followed.state is not None
     broker = followed.index(decision.broker)
     directories = tuple(looked_at(decision, followed))
     if not followed.state.replicas[broker].running:
         yield all_of(faults.Restart(broker), faults.Register(broker), *directories)
+        yield all_of(faults.Restart(broker), NoteOutdated(broker), faults.Register(broker), *directories)
         return
     again = followed.state.replicas[broker].broker_epoch != NONE
     register = RegisterAgain(broker) if again else faults.Register(broker)
     yield sent_before_a_pause(followed, broker, register, *directories)
+    if not again:
+        yield sent_before_a_pause(followed, broker, NoteOutdated(broker), register, *directories)
 
 
 @actions_of.register(events.Unfence)

@@ -1,7 +1,7 @@
-"""The specification's machine as a real network and a real disk show it: six ways in which it is looser, and no more.
+"""The specification's machine as a real network and a real disk show it: seven ways in which it is looser, and no more.
 
 The specification's network either brings a message or has lost it for good, its followers wait until a connection
-breaks as a whole, and its disks do nothing that their broker does not say. A cluster is looser in six ways, which
+breaks as a whole, and its disks do nothing that their broker does not say. A cluster is looser in seven ways, which
 trace validation must be able to follow; each is an action of its own, so that a validated trace says how often it was
 needed.
 
@@ -11,12 +11,13 @@ needed.
   and it may replace one that said nothing new. What it says is what the metadata log said up to the offset that the
   broker names, and that never decreases while its process lives.
 * `RegisterAgain`: a broker registers once more, since it never received the response to its registration.
+* `NoteOutdated`: a broker stops cleanly that never received the response to its registration, and notes an older epoch.
 * `StartUnsaid`: a directory that failed has written a log start that its broker never told.
 * `EndLost`: a disk has lost the end of a log while its broker was down, flushed or not.
 
 What arrives of processes that have died is not among them: `spec.replication.extensions.late` says what may.
 
-All invariants of `spec.replication.composed` are checked on the way, so none of the six weakens what is concluded.
+All invariants of `spec.replication.composed` are checked on the way, so none of the seven weakens what is concluded.
 """
 
 from __future__ import annotations
@@ -123,6 +124,24 @@ class RegisterAgain(ObservedAction):
 
 
 @attrs.frozen
+class NoteOutdated(ObservedAction):
+    """The note of a clean stop names an epoch before the last one, which its process was given and never learned."""
+
+    broker: BrokerId
+
+    def guard(self, machine: ReplicationRules, state: State) -> str:
+        replica = state.replicas[self.broker]
+        if replica.broker_epoch != NONE or CleanStop.of(replica).broker_epoch == NONE:
+            return f"broker {self.broker} has no note of a clean stop to register with"
+        if not state.controller.sessions[self.broker].fenced:
+            return f"broker {self.broker} has been unfenced in its last epoch, and so has learned it"
+        return ""
+
+    def effect(self, machine: ReplicationRules, state: State) -> State:
+        return state.with_replica(self.broker, with_part(state.replicas[self.broker], CleanStop()))
+
+
+@attrs.frozen
 class StartUnsaid(ObservedAction):
     """A directory that has failed had moved the log start before, up to what was committed."""
 
@@ -165,20 +184,21 @@ class EndLost(ObservedAction):
 
 @attrs.frozen
 class Observed(ReplicationExtension):
-    """The six."""
+    """The seven."""
 
     action_types: ClassVar[tuple[type[Action], ...]] = (
         ProposalOutlives,
         AbandonFetch,
         ReceiveMetadata,
         RegisterAgain,
+        NoteOutdated,
         StartUnsaid,
         EndLost,
     )
 
 
 def observed_machine(brokers: int, min_insync_replicas: int, *, unclean_leader_election: bool) -> Replication:
-    """Replication with all extensions, late messages and the six; everything may happen as often as it does."""
+    """Replication with all extensions, late messages and the seven; everything may happen as often as it does."""
     return Replication(
         brokers=brokers,
         max_records=UNBOUNDED,
