@@ -115,7 +115,7 @@ class Injector:
         await trio.sleep(self._rng.choice(self.options.outages))
 
     def _victim(self) -> int | None:
-        """A broker that nothing has befallen; of a dense run often a leader, and seldom the last of two."""
+        """A broker that is whole; of a dense run often a leader, and seldom the last of two."""
         idle = [broker for broker in range(self.options.brokers) if broker not in self._busy]
         if self.options.dense:
             if len(idle) <= 1 and self._rng.random() < 0.8:
@@ -315,7 +315,7 @@ class Injector:
         """One link carries nothing in one direction."""
         self._note(Fault.ONE_WAY)
         source, destination = self._rng.sample([*range(self.options.brokers), CONTROLLER], 2)
-        await self._sever(partial(self.cluster.block, source, destination), self.options.lapses)
+        await self._sever(partial(self.cluster.block, source, destination), self.options.separations)
 
     async def split(self) -> None:
         """Two brokers cannot reach each other, while both reach the controller and the third."""
@@ -326,7 +326,7 @@ class Injector:
             self.cluster.block(one, other)
             self.cluster.block(other, one)
 
-        await self._sever(sever, self.options.lapses)
+        await self._sever(sever, self.options.separations)
 
     async def _sever(self, sever: Callable[[], None], durations: Sequence[float], *healed: NodeName) -> None:
         """Cut links for a while. Healing some heals all; of a dense run, what others have cut stays cut."""

@@ -79,7 +79,7 @@ DENSE_CONFIG: Mapping[str, int] = {
     "replica.high.watermark.checkpoint.interval.ms": 150,
     "log.retention.check.interval.ms": 200,
 }
-"""The same with fewer heartbeats to a session and fewer fetches to a lapse: more of a run is faults."""
+"""The same with fewer heartbeats to a session and fewer fetches until a follower lags: more of a run is faults."""
 
 
 SEGMENT_MS = 300
@@ -143,8 +143,8 @@ class Options:
         return (0.01, 0.03, 0.1, 0.4) if self.dense else (0.1, 0.5, 1.0, 2.5)
 
     @property
-    def lapses(self) -> tuple[float, ...]:
-        """How long two brokers do not reach each other: long enough for one to lapse, as often as not."""
+    def separations(self) -> tuple[float, ...]:
+        """How long two brokers do not reach each other: long enough for a follower to lag, as often as not."""
         return (0.05, 0.3, 0.5, 0.7) if self.dense else self.outages
 
     def topic_config(self) -> dict[str, object]:

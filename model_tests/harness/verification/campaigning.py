@@ -64,7 +64,7 @@ class Campaign:
     def unmet(self) -> tuple[str, ...]:
         """What fails the campaign though no run fails: goals that it is large enough to have reached, and has not.
 
-        A run with a bug has fewer faults, and answers for nothing.
+        A run with a bug has fewer faults, and need reach none.
         """
         if self.bug is not None or len(self.runs) < SEEDS_TO_SEE:
             return ()
