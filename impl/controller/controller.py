@@ -67,10 +67,10 @@ class Controller:
     registration_rules: ClassVar[type[RegistrationRules]] = RegistrationRules
     config_rules: ClassVar[type[ConfigRules]] = ConfigRules
 
-    def __init__(self, node_id: int, config: ControllerConfig) -> None:
+    def __init__(self, node_id: int, config: ControllerConfig, image: ClusterImage | None = None) -> None:
         self.node_id = node_id
         self.config = config
-        self.image = ClusterImage()
+        self.image = ClusterImage() if image is None else image
         """What the committed records say; one object for the controller's life."""
         self.sessions: dict[int, int] = {}
         """Broker id -> time in ms at which its session expires; of unfenced brokers only."""
@@ -132,6 +132,27 @@ class Controller:
             for broker_id in [known for known in self.sessions if not self.image.is_unfenced(known)]:
                 del self.sessions[broker_id]
         return [*proposal.elections, MetadataAppended(self.image.offset)]
+
+    def ahead(self) -> Controller:
+        """One that decides by the same rules on a draft of the image, for a group of decisions that is committed as
+        one: each is made on what those before it in the group will have left.
+
+        Void when this image changes.
+        """
+        ahead = type(self)(self.node_id, self.config, self.image.draft())
+        ahead.sessions = self.sessions
+        return ahead
+
+    def expect(self, proposal: Proposal[Any]) -> None:
+        """Go on, in a controller that is `ahead`, as if the proposal that it has made were committed."""
+        assert proposal.base_offset == self.image.offset, "a decision follows the one before it in its group"
+        self.image.replay(proposal.records)
+
+    def rebased(self, proposal: Proposal[Any]) -> Proposal[Any]:
+        """A proposal that was made `ahead`, on this image, which has come to where the proposal was made."""
+        draft = self.image.draft()
+        draft.replay(proposal.records)
+        return proposal._replace(image=draft)
 
     @property
     def next_deadline_ms(self) -> int | None:

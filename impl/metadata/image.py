@@ -127,7 +127,8 @@ class ClusterImage:
         """By topic id."""
         self._own_fields: frozenset[str] | None = None
         """The fields of a draft that `_own` has copied; the others are its original's. None: this is no draft."""
-        self._removed_topics: set[str] = set()
+        self._removed_topics: dict[str, None] = {}
+        """A set, as a dict that a draft need not copy."""
         self.broker_configs: dict[str, dict[str, str]] = {}
         """By broker id as text; "" is all brokers."""
         self.group_configs: dict[str, dict[str, str]] = {}
@@ -158,6 +159,8 @@ class ClusterImage:
             topic.merge()
         self.__dict__.update(draft.__dict__)
         self.topics, self._own_fields = topics.merge(), None
+        if isinstance(self.topic_names, DraftDict) and isinstance(self._removed_topics, DraftDict):
+            self.topic_names, self._removed_topics = self.topic_names.merge(), self._removed_topics.merge()
         if draft.acls is not acls:
             self.acls = draft.acls.merge()
 
@@ -227,6 +230,12 @@ class ClusterImage:
                     shared = getattr(self, field)
                     setattr(self, field, type(shared)(shared))
 
+    def _own_topic_names(self) -> None:
+        """The same for the names that there are and were, of which there may be many."""
+        if self._own_fields is not None and "topic_names" not in self._own_fields:
+            self._own_fields |= {"topic_names"}
+            self.topic_names, self._removed_topics = DraftDict(self.topic_names), DraftDict(self._removed_topics)
+
     def _own_acls(self) -> None:
         """The same for the ACLs, of which there may be many."""
         if self._own_fields is not None and "acls" not in self._own_fields:
@@ -274,17 +283,17 @@ class ClusterImage:
         del self.brokers[record.broker_id]
 
     def _topic(self, record: TopicRecord) -> None:
-        self._own("topic_names", "_removed_topics")
+        self._own_topic_names()
         self.topics[record.name] = TopicImage(
             record.name, record.topic_id, succeeds=record.name in self._removed_topics
         )
         self.topic_names[record.topic_id] = record.name
 
     def _remove_topic(self, record: RemoveTopicRecord) -> None:
-        self._own("topic_names", "_removed_topics")
+        self._own_topic_names()
         name = self.topic_names.pop(record.topic_id)
         del self.topics[name]
-        self._removed_topics.add(name)
+        self._removed_topics[name] = None
 
     def _config(self, record: ConfigRecord) -> None:
         topic = self._own_topic(record.topic)

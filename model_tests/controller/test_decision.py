@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 
 import pytest
 
@@ -95,6 +96,29 @@ def test_a_decision_is_void_on_another_image_than_the_one_on_which_it_was_made()
     cluster.commit(first)
     with pytest.raises(AssertionError, match="on which it was made"):
         core.apply(second)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_group_of_decisions_leaves_what_they_leave_one_by_one(seed: int) -> None:
+    draw = Random(seed)
+    single, grouped = busy_cluster(), busy_cluster()
+    for _ in range(4):
+        ahead, before = grouped.controller.ahead(), content(grouped.controller.image)
+        proposals = []
+        for name in draw.choices(sorted(DECISIONS.keys() - {"take over", "begin shutdown"}), k=5):
+            if name == "alter the ISR" and TOPIC not in ahead.image.topics:
+                continue
+            alone = DECISIONS[name](single, single.controller)
+            proposal = DECISIONS[name](single, ahead)
+            assert (proposal.records, proposal.response) == (alone.records, alone.response)
+            single.commit(alone)
+            ahead.expect(proposal)
+            proposals.append(proposal)
+        assert content(grouped.controller.image) == before, "nothing changes before it is applied"
+        for proposal in proposals:
+            grouped.commit(grouped.controller.rebased(proposal))
+        assert content(grouped.controller.image) == content(single.controller.image)
+        assert grouped.controller.sessions == single.controller.sessions
 
 
 def test_only_unfenced_brokers_have_sessions() -> None:

@@ -11,14 +11,21 @@ responses all show what is committed.
   decision that is being committed, and applies nothing of a turn that began before, not even a session.
 
 A log that commits at once costs no scheduling: a turn that need not wait has no checkpoint.
+
+A request of many elements decides about each by itself, and commits them in groups of `GROUP` (`Decisions.each`). A
+group has one turn. Each of its decisions is made on what those before it will have left. The log gets the records of
+all as one batch, and flushes once: a crash keeps all of the group or nothing. Then the decisions are applied and traced
+one by one, in their order: a group is a sequence of decisions with nothing in between. No response is sent before its
+decision is committed. If the log refuses the records, nothing of the group is applied.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import trio
@@ -27,20 +34,29 @@ from tidegauge.impl.metadata.log import NotLeaderError
 from tidegauge.impl.ports.log_lines import NODE, log_event, logging_as_its_node
 from tidegauge.impl.server import trace
 from tidegauge.impl.server.controller.decision_lines import log_decision
+from tidegauge.impl.server.pace import DECISION_UNITS
 
 if TYPE_CHECKING:
     from tidegauge.impl.controller.controller import Controller
     from tidegauge.impl.controller.decision import Proposal
     from tidegauge.impl.metadata.log import MetadataLog
+    from tidegauge.impl.metadata.records import MetadataRecord
+    from tidegauge.impl.server.pace import Pace
     from tidegauge.impl.server.trace.events import ChangedPartition
     from tidegauge.impl.server.trace.tracer import Tracer
 
 T = TypeVar("T")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 LOGGER: Final = logging.getLogger(__name__)
 
 NO_EPOCH = -1
 """The controller epoch of an empty metadata log."""
+GROUP: Final = 50
+"""So many decisions of one request are committed together at most. Others wait for the turn as long."""
+GROUP_RECORDS: Final = 2_000
+"""A group takes no further decision when it has so many records."""
 
 
 class Decisions:
@@ -157,6 +173,75 @@ class Decisions:
             if turn is not None and turn.has_committed:
                 self._on_commit()
 
+    async def each(
+        self, items: Iterable[Item], decide: Callable[[Turn, Item], Generator[Proposal[T], T, Result]], pace: Pace
+    ) -> list[Result]:
+        """Decide about each item, in groups that are committed together; returns the results in order.
+
+        `decide` yields its proposal, made on `turn.controller`, and gets the response when that is committed and
+        applied; what it returns is the result. It may return without a proposal. Raises what `turn` and `Turn.commit`
+        raise; what was committed before stays so.
+        """
+        results: list[Result] = []
+        left = iter(items)
+        more = True
+        while more:
+            async with self.turn() as turn:
+                count = len(results)
+                results += await self._decided(turn, islice(left, GROUP), decide, pace)
+                more = len(results) > count
+        return results
+
+    @logging_as_its_node
+    async def _decided(
+        self,
+        turn: Turn,
+        group: Iterator[Item],
+        decide: Callable[[Turn, Item], Generator[Proposal[T], T, Result]],
+        pace: Pace,
+    ) -> list[Result]:
+        """The results of a group. Nobody else decides while its proposals are made, though others do other work."""
+        epoch = self._log.leadership.epoch
+        results: dict[int, Result] = {}
+        records: list[MetadataRecord] = []
+        proposals: list[Proposal[T]] = []
+        deciding: list[tuple[int, Generator[Proposal[T], T, Result]]] = []
+        turn.controller = self._controller.ahead()
+        async for number, item in pace.each(enumerate(group), units=DECISION_UNITS):
+            decision = decide(turn, item)
+            try:
+                proposal = next(decision)
+            except StopIteration as returned:
+                results[number] = returned.value
+            else:
+                turn.controller.expect(proposal)
+                records += proposal.records
+                proposals.append(proposal)
+                deciding.append((number, decision))
+            if len(records) >= GROUP_RECORDS:
+                break
+        turn.controller = self._controller
+        await self._group_committed(records, epoch)
+        turn.has_committed = bool(records)
+        for proposal, (number, decision) in zip(proposals, deciding, strict=True):
+            self._apply(proposal, made_ahead=True)
+            try:
+                decision.send(proposal.response)
+            except StopIteration as returned:
+                results[number] = returned.value
+            else:
+                raise AssertionError("a decision has one proposal")
+        return [results[number] for number in sorted(results)]
+
+    async def _group_committed(self, records: Sequence[MetadataRecord], epoch: int) -> None:
+        """Append the records of a group, and wait until they are committed. Raises as `_committed` does."""
+        if self._ended is not None:
+            await trio.lowlevel.checkpoint()  # where the node is being cancelled, that comes first
+            raise OSError(self._ended)
+        self._require_leadership(of_epoch=epoch)
+        if records:
+            await self._append(records, epoch)
+
     def end(self, reason: str) -> None:
         """Make no more decisions; one that is being committed is given up."""
         self._ended = reason
@@ -172,19 +257,24 @@ class Decisions:
         """
         self._require_leadership(of_epoch=epoch)
         if proposal.records:
-            await self._append(proposal, epoch)
-        log_decision(self._controller.image, proposal)
+            await self._append(proposal.records, epoch)
+        self._apply(proposal)
+
+    def _apply(self, proposal: Proposal[object], *, made_ahead: bool = False) -> None:
         try:
+            if made_ahead:
+                proposal = self._controller.rebased(proposal)
+            log_decision(self._controller.image, proposal)
             self._controller.apply(proposal)
         except Exception as error:
             self._fail(f"a committed decision cannot be applied: {error!r}")
             raise
 
-    async def _append(self, proposal: Proposal[object], epoch: int) -> None:
+    async def _append(self, records: Sequence[MetadataRecord], epoch: int) -> None:
         with trio.CancelScope(shield=True) as scope:
             self._commit = scope
             try:
-                await self._log.append(proposal.records)
+                await self._log.append(records)
             except OSError as error:
                 self._fail(f"the metadata log cannot be written: {error}")
                 raise

@@ -5,7 +5,8 @@ Brokers have checked who asks, and that no topic is named twice.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -19,7 +20,6 @@ from tidegauge.impl.controller.topics import CreatedTopic
 from tidegauge.impl.server import trace
 from tidegauge.impl.server.controller.topic_settings import settings_of
 from tidegauge.impl.server.error_responses.topics import create_topics_error
-from tidegauge.impl.server.pace import DECISION_UNITS
 from tidegauge.impl.wire.primitives import NO_WAIT, TopicName, i8, i16, i32, topic_uuid
 
 if TYPE_CHECKING:
@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 
     from tidegauge.impl.controller.controller import Controller
     from tidegauge.impl.controller.decision import Proposal
+    from tidegauge.impl.controller.reassignments import Refusal
     from tidegauge.impl.server.config import ServerConfig
-    from tidegauge.impl.server.controller.decisions import Decisions
+    from tidegauge.impl.server.controller.decisions import Decisions, Turn
     from tidegauge.impl.server.controller.draws import Draws
     from tidegauge.impl.server.transport.context import RequestContext
 
@@ -51,10 +52,8 @@ async def handle_create_topics(
             ErrorCode.policy_violation,
             f"{partitions} partitions in one request: ask for at most {MAX_PARTITIONS_AT_ONCE} at once",
         )
-    topics = [
-        await _create(decisions, config, draws, topic, request.validate_only)
-        async for topic in context.pace.each(request.topics, units=DECISION_UNITS)
-    ]
+    create = partial(_create, config=config, draws=draws, validate_only=request.validate_only)
+    topics = await decisions.each(request.topics, create, context.pace)
     return CreateTopicsResponse(throttle_time=NO_WAIT, topics=tuple(topics))
 
 
@@ -64,20 +63,19 @@ def _partition_count(topic: CreatableTopic, config: ServerConfig) -> int:
     return config.num_partitions if topic.num_partitions == DEFAULT else max(0, int(topic.num_partitions))
 
 
-async def _create(
-    decisions: Decisions, config: ServerConfig, draws: Draws, topic: CreatableTopic, validate_only: bool
-) -> CreatableTopicResult:
+def _create(
+    turn: Turn, topic: CreatableTopic, *, config: ServerConfig, draws: Draws, validate_only: bool
+) -> Generator[Proposal[CreatedTopic], CreatedTopic, CreatableTopicResult]:
     configs = {setting.name: setting.value for setting in topic.configs if setting.value is not None}
     unset = [setting.name for setting in topic.configs if setting.value is None]
-    async with decisions.turn() as turn:
-        image = turn.controller.image
-        topic_id = draws.topic_id(topic.name, image.offset)
-        new = NewTopic(topic, topic_id, configs, validate_only or bool(unset))
-        created = await turn.commit(_proposal(turn.controller, config, draws, new))
-        if unset and created.error is ErrorCode.none:
-            created = CreatedTopic(ErrorCode.invalid_config, f"{unset[0]} has no value: leave it out to unset it")
-        if created.error is ErrorCode.none and not validate_only and turn.is_traced:
-            turn.tracer.record(trace.events.CreateTopic, topic=topic.name, changed=turn.changed())
+    topic_id = draws.topic_id(topic.name, turn.controller.image.offset)
+    new = NewTopic(topic, topic_id, configs, validate_only or bool(unset))
+    created = yield _proposal(turn.controller, config, draws, new)
+    if unset and created.error is ErrorCode.none:
+        created = CreatedTopic(ErrorCode.invalid_config, f"{unset[0]} has no value: leave it out to unset it")
+    if created.error is ErrorCode.none and not validate_only and turn.is_traced:
+        turn.tracer.record(trace.events.CreateTopic, topic=topic.name, changed=turn.changed())
+    image = turn.controller.image
     ok = created.error is ErrorCode.none
     return CreatableTopicResult(
         name=TopicName(topic.name),
@@ -153,29 +151,28 @@ async def handle_delete_topics(
     request: DeleteTopicsRequest, context: RequestContext, *, decisions: Decisions
 ) -> DeleteTopicsResponse:
     """Topics are deleted one by one, those with replicas on brokers that are down as well."""
-    each = context.pace.each(request.topics, units=DECISION_UNITS)
-    responses = [await _delete(decisions, topic) async for topic in each]
+    responses = await decisions.each(request.topics, _delete, context.pace)
     return DeleteTopicsResponse(throttle_time=NO_WAIT, responses=tuple(responses))
 
 
-async def _delete(decisions: Decisions, wanted: DeleteTopicState) -> DeletableTopicResult:
-    async with decisions.turn() as turn:
-        image = turn.controller.image
-        name = wanted.name if wanted.topic_id is None else image.topic_names.get(str(wanted.topic_id))
-        if name is None:
-            return DeletableTopicResult(
-                name=None,
-                topic_id=wanted.topic_id,
-                error_code=ErrorCode.unknown_topic_id,
-                error_message=f"there is no topic with the id {wanted.topic_id}",
-            )
-        topic = image.topics.get(name)
-        error = await turn.commit(turn.controller.topics.delete(name))
-        if error is ErrorCode.none and turn.is_traced:
-            turn.tracer.record(trace.events.DeleteTopic, topic=name, changed=turn.changed())
+def _delete(turn: Turn, wanted: DeleteTopicState) -> Generator[Proposal[ErrorCode], ErrorCode, DeletableTopicResult]:
+    image = turn.controller.image
+    name = wanted.name if wanted.topic_id is None else image.topic_names.get(str(wanted.topic_id))
+    if name is None:
+        return DeletableTopicResult(
+            name=None,
+            topic_id=wanted.topic_id,
+            error_code=ErrorCode.unknown_topic_id,
+            error_message=f"there is no topic with the id {wanted.topic_id}",
+        )
+    topic = image.topics.get(name)
+    topic_id = None if topic is None else topic_uuid(topic.topic_id)
+    error = yield turn.controller.topics.delete(name)
+    if error is ErrorCode.none and turn.is_traced:
+        turn.tracer.record(trace.events.DeleteTopic, topic=name, changed=turn.changed())
     return DeletableTopicResult(
         name=TopicName(name),
-        topic_id=None if topic is None else topic_uuid(topic.topic_id),
+        topic_id=topic_id,
         error_code=error,
         error_message=None if error is ErrorCode.none else f"there is no topic {name!r}",
     )
@@ -185,27 +182,25 @@ async def handle_create_partitions(
     request: CreatePartitionsRequest, context: RequestContext, *, decisions: Decisions
 ) -> CreatePartitionsResponse:
     """Topics grow one by one, each wholly or not at all."""
-    each = context.pace.each(request.topics, units=DECISION_UNITS)
-    results = [await _grow(decisions, topic, request.validate_only) async for topic in each]
+    grow = partial(_grow, validate_only=request.validate_only)
+    results = await decisions.each(request.topics, grow, context.pace)
     return CreatePartitionsResponse(throttle_time=NO_WAIT, results=tuple(results))
 
 
-async def _grow(
-    decisions: Decisions, wanted: CreatePartitionsTopic, validate_only: bool
-) -> CreatePartitionsTopicResult:
+def _grow(
+    turn: Turn, wanted: CreatePartitionsTopic, *, validate_only: bool
+) -> Generator[Proposal[Refusal], Refusal, CreatePartitionsTopicResult]:
     given = None if wanted.assignments is None else [tuple(map(int, one.broker_ids)) for one in wanted.assignments]
-    async with decisions.turn() as turn:
-        present = turn.controller.image.topics.get(wanted.name)
-        if present is not None and wanted.count - len(present.partitions) > MAX_PARTITIONS_AT_ONCE:
-            return CreatePartitionsTopicResult(
-                name=wanted.name,
-                error_code=ErrorCode.policy_violation,
-                error_message=f"{wanted.count} partitions: a topic may grow by {MAX_PARTITIONS_AT_ONCE} at once",
-            )
-        proposal = turn.controller.topics.grow(wanted.name, wanted.count, given, validate_only=validate_only)
-        refusal = await turn.commit(proposal)
-        if refusal.error is ErrorCode.none and not validate_only and turn.is_traced:
-            turn.tracer.record(trace.events.CreatePartitions, topic=wanted.name, changed=turn.changed())
+    present = turn.controller.image.topics.get(wanted.name)
+    if present is not None and wanted.count - len(present.partitions) > MAX_PARTITIONS_AT_ONCE:
+        return CreatePartitionsTopicResult(
+            name=wanted.name,
+            error_code=ErrorCode.policy_violation,
+            error_message=f"{wanted.count} partitions: a topic may grow by {MAX_PARTITIONS_AT_ONCE} at once",
+        )
+    refusal = yield turn.controller.topics.grow(wanted.name, wanted.count, given, validate_only=validate_only)
+    if refusal.error is ErrorCode.none and not validate_only and turn.is_traced:
+        turn.tracer.record(trace.events.CreatePartitions, topic=wanted.name, changed=turn.changed())
     return CreatePartitionsTopicResult(
         name=wanted.name, error_code=refusal.error, error_message=refusal.message or None
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 
 import attrs
@@ -13,6 +13,8 @@ from kio.schema.broker_heartbeat.v2.request import BrokerHeartbeatRequest
 from kio.schema.errors import ErrorCode as E
 
 from tidegauge.impl.cluster.hosts import SimulatedHost
+from tidegauge.impl.controller.decision import Proposal
+from tidegauge.impl.controller.topics import CreatedTopic
 from tidegauge.impl.metadata.codec import encode_decision
 from tidegauge.impl.metadata.log import Leadership, NotLeaderError
 from tidegauge.impl.metadata.records import (
@@ -28,8 +30,10 @@ from tidegauge.impl.server.broker.active_controller import ActiveController
 from tidegauge.impl.server.broker.controller_link import NotControllerError
 from tidegauge.impl.server.broker_server import Broker
 from tidegauge.impl.server.config import ServerConfig
+from tidegauge.impl.server.controller.decisions import Turn
 from tidegauge.impl.server.controller.node import ControllerNode
 from tidegauge.impl.server.node import Node
+from tidegauge.impl.server.pace import SLICE, Pace
 from tidegauge.impl.server.trace.tracer import Tracer
 from tidegauge.impl.server.transport.security.cluster_secret import ClusterSecret
 from tidegauge.impl.wire.fetch_messages import FetchPartition, FetchRequest, FetchTopic
@@ -311,6 +315,59 @@ async def test_a_deposed_controller_refuses_at_once_what_its_log_has_not_committ
         assert errors == [E.not_controller], "though its append never returns"
         assert "a" not in first.controller.image.topics
         assert first.controller.sessions == {}
+
+
+@simulated
+async def test_a_deposed_controller_applies_nothing_of_a_group_that_its_log_has_not_committed() -> None:
+    async with two_controllers(leader=FIRST) as nodes, trio.open_nursery() as nursery:
+        with trio.fail_after(30):
+            await nodes.broker.registration.unfenced.wait()
+        first = nodes.controllers[FIRST]
+        assert isinstance(first.log, Member)
+        first.log.gate = trio.Event()
+        peer = await node_asker(await nodes.network("peer").connect(first.address), SECRET)
+        errors: list[E] = []
+
+        async def ask() -> None:
+            response = await peer.ask(create(new("a"), new("b"), new("c")))
+            errors.extend(topic.error_code for topic in response.topics)
+
+        nursery.start_soon(ask)
+        await trio.sleep(0.1)
+        assert errors == []
+        nodes.log.elect(SECOND)
+        await trio.sleep(0.1)
+        assert errors == [E.not_controller] * 3
+        assert not {"a", "b", "c"} & set(first.controller.image.topics)
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_a_controller_that_is_deposed_or_ends_while_it_makes_a_group_commits_nothing_of_it(ends: bool) -> None:
+    @simulated
+    async def run() -> None:
+        async with two_controllers(leader=FIRST) as nodes:
+            with trio.fail_after(30):
+                await nodes.broker.registration.unfenced.wait()
+            first = nodes.controllers[FIRST]
+            before = first.log.end_offset
+
+            async def interrupt() -> None:
+                if ends:
+                    first.decisions.end("the controller has stopped")
+                else:
+                    nodes.log.elect(SECOND)
+
+            def decide(turn: Turn, name: str) -> Generator[Proposal[CreatedTopic], CreatedTopic, CreatedTopic]:
+                return (yield turn.controller.topics.create_on(name, name, [(0,)]))
+
+            pace = Pace(until_running=interrupt)
+            pace.spent = SLICE
+            with pytest.raises(OSError if ends else NotLeaderError):
+                await first.decisions.each(["a", "b"], decide, pace)
+            assert first.log.end_offset == before
+            assert not first.controller.image.topics
+
+    run()
 
 
 @simulated
