@@ -13,6 +13,10 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     "`log_start_offset > self.log.log_start_offset` -> `log_start_offset >= self.log.log_start_offset`": (
         "records below the log start are gone: to delete up to the log start deletes nothing"
     ),
+    "impl/partition/leader.py Leader._records: "
+    "`offset < end_offset and (at_least_one or max_bytes > 0)` -> `offset < end_offset`": (
+        "a first batch that has no room is read and then dropped: the operand only saves the reading"
+    ),
 }
 """Name of a mutant -> why it is equivalent."""
 

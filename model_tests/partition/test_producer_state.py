@@ -188,3 +188,15 @@ def test_memory_that_reaches_back_to_an_epochs_first_batch_is_complete() -> None
     states = ProducerStates()
     states.restart([ProducerEntry(7, 1, [BatchMetadata(1, 9, 1, 1_000)], 1_000)], 10, 0)
     assert states.incomplete() == set()
+
+
+def test_memory_is_not_filled_up_with_batches_of_other_producers_former_epochs_or_with_markers() -> None:
+    own = batch(3, epoch=1)._replace(base_offset=9)
+    states = ProducerStates()
+    states.take_in(own, 9)
+    before = batch(2, epoch=1)._replace(base_offset=5)
+    marker = batch(2, epoch=1)._replace(base_offset=8, attributes=before.attributes | 0x20)
+    assert marker.is_control
+    states.fill([before, batch(2)._replace(base_offset=6), batch(2, producer=8)._replace(base_offset=7), marker])
+    assert [known.base_offset for known in states.entries[7].batches] == [5, 9]
+    assert set(states.entries) == {7}
