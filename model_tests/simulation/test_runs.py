@@ -10,6 +10,7 @@ import pytest
 
 from tidegauge.linearizability.check import Verdict, check
 from tidegauge.linearizability.history import Kind
+from tidegauge.model_tests.bugs import BUGS
 from tidegauge.model_tests.harness.simulation.options import Fault, Options, draw, sparse, with_many_elections
 from tidegauge.model_tests.harness.simulation.simulation import reproduce, simulate
 from tidegauge.model_tests.harness.simulation.sometimes import GOALS
@@ -126,12 +127,18 @@ def test_goals_are_counted_in_every_run() -> None:
     assert set(simulate(Options(seed=1, duration=1.0), validated=False).sometimes) == set(GOALS)
 
 
-@pytest.mark.parametrize("bug", ["kafka_14139", "last_replica_standing"])
+@pytest.mark.parametrize("bug", ["kafka_14139", "last_replica_standing", "kafka_18991", "minimal_isr"])
 def test_a_bug_that_is_switched_on_shows_in_the_trace(bug: str) -> None:
     runs = (simulate(draw(seed, bug=bug)) for seed in range(10))
     failing = next((run for run in runs if not run.holds), None)
     assert failing is not None, f"{bug} shows in none of ten seeds"
     assert failing.reproduce == f"tidegauge simulate --seed {failing.seed} --bug {bug}"
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("bug", BUGS)
+def test_every_bug_of_replication_shows_in_the_trace_of_one_of_200_seeds(bug: str) -> None:
+    assert any(not simulate(draw(seed, bug=bug)).holds for seed in range(1, 201)), f"{bug} shows in none of 200 seeds"
 
 
 def test_the_command_that_reproduces_a_run_names_seed_and_bug() -> None:
