@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tidegauge.impl.controller.config import ControllerConfig
 from tidegauge.impl.controller.decision import LeaderElected
+from tidegauge.impl.controller.elections import Elected, ElectionRules
+from tidegauge.impl.partition.registration import NO_LEADER
 from tidegauge.model_tests.controller.controlled_cluster import TOPIC, ControlledCluster
 
 
@@ -121,6 +124,17 @@ def test_an_election_from_the_isr_is_clean_though_unclean_ones_are_allowed() -> 
 
 
 # --- on request ----------------------------------------------------------------------------------------------------
+
+
+def test_a_member_that_is_about_to_stop_leads_where_no_other_one_lives() -> None:
+    cluster = controlled(0, 1)
+    for broker in (0, 1):
+        cluster.commit(cluster.controller.members.begin_shutdown(broker))
+    image, rules = cluster.controller.image, ElectionRules(ControllerConfig())
+    last = cluster.partition._replace(leader=NO_LEADER, isr=frozenset({1}), elr=frozenset())
+    assert rules.elect(image, last, unclean=False) == Elected(1, unclean=False)
+    cluster.commit(cluster.controller.members.fence(1))
+    assert rules.elect(image, last, unclean=False).leader == NO_LEADER
 
 
 def test_preferred_election_gives_the_leadership_back() -> None:
