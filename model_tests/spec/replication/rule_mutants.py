@@ -54,7 +54,8 @@ class RuleMutant:
             return wrong(machine, partial(right, machine), *args, **kwargs)
 
         kind = type(self.name, (Replication,), {self.rule: mutant, "__doc__": self.name})
-        return kind(**attrs.asdict(self.model, recurse=False))
+        machine: Replication = kind(**attrs.asdict(self.model, recurse=False))
+        return machine
 
 
 def _once(model: Replication, *perturbations: str) -> Replication:
@@ -104,11 +105,12 @@ def _elected_outside_isr(machine: Replication, right: Wrong, controller: Any, *,
 
 
 def _keeps_own_isr(machine: Replication, right: Wrong, state: State, broker: int, replica: Replica, new: Any) -> State:
-    return right(state, broker, replica, attrs.evolve(new, isr=replica.isr or new.isr))  # type: ignore[no-any-return]
+    applied: State = right(state, broker, replica, attrs.evolve(new, isr=replica.isr or new.isr))
+    return applied
 
 
-def _cut_by(machine: Replication, right: Wrong, replica: Replica, offset: int) -> Replica:
-    return right(replica, max(0, offset - 1)) if offset < replica.log_end_offset else replica  # type: ignore[no-any-return]
+def _cut_by(machine: Replication, right: Callable[..., Replica], replica: Replica, offset: int) -> Replica:
+    return right(replica, max(0, offset - 1)) if offset < replica.log_end_offset else replica
 
 
 # fmt: off
@@ -211,7 +213,7 @@ MUTANTS: tuple[RuleMutant, ...] = (
                _once(THREE, "ShrinkIsr", "ExpireSession"), "ReplicationQuorumSuperset"),
     RuleMutant("takes_the_fenced_into_the_isr", "is_eligible_for_isr", _without_fence,
                _once(SMALL, "ExpireSession"), "IsrIsUnfenced"),
-    RuleMutant("trusts_whoever_lost_its_tail", "without",
+    RuleMutant("trusts_who_lost_its_tail", "without",
                lambda m, right, controller, broker, clean: right(controller, broker, clean=True),
                _once(BOTH_NEEDED, "Crash"), "LeaderCandidateCompleteness"),
     RuleMutant("keeps_the_fenced_in_sync", "without", lambda m, right, controller, broker, clean: controller,
@@ -232,7 +234,11 @@ MUTANTS: tuple[RuleMutant, ...] = (
                lambda m, right, controller, leader: attrs.evolve(
                    right(controller, leader), leader_epoch=controller.leader_epoch),
                _once(SMALL, "ExpireSession"), "OneLeaderPerEpoch"),
-    RuleMutant("elects_whoever_is_live", "elect", _elects_any,
+    RuleMutant("goes_back_an_epoch", "led_by",
+               lambda m, right, controller, leader: attrs.evolve(
+                   right(controller, leader), leader_epoch=controller.leader_epoch - 1),
+               _once(SMALL, "ExpireSession"), "EpochsMonotone"),
+    RuleMutant("elects_any_live_one", "elect", _elects_any,
                _once(SMALL, "ShrinkIsr", "ExpireSession"), "StrongIsr"),
     RuleMutant("elects_the_last_known_before_the_eligible", "elect", _elects_last_known,
                _once(BOTH_NEEDED, "ExpireSession", "Crash"), "LossIsAccepted"),

@@ -10,7 +10,7 @@ import pytest
 from tidegauge.model_tests.spec.replication.rule_mutants import MUTANTS, RuleMutant
 from tidegauge.spec.bugs import BUGS
 from tidegauge.spec.bugs.late import BUGS as LATE_BUGS
-from tidegauge.spec.kernel.explorer import explore
+from tidegauge.spec.kernel.explorer import Limits, Stop, explore
 from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.rules import ReplicationRules
 
@@ -48,7 +48,18 @@ def test_a_wrong_rule_violates_what_the_right_one_is_for(mutant: RuleMutant) -> 
         assert mutant.violates in {lasso.goal for lasso in found.convergence.lassos}
 
 
-@pytest.mark.parametrize("model", list(dict.fromkeys(mutant.model for mutant in MUTANTS if not mutant.large)), ids=str)
+def is_large(model: Replication) -> bool:
+    """Whether it takes seconds to explore without a violation."""
+    return max(model.brokers, model.max_records + 1) > 2 or sum(model.bounds[name] for name in model.bounds) > 1
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        pytest.param(model, marks=[pytest.mark.deep] * is_large(model))
+        for place, model in enumerate(dict.fromkeys(mutant.model for mutant in MUTANTS if not mutant.large))
+    ],
+)
 def test_the_right_rules_violate_nothing_in_that_model(model: Replication) -> None:
     assert explore(model, converges=True).holds
 
@@ -60,9 +71,16 @@ def test_every_rule_has_a_mutant_or_a_reason() -> None:
     assert set(rules()) - mutated - of_the_zoo == NOT_MUTATED.keys()
 
 
+def test_an_acknowledged_record_is_missed_where_a_crashed_process_is_trusted() -> None:
+    """A replica that lacks it lacks a committed record as well, which is what is found first."""
+    (mutant,) = (each for each in MUTANTS if each.name == "trusts_a_crashed_process")
+    found = explore(mutant.machine, stop=Stop.EACH, limits=Limits(states=5_000))
+    assert found.violation("NoCommittedRecordLost") is not None
+
+
 def test_every_property_fails_in_a_mutant_or_a_bug() -> None:
     machine = Replication()
-    violated = {mutant.violates for mutant in MUTANTS}
+    violated = {mutant.violates for mutant in MUTANTS} | {"NoCommittedRecordLost"}  # the test above
     for bug in (*BUGS.values(), *LATE_BUGS):
         violated.update(bug.violates)
     assert {*machine.invariants, *machine.step_invariants} - violated == set()

@@ -497,7 +497,8 @@ def common_prefix_kept(before: State, action: Action, after: State) -> bool:
     """As in the base, but for a follower that starts over: of what is below a log start nothing is compared."""
     if isinstance(action, ReceiveFetchResponse):
         follower, below = action.response.request.follower, LeaderLogStart.of(action.response).below
-        if below and after.replicas[follower].log == below:
+        started_below = log_start_of(before.replicas[follower]) > after.replicas[follower].log_end_offset
+        if (below or started_below) and after.replicas[follower].log == below:
             return True
     return properties.common_prefix_kept(before, action, after)
 
