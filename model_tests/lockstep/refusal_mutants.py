@@ -220,8 +220,8 @@ def controlled_by(**rules: type[Any]) -> Roles:
 
 def members_of(kind: type[Membership]) -> Roles:
     class Mutant(Controller):
-        def __init__(self, node_id: int, config: ControllerConfig) -> None:
-            super().__init__(node_id, config)
+        def __init__(self, node_id: int, config: ControllerConfig, image: ClusterImage | None = None) -> None:
+            super().__init__(node_id, config, image)
             self.members = kind(self.image, self.members._rules, self.directories, config)
 
     return Roles(controller=Mutant)
@@ -229,8 +229,8 @@ def members_of(kind: type[Membership]) -> Roles:
 
 def elections_of(kind: type[RequestedElections]) -> Roles:
     class Mutant(Controller):
-        def __init__(self, node_id: int, config: ControllerConfig) -> None:
-            super().__init__(node_id, config)
+        def __init__(self, node_id: int, config: ControllerConfig, image: ClusterImage | None = None) -> None:
+            super().__init__(node_id, config, image)
             self.elections = kind(self.image, self.elections._rules)
 
     return Roles(controller=Mutant)

@@ -72,8 +72,8 @@ class ReportsChangeNothing(DirectoriesOfController):
 
 
 class IgnoresReports(Controller):
-    def __init__(self, node_id: int, config: ControllerConfig) -> None:
-        super().__init__(node_id, config)
+    def __init__(self, node_id: int, config: ControllerConfig, image: ClusterImage | None = None) -> None:
+        super().__init__(node_id, config, image)
         self.directories = ReportsChangeNothing(self.image, self.election_rules(config))
 
 
@@ -87,8 +87,8 @@ class EligibleNoMore(ElectionRules):
 class GivesTheOfflineUp(Controller):
     """What a replica had that went offline counts as gone."""
 
-    def __init__(self, node_id: int, config: ControllerConfig) -> None:
-        super().__init__(node_id, config)
+    def __init__(self, node_id: int, config: ControllerConfig, image: ClusterImage | None = None) -> None:
+        super().__init__(node_id, config, image)
         self.directories = DirectoriesOfController(self.image, EligibleNoMore(config))
 
 

@@ -15,7 +15,7 @@ from tidegauge.impl.partition.messages import FollowerFetch
 from tidegauge.impl.partition.registration import PartitionRegistration
 from tidegauge.impl.server.trace import events
 from tidegauge.impl.server.trace.tracer import TraceEvent
-from tidegauge.model_tests.harness.simulation.options import Fault, Options, draw
+from tidegauge.model_tests.harness.simulation.options import Fault, Options, sparse
 from tidegauge.model_tests.harness.simulation.simulation import traced
 from tidegauge.model_tests.harness.validation.followed import Settings
 from tidegauge.model_tests.harness.validation.validation import (
@@ -186,7 +186,7 @@ NEEDED = {"Crash", "ReceiveAlterPartition", "ReceiveFetchResponse"}
 @cache
 def run() -> tuple[Options, tuple[TraceEvent, ...]]:
     """The first simulated run in whose first partition a broker crashes and the ISR changes."""
-    for options in map(draw, range(100)):
+    for options in map(sparse, range(100)):
         trace = tuple(traced(options))
         if {event.name for event in trace if concerns(event, *partitions(trace)[0])} >= NEEDED:
             return options, trace

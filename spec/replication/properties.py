@@ -222,11 +222,15 @@ def common_prefix_kept(before: State, action: Action, after: State) -> bool:
 
 
 def only_divergence_cuts(machine: ReplicationRules) -> StepInvariant[State]:
-    """A log gets shorter by a leader's response, new metadata or a crash; an extension names what else may cut it."""
+    """A live process's log gets shorter by a leader's response or new metadata; an extension names what else cuts it.
+
+    What becomes of a log while its broker is down is the disk's doing.
+    """
 
     def holds(before: State, action: Action, after: State) -> bool:
         return isinstance(action, machine.cutting_types) or all(
-            new.log_end_offset >= old.log_end_offset for old, new in zip(before.replicas, after.replicas, strict=True)
+            new.log_end_offset >= old.log_end_offset or not new.running
+            for old, new in zip(before.replicas, after.replicas, strict=True)
         )
 
     return holds

@@ -76,7 +76,7 @@ def _commits_with_too_few(machine: Replication, right: Wrong, leader: Replica, b
     return max(leader.high_watermark, min([leader.log_end_offset, *ends]))
 
 
-def _falls_with_the_isr(machine: Replication, right: Wrong, leader: Replica, broker: int) -> int:
+def _follows_the_least(machine: Replication, right: Wrong, leader: Replica, broker: int) -> int:
     ends = [max(0, leader.remote[member].end_offset) for member in leader.maximal_isr if member != broker]
     return min([leader.log_end_offset, *ends])
 
@@ -137,7 +137,7 @@ MUTANTS: tuple[RuleMutant, ...] = (
                _once(BOTH_NEEDED, "ShrinkIsr"), "LeaderCandidateCompleteness"),
     RuleMutant("commits_what_it_has", "next_high_watermark",
                lambda m, right, leader, broker: leader.log_end_offset, SMALL, "WeakIsr"),
-    RuleMutant("takes_the_high_watermark_back", "next_high_watermark", _falls_with_the_isr,
+    RuleMutant("takes_the_high_watermark_back", "next_high_watermark", _follows_the_least,
                _once(SMALL, "Crash"), "HighWatermarkMonotone"),
     RuleMutant("commits_nothing", "next_high_watermark", lambda m, right, leader, broker: leader.high_watermark,
                SMALL, TOLD),
