@@ -39,7 +39,7 @@ COMMANDS: Final = {
     ),
     "explore": Command(
         "exploring",
-        "Explore a specification exhaustively, breadth first, and check its invariants in every state.",
+        "Explore a specification exhaustively, breadth first: its invariants in every state, its goals in the end.",
     ),
     "simulate": Command(
         "simulating",

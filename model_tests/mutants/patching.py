@@ -58,6 +58,7 @@ def patcher_of(modules: Iterable[SourceModule]) -> Patcher:
     names = {module.file: module.name for module in modules}
     found: dict[Key, list[FunctionType]] = {}
     caches: list[Any] = []
+    gc.unfreeze()  # what a worker of a pool has frozen is not among the objects
     for one in gc.get_objects():
         if isinstance(one, FunctionType) and one.__code__.co_filename in names:
             found.setdefault(key_of(one.__code__, names), []).append(one)

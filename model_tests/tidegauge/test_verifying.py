@@ -121,10 +121,10 @@ def test_a_seed_prints_its_options_first_and_holds(capsys: pytest.CaptureFixture
 
 
 def test_a_bug_shows_with_the_line_that_repeats_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    words = ("simulate", "--seed", 103, "--bug", "kafka_1211", "--out", tmp_path)
+    words = ("simulate", "--seed", 19, "--bug", "kafka_1211", "--out", tmp_path)
     status, out, _ = run(capsys, *words)
     assert status == 1
-    assert "again: tidegauge simulate --seed 103 --bug kafka_1211" in out
+    assert "again: tidegauge simulate --seed 19 --bug kafka_1211" in out
     status, out, _ = run(capsys, "check", tmp_path / "histories.parquet", "--json")
     assert status == 1
     assert json.loads(out)["verdicts"]["violated"] == 1
