@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 
 from tidegauge.model_tests.spec.replication.walk import Walk
@@ -9,6 +10,7 @@ from tidegauge.spec.bugs import reassignment
 from tidegauge.spec.bugs.bug import Bug
 from tidegauge.spec.kernel.bounds import Bounds
 from tidegauge.spec.kernel.explorer import explore
+from tidegauge.spec.kernel.parts import with_part
 from tidegauge.spec.replication.actions import Append
 from tidegauge.spec.replication.control import ApplyMetadata
 from tidegauge.spec.replication.extensions.reassignment import (
@@ -18,6 +20,7 @@ from tidegauge.spec.replication.extensions.reassignment import (
     StartReassignment,
     assigned,
 )
+from tidegauge.spec.replication.extensions.shutdown import ControlledShutdown, ShuttingDown
 from tidegauge.spec.replication.faults import ExpireSession, Unfence
 from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.models import MODELS
@@ -36,6 +39,19 @@ def moving() -> Walk:
     """A partition on broker 0 with one committed record, on its way to brokers 1 and 2."""
     walk = walking((0,), max_records=3)
     return walk.do(Append(0), StartReassignment((1, 2)), *map(ApplyMetadata, range(3)))
+
+
+def test_by_the_decision_that_ends_a_reassignment_one_that_is_to_stop_may_leave_and_no_other() -> None:
+    machine = Replication(brokers=3, extensions=(ControlledShutdown(), Reassignment((0, 1, 2))))
+    (ended,) = machine.initial()
+    moving = attrs.evolve(ended, controller=with_part(ended.controller, Assignment((0, 1, 2), (2,), ())))
+    holds = machine.step_invariants["CompletesInSync"]
+    left = attrs.evolve(ended, controller=attrs.evolve(ended.controller, isr=(0, 1)))
+    assert holds(moving, Append(0), ended)
+    assert not holds(moving, Append(0), left)
+    stopping = with_part(left.controller.sessions[2], ShuttingDown(asked=True))
+    sessions = (*left.controller.sessions[:2], stopping)
+    assert holds(moving, Append(0), attrs.evolve(left, controller=attrs.evolve(left.controller, sessions=sessions)))
 
 
 def test_the_list_grows_first_and_the_old_replica_leads_on(moving: Walk) -> None:
