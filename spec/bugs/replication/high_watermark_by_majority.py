@@ -1,4 +1,4 @@
-"""The high watermark by majority: as in Raft, but with elections from the whole ISR."""
+"""The high watermark by majority, as in Raft, but with elections from the whole ISR: no version of Kafka did so."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class HighWatermarkByMajority(Replication):
 BUG = Bug(
     name="high_watermark_by_majority",
     title="high watermark by majority",
-    reference="KIP-101's background; Ongaro & Ousterhout 2014, §5.4",
+    reference="not historical: Raft's rule (Ongaro & Ousterhout 2014, §5.4) with Kafka's elections",
     mechanism="A member of the ISR that is not of the majority may be elected, and lacks what the majority committed.",
     violates=("WeakIsr", "StrongIsr", "LeaderCandidateCompleteness"),
     buggy=HighWatermarkByMajority,

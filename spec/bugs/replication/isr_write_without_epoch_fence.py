@@ -1,4 +1,4 @@
-"""An ISR write without the epoch fence: a deposed leader's proposal is written."""
+"""An ISR write without the epoch fence: a deposed leader's proposal is written. Not historical: no version did so."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class IsrWriteWithoutEpochFence(Replication):
 BUG = Bug(
     name="isr_write_without_epoch_fence",
     title="ISR write without the epoch fence",
-    reference="KAFKA-2334's kind; KIP-497",
+    reference="not historical: the fence of KIP-497, left out",
     mechanism="An overtaken leader changes the ISR under its successor, which then waits for the wrong replicas.",
     violates=("LeaderInIsr", "ReplicationQuorumSuperset", "LeaderCandidateCompleteness", "StrongIsr", "WeakIsr"),
     buggy=IsrWriteWithoutEpochFence,
