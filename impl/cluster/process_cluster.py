@@ -28,8 +28,10 @@ from typing import Any, Final
 
 import attrs
 import trio
+from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.client.client import Client
+from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.cluster.hosts import lock_directory, refuse_fewer, refuse_foreign
 from tidegauge.impl.cluster.names import BROKER, CONTROLLER
 from tidegauge.impl.cluster.node_process import address_of
@@ -220,14 +222,28 @@ class ProcessCluster:
         *,
         assignments: Sequence[Sequence[int]] = (),
     ) -> None:
-        """Create a topic and wait until its partitions have leaders. Raises KafkaError."""
+        """Create a topic and wait until its partitions have leaders. Raises KafkaError.
+
+        A new controller may not know yet of as many live brokers as there are: they are waited for.
+        """
         factor = self.size if replication_factor is None else replication_factor
         configs = {key: _text(value) for key, value in (config or {}).items()}
 
         async def create() -> None:
-            async with self._client() as client:
-                await client.create_topic(name, partitions, factor, configs=configs, assignments=assignments)
+            end = trio.current_time() + PATIENCE_S
+            while not await created(or_raise=self._running() < factor or trio.current_time() >= end):  # noqa: ASYNC110 - it asks other processes
+                await trio.sleep(0.02)
             await self._until(lambda: self._has_leaders(name), f"a partition of {name} has no leader")
+
+        async def created(*, or_raise: bool) -> bool:
+            try:
+                async with self._client() as client:
+                    await client.create_topic(name, partitions, factor, configs=configs, assignments=assignments)
+            except KafkaError as error:
+                if or_raise or error.code is not ErrorCode.invalid_replication_factor:
+                    raise
+                return False
+            return True
 
         trio.run(create)
 
@@ -304,6 +320,10 @@ class ProcessCluster:
 
     def _is_responsive(self, name: str) -> bool:
         return self._nodes[name].alive and not self._nodes[name].paused
+
+    def _running(self) -> int:
+        """How many brokers run and are not paused."""
+        return sum(map(self._is_responsive, self._names()))
 
     def _client(self) -> Client:
         """A client of the brokers that run, which comes to them as they do to each other. Raises ValueError."""

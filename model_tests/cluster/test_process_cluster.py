@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tidegauge import ProcessCluster
+from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.cluster.process_cluster import ProcessEndedError
 from tidegauge.model_tests.cluster.real_clients import WAIT_S, produce, producer, read
 
@@ -79,6 +80,17 @@ def test_a_paused_leader_is_replaced_and_catches_up_when_it_goes_on(cluster: Pro
         assert produce(client, "pauses", b"b") == 1
         cluster.resume(0)
         cluster.wait_for_isr("pauses", {0, 1, 2})
+
+
+def test_a_topic_waits_for_the_brokers_that_run_to_be_live(cluster: ProcessCluster) -> None:
+    cluster.create_topic("before")
+    cluster.pause(2)
+    cluster.wait_for_isr("before", {0, 1})
+    with pytest.raises(KafkaError, match="INVALID_REPLICATION_FACTOR: replication factor 3 with 2 live brokers"):
+        cluster.create_topic("during")
+    cluster.resume(2)
+    cluster.create_topic("after")
+    cluster.wait_for_isr("after", {0, 1, 2})
 
 
 def test_the_controller_may_be_killed_too(cluster: ProcessCluster) -> None:
