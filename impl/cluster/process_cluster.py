@@ -231,7 +231,10 @@ class ProcessCluster:
 
         async def create() -> None:
             end = trio.current_time() + PATIENCE_S
-            while not await created(or_raise=self._running() < factor or trio.current_time() >= end):  # noqa: ASYNC110 - it asks other processes
+            while True:
+                too_late = trio.current_time() >= end or self._running() < factor
+                if await created(or_raise=too_late):
+                    break
                 await trio.sleep(0.02)
             await self._until(lambda: self._has_leaders(name), f"a partition of {name} has no leader")
 
