@@ -172,12 +172,13 @@ class DirectoryFailures:
     def _unassigned(self) -> dict[TopicPartition, tuple[str, UUID]]:
         """Replica -> (topic id, directory id) for replicas whose directory the controller does not know."""
         directories, assigned = self._replicas.directories, self._assignments()
-        unassigned = {key: (topic_id, LOST) for key, topic_id in self._lost.items()}
+        # A log that could not be made has no topic id yet: it is told again when its partition has one.
+        unassigned = {key: (topic_id, LOST) for key, topic_id in self._lost.items() if topic_id}
         has_several = len(directories.paths) > 1
         for partition in self._looked_at(is_all=has_several):
             directory = directories.where(*partition.key)
             topic = self._metadata.image.topics.get(partition.topic)
-            if topic is None or directory is None or partition.index not in topic.partitions:
+            if topic is None or directory is None or not partition.topic_id or partition.index not in topic.partitions:
                 continue
             known = topic.directories.get((partition.index, self._registration.broker_id))
             if known == str(UNASSIGNED):
