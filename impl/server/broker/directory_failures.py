@@ -172,8 +172,13 @@ class DirectoryFailures:
     def _unassigned(self) -> dict[TopicPartition, tuple[str, UUID]]:
         """Replica -> (topic id, directory id) for replicas whose directory the controller does not know."""
         directories, assigned = self._replicas.directories, self._assignments()
-        # A log that could not be made has no topic id yet: it is told again when its partition has one.
-        unassigned = {key: (topic_id, LOST) for key, topic_id in self._lost.items() if topic_id}
+        topics = self._metadata.image.topics
+        # A replica whose log could not be made has no topic id: its topic's is in the metadata.
+        lost = {
+            key: topic_id or (topics[key[0]].topic_id if key[0] in topics else "")
+            for key, topic_id in self._lost.items()
+        }
+        unassigned = {key: (topic_id, LOST) for key, topic_id in lost.items() if topic_id}
         has_several = len(directories.paths) > 1
         for partition in self._looked_at(is_all=has_several):
             directory = directories.where(*partition.key)
