@@ -12,7 +12,6 @@ most five times the quiet one.
 
 from __future__ import annotations
 
-import gc
 import os
 import random
 import struct
@@ -30,6 +29,7 @@ import trio
 from rich.console import Console
 from rich.table import Table
 
+from tidegauge.commands.serving import collect_rarely
 from tidegauge.impl.client.client import Client
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.cluster.hosts import TcpHost
@@ -336,7 +336,7 @@ async def serve(directory: str) -> None:
     async with Cluster(1, 1, host="tcp", directory=directory, trace=False, config=config) as cluster:
         for topic in ("meanwhile", "large", "dear"):
             await cluster.create_topic(topic)
-        gc.freeze()  # as `tidegauge broker` does
+        collect_rarely()  # as `tidegauge broker` does
         print(cluster.brokers[0].address, flush=True)
         await tell_costs()
 

@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
+from tidegauge.impl.records.slices import Sliced
 from tidegauge.impl.wire.message_classes import is_array, nested_class
 
 
-def has_error(response: Any, error: ErrorCode) -> bool:
-    """Whether one of kio's messages has this error code, in itself or in a message within it."""
+def finding_error(response: Any, error: ErrorCode) -> Sliced[bool]:
+    """Whether one of kio's messages has this error code, in itself or in a message within it; one unit a message."""
     kind: type = type(response)
     fields = _fields(kind)
     for name in fields.codes:
@@ -24,9 +25,14 @@ def has_error(response: Any, error: ErrorCode) -> bool:
             return True
     for name in fields.messages:
         value = getattr(response, name)
-        if value is not None and has_error(value, error):
+        if value is not None and (yield from finding_error(value, error)):
             return True
-    return any(has_error(item, error) for name in fields.arrays for item in getattr(response, name) or ())
+    for name in fields.arrays:
+        for item in getattr(response, name) or ():
+            yield 1
+            if (yield from finding_error(item, error)):
+                return True
+    return False
 
 
 class _Fields(NamedTuple):

@@ -422,6 +422,17 @@ def test_strays_are_looked_for_in_log_directories_of_brokers_only(
     assert f"no strays in {tmp_path / 'broker-0'}" in capsys.readouterr().out
 
 
+def test_a_served_node_seldom_collects_all_garbage() -> None:
+    program = """
+import gc
+from tidegauge.commands.serving import collect_rarely
+collect_rarely()
+print(gc.get_threshold()[2], gc.get_freeze_count() > 1000)
+"""
+    printed = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
+    assert printed.split() == ["1000", "True"]
+
+
 def test_a_command_loads_no_more_than_it_needs() -> None:
     program = (
         "import sys\nfrom tidegauge.__main__ import app_for\napp_for(['serve'])\n"

@@ -294,13 +294,20 @@ def listening(host: str, port: int, advertised_host: str | None = None) -> Addre
     return Address(host, port)
 
 
-def announce(screen: Screen, text: str, document: Mapping[str, Any]) -> None:
-    """Say that all is ready.
+def collect_rarely() -> None:
+    """Keep the garbage collector from looking through the whole process while requests wait.
 
-    What was made up to now lives as long as the process, so the garbage collector passes it by from here on: else it
-    would look through all of it now and then, while requests wait.
+    What was made up to now lives as long as the process: the collector passes it by from here on. It looks through all
+    that came later (0.1 s for half a million objects, such as many large requests are) 100 times less often.
     """
     gc.freeze()
+    young, middle, old = gc.get_threshold()
+    gc.set_threshold(young, middle, 100 * old)
+
+
+def announce(screen: Screen, text: str, document: Mapping[str, Any]) -> None:
+    """Say that all is ready."""
+    collect_rarely()
     if screen.json:
         write_json(screen.command, Status.HOLDS, {"pid": os.getpid(), **document}, has_verdict=False)
     else:

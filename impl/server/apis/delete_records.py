@@ -39,7 +39,9 @@ async def handle_delete_records(
                 allowed.append(PartitionDeletion(topic.name, asked.partition_index, asked.offset))
         topics.append((topic.name, partitions))
     outcomes = iter(
-        await replicas.delete_records(allowed, timeout_ms=to_millis(request.timeout), wait=context.while_connected)
+        await replicas.delete_records(
+            allowed, timeout_ms=to_millis(request.timeout), wait=context.while_connected, pace=context.pace
+        )
     )
     results = []
     async for name, partitions in context.pace.each(topics):

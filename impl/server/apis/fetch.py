@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 FEW: Final = 64
 """Partitions that are read in less than a slice of work."""
 MOST_OF_CONSUMER: Final = 10_000
-"""Partitions that a consumer may name in one request; a follower fetches as many as there are."""
+"""Partitions that a consumer may name in one request."""
+LATE_FOLLOWER: Final = 1_000
+"""Partitions that a follower may fetch though there are less: it may not know yet that they are deleted."""
 ASKED_UNITS: Final = 4
 STORAGE_ERROR_FROM: Final = 6
 """The version that has KAFKA_STORAGE_ERROR (KIP-112). Older clients look for the leader again at another error."""
@@ -107,10 +109,11 @@ def _names_few(request: FetchRequest) -> bool:
 
 
 def _check_follower(request: FetchRequest, metadata: MetadataCache) -> None:
-    """Raises RefusedError for a follower that fetches more partitions than a consumer may, and than there are."""
+    """Raises RefusedError for a follower that fetches more partitions than there are: it reads them in one go."""
     count = sum(len(topic.partitions) for topic in request.topics)
-    if count > MOST_OF_CONSUMER and count > sum(len(topic.partitions) for topic in metadata.image.topics.values()):
-        raise RefusedError(f"a follower that fetches {count} partitions, and there are less")
+    most = LATE_FOLLOWER + sum(len(topic.partitions) for topic in metadata.image.topics.values())
+    if count > most:
+        raise RefusedError(f"a follower that fetches {count} partitions, and may fetch {most}")
 
 
 async def _each_once(request: FetchRequest, context: RequestContext) -> list[PartitionRead]:

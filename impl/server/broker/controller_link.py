@@ -34,9 +34,10 @@ from tidegauge.impl.ports.network import Address
 from tidegauge.impl.records.lazy import in_memory
 from tidegauge.impl.server.broker.active_controller import ActiveController
 from tidegauge.impl.server.broker.partition import Partition
+from tidegauge.impl.server.pace import Pace
 from tidegauge.impl.server.reads import follower_request, partition_responses
 from tidegauge.impl.wire.channel import Channel, Handshake, NoResponseError, UnreachableError
-from tidegauge.impl.wire.error_codes import has_error
+from tidegauge.impl.wire.error_codes import finding_error
 from tidegauge.impl.wire.primitives import BrokerId, i16, i64, u16
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ class ControllerLink:
 
     async def _require_controller(self, response: Any, channel: Channel) -> None:
         """Raises NotControllerError for a response with NOT_CONTROLLER, and asks that node who is the controller."""
-        if has_error(response, ErrorCode.not_controller):
+        if await Pace().finish(finding_error(response, ErrorCode.not_controller)):
             with suppress(UnreachableError, NoResponseError):
                 await self._fetch_metadata(channel, 0, 0, 1)
             raise NotControllerError(channel.address)

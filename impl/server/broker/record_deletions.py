@@ -19,10 +19,13 @@ from tidegauge.impl.server.broker.log_flushes import LogFlushes
 from tidegauge.impl.server.broker.metadata_cache import MetadataCache
 from tidegauge.impl.server.broker.partition import Partition
 from tidegauge.impl.server.broker.replica_effects import ReplicaEffects
+from tidegauge.impl.server.pace import ELEMENT, Pace
 from tidegauge.impl.server.purgatory import Wait, wait_here
 from tidegauge.impl.server.trace.tracer import Tracer
 
 NO_LOW_WATERMARK = -1
+AT_ONCE = 500
+"""Partitions whose records are deleted without a pause, and whose log starts are written together."""
 
 
 @attrs.define(eq=False, repr=False)
@@ -73,23 +76,34 @@ class RecordDeletions:
         self._tracer = tracer
 
     async def delete(
-        self, deletions: Sequence[PartitionDeletion], *, timeout_ms: float, wait: Wait = wait_here
+        self, deletions: Sequence[PartitionDeletion], *, timeout_ms: float, wait: Wait = wait_here, pace: Pace
     ) -> list[DeletionOutcome]:
         """Delete, and wait up to `timeout_ms` until the live replicas have deleted too; outcomes in the given order."""
         open_ones: list[_Open] = []
-        outcomes = [self._delete(deletion, open_ones) for deletion in deletions]
-        moved = {one.partition: one.offset for one in open_ones}
+        outcomes: list[DeletionOutcome] = []
+        for first in range(0, len(deletions), AT_ONCE):
+            some = deletions[first : first + AT_ONCE]
+            outcomes += self._delete_some(some, open_ones)
+            await pace.did(ELEMENT * len(some))
+        if not self._settle(open_ones):
+            keys = [one.partition.key for one in open_ones]
+            purgatory = self._effects.deletions
+            seen = purgatory.wakes
+            await wait(lambda: purgatory.until(keys, lambda: self._settle(open_ones) or None, timeout_ms, since=seen))
+        return outcomes
+
+    def _delete_some(self, deletions: Sequence[PartitionDeletion], open_ones: list[_Open]) -> list[DeletionOutcome]:
+        """Delete durably, and tell followers; what is to be waited for joins `open_ones`."""
+        new_ones: list[_Open] = []
+        outcomes = [self._delete(deletion, new_ones) for deletion in deletions]
+        moved = {one.partition: one.offset for one in new_ones}
         self._flushes.write_log_starts(moved)
         for partition, offset in moved.items():
             if self._tracer.trace is not None and not partition.is_gone:
                 deleted = trace.events.DeleteRecords
                 self._tracer.replica(deleted, *partition.key, partition.replica, offset=offset)
             self._effects.follower_fetches.wake(partition.key)
-        if not self._settle(open_ones):
-            keys = [partition.key for partition in moved]
-            purgatory = self._effects.deletions
-            seen = purgatory.wakes
-            await wait(lambda: purgatory.until(keys, lambda: self._settle(open_ones) or None, timeout_ms, since=seen))
+        open_ones += new_ones
         return outcomes
 
     def _delete(self, deletion: PartitionDeletion, open_ones: list[_Open]) -> DeletionOutcome:

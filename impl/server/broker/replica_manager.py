@@ -339,13 +339,18 @@ class ReplicaManager:
         return await pace.finish(partition.log.offset_for_timestamp(timestamp, self.known_points))
 
     async def delete_records(
-        self, deletions: Sequence[PartitionDeletion], *, timeout_ms: float, wait: Wait = wait_here
+        self,
+        deletions: Sequence[PartitionDeletion],
+        *,
+        timeout_ms: float,
+        wait: Wait = wait_here,
+        pace: Pace | None = None,
     ) -> list[DeletionOutcome]:
         """Delete records at the leaders that are here; wait up to `timeout_ms` until live followers have done so too.
 
         Outcomes come in the order of `deletions`.
         """
-        return await self._deletions.delete(deletions, timeout_ms=timeout_ms, wait=wait)
+        return await self._deletions.delete(deletions, timeout_ms=timeout_ms, wait=wait, pace=pace or Pace())
 
     # --- for those who change replicas ---------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.records.lazy import in_memory
 from tidegauge.impl.records.payload import Record, build_batch, decode_batches
-from tidegauge.impl.server.apis.fetch import FEW, MOST_OF_CONSUMER
+from tidegauge.impl.server.apis.fetch import FEW, LATE_FOLLOWER, MOST_OF_CONSUMER
 from tidegauge.impl.server.pace import line
 from tidegauge.impl.wire.fetch_messages import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from tidegauge.model_tests.server.asking import asker, asking
@@ -115,7 +115,7 @@ async def test_many_partitions_are_fetched_in_slices_and_more_are_refused() -> N
 async def test_a_follower_names_no_more_partitions_than_there_are() -> None:
     """Who only says that it is one would be served without a pause."""
     async with asking() as (_, peer):
-        request = fetch("t", range(MOST_OF_CONSUMER + 1))
+        request = fetch("t", range(LATE_FOLLOWER + 2))
         request.replica_id = 1
         with pytest.raises(AssertionError, match="the broker closed the connection"):
             await peer.ask(request, BY_NAME)

@@ -16,8 +16,9 @@ from tidegauge.impl.records.lazy import in_memory
 from tidegauge.impl.records.origin import Origin
 from tidegauge.impl.records.payload import ProducerIdentity, Record, build_batch, decode_batches
 from tidegauge.impl.server.broker.appends import AppendOutcome, AppendState, PartitionAppend
-from tidegauge.impl.server.broker.record_deletions import PartitionDeletion
+from tidegauge.impl.server.broker.record_deletions import AT_ONCE, PartitionDeletion
 from tidegauge.impl.server.broker.replica_manager import ReplicaManager
+from tidegauge.impl.server.pace import line
 from tidegauge.impl.server.reads import PartitionRead, ReadOutcome
 from tidegauge.model_tests.simulated import simulated
 
@@ -294,6 +295,20 @@ async def test_deleting_records_waits_for_live_followers_and_is_pending_until_th
         cluster.network.partition({"broker-0"}, {"broker-1", "broker-2"})
         (waiting,) = await replicas.delete_records([PartitionDeletion(OFFSETS, PARTITION, 2)], timeout_ms=500)
         assert (waiting.error, waiting.is_pending, waiting.low_watermark) == (ErrorCode.none, True, -1)
+
+
+@simulated
+async def test_records_of_many_partitions_are_deleted_in_slices() -> None:
+    async with coordinator() as (_, replicas):
+        await append(replicas, b"a", b"b")
+        many = [PartitionDeletion("missing", index, 1) for index in range(3 * AT_ONCE)]
+        many[2 * AT_ONCE] = PartitionDeletion(OFFSETS, PARTITION, 1)
+        before = line().passes
+        outcomes = await replicas.delete_records(many, timeout_ms=TIMEOUT_MS)
+        assert line().passes - before == 3
+        assert len(outcomes) == len(many)
+        assert [one.low_watermark for one in outcomes if one.error is ErrorCode.none] == [1]
+        assert outcomes[2 * AT_ONCE].error is ErrorCode.none
 
 
 @simulated
