@@ -6,6 +6,9 @@ that does anything else is cut off. Nothing is said of what a proof is: `Prove(N
 
 Time is counted from a session's beginning. A session expires after `lifetime`, 0 being never, and cannot be renewed in
 its first unit of time.
+
+A peer may send anything at any time; of such a one it is asked that a session which it does not renew ends. One that is
+`well_behaved` does what is asked of it, knows who it is and proves its session again in time: it stays connected.
 """
 
 from __future__ import annotations
@@ -93,12 +96,17 @@ class Authentication(Machine[Session]):
     mechanisms: int = 2
     lifetime: int = 3
     """Units of time; 0 is for ever."""
+    well_behaved: bool = False
+    """Whether the peer does nothing but what a client does that may be served."""
 
     def initial(self) -> Iterable[Session]:
         return (Session(),)
 
     def actions(self, state: Session) -> Iterator[Action]:
         if state.phase is Phase.CLOSED:
+            return
+        if self.well_behaved:
+            yield from self.proper(state)
             return
         yield AskVersions()
         yield Ask()
@@ -107,9 +115,33 @@ class Authentication(Machine[Session]):
         if state.user is not None and state.age < self.lifetime:
             yield TimePasses()
 
+    def proper(self, state: Session) -> Iterator[Action]:
+        """What a client does that is one of the users, and renews its session when it can, as the protocol says."""
+        match state.phase:
+            case Phase.HANDSHAKE:
+                yield AskVersions()
+                yield from (Shake(mechanism) for mechanism in range(self.mechanisms))
+            case Phase.PROOF if state.user is None:
+                yield from (Prove(user) for user in range(self.users))
+            case Phase.PROOF:
+                yield Prove(state.user)
+            case _:
+                if not Authentication.expired(self, state):
+                    yield Ask()
+                if Authentication.may_renew(self, state) and state.mechanism is not None:
+                    yield Shake(state.mechanism)
+                if state.age < self.lifetime:
+                    yield TimePasses()
+
+    def is_fair(self, before: Session, action: Action, after: Session) -> bool:
+        """Time passes, and what a well-behaved peer does it does in the end; any other one asks, and renews nothing."""
+        return self.well_behaved or isinstance(action, Ask | TimePasses)
+
     def step(self, state: Session, action: Action) -> Session:
         if state.phase is Phase.CLOSED:
             raise NotEnabled(action, "the connection is open")
+        if self.well_behaved and action not in self.proper(state):
+            raise NotEnabled(action, "a well-behaved peer does so")
         match action:
             case AskVersions():
                 return self._request(state, unauthenticated_may=True)
@@ -174,6 +206,18 @@ class Authentication(Machine[Session]):
             ),
             "ThePrincipalNeverChanges": lambda before, action, after: before.user in (None, after.user),
             "TheMechanismNeverChanges": lambda before, action, after: before.mechanism in (None, after.mechanism),
+        }
+
+    @property
+    def converges(self) -> Mapping[str, Invariant[Session]]:
+        if self.well_behaved:
+            return {
+                "a client that does what is asked of it is let in, and stays": lambda state: (
+                    state.user is not None and state.phase is not Phase.CLOSED
+                )
+            }
+        return {
+            "a session that is not renewed ends": lambda state: state.phase is Phase.CLOSED or self.lifetime == 0,
         }
 
     @property

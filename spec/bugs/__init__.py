@@ -1,4 +1,7 @@
-"""The bug zoo: each a historical bug of Kafka's replication, as the one rule that was wrong."""
+"""The bug zoo: historical bugs of Kafka's replication, each as the one rule that was wrong.
+
+Two are not historical, as their references say: Raft's rule in Kafka's place, and a fence that is left out.
+"""
 
 from __future__ import annotations
 

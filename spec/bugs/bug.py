@@ -1,4 +1,7 @@
-"""What a historical bug is: a class of a machine with one rule as it once was, and a small model in which it shows."""
+"""What a bug is: a class of a machine with one rule as it once was, and a small model in which it shows.
+
+`reference` says where it comes from, or that no version of Kafka had it.
+"""
 
 from __future__ import annotations
 

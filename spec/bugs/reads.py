@@ -76,7 +76,7 @@ BUGS: Final = (
     Bug(
         name="tells_too_soon",
         title="the latest offset goes back",
-        reference="KIP-207",
+        reference="KAFKA-2334, KIP-207",
         mechanism="A new leader tells the high watermark that it had as a follower, below what its predecessor told.",
         violates=("LatestOffsetMonotone",),
         buggy=TellsTooSoon,

@@ -245,6 +245,19 @@ class Succession(Machine[Contest]):
         return {"OfTwoLiveProcessesOneServes": lambda state: len(state.serving) < 2}
 
     @property
+    def converges(self) -> Mapping[str, Invariant[Contest]]:
+        def one_is_the_broker(state: Contest) -> bool:
+            registered = state.registered
+            is_broker = registered is not None and registered.lives and registered.has_session
+            return is_broker or not state.running
+
+        return {"where processes run, one of them is the broker": one_is_the_broker}
+
+    def is_fair(self, before: Contest, action: Action, after: Contest) -> bool:
+        """Who runs registers and renews its session, and a session expires. Nobody promises that a process starts."""
+        return isinstance(action, Register | Heartbeat | Expire)
+
+    @property
     def sometimes(self) -> Mapping[str, Invariant[Contest]]:
         def let_in_early(state: Contest) -> bool:
             return state.registered is not None and state.registered.is_early

@@ -59,7 +59,7 @@ def receive_fetch(decision: events.ReceiveFetch, node: int, followed: Followed) 
         """The action, if its response is the decision's. The follower may never get to see that response."""
         assert followed.machine is not None
         _, response = protocol.fetched(followed.machine, state, request, receive.records)
-        if error_of(decision.outcome.error) is not None and not says(decision.outcome, response):
+        if not says(decision.outcome, response):
             raise NotEnabled(receive, f"broker {request.leader} responds {response}")
         return receive
 
@@ -93,7 +93,7 @@ def refuse_fetch(decision: events.RefuseFetch, node: int, followed: Followed) ->
 
 @actions_of.register(events.ReceiveFetchResponse)
 def receive_fetch_response(decision: events.ReceiveFetchResponse, node: int, followed: Followed) -> Iterator[Choice]:
-    """A response with an error that the specification lacks changes nothing, nor does that of a failed disk.
+    """That the leader does not know the topic changes nothing, nor does the response of a failed disk.
 
     It may have been sent just before its sender stopped, when the specification's follower no longer waits for it.
     """

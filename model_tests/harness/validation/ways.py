@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import singledispatch
+from typing import Final
 
 from kio.schema.errors import ErrorCode
 
@@ -46,6 +47,20 @@ def all_of(*actions: ReplicationAction) -> Choice:
     return [make for action in actions for make in just(action)]
 
 
+TOPIC_IS_UNKNOWN: Final = frozenset(
+    {ErrorCode.unknown_topic_id, ErrorCode.unknown_topic_or_partition, ErrorCode.inconsistent_topic_id}
+)
+"""What a broker responds that has not this topic, or another one by its name: the specification has but one topic."""
+
+
 def error_of(code: ErrorCode) -> Error | None:
-    """Kafka's error in the specification's terms; None for one that it does not know."""
-    return Error.OK if code is ErrorCode.none else Error.__members__.get(code.name.upper())
+    """Kafka's error in the specification's terms; None for those of a topic that a broker does not know.
+
+    Raises Untranslatable for any other one that the specification lacks.
+    """
+    if code is ErrorCode.none:
+        return Error.OK
+    known = Error.__members__.get(code.name.upper())
+    if known is None and code not in TOPIC_IS_UNKNOWN:
+        raise Untranslatable(f"the specification knows no error {code.name.upper()}")
+    return known

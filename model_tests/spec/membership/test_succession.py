@@ -17,13 +17,14 @@ from tidegauge.impl.controller.replica_lists import ReplicaListRules
 from tidegauge.impl.metadata.image import BrokerRegistration, ClusterImage
 from tidegauge.impl.metadata.records import RegisterBrokerRecord
 from tidegauge.spec.kernel.explorer import Stop, explore
-from tidegauge.spec.kernel.machine import NotEnabled
+from tidegauge.spec.kernel.machine import Action, NotEnabled
 from tidegauge.spec.membership.succession import (
     OWN,
     PROCESSES,
     Contact,
     Contest,
     Die,
+    Expire,
     Heartbeat,
     LoseConnection,
     Process,
@@ -37,9 +38,9 @@ from tidegauge.spec.membership.succession import (
 MACHINE = Succession()
 
 
-def test_the_machine_keeps_its_invariants() -> None:
-    found = explore(MACHINE, stop=Stop.NEVER)
-    assert found.holds
+def test_the_machine_keeps_its_invariants_and_reaches_its_goal() -> None:
+    found = explore(MACHINE, stop=Stop.NEVER, converges=True)
+    assert found.holds, found.convergence
     assert found.complete
     assert not found.unreached
     assert not found.never_enabled
@@ -92,6 +93,31 @@ class SilenceIsProof(Succession):
 def test_one_proof_is_not_enough(kind: type[Succession]) -> None:
     violations = explore(kind(), stop=Stop.EACH).violations
     assert {violation.invariant for violation in violations} == {"OfTwoLiveProcessesOneServes"}
+
+
+@attrs.frozen
+class SessionsNeverExpire(Succession):
+    """Who has died is waited for."""
+
+    def guard(self, state: Contest, action: Action) -> str:
+        return "no session expires" if isinstance(action, Expire) else super().guard(state, action)
+
+
+@attrs.frozen
+class OnlyTheFirstRegisters(Succession):
+    """Nobody takes the place of another one."""
+
+    def guard(self, state: Contest, action: Action) -> str:
+        taken = isinstance(action, Register) and state.registered is not None
+        return "DUPLICATE_BROKER_REGISTRATION" if taken else super().guard(state, action)
+
+
+@pytest.mark.parametrize("kind", [SessionsNeverExpire, OnlyTheFirstRegisters], ids=lambda each: each.__name__)
+def test_a_broker_id_that_stays_without_a_broker_is_found(kind: type[Succession]) -> None:
+    found = explore(kind(), converges=True)
+    assert not found.violations
+    assert found.convergence is not None
+    assert [lasso.goal for lasso in found.convergence.lassos] == list(MACHINE.converges)
 
 
 @attrs.frozen

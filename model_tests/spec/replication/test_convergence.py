@@ -17,10 +17,12 @@ from tidegauge.spec.kernel.explorer import explore
 from tidegauge.spec.kernel.parts import Parts
 from tidegauge.spec.kernel.traces import replay
 from tidegauge.spec.replication import control, faults
-from tidegauge.spec.replication.actions import ReplicationAction
+from tidegauge.spec.replication.actions import ReceiveFetch, ReplicationAction
 from tidegauge.spec.replication.extension import ReplicationExtension
 from tidegauge.spec.replication.extensions.damage import Damage, RepairLog
 from tidegauge.spec.replication.extensions.directories import Directories, ReplicaOffline, ReplicaOnline
+from tidegauge.spec.replication.extensions.late import LateMessages
+from tidegauge.spec.replication.extensions.lost_logs import LostLogs, ReportFound, lost
 from tidegauge.spec.replication.extensions.reads import Reads
 from tidegauge.spec.replication.extensions.reassignment import Reassignment
 from tidegauge.spec.replication.extensions.retention import Retention
@@ -31,6 +33,7 @@ from tidegauge.spec.replication.machine import Replication
 from tidegauge.spec.replication.models import MODELS
 from tidegauge.spec.replication.rules import ReplicationRules
 from tidegauge.spec.replication.state import (
+    NONE,
     AlterPartitionRequest,
     Controller,
     Error,
@@ -39,6 +42,7 @@ from tidegauge.spec.replication.state import (
     Log,
     PartitionMetadata,
     Replica,
+    State,
 )
 
 
@@ -178,6 +182,44 @@ class NothingIsShown(Reads):
         return ()
 
 
+@attrs.frozen(slots=False)
+class TheFirstProcessCounts(Replication):
+    """A leader goes by the process of a follower that it knew first."""
+
+    def fetch_error(self, leader: Replica, broker: int, request: FetchRequest) -> Error:
+        error = super().fetch_error(leader, broker, request)
+        known = leader.remote[request.follower].broker_epoch if not error else NONE
+        return Error.NOT_LEADER_OR_FOLLOWER if NONE < known < request.broker_epoch else error
+
+
+@attrs.frozen
+class ReceiveFetchOfTheLiving(ReceiveFetch):
+    def guard(self, machine: ReplicationRules, state: State) -> str:
+        lives = self.request.broker_epoch == state.replicas[self.request.follower].broker_epoch
+        return super().guard(machine, state) if lives else "its sender has died"
+
+
+@attrs.frozen(slots=False)
+class TheDeadAreNotServed(Replication):
+    """Nobody receives what a process has sent that has died."""
+
+    action_types = (*never(ReceiveFetch), ReceiveFetchOfTheLiving)
+
+
+@attrs.frozen
+class NothingIsFound(LostLogs):
+    action_types = tuple(kind for kind in LostLogs.action_types if kind is not ReportFound)
+
+
+@attrs.frozen
+class NobodyLeadsWhoHasLostAll(LostLogs):
+    def best_left(self, controller: Controller, replicas: tuple[int, ...]) -> int:
+        return NONE if set(replicas) <= set(lost(controller)) else super().best_left(controller, replicas)
+
+
+ALONE: dict[str, Any] = {"brokers": 1, "Crash": 1, "LoseLog": 1}
+
+
 def small(kind: type[Replication], *extensions: ReplicationExtension, **constants: object) -> Replication:
     """The machine with two brokers, one record, and the bounds among these constants."""
     bounds = Bounds({name: count for name, count in constants.items() if name[0].isupper()})  # type: ignore[misc]
@@ -236,6 +278,22 @@ WRONG: tuple[tuple[Replication, str], ...] = (
     (
         small(Replication, SettingsAreNotTold(), ChangeSettings=1, min_insync_replicas=2),
         "a live broker knows min.insync.replicas",
+    ),
+    (
+        small(TheFirstProcessCounts, LateMessages(), max_records=0, Crash=1, ArriveLate=1),
+        "of a live follower the process counts that lives",
+    ),
+    (
+        small(TheDeadAreNotServed, LateMessages(), max_records=0, Crash=1, ArriveLate=1),
+        "nothing of a former process is on its way",
+    ),
+    (
+        small(Replication, ControlledShutdown(), Damage(), NothingIsFound(), **ALONE),
+        "a replica that has its log again is not lost",
+    ),
+    (
+        small(Replication, ControlledShutdown(), Damage(), NobodyLeadsWhoHasLostAll(), **ALONE),
+        "the replica leads that has most of what is left",
     ),
     (
         small(Replication, NothingIsShown()),

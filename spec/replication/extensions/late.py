@@ -26,6 +26,7 @@ from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
 from tidegauge.spec.kernel.parts import Part, with_part
 from tidegauge.spec.replication.actions import ReplicationAction, on_network
 from tidegauge.spec.replication.control import committed
+from tidegauge.spec.replication.convergence import acting_leader, living
 from tidegauge.spec.replication.extension import ReplicationExtension
 from tidegauge.spec.replication.faults import with_session
 from tidegauge.spec.replication.rules import ReplicationRules
@@ -222,6 +223,20 @@ class LateMessages(ReplicationExtension):
             )
         }
 
+    def converges(self, machine: ReplicationRules) -> Mapping[str, Invariant[State]]:
+        def live_process_counts(state: State) -> bool:
+            leader = acting_leader(machine, state)
+            return leader is None or all(
+                state.replicas[leader].remote[broker].broker_epoch == state.replicas[broker].broker_epoch
+                for broker in living(machine, state)
+                if broker != leader
+            )
+
+        return {
+            "of a live follower the process counts that lives": live_process_counts,
+            "nothing of a former process is on its way": nothing_of_the_dead,
+        }
+
     # --- rules -------------------------------------------------------------------------------------------------------
 
     def cut_off(
@@ -246,6 +261,18 @@ class LateMessages(ReplicationExtension):
     ) -> Replica:
         """What was sent does not end with the process."""
         return with_part(inner(replica, kept), LeftBehind.of(replica))
+
+
+def nothing_of_the_dead(state: State) -> bool:
+    """Whether all messages are those of processes that live; nothing is received of who is down."""
+    replicas = state.replicas
+    fetches = (
+        request.broker_epoch == replicas[request.follower].broker_epoch
+        for request in state.network.fetches
+        if replicas[request.leader].running
+    )
+    proposals = (request.broker_epoch == replicas[request.leader].broker_epoch for request in state.network.alters)
+    return all(fetches) and all(proposals)
 
 
 def _united(before: tuple[M, ...], more: Iterable[M]) -> tuple[M, ...]:

@@ -35,6 +35,7 @@ from tidegauge.spec.kernel.machine import Action, Invariant, StepInvariant
 from tidegauge.spec.kernel.parts import Part, with_part
 from tidegauge.spec.replication.actions import BrokerAction
 from tidegauge.spec.replication.control import UncleanElection, committed
+from tidegauge.spec.replication.convergence import acting_leader, living
 from tidegauge.spec.replication.extension import ReplicationExtension
 from tidegauge.spec.replication.extensions.damage import Damage, Damaged, damage_of
 from tidegauge.spec.replication.extensions.directories import is_registered
@@ -173,6 +174,26 @@ class LostLogs(ReplicationExtension):
             "a replica that had lost its log is in sync": lambda s: any(
                 b in s.controller.isr and b in lost(s.controller) for b in range(machine.brokers)
             ),
+        }
+
+    def converges(self, machine: ReplicationRules) -> Mapping[str, Invariant[State]]:
+        def best_left_leads(state: State) -> bool:
+            controller = state.controller
+            if acting_leader(machine, state) is not None or controller.isr or controller.elr:
+                return True
+            best = LostLogs.best_left(self, controller, tuple(machine.replica_order(controller)))
+            return best not in living(machine, state)
+
+        def found_again(state: State) -> bool:
+            return not any(
+                state.replicas[broker].log or broker in state.replicas[broker].isr
+                for broker in living(machine, state)
+                if broker in lost(state.controller)
+            )
+
+        return {
+            "the replica leads that has most of what is left": best_left_leads,
+            "a replica that has its log again is not lost": found_again,
         }
 
     # --- rules of the controller -------------------------------------------------------------------------------------

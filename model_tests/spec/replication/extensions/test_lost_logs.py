@@ -136,8 +136,9 @@ def test_a_removed_log_voids_the_note_of_a_clean_stop(walk: Walk) -> None:
 
 @pytest.mark.deep
 def test_every_reachable_state_satisfies_every_invariant() -> None:
-    found = explore(MODELS["lost-log"].machine)
+    found = explore(MODELS["lost-log"].machine, converges=True)
     assert (found.violations, found.cut, found.unreached) == ((), None, ())
+    assert found.holds, found.convergence
 
 
 def test_random_walks_of_three_brokers_find_nothing() -> None:
