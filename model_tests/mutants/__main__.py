@@ -62,7 +62,8 @@ def run(wanted: Wanted, folder: Path, least: float) -> int:
     """Collect the tests, then let the campaign take the place of their run."""
     plugin = _Plugin(wanted, folder, least)
     tests = sorted({test for room in ROOMS if not wanted.rooms or room.name in wanted.rooms for test in room.tests})
-    paths = [str(ROOT / path) for path in (*tests, LOCKSTEP_TESTS)]
+    files = [path for test in tests for path in (sorted(ROOT.glob(f"{test}*.py")) if test.endswith("_") else [test])]
+    paths = [str(ROOT / path) for path in (*files, LOCKSTEP_TESTS)]
     with tempfile.TemporaryDirectory() as base:
         options = [
             "-s",

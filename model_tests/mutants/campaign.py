@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from random import Random
+from types import MappingProxyType
 from typing import Final
 
 import attrs
@@ -18,7 +20,7 @@ from tidegauge.model_tests.mutants.kept import Played, Replaced, played, replace
 from tidegauge.model_tests.mutants.operators import Mutant
 from tidegauge.model_tests.mutants.patching import ROOT, Patcher, patcher_of
 from tidegauge.model_tests.mutants.results import Result, append, digest, digest_of_everything, read
-from tidegauge.model_tests.mutants.rings import Part, Ring
+from tidegauge.model_tests.mutants.rings import Part
 from tidegauge.model_tests.mutants.rooms import ROOMS, mutants
 from tidegauge.model_tests.mutants.trials import Measured, measured, trial
 
@@ -64,8 +66,12 @@ def drawn(everything: Sequence[tuple[str, AnyMutant]], wanted: Wanted) -> list[t
         for room, mutant in everything
         if (not wanted.rooms or room in wanted.rooms)
         and wanted.words in mutant.name
-        and Random(f"{wanted.seed}/{mutant.name}").random() * 100 < wanted.share
+        and _lot(mutant, wanted.seed) * 100 < wanted.share
     ]
+
+
+def _lot(mutant: AnyMutant, seed: int) -> float:
+    return Random(f"{seed}/{mutant.name}").random()
 
 
 class Campaign:
@@ -79,6 +85,7 @@ class Campaign:
         folder.mkdir(parents=True, exist_ok=True)
         self._file = folder / "results.jsonl"
         self._measured_file = folder / "measured.json"
+        self._kills = Counter[tuple[str, str]]()
         self._by = f"{digest_of_everything()}/{wanted.rounds}"
 
     def run(self) -> list[Result]:
@@ -92,7 +99,9 @@ class Campaign:
         functions = [one.function for _, one in everything if not isinstance(one, Played)]
         patcher = patcher_of(function.module for function in functions)
         without = self._measure(patcher)
-        for room, mutant in due:
+        for room, mutant in sorted(
+            due, key=lambda one: _lot(one[1], self._wanted.seed)
+        ):  # stopped, it is a fair sample
             of = "" if isinstance(mutant, Played) else digest([ROOT / mutant.function.module.path])
             result = known.get(mutant.name)
             if result is None or not self._still_counts(result, of):
@@ -109,6 +118,8 @@ class Campaign:
         if left:
             self._tell(f"{left} of {len(due)} mutants are left: the next run goes on with them")
         others = {room for room, _ in everything}
+        place = {mutant.name: number for number, (_, mutant) in enumerate(due)}
+        results.sort(key=lambda one: place[one.mutant])
         return [*results, *(one for one in known.values() if one.room not in others)]
 
     def _still_counts(self, result: Result, of: str) -> bool:
@@ -118,11 +129,13 @@ class Campaign:
 
     def _tried(self, room: str, mutant: AnyMutant, patcher: Patcher, without: Mapping[str, Measured]) -> Result:
         began = time.monotonic()
-        parts = list(parts_for(room, mutant, self._parts, without))
+        parts = list(parts_for(room, mutant, self._parts, without, self._kills))
         killed = trial(installer(mutant, patcher), parts) if parts else None
         seconds = round(time.monotonic() - began, 2)
         if killed is None:
-            return Result(mutant.name, room, None, why="" if parts else "nothing calls it", seconds=seconds)
+            return Result(mutant.name, room, None, why="" if parts else "nothing runs it", seconds=seconds)
+        if not isinstance(mutant, Played):
+            self._kills[mutant.function.module.path, killed.part] += 1
         return Result(mutant.name, room, killed.ring.value, killed.part, killed.why, seconds)
 
     def _measure(self, patcher: Patcher) -> dict[str, Measured]:
@@ -130,11 +143,11 @@ class Campaign:
         names = sorted(part.name for part in self._parts)
         if self._measured_file.exists():
             kept = json.loads(self._measured_file.read_text("utf-8"))
-            if kept["by"] == self._by and sorted(kept["parts"]) == names:
-                return {name: Measured(one[0], frozenset(map(tuple, one[1]))) for name, one in kept["parts"].items()}
+            if kept["by"] == self._by and kept["parts"].keys() >= set(names):
+                return {name: Measured(*one) for name, one in kept["parts"].items()}
         self._tell(f"{len(names)} parts are run without a mutant")
         found = measured(self._parts, patcher)
-        parts = {name: (one.seconds, sorted(one.called)) for name, one in found.items()}
+        parts = {name: (one.seconds, one.lines) for name, one in found.items()}
         self._measured_file.write_text(json.dumps({"by": self._by, "parts": parts}), "utf-8")
         return found
 
@@ -152,14 +165,25 @@ def installer(mutant: AnyMutant, patcher: Patcher) -> Callable[[], Roles | None]
 
 
 def parts_for(
-    room: str, mutant: AnyMutant, parts: Sequence[Part], without: Mapping[str, Measured]
+    room: str,
+    mutant: AnyMutant,
+    parts: Sequence[Part],
+    without: Mapping[str, Measured],
+    kills: Mapping[tuple[str, str], int] = MappingProxyType({}),
 ) -> Iterator[tuple[Part, float]]:
-    """The parts that may kill a mutant, each with its seconds: the rings in order, the quickest unit test first."""
+    """The parts that may kill a mutant, each with its seconds: those that run one of its lines, the rings in order.
+
+    In a ring, first what has killed most of this file (`kills`: path and part -> how many), then what is quickest.
+    """
     if isinstance(mutant, Played):
         yield from ((part, without[part.name].seconds) for part in parts if part.machine == mutant.machine)
         return
-    tests = next(one.tests for one in ROOMS if one.name == room)
-    calling = [part for part in parts if mutant.function.key in without[part.name].called]
-    for part in sorted(calling, key=lambda part: without[part.name].seconds if part.ring is Ring.UNIT else 0.0):
-        if part.ring is not Ring.UNIT or (part.tests_of or "").startswith(tests):
-            yield part, without[part.name].seconds
+    of = next(one for one in ROOMS if one.name == room)
+    path, lines = mutant.function.module.path, mutant.lines
+    for ring in of.rings:
+        running = [
+            (part, without[part.name].seconds)
+            for part in parts
+            if part.ring is ring and of.has(part.tests_of) and without[part.name].runs(path, lines)
+        ]
+        yield from sorted(running, key=lambda one: (-kills.get((path, one[0].name), 0), one[1]))

@@ -98,6 +98,11 @@ class Replaced:
     function: Function
     replacement: Replacement
 
+    @property
+    def lines(self) -> range:
+        """The lines of its function."""
+        return self.function.lines
+
     def code(self) -> CodeType:
         """The code of the function with the other words. Raises LookupError if they are not there once."""
         module, words = self.function.module, self.replacement

@@ -11,7 +11,7 @@ import ast
 from collections import Counter
 from collections.abc import Iterator
 from types import CodeType
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import attrs
 
@@ -50,14 +50,20 @@ class Place(NamedTuple):
     at: int | None
     """Where in the list that the field is; None for a field that is no list."""
 
+    @property
+    def node(self) -> ast.AST:
+        """The one that is there."""
+        there: Any = getattr(self.parent, self.field)
+        node: ast.AST = there if self.at is None else there[self.at]
+        return node
+
     def put(self, node: ast.AST) -> ast.AST:
         """Put the node there; returns the one that was."""
+        before = self.node
         if self.at is None:
-            before: ast.AST = getattr(self.parent, self.field)
             setattr(self.parent, self.field, node)
-            return before
-        nodes: list[ast.AST] = getattr(self.parent, self.field)
-        before, nodes[self.at] = nodes[self.at], node
+        else:
+            getattr(self.parent, self.field)[self.at] = node
         return before
 
 
@@ -81,6 +87,11 @@ class Function:
     def first_line(self) -> int:
         """As its code has it: that of the first decorator."""
         return min([self.node.lineno, *(decorator.lineno for decorator in self.node.decorator_list)])
+
+    @property
+    def lines(self) -> range:
+        """Those of its body; the lines before it run where the function is made."""
+        return range(self.node.body[0].lineno, (self.node.end_lineno or 0) + 1)
 
     @property
     def key(self) -> tuple[str, str, int]:
@@ -124,6 +135,11 @@ class Mutant:
         """The code of the function with the change."""
         return compiled(self.function, self.change)
 
+    @property
+    def lines(self) -> range:
+        """The lines of the statement that is changed, those of its body excluded: a run of none of them is the same."""
+        return lines_around(self.function, self.change.place.node)
+
 
 def mutants_of(module: SourceModule) -> Iterator[Mutant]:
     """Every mutant of a module's functions."""
@@ -134,6 +150,22 @@ def mutants_of(module: SourceModule) -> Iterator[Mutant]:
             named[name] += 1
             times = f" ({named[name]})" if named[name] > 1 else ""
             yield Mutant(name + times, function, change)
+
+
+def lines_around(function: Function, node: ast.AST) -> range:
+    """The lines of the innermost statement around a node; of one with a body, only those before the body."""
+    line: int = getattr(node, "lineno", 0)
+    around = function.lines
+    for statement in ast.walk(function.node):
+        if isinstance(statement, ast.stmt) and statement is not function.node:
+            last = statement.end_lineno or statement.lineno
+            body = getattr(statement, "body", None)
+            if body:
+                last = max(statement.lineno, body[0].lineno - 1)
+            lines = range(statement.lineno, last + 1)
+            if line in lines and len(lines) <= len(around):
+                around = lines
+    return around
 
 
 def compiled(function: Function, change: Change | None = None) -> CodeType:
@@ -205,8 +237,10 @@ def _is_wording(node: ast.AST) -> bool:
             return True
         case ast.Expr(value=ast.Constant()):
             return True
-        case ast.Expr(value=ast.Call(func=func)):
-            return ast.unparse(func).split(".")[0] in LOGS
+        case ast.Expr(value=ast.Call(func=func, args=args)):
+            called = ast.unparse(func)
+            words = called == "super().__init__" and [type(word) for word in args] == [ast.JoinedStr]
+            return words or called.split(".")[0] in LOGS
     return False
 
 

@@ -39,6 +39,8 @@ class Patcher:
     """The functions of some modules, as they are in memory."""
 
     functions: Mapping[Key, tuple[FunctionType, ...]]
+    paths: tuple[str, ...]
+    """Of their files, from the root."""
     caches: tuple[Any, ...]
     """What functions of this project have remembered, perhaps without the mutant."""
 
@@ -49,13 +51,18 @@ class Patcher:
             raise LookupError(f"{function.module.path} {function.qualname} is not in memory: nothing imports it")
         for one in found:
             one.__code__ = code
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget what functions have remembered."""
         for remembered in self.caches:
             remembered.cache_clear()
 
 
 def patcher_of(modules: Iterable[SourceModule]) -> Patcher:
     """Look for the functions of these modules among all objects. What is imported later is not among them."""
-    names = {module.file: module.name for module in modules}
+    among = {module.path: module for module in modules}
+    names = {module.file: module.name for module in among.values()}
     found: dict[Key, list[FunctionType]] = {}
     caches: list[Any] = []
     gc.unfreeze()  # what a worker of a pool has frozen is not among the objects
@@ -64,7 +71,7 @@ def patcher_of(modules: Iterable[SourceModule]) -> Patcher:
             found.setdefault(key_of(one.__code__, names), []).append(one)
         elif isinstance(one, functools._lru_cache_wrapper) and (one.__module__ or "").startswith(PACKAGE):
             caches.append(one)
-    return Patcher({key: tuple(functions) for key, functions in found.items()}, tuple(caches))
+    return Patcher({key: tuple(functions) for key, functions in found.items()}, tuple(among), tuple(caches))
 
 
 def key_of(code: CodeType, names: Mapping[str, str]) -> Key:

@@ -30,6 +30,7 @@ CLUSTER_WALKS: Final = 4
 """Of one machine in one part."""
 SEEDS: Final = 4
 """Simulated clusters in one round, and as many again in which leaders change often."""
+SPEC_TESTS: Final = "model_tests/spec"
 LOCKSTEP_TESTS: Final = "model_tests/lockstep/test_directed.py"
 """Lists of actions that walks seldom take."""
 
@@ -42,7 +43,7 @@ class Ring(Enum):
     SIMULATION = "simulation"
     UNIT = "unit tests"
     SPEC = "explorer"
-    """Of a rule of the specification; `model_tests/spec` runs it."""
+    """Of a specification: what `model_tests/spec` says of its states, properties, counts and wrong rules."""
 
 
 @attrs.frozen(eq=False)
@@ -114,11 +115,16 @@ def _simulated(name: str, options: Options) -> Part:
 
 
 def test_parts(items: list[pytest.Item]) -> Iterator[Part]:
-    """A part for each test; those of lockstep belong to its ring."""
+    """A part for each test; those of lockstep and of the specification belong to these rings."""
     for item in items:
         file = item.nodeid.partition("::")[0]
-        ring = Ring.CORES if file == LOCKSTEP_TESTS else Ring.UNIT
-        yield Part(ring, item.nodeid, _test(item), tests_of=file)
+        yield Part(_ring_of(file), item.nodeid, _test(item), tests_of=file)
+
+
+def _ring_of(file: str) -> Ring:
+    if file == LOCKSTEP_TESTS:
+        return Ring.CORES
+    return Ring.SPEC if file.startswith(SPEC_TESTS) else Ring.UNIT
 
 
 def _test(item: pytest.Item) -> Callable[[Roles | None], str]:

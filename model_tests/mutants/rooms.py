@@ -10,6 +10,7 @@ import attrs
 
 from tidegauge.model_tests.mutants.operators import Mutant, SourceModule, mutants_of
 from tidegauge.model_tests.mutants.patching import ROOT, source_module
+from tidegauge.model_tests.mutants.rings import LOCKSTEP_TESTS, Ring
 
 
 @attrs.frozen
@@ -19,7 +20,13 @@ class Room:
     name: str
     files: tuple[str, ...]
     tests: tuple[str, ...]
-    """Folders and files of its unit tests."""
+    """Folders and files of its own tests: unit tests, or what the explorer finds of a specification."""
+    rings: tuple[Ring, ...] = (Ring.CORES, Ring.CLUSTER, Ring.SIMULATION, Ring.UNIT)
+    """In the order in which they try a mutant."""
+
+    def has(self, file: str | None) -> bool:
+        """Whether a part tries its mutants: any part that is no test, a test of lockstep, and its own tests."""
+        return file is None or file == LOCKSTEP_TESTS or file.startswith(self.tests)
 
     def modules(self) -> tuple[SourceModule, ...]:
         return tuple(map(source_module, self.files))
@@ -40,6 +47,14 @@ _WITHOUT_SPECIFICATION: Final = (
 )
 """What the controller keeps that no machine of `spec/` has, or only as one number."""
 
+_SPEC_TESTS: Final = "model_tests/spec"
+
+
+def _specification(name: str, folder: str, tests: tuple[str, ...], *but: str) -> Room:
+    """A folder of the specification: the explorer tries a change of it first, then lockstep on cores."""
+    return Room(f"spec: {name}", _folder(f"spec/{folder}", *but), tests, (Ring.SPEC, Ring.CORES))
+
+
 ROOMS: Final = (
     Room("partition", _folder("impl/partition"), ("model_tests/partition",)),
     Room("controller", _folder("impl/controller", *_WITHOUT_SPECIFICATION), ("model_tests/controller",)),
@@ -56,6 +71,22 @@ ROOMS: Final = (
         ),
         ("model_tests/storage",),
     ),
+    _specification(
+        "replication",
+        "replication",
+        (f"{_SPEC_TESTS}/replication/test_", f"{_SPEC_TESTS}/bugs"),
+        "models.py",
+    ),
+    _specification(
+        "extensions",
+        "replication/extensions",
+        (f"{_SPEC_TESTS}/replication/extensions", f"{_SPEC_TESTS}/replication/test_composed.py", f"{_SPEC_TESTS}/bugs"),
+    ),
+    *(
+        _specification(name, name, (f"{_SPEC_TESTS}/{name}",), "models.py")
+        for name in ("idempotence", "compaction", "membership", "authentication")
+    ),
+    _specification("KIP-320", "published/kip320", (f"{_SPEC_TESTS}/published",)),
 )
 
 

@@ -49,10 +49,37 @@ def changes(body: str) -> set[str]:
         ("del a[b]", {"`del a[b]` -> nothing"}),
         ("c = b", set()),
         ("'Says 1.'\nlog_event(a, 1)\nassert a < b\nraise ValueError(1)", set()),
+        ("super().__init__(f'{a - 1} is no offset')", set()),
+        ("super().__init__(a)", {"`super().__init__(a)` -> nothing"}),
     ],
 )
 def test_an_operator_makes_these_of_a_place(body: str, made: set[str]) -> None:
     assert changes(body) == made
+
+
+def test_the_lines_of_a_mutant_are_those_of_its_statement_without_the_body_of_that() -> None:
+    source = """def f(a, b, c):
+    '''Says what it does.'''
+    if (a and
+            b):
+        return c == 1
+    for x in [
+        y for y in c if y > 2
+    ]:
+        self.z = x
+        match x:
+            case 3 if a < b:
+                g(4)
+    return 5
+"""
+    found = {mutant.change.words.split("`")[1]: mutant.lines for mutant in mutants_of(module_of(source))}
+    assert found["a and b"] == range(3, 5)
+    assert found["c == 1"] == range(5, 6)
+    assert found["y > 2"] == range(6, 9)
+    assert found["self.z = x"] == range(9, 10)
+    assert found["a < b"] == range(10, 13)
+    assert found["g(4)"] == range(12, 13)
+    assert found["5"] == range(13, 14)
 
 
 def test_what_is_said_twice_in_a_function_has_two_names() -> None:

@@ -14,16 +14,16 @@ import pytest
 
 from tidegauge.impl.partition.high_watermark import HighWatermark
 from tidegauge.model_tests.mutants import campaign, trials
-from tidegauge.model_tests.mutants.campaign import Campaign, Wanted, all_mutants, drawn, installer
+from tidegauge.model_tests.mutants.campaign import Campaign, Wanted, all_mutants, drawn, installer, parts_for
 from tidegauge.model_tests.mutants.equivalents import EQUIVALENT, StaleError, refuse_gone, refuse_killed
-from tidegauge.model_tests.mutants.patching import ROOT, patcher_of
+from tidegauge.model_tests.mutants.patching import ROOT, Patcher, patcher_of
 from tidegauge.model_tests.mutants.results import Result, append, digest, read, scores, table
 from tidegauge.model_tests.mutants.rings import Part, Ring, lockstep_parts
-from tidegauge.model_tests.mutants.trials import Killed, UnsoundError, in_child, measured, trial
+from tidegauge.model_tests.mutants.trials import Killed, Measured, UnsoundError, bits, in_child, measured, trial
 
 FIRST_WALKS = "lockstep on cores: walks 0-9 of replication"
-GUARD = "next_high_watermark: guard"
-OFF_BY_ONE = "_set_high_watermark: `offset > self.high_watermark` -> `offset >= self.high_watermark`"
+GUARD = "HighWatermark.next_high_watermark: guard"
+OFF_BY_ONE = "HighWatermark._set_high_watermark: `offset > self.high_watermark` -> `offset >= self.high_watermark`"
 BELIEVES = "a follower believes its leader's high watermark"
 FILE = ROOT / "impl" / "partition" / "high_watermark.py"
 
@@ -58,12 +58,20 @@ def test_lockstep_on_cores_kills_a_mutant_which_leaves_no_trace(words: str) -> N
     assert digest([FILE]) == before
 
 
-def test_without_a_mutant_the_same_part_holds_and_names_what_it_calls() -> None:
-    patcher = patcher_of([mutant(GUARD).function.module])
-    found = measured([first_walks(), part(lambda: "")], patcher)
-    assert ("HighWatermark.next_high_watermark" in {key[1] for key in found[FIRST_WALKS].called}) is True
-    assert not found["a part"].called
+def test_without_a_mutant_the_same_part_holds_and_names_the_lines_that_it_runs() -> None:
+    function = mutant(GUARD).function
+    found = measured([first_walks(), part(lambda: ""), part(_calls_and_checks_nothing, name="another")], _patcher())
+    path, lines = function.module.path, mutant(GUARD).lines
+    assert found[FIRST_WALKS].runs(path, lines)
+    assert found[FIRST_WALKS].runs(path, function.lines)
+    assert not found["another"].runs(path, function.lines)
+    assert found["another"].runs(path, mutant(OFF_BY_ONE).lines)
+    assert not found["a part"].lines
     assert found[FIRST_WALKS].seconds > 0
+
+
+def _patcher() -> Patcher:
+    return patcher_of([mutant(GUARD).function.module])
 
 
 def test_a_part_that_fails_without_a_mutant_is_told_of() -> None:
@@ -136,7 +144,7 @@ def test_a_campaign_goes_on_where_it_stopped(tmp_path: Path) -> None:
     (survivor,), lines = run(one, tmp_path, *parts)
     assert not survivor.is_killed
     assert lines[-1].startswith("SURVIVES")
-    two = Wanted(words="_set_high_watermark: `offset > self.high_watermark`")
+    two = Wanted(words="HighWatermark._set_high_watermark: `offset > self.high_watermark`")
     results, lines = run(two, tmp_path, *parts)
     assert len(results) == 2
     assert sum("_set_high_watermark" in line for line in lines) == 1
@@ -147,7 +155,7 @@ def test_a_campaign_goes_on_where_it_stopped(tmp_path: Path) -> None:
 
 
 def test_other_tests_try_survivors_again_and_all_if_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    wanted = Wanted(words="next_high_watermark: `max")
+    wanted = Wanted(words="HighWatermark.next_high_watermark: `max")
     (name,) = [one.name for _, one in drawn(all_mutants(), wanted)]
     monkeypatch.setattr(campaign, "digest_of_everything", lambda: "now")
     killed = Result(name, "partition", Ring.UNIT.value, "a test", by="before", of=digest([FILE]))
@@ -158,9 +166,9 @@ def test_other_tests_try_survivors_again_and_all_if_asked(tmp_path: Path, monkey
     assert (again.ring, again.by) == (Ring.CORES.value, "now/2")
 
 
-def test_a_mutant_that_nothing_calls_survives(tmp_path: Path) -> None:
+def test_a_mutant_whose_line_nothing_runs_survives(tmp_path: Path) -> None:
     (one,), _ = run(Wanted(words=OFF_BY_ONE), tmp_path, part(lambda: ""))
-    assert (one.ring, one.why) == (None, "nothing calls it")
+    assert (one.ring, one.why) == (None, "nothing runs it")
 
 
 def test_an_equivalent_mutant_that_is_killed_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,6 +188,20 @@ def test_an_equivalent_mutant_that_is_gone_is_refused() -> None:
 def test_the_equivalent_mutants_are_there_each_with_a_reason() -> None:
     refuse_gone(one.name for _, one in all_mutants())
     assert all(len(reason.split()) > 3 for reason in EQUIVALENT.values())
+
+
+def test_a_mutant_is_tried_by_what_runs_its_line_first_by_what_has_killed_most_in_its_file_and_is_quick() -> None:
+    one, path = mutant(GUARD), "impl/partition/high_watermark.py"
+    line = {path: bits(one.lines)}
+    tests = Part(Ring.UNIT, "a test", lambda roles: "", tests_of="model_tests/partition/test_isr.py")
+    other_rooms = Part(Ring.UNIT, "another room's", lambda roles: "", tests_of="model_tests/storage/test_log.py")
+    named = {name: part(lambda: "", name=name) for name in ("slow", "quick", "lucky", "elsewhere")}
+    without = {name: Measured(seconds, line) for name, seconds in (("slow", 3.0), ("quick", 1.0), ("lucky", 9.0))}
+    without |= {"a test": Measured(0.1, line), "another room's": Measured(0.1, line)}
+    without["elsewhere"] = Measured(0.1, {path: bits([one.lines.start - 1]), "impl/partition/isr.py": bits(one.lines)})
+    parts = [tests, other_rooms, *named.values()]
+    found = [found.name for found, _ in parts_for("partition", one, parts, without, {(path, "lucky"): 2})]
+    assert found == ["lucky", "quick", "slow", "a test"]
 
 
 def test_a_share_is_drawn_by_seed_and_each_mutant_by_its_name() -> None:

@@ -14,16 +14,16 @@ import select
 import signal
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from types import FrameType
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import attrs
+from coverage import Coverage
 
 from tidegauge.model_tests.harness.cores.replication import Roles
-from tidegauge.model_tests.mutants.patching import Key, Patcher
+from tidegauge.model_tests.mutants.patching import ROOT, Patcher
 from tidegauge.model_tests.mutants.rings import Part, Ring
 
 Tell = Callable[[Mapping[str, Any]], None]
@@ -44,8 +44,17 @@ class Measured:
 
     seconds: float
     """Of CPU."""
-    called: frozenset[Key]
-    """The functions that it called."""
+    lines: Mapping[str, int]
+    """The lines that it runs of each file that has mutants, from the root: a bit for each line."""
+
+    def runs(self, path: str, lines: range) -> bool:
+        """Whether it runs one of these lines."""
+        return bool(self.lines.get(path, 0) & bits(lines))
+
+
+def bits(lines: Iterable[int]) -> int:
+    """One number for some lines."""
+    return sum(1 << line for line in lines)
 
 
 @attrs.frozen
@@ -115,26 +124,19 @@ class UnsoundError(Exception):
 
 
 def measured(parts: Sequence[Part], patcher: Patcher) -> dict[str, Measured]:
-    """The CPU time of each part and the functions that it calls. Raises UnsoundError for one that fails."""
-    keys = {id(one.__code__): key for key, functions in patcher.functions.items() for one in functions}
+    """The CPU time of each part and the lines that it runs. Raises UnsoundError for one that fails."""
 
     def work(tell: Tell) -> None:
-        called: set[Key] = set()
-
-        def profile(frame: FrameType, event: str, argument: object) -> None:
-            if event == "call" and (key := keys.get(id(frame.f_code))) is not None:
-                called.add(key)
-
+        lines = Coverage(data_file=None, config_file=False, include=[str(ROOT / path) for path in patcher.paths])
         for part in parts:
-            called.clear()
+            patcher.forget()  # what one part has remembered, the next one does not run
+            lines.erase()
             began = time.process_time()
-            threading.setprofile(profile)
-            sys.setprofile(profile)
+            lines.start()
             failed = outcome(part, None)
-            sys.setprofile(None)
-            threading.setprofile(None)
+            lines.stop()
             seconds = time.process_time() - began
-            tell({"part": part.name, "seconds": seconds, "failed": failed[-1500:], "called": sorted(called)})
+            tell({"part": part.name, "seconds": seconds, "failed": failed[-1500:], "lines": _lines_run(lines)})
 
     told, _ = in_child(work, WALL_SECONDS * 6)
     for one in told:
@@ -142,12 +144,13 @@ def measured(parts: Sequence[Part], patcher: Patcher) -> dict[str, Measured]:
             raise UnsoundError(f"{one['part']} fails without any mutant: {one['failed']}")
     if len(told) < len(parts):
         raise UnsoundError(f"{parts[len(told)].name} ends its process without any mutant")
-    return {one["part"]: Measured(one["seconds"], frozenset(map(_key, one["called"]))) for one in told}
+    return {one["part"]: Measured(one["seconds"], one["lines"]) for one in told}
 
 
-def _key(told: Sequence[Any]) -> Key:
-    module, qualname, line = told
-    return module, qualname, line
+def _lines_run(lines: Coverage) -> dict[str, int]:
+    data = lines.get_data()
+    files = {Path(file): data.lines(file) or [] for file in data.measured_files()}
+    return {file.relative_to(ROOT).as_posix(): bits(numbers) for file, numbers in files.items()}
 
 
 # --- with one --------------------------------------------------------------------------------------------------------
