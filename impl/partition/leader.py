@@ -137,14 +137,18 @@ class Leader(InSyncReplicas):
 
     def delete_records(self, offset: int) -> int | ErrorCode:
         """Forget the records below `offset`, -1 for the high watermark (DeleteRecords); returns the offset meant."""
+        meant = self.offset_to_delete(offset)
+        if not isinstance(meant, ErrorCode):
+            self.log.delete_records_before(meant)
+        return meant
+
+    def offset_to_delete(self, offset: int) -> int | ErrorCode:
+        """The offset that `delete_records` would move the log start to, or why it would not."""
         if not self.is_leader:
             return ErrorCode.not_leader_or_follower
         if offset == TO_HIGH_WATERMARK:
             offset = self.high_watermark
-        if not 0 <= offset <= self.deletion_limit():
-            return ErrorCode.offset_out_of_range
-        self.log.delete_records_before(offset)
-        return offset
+        return offset if 0 <= offset <= self.deletion_limit() else ErrorCode.offset_out_of_range
 
     def deletion_limit(self) -> int:
         """Only what is committed is deleted."""

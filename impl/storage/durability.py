@@ -13,7 +13,7 @@ from tidegauge.impl.ports.disk import Disk, PendingSync
 from tidegauge.impl.storage import checkpoints
 from tidegauge.impl.storage.errors import FailedLogError
 from tidegauge.impl.storage.flushing import Flushes, PendingFlush, leaves_doubt
-from tidegauge.impl.storage.leader_epoch_cache import LeaderEpochCache
+from tidegauge.impl.storage.leader_epoch_cache import EpochEntry, LeaderEpochCache
 from tidegauge.impl.storage.log_observer import LogObserver
 from tidegauge.impl.storage.segments import Segments
 
@@ -37,6 +37,8 @@ class Durability:
         self._names_synced = 0
         """How many changes of names are on stable storage."""
         self._epochs_synced = 0
+        self._epochs_ahead: tuple[EpochEntry, ...] | None = None
+        """Those that were written last, if that was for a log start that is yet to come."""
         self._flushes = Flushes()
         self.failure: OSError | None = None
         """Why every later change is refused, if it is."""
@@ -175,6 +177,38 @@ class Durability:
                     raise
                 return
             self._epochs_synced = self.epochs_version
+
+    def write_epochs_ahead(self, start_offset: int) -> None:
+        """Bring the leader epochs to stable storage as they will be without those that ended by `start_offset`.
+
+        Raises OSError.
+        """
+        epochs = LeaderEpochCache(self._epochs.entries)
+        if epochs.truncate_from_start(start_offset):
+            self.epochs_version += 1  # until the log starts there, the file has others than the log
+        elif self.epochs_are_synced:
+            return
+        self._epochs_ahead = epochs.entries
+        try:
+            text = checkpoints.encode_leader_epochs(self._epochs_ahead)
+            self._flushes.write_epochs(self._disk, self._directory, text, self.epochs_version)
+        except OSError as error:
+            self._epochs_ahead = None
+            if leaves_doubt(error, is_sync=False):
+                self.failure = error
+            raise
+        self._note_epochs()
+
+    def trimmed_epochs(self) -> None:
+        """Leader epochs outside the log are forgotten."""
+        self.epochs_version += 1
+        self._note_epochs()
+
+    def _note_epochs(self) -> None:
+        """Leader epochs that were written ahead need not be written again."""
+        if self._epochs_ahead == self._epochs.entries:
+            self._epochs_synced = self._flushes.epochs_written = self.epochs_version
+            self._epochs_ahead = None
 
     def sync(self, observer: LogObserver) -> None:
         """Flush everything now; flushes in progress become void. Raises OSError."""

@@ -427,7 +427,8 @@ class Log(LogReads):
     def _trim_epochs(self) -> None:
         """Forget epochs outside the log, but for that of the last record before its start."""
         moved = self.epochs.truncate_from_start(max(0, self._log_start_offset - 1))
-        self._durability.epochs_version += self.epochs.truncate_from_end(self.log_end_offset) or moved
+        if self.epochs.truncate_from_end(self.log_end_offset) or moved:
+            self._durability.trimmed_epochs()
 
     # --- durability ---------------------------------------------------------------------------------------------------
 
@@ -493,15 +494,20 @@ class Log(LogReads):
         """Whether the leader epochs are on stable storage as they are."""
         return self._durability.epochs_are_synced
 
-    def sync_epochs(self) -> None:
-        """Write the leader epochs down, if they have changed. Raises OSError."""
-        self._durability.sync_epochs()
+    def prepare_log_start(self, offset: int) -> None:
+        """Flush up to where the log is to start, and write the leader epochs down that it has then. Raises OSError.
 
-    def record_log_start_written(self) -> None:
-        """A checkpoint says where the log starts; everything below had been flushed."""
+        They bear witness to a checkpoint that says where the log starts (`believed_log_start`).
+        """
+        if self.flushed_end_offset < offset:
+            self.flush()
+        self._durability.write_epochs_ahead(max(0, offset - 1))
+
+    def record_log_start_written(self, offset: int) -> None:
+        """A checkpoint says that the log starts at an offset; `prepare_log_start` was before."""
         durability = self._durability
-        assert durability.recovery_point >= self._log_start_offset, "a log start is written when it is flushed up to"
-        durability.log_start_offset = self._log_start_offset
+        assert durability.recovery_point >= offset, "a log start is written when it is flushed up to"
+        durability.log_start_offset = offset
 
     # --- the end ------------------------------------------------------------------------------------------------------
 

@@ -382,11 +382,12 @@ class LogDirectories:
             if write.error is not None:
                 self.fail(write.directory, write.error)
 
-    def checkpoint_log_starts(self) -> None:
-        """Make every log start durable; afterwards those of logs that are still here are."""
+    def write_log_starts(self, starts: Mapping[TopicPartition, int]) -> None:
+        """Write down where these logs start, or are about to; a disk without room does not take it."""
         for directory in list(self.online):
+            mine = {key: offset for key, offset in starts.items() if self._where.get(key) is directory}
             with self._guarded(directory):
-                directory.checkpoint_log_starts()
+                directory.write_log_starts(mine)
 
     # The end
 

@@ -441,21 +441,23 @@ class LogDirectory:
         return write
 
     def checkpoint_log_starts(self) -> None:
-        """Make every log start durable that is not: flush up to it, then write it down.
+        """Make every log start durable that is not. Raises OSError."""
+        starts = {key: log.log_start_offset for key, log in self.logs.items() if not log.log_start_is_durable}
+        for key, offset in starts.items():
+            self.logs[key].prepare_log_start(offset)
+        self.write_log_starts(starts)
 
-        As Kafka's, the checkpoint has a log only if it starts inside a segment.
+    def write_log_starts(self, starts: Mapping[TopicPartition, int]) -> None:
+        """Write down where these logs start, or are about to, each after `Log.prepare_log_start`. Raises OSError.
+
+        As Kafka's, the checkpoint has a log only if it starts inside a segment, as all of these do.
         """
-        moved = {key: log for key, log in self.logs.items() if not log.log_start_is_durable}
-        if not moved:
+        if not starts:
             return
-        for key, log in moved.items():
-            if log.flushed_end_offset < log.log_start_offset:
-                log.flush()
-            log.sync_epochs()  # they bear witness to it
-            self._note_log_start(key, log)
-        self._write(checkpoints.LOG_START_OFFSET_CHECKPOINT, self._log_start_offsets)
-        for log in moved.values():
-            log.record_log_start_written()
+        self._files[checkpoints.LOG_START_OFFSET_CHECKPOINT].write({**self._log_start_offsets, **starts})
+        self._log_start_offsets.update(starts)
+        for key, offset in starts.items():
+            self.logs[key].record_log_start_written(offset)
 
     def _note_log_start(self, key: TopicPartition, log: Log) -> None:
         if log.log_start_is_implied:
@@ -491,6 +493,8 @@ class LogDirectory:
         if self._notes is not None:
             self._notes.sync()
             self._notes.close()
+        if self._in_doubt:
+            return  # what was let go of as it was, the next process has to recover
         text = json.dumps({"version": 0, "brokerEpoch": -1 if self._has_given_up else broker_epoch})
         checkpoints.write_atomically(self._disk, self.path, CLEAN_SHUTDOWN, text)
 

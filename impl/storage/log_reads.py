@@ -45,7 +45,11 @@ class LogReads:
     @property
     def log_start_is_durable(self) -> bool:
         """Whether a crash leaves the log start where it is; others are told only of a durable one."""
-        return self._log_start_offset <= self._durability.log_start_offset
+        return self.is_durable_start(self._log_start_offset)
+
+    def is_durable_start(self, offset: int) -> bool:
+        """Whether after a crash the log would start at the offset, or above."""
+        return offset <= self._durability.log_start_offset
 
     @property
     def log_start_is_implied(self) -> bool:

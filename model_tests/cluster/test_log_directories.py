@@ -5,6 +5,7 @@ The clusters here have two directories a broker, `one` and `two`.
 
 from __future__ import annotations
 
+import errno
 from contextlib import suppress
 from typing import Any
 
@@ -24,6 +25,7 @@ from tidegauge.impl.ports.failing_disk import SYNCS, Operation
 from tidegauge.impl.records.payload import decode_batches
 from tidegauge.impl.server.trace.events import Crash
 from tidegauge.impl.wire.primitives import TopicName, i16, i32, millis
+from tidegauge.model_tests.harness.validation.validation import validate
 from tidegauge.model_tests.simulated import simulated
 
 CONFIG = {
@@ -143,6 +145,49 @@ async def test_a_directory_that_is_still_broken_at_a_restart_keeps_its_replicas_
             assert directory_of(cluster, 0, lost) == ""
             assert cluster.isr("t", lost) == (1,)
             assert list(cluster.broker(0).replicas.directories.offline) == ["data/one"]
+
+
+@simulated
+async def test_a_replica_that_fails_before_it_knows_its_topics_id_is_told_all_the_same() -> None:
+    """A crash has taken `partition.metadata`, and the directory fails when the metadata are to bring it back."""
+    async with cluster_of(2) as cluster:
+        await cluster.create_topic("t", assignments=[[0, 1]] * 2, config={"min.insync.replicas": 1})
+        failing = next(partition for partition in range(2) if directory_of(cluster, 0, partition) == "one")
+        async with cluster.client() as client:
+            await client.produce("t", b"a", partition=failing)
+            await cluster.crash(0, lose_unsynced=False)
+            assert await cluster.wait_for_leader("t", failing, other_than=0) == 1
+            disk, note = cluster.host.disk(broker_name(0)), f"data/one/t-{failing}/partition.metadata"
+            disk.remove(note)
+            disk.fail(f"{note}.tmp")
+            await cluster.restart(0)
+            await cluster.wait_for_isr("t", {0, 1}, 1 - failing)
+            await client.produce("t", b"b", partition=failing)
+        registration = cluster.controller.controller.image.partition("t", failing)
+        assert registration is not None
+        assert (sorted(registration.offline_replicas), sorted(registration.isr)) == ([0], [1])
+        assert list(cluster.broker(0).replicas.directories.offline) == ["data/one"]
+        for partition in range(2):
+            assert validate(cluster.trace, "t", partition).holds
+
+
+@pytest.mark.parametrize("error", [errno.EIO, errno.ENAMETOOLONG])
+@simulated
+async def test_where_a_new_replica_cannot_be_made_another_one_leads(error: int) -> None:
+    async with cluster_of(2) as cluster:
+        cluster.host.disk(broker_name(0)).fail("data/one/t-0", error=error)
+        await cluster.create_topic("t", assignments=[[0, 1]], config={"min.insync.replicas": 1})
+        with trio.fail_after(20):
+            assert await cluster.wait_for_leader("t", other_than=0) == 1
+            async with cluster.client() as client:
+                await client.produce("t", b"a")
+        assert cluster.isr("t") == (1,)
+        assert validate(cluster.trace, "t", 0).holds
+        cluster.heal_disk(0)
+        await cluster.crash(0, lose_unsynced=False)
+        await cluster.restart(0)
+        await cluster.wait_for_isr("t", {0, 1})
+        assert validate(cluster.trace, "t", 0).holds
 
 
 @simulated

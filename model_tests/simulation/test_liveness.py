@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import pytest
+import trio
 
+from tidegauge.impl.client.observer import Operation
+from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.controller.controller import Controller
 from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.impl.server.config import ServerConfig
 from tidegauge.model_tests.harness.cores.replication import Roles
-from tidegauge.model_tests.harness.simulation.liveness import MARGIN, replaced_within
-from tidegauge.model_tests.harness.simulation.options import draw, sparse
+from tidegauge.model_tests.harness.deterministic import run_deterministically
+from tidegauge.model_tests.harness.simulation.faults import Injector
+from tidegauge.model_tests.harness.simulation.liveness import (
+    MARGIN,
+    SURVIVORS,
+    WithoutALeader,
+    replaced_within,
+    without_a_leader,
+)
+from tidegauge.model_tests.harness.simulation.operators import alteration
+from tidegauge.model_tests.harness.simulation.options import Options, draw, sparse
+from tidegauge.model_tests.harness.simulation.recorder import Recorder
 from tidegauge.model_tests.harness.simulation.simulation import Simulated, simulate
+from tidegauge.model_tests.harness.simulation.workload import CLIENT, TOPIC
 
 SEEDS = range(5, 11)
 
@@ -31,6 +45,23 @@ class NobodyRejoins(PartitionReplica):
 
     def may_join_isr(self, replica: int) -> bool:
         return False
+
+
+class UnfollowedWrite(Recorder):
+    """The survivors' first write is followed by nobody; `began` says that it is under way."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(0)
+        self.began = trio.Event()
+        self._cluster = cluster
+
+    def invoked(self, operation: Operation) -> int | None:
+        if operation.client_id == SURVIVORS and not self.began.is_set():
+            leader = self._cluster.leader(TOPIC, 0)
+            survivors = [broker for broker in range(3) if self._cluster.is_alive(broker)]
+            self._cluster.pause(*(broker for broker in survivors if broker != leader))
+            self.began.set()
+        return super().invoked(operation)
 
 
 def first_with(roles: Roles, words: str) -> Simulated | None:
@@ -59,6 +90,30 @@ def test_a_leader_is_replaced_and_writes_are_taken_in_most_runs() -> None:
     assert all(not run.problems for run in runs)
     assert sum(run.sometimes["a crashed leader was replaced in time"] > 0 for run in runs) > len(SEEDS) / 2
     assert sum(run.sometimes["a partition took writes without its leader"] > 0 for run in runs) > len(SEEDS) / 2
+
+
+@pytest.mark.parametrize(("wanted", "problems"), [(2, 1), (3, 0)])
+def test_a_write_is_not_asked_of_fewer_replicas_than_the_settings_want_by_then(wanted: int, problems: int) -> None:
+    async def run() -> WithoutALeader:
+        options = Options(0, partitions=1)
+        without = WithoutALeader()
+        async with Cluster(options.brokers, 0, options.config()) as cluster:
+            await cluster.create_topic(TOPIC, 1, 3, config=options.topic_config())
+            recorder = UnfollowedWrite(cluster)
+
+            async def go_on() -> None:
+                nonlocal without
+                without = await without_a_leader(cluster, options, recorder, Injector(cluster, options))
+
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(go_on)
+                await recorder.began.wait()
+                async with cluster.client("operator", config=CLIENT) as client:
+                    await client.ask_leader(TOPIC, 0, alteration({"min.insync.replicas": str(wanted)}))
+        return without
+
+    without = run_deterministically(run, seed=0)
+    assert (len(without.problems), without.replaced, without.written) == (problems, 1, 0)
 
 
 @pytest.mark.parametrize(

@@ -119,3 +119,17 @@ def test_a_log_that_was_let_go_of_is_recovered_though_the_start_was_clean() -> N
     assert directories.open_log("t", 0, LogConfig(), 0, UUID(int=7)).recovery.scanned_segments == 0
     directory.let_go(("t", 0))
     assert directories.open_log("t", 0, LogConfig(), 0, UUID(int=7)).recovery.scanned_segments == 1
+
+
+@pytest.mark.parametrize("is_opened_again", [False, True])
+def test_a_process_that_ends_without_a_log_that_it_let_go_of_has_not_stopped_cleanly(*, is_opened_again: bool) -> None:
+    disk = FailingDisk(SimulatedDisk(Random(0)))
+    directories = opened(disk)
+    host(directories)
+    (directory,) = directories.online
+    directory.let_go(("t", 0))
+    if is_opened_again:
+        host(directories)
+    directories.close(broker_epoch=5)
+    again = opened(disk)
+    assert (again.was_clean, again.stopped_cleanly_in) == ((True, 5) if is_opened_again else (False, -1))

@@ -114,7 +114,7 @@ class LogAgainstList(RuleBasedStateMachine):
     def delete_records(self, data: st.DataObject) -> None:
         self.first = data.draw(st.integers(self.first, self.end))
         self.log.delete_records_before(self.first)
-        self.log.sync_epochs()  # as its directory does before it writes the log start down
+        self.log.prepare_log_start(self.first)  # as its broker does before it writes the log start down
         self.log.retention(self.now_ms)
 
     @rule(tails=st.sampled_from(CrashOutcome), names=st.sampled_from(CrashOutcome))

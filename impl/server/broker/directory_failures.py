@@ -3,7 +3,8 @@
 The replicas in a failed directory are offline until the broker starts again. The next heartbeat names the directory,
 and is sent at once: the controller then elects other leaders for what the broker led, and takes it out of the ISRs. For
 that the controller must know the directory of each replica. A broker with several directories tells it
-(AssignReplicasToDirs); a replica that is lost before the broker told its directory is assigned to `LOST`.
+(AssignReplicasToDirs); a replica that is lost before the broker told its directory is assigned to `LOST`, and so is one
+whose log cannot be opened or made.
 
 A replica whose log was removed while the broker was down is in no directory (`lost_replicas`). That is told before the
 broker is unfenced.
@@ -14,7 +15,7 @@ A broker whose last log directory fails stops.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 from weakref import WeakKeyDictionary
@@ -79,7 +80,7 @@ class DirectoryFailures:
         self._looked_in = UNREGISTERED
         """The broker epoch in which a broker with one directory has looked whether the controller knows it."""
         self._lost: dict[TopicPartition, str] = {}
-        """Replicas that were lost before the controller knew their directory -> their topic's id."""
+        """Replicas that were lost before the controller knew their directory -> their topic's id, "" if not known."""
         self._without_log = LostReplicas(registration.broker_id, replicas.directories)
         self._awaited: set[TopicPartition] = set()
         """Replicas that the controller takes for lost: their directories are told when they have something."""
@@ -117,6 +118,16 @@ class DirectoryFailures:
             self._tracer.record(trace.events.ReplicaDamaged, path=log.directory, lost=lost)
         self._lost[partition.key] = partition.topic_id
         if self._timers:
+            self._tasks.start_soon(self._report)
+
+    def replica_without_log(self, key: TopicPartition, partition: Partition | None) -> None:
+        """A replica is offline, because its log cannot be opened or made: tell the controller."""
+        if self._tracer.trace is not None:
+            ends = (None, 0) if partition is None else (partition.log.log_end_offset, partition.log.log_start_offset)
+            lost = (trace.events.LostReplica(*key, *ends),)
+            self._tracer.record(trace.events.LogNotOpened, path="", lost=lost)
+        self._lost[key] = ""
+        if self._timers and self._replicas.directories.online:
             self._tasks.start_soon(self._report)
 
     async def _report(self) -> None:
@@ -172,13 +183,7 @@ class DirectoryFailures:
     def _unassigned(self) -> dict[TopicPartition, tuple[str, UUID]]:
         """Replica -> (topic id, directory id) for replicas whose directory the controller does not know."""
         directories, assigned = self._replicas.directories, self._assignments()
-        topics = self._metadata.image.topics
-        # A replica whose log could not be made has no topic id: its topic's is in the metadata.
-        lost = {
-            key: topic_id or (topics[key[0]].topic_id if key[0] in topics else "")
-            for key, topic_id in self._lost.items()
-        }
-        unassigned = {key: (topic_id, LOST) for key, topic_id in lost.items() if topic_id}
+        unassigned = {key: (topic_id, LOST) for key, topic_id in self._lost_ones()}
         has_several = len(directories.paths) > 1
         for partition in self._looked_at(is_all=has_several):
             directory = directories.where(*partition.key)
@@ -199,6 +204,20 @@ class DirectoryFailures:
             if is_news if has_several else known not in (None, str(directory.id)):
                 unassigned[partition.key] = (partition.topic_id, directory.id)
         return unassigned
+
+    def _lost_ones(self) -> Iterator[tuple[TopicPartition, str]]:
+        """Replicas that are lost, with their topics' ids.
+
+        Without a log, or with one that has lost the id, it is the metadata's.
+        """
+        for (topic, index), topic_id in list(self._lost.items()):
+            known = self._metadata.image.topics.get(topic)
+            if self._replicas.get(topic, index) is not None:  # it has gone and come back
+                del self._lost[topic, index]
+            elif topic_id:
+                yield (topic, index), topic_id
+            elif known is not None and index in known.partitions:
+                yield (topic, index), known.topic_id
 
     def _looked_at(self, *, is_all: bool) -> Iterable[Partition]:
         """The replicas of which the controller may have to be told: all of them after a registration."""

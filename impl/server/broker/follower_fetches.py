@@ -98,9 +98,9 @@ class FollowerFetches:
         await self._clock.until_running()
         if session is not None:
             partitions = [*partitions, *session.rouse_other_epochs(self._registration.broker_epoch)]
-        fetches = self._begin(leader, partitions)
+        fetches, withheld = self._begin(leader, partitions)
         if not fetches and (session is None or not session.has_resting):
-            return NOTHING_TO_FETCH
+            return FetchResult(may_go_on=True, partitions=withheld) if withheld else NOTHING_TO_FETCH
         request = (session or FollowerSession()).request(
             [((partition.topic_id, partition.index), fetch) for partition, fetch in fetches],
             max_wait_ms=max_wait_ms,
@@ -124,7 +124,7 @@ class FollowerFetches:
             self._give_up(leader, fetches)
             return FetchResult(may_go_on=request.session_epoch != INITIAL_EPOCH)
         fetches += self._named_from_rest(responses, session)
-        fetched = [
+        fetched = withheld + [
             (partition, self._apply(leader, partition, fetch, responses, session)) for partition, fetch in fetches
         ]
         resting: list[Partition] = []
@@ -169,12 +169,22 @@ class FollowerFetches:
             and session.rest((partition.topic_id, partition.index), partition, fetch)
         ]
 
-    def _begin(self, leader: int, partitions: Sequence[Partition]) -> list[tuple[Partition, FollowerFetch]]:
-        """The fetches that are outstanding from now on. Partitions that changed during the connect are left out."""
-        fetches = []
+    def _begin(
+        self, leader: int, partitions: Sequence[Partition]
+    ) -> tuple[list[tuple[Partition, FollowerFetch]], list[tuple[Partition, Fetched]]]:
+        """The fetches that are outstanding from now on, and the partitions that fetch later.
+
+        Those that changed during the connect are left out. A fetch tells the log start: where the disk has no room to
+        write it down, it waits.
+        """
+        fetches: list[tuple[Partition, FollowerFetch]] = []
+        withheld: list[tuple[Partition, Fetched]] = []
         self._replicas.flushes.write_log_starts(partitions)
         for partition in partitions:
             if partition.is_gone:
+                continue
+            if not partition.log.log_start_is_durable:
+                withheld.append((partition, Fetched.ERROR))
                 continue
             fetch = partition.replica.fetch_request(self._registration.broker_epoch)
             if fetch is None or partition.replica.leader != leader or partition.awaits_response():
@@ -184,7 +194,7 @@ class FollowerFetches:
             if self._tracer.trace is not None:
                 sent = trace.events.SendFetch
                 self._tracer.replica(sent, *partition.key, partition.replica, source=leader, fetch=fetch)
-        return fetches
+        return fetches, withheld
 
     def _give_up(self, leader: int, fetches: Sequence[tuple[Partition, FollowerFetch]]) -> None:
         for partition, fetch in fetches:

@@ -433,16 +433,19 @@ class HostedPartitions:
     def _take_offline(self, partition: Partition, directory: LogDirectory, error: OSError) -> None:
         """Let go of one replica, until there is room or the broker starts again."""
         directory.let_go(partition.key)
-        self._without_log(partition.key, error)
         del self._hosted[partition.key]
         partition.is_offline = True
+        self._without_log(partition.key, error, partition)
         self._effects.wake_all(partition.key)
 
-    def _without_log(self, key: TopicPartition, error: Exception) -> None:
-        """A replica whose log cannot be had now."""
+    def _without_log(self, key: TopicPartition, error: Exception, partition: Partition | None = None) -> None:
+        """A replica whose log cannot be had now. Unless that passes, another one has to lead."""
+        is_known = key in self._offline
         self._offline.add(key)
         if isinstance(error, OSError) and extent_of(error) is Extent.PASSING:
             self._waits_for_room.add(key)
+        elif not is_known:
+            self._effects.replica_without_log(key, partition)
 
     def _directory_failed(self, directory: LogDirectory, _: OSError) -> None:
         """The replicas in the directory are gone for this broker."""

@@ -6,7 +6,7 @@ fails takes its log directory offline.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from tidegauge.impl.server import trace
 from tidegauge.impl.server.broker.hosted_partitions import HostedPartitions
@@ -69,6 +69,25 @@ class LogFlushes:
             self._tracer.replica(trace.events.Flush, partition.topic, partition.index, partition.replica)
 
     def write_log_starts(self, partitions: Iterable[Partition]) -> None:
-        """Make the log starts of these partitions durable. Nobody may be told of one before that."""
-        if not all(partition.is_gone or partition.log.log_start_is_durable for partition in partitions):
-            self._directories.checkpoint_log_starts()
+        """Make the log starts of these partitions durable. Nobody may be told of one before that.
+
+        A disk without room does not take them: `log_start_is_durable` says so.
+        """
+        moved = [one for one in partitions if not one.is_gone and not one.log.log_start_is_durable]
+        if moved:
+            self.write_log_starts_ahead({partition: partition.log.log_start_offset for partition in moved})
+
+    def write_log_starts_ahead(self, starts: Mapping[Partition, int]) -> set[Partition]:
+        """Make it durable that logs start at these offsets, before they do; returns those of which it is."""
+        ready: dict[Partition, int] = {}
+        for partition, offset in starts.items():
+            if partition.is_gone or partition.log.is_durable_start(offset):
+                continue
+            try:
+                partition.log.prepare_log_start(offset)
+            except OSError as error:
+                self._hosted.storage_failed(partition, error)
+            else:
+                ready[partition] = offset
+        self._directories.write_log_starts({one.key: offset for one, offset in ready.items() if not one.is_gone})
+        return {one for one, offset in starts.items() if not one.is_gone and one.log.is_durable_start(offset)}

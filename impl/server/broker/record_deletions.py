@@ -2,7 +2,8 @@
 
 The *low watermark* is the lowest log start of the live replicas: no record below it can be read any more. A follower
 learns of the leader's log start from the response to its fetch, which is not held any longer for it. It tells its own
-with the next fetch, after it has made it durable. The leader does not wait for a replica whose broker is fenced; that
+with the next fetch, after it has made it durable. The leader's own is durable before it moves: where the disk has no
+room to say so, nothing is deleted. The leader does not wait for a replica whose broker is fenced; that
 one learns when it comes back.
 """
 
@@ -96,18 +97,12 @@ class RecordDeletions:
         """Delete durably, and tell followers; what is to be waited for joins `open_ones`."""
         new_ones: list[_Open] = []
         outcomes = [self._delete(deletion, new_ones) for deletion in deletions]
-        moved = {one.partition: one.offset for one in new_ones}
-        self._flushes.write_log_starts(moved)
-        for partition, offset in moved.items():
-            if self._tracer.trace is not None and not partition.is_gone:
-                deleted = trace.events.DeleteRecords
-                self._tracer.replica(deleted, *partition.key, partition.replica, offset=offset)
-            self._effects.follower_fetches.wake(partition.key)
+        self._move(new_ones)
         open_ones += new_ones
         return outcomes
 
     def _delete(self, deletion: PartitionDeletion, open_ones: list[_Open]) -> DeletionOutcome:
-        """Move the log start, not durably yet."""
+        """Note what is to be deleted of a partition, or why nothing is."""
         topic, index = deletion.topic, deletion.partition
         partition = self._hosted.get(topic, index)
         if partition is None:
@@ -115,15 +110,31 @@ class RecordDeletions:
             return DeletionOutcome(self._hosted.absence(topic, index, known=known))
         if partition.replica.is_leader and not partition.log.config.is_deleted:
             return DeletionOutcome(ErrorCode.policy_violation)
-        try:
-            deleted = partition.replica.delete_records(deletion.offset)
-        except OSError as error:
-            return DeletionOutcome(self._hosted.storage_failed(partition, error))
-        if isinstance(deleted, ErrorCode):
-            return DeletionOutcome(deleted)
+        meant = partition.replica.offset_to_delete(deletion.offset)
+        if isinstance(meant, ErrorCode):
+            return DeletionOutcome(meant)
         outcome = DeletionOutcome(is_pending=True)
-        open_ones.append(_Open(partition, deleted, partition.replica.leader_epoch, outcome))
+        open_ones.append(_Open(partition, meant, partition.replica.leader_epoch, outcome))
         return outcome
+
+    def _move(self, open_ones: Sequence[_Open]) -> None:
+        """Move the log starts, each to the highest offset that was asked for, after that is durable."""
+        starts: dict[Partition, int] = {}
+        for one in open_ones:
+            start = starts.get(one.partition, one.partition.log.log_start_offset)
+            starts[one.partition] = max(start, one.offset)
+        written = self._flushes.write_log_starts_ahead(starts)
+        for one in open_ones:
+            if one.partition not in written:
+                one.outcome.error, one.outcome.is_pending = ErrorCode.kafka_storage_error, False
+        for partition, offset in starts.items():
+            if partition not in written:
+                continue
+            partition.replica.delete_records(offset)
+            if self._tracer.trace is not None:
+                deleted = trace.events.DeleteRecords
+                self._tracer.replica(deleted, *partition.key, partition.replica, offset=offset)
+            self._effects.follower_fetches.wake(partition.key)
 
     def _settle(self, open_ones: list[_Open]) -> bool:
         """Look at every deletion that is pending; True when none is left."""

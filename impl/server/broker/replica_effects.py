@@ -68,6 +68,9 @@ class DirectoryFailureObserver(Protocol):
     def replica_damaged(self, partition: Partition, reason: str) -> None:
         """The replica is offline, because its log is damaged."""
 
+    def replica_without_log(self, key: TopicPartition, partition: Partition | None) -> None:
+        """The replica is offline, because its log cannot be opened, or made; None: it was not hosted before."""
+
 
 class ReplicaEffects:
     """The requests that wait for a broker's replicas, and the parts of the broker that act on changes of them."""
@@ -162,6 +165,11 @@ class ReplicaEffects:
         self.wake_all(partition.key)
         if self._failures is not None:
             self._failures.replica_damaged(partition, reason)
+
+    def replica_without_log(self, key: TopicPartition, partition: Partition | None) -> None:
+        """A replica has no log: tell the controller, which may have made it the leader."""
+        if self._failures is not None:
+            self._failures.replica_without_log(key, partition)
 
     def directory_failed(self, directory: LogDirectory, lost: list[Partition]) -> None:
         """A log directory has failed: tell those who wait for its replicas, and the controller."""

@@ -101,7 +101,8 @@ class LostReplica:
 
     topic: str
     partition: int
-    log_end_offset: int
+    log_end_offset: int | None
+    """None for a log that was not open."""
     log_start: int
 
 
@@ -402,6 +403,10 @@ class DamageFound(Decision):
 
 class ReplicaDamaged(LogDirectoryFailed):
     """A replica is offline alone, because its log is damaged."""
+
+
+class LogNotOpened(LogDirectoryFailed):
+    """A replica is offline, because its log cannot be opened, or made."""
 
 
 class RequestFailed(Decision):

@@ -79,7 +79,7 @@ class StoredLog(DiskLog):
         """And free the segments below it."""
         if self._flushed_end_offset < self.log_start_offset:
             self.flush()
-        self._log.sync_epochs()
+        self._log.prepare_log_start(self.log_start_offset)
         self.log_start_checkpoint = self.log_start_offset
         self._log.retention(now_ms=0, high_watermark=self.log_start_offset)
 

@@ -7,7 +7,9 @@ settled. Two things must happen while that broker is down:
   That is asked where a candidate lives: a member of the ISR or of the ELR, or the last known leader where both are
   empty. It is the goal "a live candidate leads" of the specification, with a time.
 * Within a further `replica.lag.time.max.ms`, each partition takes a produce with acks=all. That is asked where as many
-  replicas live as min.insync.replicas wants, one of them as the leader.
+  replicas live as min.insync.replicas wants, one of them as the leader. It is asked no more where min.insync.replicas
+  has been raised meanwhile: an operator's request may have been on its way for as long as a connection takes to be
+  given up.
 """
 
 from __future__ import annotations
@@ -78,6 +80,7 @@ async def without_a_leader(
         f"{TOPIC}-{partition} has taken no write {limit:.1f} s after broker {victim} crashed, "
         f"led by broker {cluster.leader(TOPIC, partition)} with the ISR {cluster.isr(TOPIC, partition)}"
         for partition in refused
+        if has_enough(cluster, partition)
     ]
     return WithoutALeader(tuple(problems), replaced, len(writable) - len(refused))
 
@@ -139,10 +142,13 @@ def leaderless(cluster: Cluster, options: Options) -> Iterator[str]:
 
 def writable_partitions(cluster: Cluster, options: Options) -> Iterator[int]:
     """Partitions with a live leader and as many live replicas as a write needs."""
-    controller = cluster.controller.controller
     for partition in range(options.partitions):
-        known = registration(cluster, partition)
-        live = [broker for broker in known.replicas if hosts(cluster, broker, partition)]
-        needed = min(controller.config.min_insync_replicas(controller.image, TOPIC), len(known.replicas))
-        if leads(cluster, known.leader, partition) and len(live) >= needed:
+        if leads(cluster, registration(cluster, partition).leader, partition) and has_enough(cluster, partition):
             yield partition
+
+
+def has_enough(cluster: Cluster, partition: int) -> bool:
+    """Whether as many replicas of a partition live as a write needs."""
+    controller, replicas = cluster.controller.controller, registration(cluster, partition).replicas
+    live = [broker for broker in replicas if hosts(cluster, broker, partition)]
+    return len(live) >= min(controller.config.min_insync_replicas(controller.image, TOPIC), len(replicas))

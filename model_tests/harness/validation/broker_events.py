@@ -116,6 +116,7 @@ def resume(decision: events.Resume, node: int, followed: Followed) -> Iterator[C
 
 
 @actions_of.register(events.ReplicaDamaged)
+@actions_of.register(events.LogNotOpened)
 @actions_of.register(events.LogDirectoryFailed)
 def log_directory_failed(decision: events.LogDirectoryFailed, node: int, followed: Followed) -> Iterator[Choice]:
     """A disk that failed during a write has taken some of it, which no decision says: the end of the log shows it.
@@ -125,20 +126,28 @@ def log_directory_failed(decision: events.LogDirectoryFailed, node: int, followe
     assert followed.state is not None
     broker = followed.index(node)
     lost = {(one.topic, one.partition): one.log_end_offset for one in decision.lost}
-    end = lost.get((followed.topic, followed.partition))
-    if end is None:
+    if (followed.topic, followed.partition) not in lost:
         yield []
         return
-    fails = FailDirectory(broker)
-    unsaid = end - followed.state.replicas[broker].log_end_offset
+    end = lost[followed.topic, followed.partition]
+    fails = [FailDirectory(broker), *read_before(followed, broker)]
+    unsaid = 0 if end is None else end - followed.state.replicas[broker].log_end_offset
     if unsaid == 0:
-        yield just(fails)
+        yield all_of(*fails)
     for response in followed.state.network.fetch_responses:
         cut = response.diverging_end_offset != NONE or response.error is Error.OFFSET_OUT_OF_RANGE
         if response.request.follower == broker and (cut or 0 < unsaid <= len(response.records)):
-            yield all_of(protocol.ReceiveFetchResponse(response), fails)
+            yield all_of(protocol.ReceiveFetchResponse(response), *fails)
     if unsaid > 0:
-        yield all_of(*[protocol.Append(broker, Acks.NOTHING)] * unsaid, fails)
+        yield all_of(*[protocol.Append(broker, Acks.NOTHING)] * unsaid, *fails)
+
+
+def read_before(followed: Followed, broker: int) -> Iterator[ReplicationAction]:
+    """A directory failed while its broker acted on metadata. They have been read, though the replica never says so."""
+    assert followed.state is not None
+    pulled = followed.state.replicas[broker].pulled
+    if pulled is not None:
+        yield from (ReceiveMetadata(broker, pulled), control.ApplyMetadata(broker))
 
 
 @actions_of.register(events.DamageFound)

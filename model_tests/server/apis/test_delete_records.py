@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 from datetime import timedelta
 from typing import Any
 
+import pytest
 import trio
 from kio.schema.delete_records import v0, v1, v2
 from kio.schema.errors import ErrorCode
 
+from tidegauge.impl.cluster.names import broker_name
 from tidegauge.impl.server.broker.partition import Partition
 from tidegauge.impl.wire.primitives import TopicName, i32, i64
 from tidegauge.model_tests.server.apis.test_produce_and_fetch import Asker, asking, batch, values
@@ -126,6 +129,42 @@ async def test_a_fenced_replica_is_not_waited_for_and_moves_when_it_is_back() ->
         await asker.cluster.restart(1)
         await trio.sleep(15)
         assert hosted(asker, 1).log.log_start_offset == 3
+
+
+NOTES = ["data/t-0/leader-epoch-checkpoint.tmp", "data/log-start-offset-checkpoint.tmp"]
+"""What a log start is written down in."""
+
+
+@pytest.mark.parametrize("without_room", NOTES)
+@simulated
+async def test_a_leader_without_room_to_write_it_down_deletes_nothing_and_tells_no_follower(without_room: str) -> None:
+    async with asking(3) as asker:
+        await produce_six(asker)
+        asker.cluster.host.disk(broker_name(0)).fail(without_room, error=errno.ENOSPC)
+        assert await delete(asker, 4) == [(ErrorCode.kafka_storage_error, -1)]
+        await trio.sleep(5)
+        assert [hosted(asker, broker).log.log_start_offset for broker in range(3)] == [0, 0, 0]
+        assert hosted(asker, 0).log.end_offset_for(0) == (0, 6)
+        asker.cluster.heal_disk(0)
+        assert await delete(asker, 4) == [(ErrorCode.none, 4)]
+        await asker.cluster.crash(0, lose_unsynced=True)
+        await asker.cluster.restart(0)
+        assert hosted(asker, 0).log.log_start_offset == 4
+
+
+@pytest.mark.parametrize("without_room", NOTES)
+@simulated
+async def test_a_follower_without_room_to_write_its_log_start_down_tells_it_when_there_is(without_room: str) -> None:
+    async with asking(3) as asker:
+        await produce_six(asker)
+        asker.cluster.host.disk(broker_name(1)).fail(without_room, error=errno.ENOSPC)
+        assert await delete(asker, 4, timeout_ms=2_000) == [(ErrorCode.request_timed_out, -1)]
+        assert hosted(asker, 0).replica.remote_replicas[1].log_start_offset == 0
+        asker.cluster.heal_disk(1)
+        assert await delete(asker, 4) == [(ErrorCode.none, 4)]
+        await asker.cluster.crash(1, lose_unsynced=True)
+        await asker.cluster.restart(1)
+        assert hosted(asker, 1).log.log_start_offset == 4
 
 
 @simulated
