@@ -53,6 +53,8 @@ class Checkpoint:
     disk: Disk
     directory: str
     name: str
+    on_disk: Offsets = attrs.field(factory=dict)
+    """What the file holds: as it was read, or written since."""
     _lock: threading.Lock = attrs.field(factory=threading.Lock)
     _number: int = 0
     _written: int = 0
@@ -61,16 +63,21 @@ class Checkpoint:
         """Replace it, durably. Raises OSError."""
         self.begin_write(offsets)()
 
+    def forget(self, key: TopicPartition) -> None:
+        """Write it without a partition, durably, if it holds one. Raises OSError."""
+        if key in self.on_disk:
+            self.write({other: offset for other, offset in self.on_disk.items() if other != key})
+
     def begin_write(self, offsets: Offsets) -> Callable[[], None]:
         """What `write` would do now, for later, in any thread; nothing when newer ones have been written by then."""
         self._number += 1
-        number, text = self._number, encode_offsets(offsets)
+        number, text, written = self._number, encode_offsets(offsets), dict(offsets)
 
         def write() -> None:
             with self._lock:
                 if number > self._written:
                     write_atomically(self.disk, self.directory, self.name, text)
-                    self._written = number
+                    self._written, self.on_disk = number, written
 
         return write
 

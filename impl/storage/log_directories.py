@@ -353,12 +353,11 @@ class LogDirectories:
                 found.update((key, offset) for key, offset in mine.items() if self._where.get(key) is directory)
         return found
 
-    def checkpoint_high_watermarks(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Replace the checkpointed high watermarks, in each directory those of its logs."""
-        self.finish_checkpoint(write() for write in self.begin_checkpoint_high_watermarks(offsets))
-
     def begin_checkpoint_high_watermarks(self, offsets: Mapping[TopicPartition, int]) -> list[CheckpointWrite]:
-        """What does so, one for each directory and each in any thread, before `finish_checkpoint`."""
+        """What replaces the checkpointed high watermarks, in each directory those of its logs.
+
+        Each in any thread, before `finish_checkpoint`.
+        """
         mine: dict[UUID, dict[TopicPartition, int]] = {directory.id: {} for directory in self.online}
         for key, offset in offsets.items():
             if (where := self._where.get(key)) is not None and where.id in mine:

@@ -77,7 +77,7 @@ class LogDirectory:
         self._has_given_up = False
         """Whether a log was given up because it is damaged; the broker then does not stop cleanly."""
         self._recovery_points: dict[TopicPartition, int] = {}
-        self._high_watermarks: Mapping[TopicPartition, int] = {}
+        self._high_watermarks: dict[TopicPartition, int] = {}
         """As they were checkpointed when the directory was opened."""
         self._log_start_offsets: dict[TopicPartition, int] = {}
         self._cleaned: dict[TopicPartition, int] = {}
@@ -118,6 +118,13 @@ class LogDirectory:
         directory._log_start_offsets = checkpoints.read_offsets(disk, path, checkpoints.LOG_START_OFFSET_CHECKPOINT)
         directory._high_watermarks = directory.high_watermarks()
         directory._cleaned = checkpoints.read_offsets(disk, path, checkpoints.CLEANER_OFFSET_CHECKPOINT)
+        for name, offsets in (
+            (checkpoints.HIGH_WATERMARK_CHECKPOINT, directory._high_watermarks),
+            (checkpoints.RECOVERY_POINT_CHECKPOINT, directory._recovery_points),
+            (checkpoints.LOG_START_OFFSET_CHECKPOINT, directory._log_start_offsets),
+            (checkpoints.CLEANER_OFFSET_CHECKPOINT, directory._cleaned),
+        ):
+            directory._files[name].on_disk = dict(offsets)
         marker = f"{path}/{CLEAN_SHUTDOWN}"
         directory.was_clean = disk.exists(marker)
         if directory.was_clean:
@@ -126,10 +133,14 @@ class LogDirectory:
             )
             disk.remove(marker)
             disk.sync_directory(path)
+        here = set(directory.partitions())
         for name in disk.list_directory(path):
             # A move between directories starts again when it is asked for again.
             if name.endswith((DELETED_SUFFIX, FUTURE_SUFFIX)):
                 directory._remove(name)
+            key = partition_of(name.rpartition(".")[0]) if name.endswith(DELETED_SUFFIX) else None
+            if key is not None and key not in here:
+                directory._forget(key)  # without room for a checkpoint, it may still be remembered
         return directory
 
     def missing(self) -> dict[TopicPartition, int]:
@@ -147,7 +158,6 @@ class LogDirectory:
         self.lost.note(ends)
         for key in ends:
             self._forget(key)
-        self._high_watermarks = {key: end for key, end in self._high_watermarks.items() if key not in ends}
         self._write(checkpoints.HIGH_WATERMARK_CHECKPOINT, self._high_watermarks)
         self.checkpoint()
 
@@ -226,14 +236,18 @@ class LogDirectory:
 
         The id has to be on stable storage before a record may be, or a crash could leave a log of nobody knows which
         topic; then the directory's name (`sync_names`). The rest is made durable by the log's first flush.
+
+        A checkpoint that remembers a former partition of this name is written without it first.
         """
-        path = f"{self.path}/{topic}-{partition}"
+        key, path = (topic, partition), f"{self.path}/{topic}-{partition}"
+        remembering = [checkpoint for checkpoint in self._files.values() if key in checkpoint.on_disk]
+        if remembering and not self._disk.exists(path):
+            self._forget(key)
+            for checkpoint in remembering:
+                checkpoint.forget(key)
         if not self._disk.create_directory(path):
             return None
-        if (topic, partition) in self._recovery_points or (topic, partition) in self._log_start_offsets:
-            self._forget((topic, partition))  # what was remembered was of another one
-            self.checkpoint()
-        self._claimed[topic, partition] = topic_id
+        self._claimed[key] = topic_id
         file = self._disk.open_apart(f"{path}/{checkpoints.PARTITION_METADATA}", create=True)
         try:
             file.append(checkpoints.encode_partition_metadata(topic_id).encode())
@@ -326,8 +340,8 @@ class LogDirectory:
     def _forget(self, key: TopicPartition) -> None:
         self._recovery_points.pop(key, None)
         self._log_start_offsets.pop(key, None)
-        if self._cleaned.pop(key, None) is not None:
-            self._write(checkpoints.CLEANER_OFFSET_CHECKPOINT, self._cleaned)
+        self._high_watermarks.pop(key, None)
+        self._cleaned.pop(key, None)
 
     def _unused_name(self, key: TopicPartition, suffix: str) -> str:
         """`topic-N.<32 hex digits><suffix>` for a directory on its way, as no other is called."""
@@ -423,7 +437,7 @@ class LogDirectory:
         return self._files[checkpoints.HIGH_WATERMARK_CHECKPOINT].begin_write(offsets)
 
     def checkpoint(self) -> None:
-        """Write the recovery points and log start offsets of the open logs down."""
+        """Write the recovery points and log start offsets of the open logs down, and forget logs that are gone."""
         self.begin_checkpoint()()
 
     def begin_checkpoint(self) -> Callable[[], None]:
@@ -431,12 +445,17 @@ class LogDirectory:
         for key, log in self.logs.items():
             self._recovery_points[key] = log.flushed_end_offset
             self._note_log_start(key, log)
-        points = self._files[checkpoints.RECOVERY_POINT_CHECKPOINT].begin_write(self._recovery_points)
-        starts = self._files[checkpoints.LOG_START_OFFSET_CHECKPOINT].begin_write(self._log_start_offsets)
+        files, cleaned = self._files, self._files[checkpoints.CLEANER_OFFSET_CHECKPOINT]
+        writes = [
+            files[checkpoints.RECOVERY_POINT_CHECKPOINT].begin_write(self._recovery_points),
+            files[checkpoints.LOG_START_OFFSET_CHECKPOINT].begin_write(self._log_start_offsets),
+        ]
+        if cleaned.on_disk != self._cleaned:
+            writes.append(cleaned.begin_write(self._cleaned))
 
         def write() -> None:
-            points()
-            starts()
+            for each in writes:
+                each()
 
         return write
 

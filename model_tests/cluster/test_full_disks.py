@@ -24,12 +24,78 @@ from tidegauge.impl.client.errors import KafkaError
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.cluster.names import broker_name
 from tidegauge.impl.ports.failing_disk import WRITES, Operation
+from tidegauge.impl.storage.checkpoints import read_offsets
 from tidegauge.impl.storage.log_directories import NoLogDirectoryError
 from tidegauge.model_tests.cluster.real_clients import WAIT_S, produce, producer, read
+from tidegauge.model_tests.harness.simulation.operators import deletion
 from tidegauge.model_tests.simulated import simulated
 
 CONFIG = {"broker.session.timeout.ms": 2_000, "broker.heartbeat.interval.ms": 300, "replica.lag.time.max.ms": 1_000}
 IMPATIENT = {"delivery.timeout.ms": 1_000}
+
+
+CHECKPOINTS = (
+    "replication-offset-checkpoint",
+    "recovery-point-offset-checkpoint",
+    "log-start-offset-checkpoint",
+    "cleaner-offset-checkpoint",
+)
+
+
+def remembered(cluster: Cluster) -> dict[str, int]:
+    """What broker 0's disk remembers of t-0 in each checkpoint."""
+    disk = cluster.host.disk(broker_name(0)).disk
+    found = {name: read_offsets(disk, "data", name).get(("t", 0)) for name in CHECKPOINTS}
+    return {name: offset for name, offset in found.items() if offset is not None}
+
+
+@pytest.mark.parametrize("crashes", [False, True])
+@simulated
+async def test_what_a_full_disk_remembers_of_a_deleted_topic_is_none_of_the_next_one_of_that_name(
+    *, crashes: bool
+) -> None:
+    async with Cluster(1, seed=2, config=CONFIG) as cluster, cluster.client() as client:
+        await cluster.create_topic("t")
+        for _ in range(5):
+            await client.produce("t", b"old")
+        await client.ask_leader("t", 0, deletion(0, 3, topic="t"))
+        replicas, disk = cluster.broker(0).replicas, cluster.host.disk(broker_name(0))
+        replicas.flushes.flush_all()
+        replicas.directories.online[0].checkpoint_cleaned("t", 0, 2)
+        replicas.checkpoint_high_watermarks()
+        assert [*remembered(cluster)] == [*CHECKPOINTS]
+        for name in CHECKPOINTS:
+            disk.fail(f"data/{name}.tmp", error=errno.ENOSPC)
+        await cluster.delete_topic("t")
+        assert [*remembered(cluster)] == [*CHECKPOINTS]
+        if crashes:
+            await cluster.crash(0, lose_unsynced=False)
+            await cluster.restart(0)
+            assert cluster.broker(0).replicas.directories.missing == []
+            await cluster.broker(0).registration.unfenced.wait()
+        with trio.move_on_after(2):
+            await cluster.create_topic("t")
+        assert not disk.exists("data/t-0"), "it waits for room"
+        cluster.heal_disk(0)
+        await trio.sleep(2)
+        assert remembered(cluster) == {}
+        assert disk.exists("data/t-0")
+        assert await client.produce("t", b"new", timeout_ms=20_000) == 0
+
+
+@simulated
+async def test_high_watermarks_of_deleted_partitions_go_when_there_is_room() -> None:
+    async with Cluster(1, seed=2, config=CONFIG) as cluster, cluster.client() as client:
+        await cluster.create_topic("t")
+        await client.produce("t", b"old")
+        cluster.broker(0).replicas.checkpoint_high_watermarks()
+        cluster.fill_disk(0, free_bytes=0)
+        await cluster.delete_topic("t")
+        cluster.broker(0).replicas.checkpoint_high_watermarks()
+        assert remembered(cluster)["replication-offset-checkpoint"] == 1
+        cluster.heal_disk(0)
+        cluster.broker(0).replicas.checkpoint_high_watermarks()
+        assert "replication-offset-checkpoint" not in remembered(cluster)
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE])

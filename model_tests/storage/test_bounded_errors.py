@@ -49,6 +49,11 @@ def host(directories: LogDirectories) -> None:
     directories.open_log("t", 0, LogConfig(), 0, UUID(int=7))
 
 
+def checkpoint_high_watermarks(directories: LogDirectories, offset: int) -> None:
+    writes = directories.begin_checkpoint_high_watermarks({("t", 0): offset})
+    directories.finish_checkpoint(write() for write in writes)
+
+
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EMFILE, errno.ENAMETOOLONG, errno.EACCES, *DEVICE])
 @pytest.mark.parametrize("operation", [Operation.MAKE_DIRECTORY, Operation.OPEN, Operation.APPEND, Operation.SYNC])
 def test_only_a_failing_device_takes_the_directory_of_a_new_partition_offline(
@@ -76,11 +81,11 @@ def test_a_checkpoint_without_room_is_written_the_next_time(number: int, caplog:
     directories = opened(disk)
     directories.open_log("t", 0, LogConfig(), 0, UUID(int=7))
     disk.fail("one", error=number, times=1)
-    directories.checkpoint_high_watermarks({("t", 0): 5})
+    checkpoint_high_watermarks(directories, 5)
     assert bool(directories.offline) == (number == errno.EIO)
     assert caplog.text.count("log directory offline" if number == errno.EIO else "no room") == 1
     if number != errno.EIO:
-        directories.checkpoint_high_watermarks({("t", 0): 6})
+        checkpoint_high_watermarks(directories, 6)
         assert directories.high_watermarks() == {("t", 0): 6}
 
 

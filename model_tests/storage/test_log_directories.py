@@ -77,7 +77,8 @@ def test_high_watermarks_lie_with_the_logs_they_belong_to() -> None:
     directories = opened(disk)
     for partition in range(2):
         fill(directories.open_log("t", partition, CONFIG, 0, TOPIC_ID))
-    directories.checkpoint_high_watermarks({("t", 0): 3, ("t", 1): 4})
+    writes = directories.begin_checkpoint_high_watermarks({("t", 0): 3, ("t", 1): 4})
+    directories.finish_checkpoint(write() for write in writes)
     assert [directory.high_watermarks() for directory in directories.online] == [{("t", 0): 3}, {("t", 1): 4}]
     assert reopened(disk).high_watermarks() == {("t", 0): 3, ("t", 1): 4}
 

@@ -31,27 +31,37 @@ class HighWatermarkCheckpoint:
     def __init__(self, directories: LogDirectories) -> None:
         self._directories = directories
         self._offsets: Mapping[TopicPartition, int] = directories.high_watermarks()
+        self._is_behind = False
+        """Whether a disk without room has not taken the last one."""
 
     @property
     def offsets(self) -> Mapping[TopicPartition, int]:
-        """What is on disk."""
+        """What is on disk, but for partitions that have gone while it was full."""
         return self._offsets
 
     def forget(self, keys: Collection[TopicPartition]) -> None:
         """Remove partitions that are deleted: a later log of the same name must not begin from their offsets."""
         self._offsets = {key: offset for key, offset in self._offsets.items() if key not in keys}
-        self._directories.checkpoint_high_watermarks(self._offsets)
+        self._write()
 
     def move(self, key: TopicPartition, target: LogDirectory) -> None:
         """The partition's log is in another directory now, and so is its high watermark."""
         self._directories.moved(*key, target)
         self._offsets = dict(self._offsets)  # a pending checkpoint is not what is on disk any more
-        self._directories.checkpoint_high_watermarks(self._offsets)
+        self._write()
+
+    def _write(self) -> None:
+        """Here and now; without room, with the next checkpoint."""
+        writes = self._directories.begin_checkpoint_high_watermarks(self._offsets)
+        self._directories.finish_checkpoint(write() for write in writes)
+        self._is_behind = any(write.error is not None for write in writes)
 
     def begin(self, current: Mapping[TopicPartition, int]) -> PendingCheckpoint | None:
         """What has to be written; None when the disk has it all."""
         on_disk = self._offsets
-        if current == on_disk or all(on_disk.get(key, 0) == offset for key, offset in current.items()):
+        if not self._is_behind and (
+            current == on_disk or all(on_disk.get(key, 0) == offset for key, offset in current.items())
+        ):
             return None
         writes = self._directories.begin_checkpoint_high_watermarks(current)
         return PendingCheckpoint(self._offsets, current, writes)
@@ -65,6 +75,7 @@ class HighWatermarkCheckpoint:
         if self._offsets is not checkpoint.before:
             return set()  # partitions have gone meanwhile, and `forget` has written a checkpoint without them
         before, written = checkpoint.before, checkpoint.offsets
+        self._is_behind = any(write.error is not None for write in checkpoint.writes)
         if full := {write.directory.id for write in checkpoint.writes if write.error is not None}:
             written = {key: before.get(key, 0) if self._is_in(full, key) else offset for key, offset in written.items()}
         self._offsets = written

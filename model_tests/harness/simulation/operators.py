@@ -122,11 +122,11 @@ class Operators:
         return self.cluster.client(f"operator-{self._asked}", config=CLIENT)
 
 
-def deletion(partition: int, offset: int) -> DeleteRecordsRequest:
+def deletion(partition: int, offset: int, topic: str = TOPIC) -> DeleteRecordsRequest:
     """To delete the records before an offset; -1 is the high watermark."""
     asked = DeleteRecordsPartition(partition_index=i32(partition), offset=i64(offset))
-    topic = DeleteRecordsTopic(name=TopicName(TOPIC), partitions=(asked,))
-    return DeleteRecordsRequest(topics=(topic,), timeout=millis(PATIENCE_MS))
+    wanted = DeleteRecordsTopic(name=TopicName(topic), partitions=(asked,))
+    return DeleteRecordsRequest(topics=(wanted,), timeout=millis(PATIENCE_MS))
 
 
 def alteration(settings: Mapping[str, str]) -> IncrementalAlterConfigsRequest:
