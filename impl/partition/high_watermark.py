@@ -26,7 +26,7 @@ class HighWatermark(ReplicaState):
 
     def next_high_watermark(self) -> int:
         """Where the leader's high watermark belongs now."""
-        if len(self.isr) < self.effective_min_insync_replicas:
+        if self.is_under_min_isr:
             return self.high_watermark
         end = min(map(self.known_log_end_offset, self.maximal_isr), default=self.high_watermark)
         return max(self.high_watermark, end)

@@ -20,6 +20,7 @@ from kio.schema.errors import ErrorCode
 from tidegauge.impl.partition.isr import InSyncReplicas
 from tidegauge.impl.partition.log import Records
 from tidegauge.impl.partition.messages import (
+    NO_ERROR,
     UNKNOWN_BROKER_EPOCH,
     Appended,
     EpochEndOffset,
@@ -30,7 +31,7 @@ from tidegauge.impl.partition.messages import (
 )
 from tidegauge.impl.partition.producer_state import RepeatedBatchError
 from tidegauge.impl.records.checked import Batches
-from tidegauge.impl.records.origin import Origin
+from tidegauge.impl.records.origin import CLIENT, Origin
 
 ACKS_ALL: Final = -1
 TO_HIGH_WATERMARK: Final = -1
@@ -47,13 +48,12 @@ class Leader(InSyncReplicas):
         Raises RecordError for batches that are not in order, or not the next ones of their producer. A broker's own
         batches have no sequence, and no producer's state refuses them.
         """
-        error = self.append_error(acks)
-        if error is not ErrorCode.none:
+        if error := self.append_error(acks):
             return error
         log = self.log
         base_offset = log.log_end_offset
         try:
-            admit = log.producers.admit if origin is Origin.CLIENT else None
+            admit = log.producers.admit if origin is CLIENT else None
             log.append_as_leader(batches, self.leader_epoch, now_ms, origin=origin, admit=admit)
         except RepeatedBatchError as known:
             return Appended(
@@ -67,9 +67,9 @@ class Leader(InSyncReplicas):
     def append_error(self, acks: int) -> ErrorCode:
         if not self.is_leader:
             return ErrorCode.not_leader_or_follower
-        if acks == ACKS_ALL and len(self.isr) < self.effective_min_insync_replicas:
+        if acks == ACKS_ALL and self.is_under_min_isr:
             return ErrorCode.not_enough_replicas
-        return ErrorCode.none
+        return NO_ERROR
 
     def append_outcome(self, appended: Appended) -> ErrorCode | None:
         """What acks=all gets now: none (committed), an error, or None while it has to wait.
@@ -80,9 +80,9 @@ class Leader(InSyncReplicas):
             return ErrorCode.not_leader_or_follower
         if self.high_watermark < appended.end_offset:
             return None
-        if len(self.isr) < self.effective_min_insync_replicas:
+        if self.is_under_min_isr:
             return ErrorCode.not_enough_replicas_after_append
-        return ErrorCode.none
+        return NO_ERROR
 
     def receive_fetch(
         self, fetch: FollowerFetch, max_bytes: int, now_ms: int, *, at_least_one: bool = True
@@ -96,7 +96,7 @@ class Leader(InSyncReplicas):
             return self._refusal(error)._replace(
                 log_start_offset=self.log.log_start_offset, log_start_epoch=self.log.log_start_epoch
             )
-        if error is not ErrorCode.none:
+        if error is not NO_ERROR:
             return self._refusal(error)
         diverging_epoch = self.diverging_epoch(fetch)
         if diverging_epoch is not None:
@@ -121,7 +121,7 @@ class Leader(InSyncReplicas):
         if not self.is_leader or remote is None or fetch.broker_epoch < remote.broker_epoch:
             return ErrorCode.not_leader_or_follower
         below_start = fetch.fetch_offset < self.log.log_start_offset
-        return ErrorCode.offset_out_of_range if below_start else ErrorCode.none
+        return ErrorCode.offset_out_of_range if below_start else NO_ERROR
 
     def diverging_epoch(self, fetch: FollowerFetch) -> EpochEndOffset | None:
         """Where the follower's log parts from this one, decided by its last record; None when it is a prefix.
@@ -198,7 +198,7 @@ class Leader(InSyncReplicas):
             fetch.replica_id in self.isr
             and fetch.fetch_offset == self.log_end_offset
             and fetch.log_start_offset >= self.log.log_start_offset
-            and self.fetch_error(fetch) is ErrorCode.none
+            and self.fetch_error(fetch) is NO_ERROR
         )
 
     def was_at_rest(self, fetch: FollowerFetch, at_ms: int) -> None:
@@ -224,19 +224,19 @@ class Leader(InSyncReplicas):
         Unless `only_leader`, a follower gives what it knows to be committed (KIP-392).
         """
         error = self.read_error(offset, leader_epoch, only_leader=only_leader)
-        if error is not ErrorCode.none:
+        if error is not NO_ERROR:
             return self._refusal(error)
         return self._records(offset, max_bytes, self.high_watermark, at_least_one=at_least_one)
 
     def read_error(self, offset: int, leader_epoch: int | None, *, only_leader: bool = True) -> ErrorCode:
         error = self.client_error(leader_epoch, only_leader=only_leader)
-        if error is not ErrorCode.none:
+        if error is not NO_ERROR:
             return error
         if not self.log.log_start_offset <= offset <= self.log_end_offset:
             return ErrorCode.offset_out_of_range
         if offset >= self.high_watermark and not self.knows_high_watermark:
             return ErrorCode.offset_not_available
-        return ErrorCode.none
+        return NO_ERROR
 
     def client_error(self, leader_epoch: int | None, *, only_leader: bool = True) -> ErrorCode:
         """Whether a client that names this leader epoch may be served here at all; by a follower too if it may."""
@@ -244,7 +244,7 @@ class Leader(InSyncReplicas):
             return ErrorCode.fenced_leader_epoch
         if leader_epoch is not None and leader_epoch > self.leader_epoch:
             return ErrorCode.unknown_leader_epoch
-        return ErrorCode.none if self.is_leader or not only_leader else ErrorCode.not_leader_or_follower
+        return NO_ERROR if self.is_leader or not only_leader else ErrorCode.not_leader_or_follower
 
     @property
     def knows_high_watermark(self) -> bool:
@@ -257,19 +257,19 @@ class Leader(InSyncReplicas):
     def latest_offset(self, leader_epoch: int | None = None, *, only_leader: bool = True) -> int | ErrorCode:
         """The high watermark, for ListOffsets."""
         error = self.client_error(leader_epoch, only_leader=only_leader)
-        if error is not ErrorCode.none:
+        if error is not NO_ERROR:
             return error
         return self.high_watermark if self.knows_high_watermark else ErrorCode.offset_not_available
 
     def earliest_offset(self, leader_epoch: int | None = None, *, only_leader: bool = True) -> int | ErrorCode:
         """The log start offset, for ListOffsets."""
         error = self.client_error(leader_epoch, only_leader=only_leader)
-        return self.log.log_start_offset if error is ErrorCode.none else error
+        return self.log.log_start_offset if error is NO_ERROR else error
 
     def end_offset_for_leader_epoch(self, epoch: int, leader_epoch: int | None = None) -> EpochEndOffset | ErrorCode:
         """Where `epoch` ends in this leader's log, for OffsetForLeaderEpoch."""
         error = self.client_error(leader_epoch)
-        return EpochEndOffset(*self.log.end_offset_for(epoch)) if error is ErrorCode.none else error
+        return EpochEndOffset(*self.log.end_offset_for(epoch)) if error is NO_ERROR else error
 
     def _records(self, offset: int, max_bytes: int, end_offset: int, *, at_least_one: bool) -> PartitionFetchResponse:
         records: Records = b""

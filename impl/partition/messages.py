@@ -16,6 +16,8 @@ from tidegauge.impl.partition.registration import PartitionRegistration
 
 UNKNOWN_BROKER_EPOCH: Final = -1
 UNKNOWN_OFFSET: Final = -1
+NO_ERROR: Final = ErrorCode.none
+"""By a name of its own, for code that runs for each request: to look a member up in its enum takes twice as long."""
 NO_EPOCH: Final = -1
 """Of the last record, in a log that has never had one."""
 

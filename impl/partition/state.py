@@ -63,10 +63,10 @@ class ReplicaState:
         return self.isr if self.pending_isr is None else self.isr | self.pending_isr
 
     @property
-    def effective_min_insync_replicas(self) -> int:
-        """min.insync.replicas, but never more than there are replicas."""
-        least, replicas = self.config.min_insync_replicas, len(self.replicas)
-        return least if least < replicas else replicas
+    def is_under_min_isr(self) -> bool:
+        """Whether the ISR is smaller than min.insync.replicas, or than all replicas if there are fewer than that."""
+        members = len(self.isr)
+        return members < self.config.min_insync_replicas and members < len(self.replicas)
 
     def take_effects(self) -> list[Effect]:
         """What is to be done now, in order; each effect is handed out once."""

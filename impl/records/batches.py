@@ -103,6 +103,9 @@ class Compression(IntEnum):
     ZSTD = 4
 
 
+_LAST_CODEC = max(Compression)
+
+
 class BatchHeader(NamedTuple):
     """The fixed part of a batch, in the order of its bytes."""
 
@@ -265,7 +268,7 @@ def check_produced(header: BatchHeader) -> None:
         raise InvalidRecordError(
             f"producer id {header.producer_id} with epoch {header.producer_epoch} and sequence {header.base_sequence}"
         )
-    if header.attributes & COMPRESSION_MASK > Compression.ZSTD:
+    if header.attributes & COMPRESSION_MASK > _LAST_CODEC:
         compression_of(header.attributes)
 
 

@@ -39,7 +39,7 @@ from tidegauge.impl.records.batches import (
     leader_prefix,
 )
 from tidegauge.impl.records.checked import Batches, CheckedBatch
-from tidegauge.impl.records.origin import Origin
+from tidegauge.impl.records.origin import CLIENT, Origin
 from tidegauge.impl.storage.appends import AppendInfo
 from tidegauge.impl.storage.config import LOG_APPEND_TIME, NEVER, LogConfig
 from tidegauge.impl.storage.damage import DAMAGE_NOTE, Damage
@@ -176,7 +176,7 @@ class Log(LogReads):
         """
         if isinstance(batches, CheckedBatch):
             headers, batches = [batches.header], batches.stored
-        elif origin is Origin.CLIENT:
+        elif origin is CLIENT:
             header, batches = validated(batches, self.config, now_ms)
             headers = [header]
         else:

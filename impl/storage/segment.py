@@ -129,7 +129,8 @@ class Segment:
     @property
     def grown_index_bytes(self) -> int:
         """The same with one entry more in each index: a segment takes no more records when that is too much."""
-        self._load_indexes()
+        if not self._indexes_loaded:
+            self._load_indexes()
         return self._grown_index_bytes
 
     def path(self, suffix: str) -> str:

@@ -29,7 +29,7 @@ from tidegauge.impl.records.batches import (
     UnsupportedCompressionError,
     compression_of,
 )
-from tidegauge.impl.server.broker.appends import AppendOutcome, AppendState, PartitionAppend
+from tidegauge.impl.server.broker.appends import PENDING, AppendOutcome, PartitionAppend
 from tidegauge.impl.server.broker.leaders import node_endpoints
 from tidegauge.impl.server.broker.metadata_cache import MetadataCache
 from tidegauge.impl.server.broker.replica_manager import ReplicaManager
@@ -124,7 +124,7 @@ def _produced(index: int, outcome: AppendOutcome) -> PartitionProduced:
     """An outcome as a part of the response. One that is still pending has timed out."""
     return PartitionProduced(
         index,
-        ErrorCode.request_timed_out if outcome.state is AppendState.PENDING else outcome.error,
+        ErrorCode.request_timed_out if outcome.state is PENDING else outcome.error,
         outcome.base_offset,
         outcome.log_append_time_ms,
         outcome.log_start_offset,

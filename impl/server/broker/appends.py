@@ -18,6 +18,7 @@ from enum import Enum
 import attrs
 from kio.schema.errors import ErrorCode
 
+from tidegauge.impl.partition.messages import NO_ERROR
 from tidegauge.impl.records.checked import Batches
 
 
@@ -43,12 +44,16 @@ class AppendState(Enum):
     UNKNOWN = "unknown"
 
 
+REFUSED, APPENDED, COMMITTED = AppendState.REFUSED, AppendState.APPENDED, AppendState.COMMITTED
+PENDING, UNKNOWN = AppendState.PENDING, AppendState.UNKNOWN
+
+
 @attrs.define(eq=False, repr=False)
 class AppendOutcome:
     """What became of one `PartitionAppend`."""
 
-    state: AppendState = AppendState.REFUSED
-    error: ErrorCode = ErrorCode.none
+    state: AppendState = REFUSED
+    error: ErrorCode = NO_ERROR
     """Why, if the state is REFUSED or UNKNOWN."""
     base_offset: int = -1
     """Of the first record; -1 when nothing was appended."""

@@ -29,7 +29,7 @@ import trio
 from kio.schema.errors import ErrorCode
 
 from tidegauge.impl.partition.leader import ACKS_ALL
-from tidegauge.impl.partition.messages import Appended
+from tidegauge.impl.partition.messages import NO_ERROR, Appended
 from tidegauge.impl.partition.replica import PartitionReplica
 from tidegauge.impl.ports.clock import Clock
 from tidegauge.impl.ports.disk import Disk
@@ -37,7 +37,14 @@ from tidegauge.impl.records.batches import Buffer, InvalidRecordError, RecordErr
 from tidegauge.impl.records.checked import CheckedBatch
 from tidegauge.impl.records.origin import Origin
 from tidegauge.impl.server import trace
-from tidegauge.impl.server.broker.appends import AppendOutcome, AppendState, PartitionAppend
+from tidegauge.impl.server.broker.appends import (
+    APPENDED,
+    COMMITTED,
+    PENDING,
+    UNKNOWN,
+    AppendOutcome,
+    PartitionAppend,
+)
 from tidegauge.impl.server.broker.dynamic_config import DynamicConfig
 from tidegauge.impl.server.broker.high_watermark_checkpoint import HighWatermarkCheckpoint, PendingCheckpoint
 from tidegauge.impl.server.broker.hosted_partitions import HostedPartitions
@@ -173,7 +180,7 @@ class ReplicaManager:
 
     async def _until_settled(self, pending: Sequence[_Pending], timeout_ms: float, wait: Wait) -> None:
         """Wait until no append is pending any more, or the time is over."""
-        keys = [partition.key for partition, _, outcome in pending if outcome.state is AppendState.PENDING]
+        keys = [partition.key for partition, _, outcome in pending if outcome.state is PENDING]
         purgatory = self.effects.produces
         seen = purgatory.wakes
         await wait(lambda: purgatory.until(keys, lambda: _settle(pending) or None, timeout_ms, since=seen))
@@ -230,8 +237,8 @@ class ReplicaManager:
             self.effects.carry_out(partition)
             return AppendOutcome(error=appended, log_start_offset=log_start)
         outcome = AppendOutcome(
-            AppendState.APPENDED,
-            ErrorCode.none,
+            APPENDED,
+            NO_ERROR,
             appended.base_offset,
             appended.end_offset,
             appended.timestamp if appended.repeated else log.append_time_ms(now_ms),
@@ -241,7 +248,7 @@ class ReplicaManager:
             self._trace_append(partition, appended, acks)
         self.effects.carry_out(partition)
         if acks == ACKS_ALL:
-            outcome.state = AppendState.PENDING
+            outcome.state = PENDING
             pending.append((partition, appended, outcome))
         return outcome
 
@@ -252,7 +259,7 @@ class ReplicaManager:
         outcome = AppendOutcome(log_start_offset=log_start, message=str(error))
         if isinstance(error, OSError) and partition.log.log_end_offset > log_end:
             # Written and not synced: a restart may find the records.
-            outcome.state, outcome.base_offset = AppendState.UNKNOWN, log_end
+            outcome.state, outcome.base_offset = UNKNOWN, log_end
         if isinstance(error, RecordsRefusedError):
             outcome.record_errors = error.record_errors
         outcome.error = self.hosted.storage_failed(partition, error)
@@ -393,14 +400,14 @@ def _settle(pending: Sequence[_Pending]) -> bool:
     """Look at every append that is pending; True when none is left."""
     settled = True
     for partition, appended, outcome in pending:
-        if outcome.state is not AppendState.PENDING:
+        if outcome.state is not PENDING:
             continue
         if partition.is_offline:
-            outcome.state, outcome.error = AppendState.UNKNOWN, ErrorCode.kafka_storage_error
+            outcome.state, outcome.error = UNKNOWN, ErrorCode.kafka_storage_error
         elif (error := partition.replica.append_outcome(appended)) is None:
             settled = False
-        elif error is ErrorCode.none:
-            outcome.state = AppendState.COMMITTED
+        elif error is NO_ERROR:
+            outcome.state = COMMITTED
         else:
-            outcome.state, outcome.error = AppendState.UNKNOWN, error
+            outcome.state, outcome.error = UNKNOWN, error
     return settled

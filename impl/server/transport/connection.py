@@ -74,6 +74,7 @@ T = TypeVar("T")
 
 LOGGER: Final = logging.getLogger(__name__)
 
+PRODUCE: Final = ApiKey.PRODUCE
 REQUEST_UNITS: Final = 40
 """Of work, as `impl.server.pace` counts it, for any request: one that sends many at once has others served between."""
 PRODUCE_UNITS: Final = 15
@@ -276,7 +277,7 @@ class Connection:
         """Carry a request out, and leave its response with those that are sent when no more requests are there."""
         service, pace = self._service, self._pace
         api_key, version, correlation_id = peek_request(frame)
-        pace.spent += PRODUCE_UNITS if api_key == ApiKey.PRODUCE else REQUEST_UNITS
+        pace.spent += PRODUCE_UNITS if api_key == PRODUCE else REQUEST_UNITS
         if pace.spent >= SLICE:
             await pace.pause()
         if (api_key, version) not in service.served:

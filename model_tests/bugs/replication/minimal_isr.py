@@ -11,7 +11,7 @@ class HighWatermarkOverMinimalIsr(PartitionReplica):
     """Only what the controller has confirmed counts."""
 
     def next_high_watermark(self) -> int:
-        if len(self.isr) < self.effective_min_insync_replicas:
+        if self.is_under_min_isr:
             return self.high_watermark
         return max(self.high_watermark, min(map(self.known_log_end_offset, self.isr)))
 
