@@ -19,7 +19,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -29,6 +30,7 @@ import trio
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.options import parser
 from tidegauge.commands.serving import collect_rarely
 from tidegauge.impl.client.client import Client
 from tidegauge.impl.cluster.cluster import Cluster
@@ -279,9 +281,7 @@ async def round_trips_under(client: Client, address: Address, worst: list[Cost],
     return times
 
 
-async def measured(words: list[str]) -> None:
-    quick = "--quick" in words
-    seed = int(words[words.index("--seed") + 1]) if "--seed" in words else 1
+async def measured(seed: int, *, quick: bool) -> None:
     place = MEMORY if Path(MEMORY).is_dir() else None  # noqa: ASYNC240 - before anything runs
     host = TcpHost(None)
     with tempfile.TemporaryDirectory(dir=place) as directory:
@@ -341,12 +341,14 @@ async def serve(directory: str) -> None:
         await tell_costs()
 
 
-def main(words: list[str]) -> None:
-    if words[:1] == ["serve"]:
-        trio.run(serve, words[1])
-    else:
-        trio.run(measured, words)
+def main(words: Sequence[str] | None = None) -> None:
+    if words is None and sys.argv[1:2] == ["serve"]:
+        return trio.run(serve, sys.argv[2])
+    options = parser("amplification", __doc__, quick="draw less, and of the newest versions only")
+    options.add_argument("--seed", type=int, default=1, help="what the draws come from (default: 1)")
+    chosen = options.parse_args(words)
+    return trio.run(partial(measured, chosen.seed, quick=chosen.quick))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import attrs
@@ -32,6 +32,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.options import parser
 from tidegauge.impl.cluster.cluster import Cluster
 
 TOPIC = "tidegauge-bench"
@@ -263,19 +264,20 @@ def table(rows: list[tuple[int, Figures, Figures]], other: str) -> Table:
     return result
 
 
-def main(arguments: list[str]) -> None:
-    if arguments and arguments[0] == "--serve-ours":
-        return trio.run(serve_ours, int(arguments[1]), arguments[2])
-    if arguments and arguments[0] == "--serve-mock":
-        return serve_mock(int(arguments[1]))
-    quick = "--quick" in arguments
-    scale, rounds = (50_000, 1) if quick else (300_000, 3)
-    data = MEMORY if os.path.isdir(MEMORY) else tempfile.gettempdir()
-    if "--data" in arguments:
-        data = arguments[arguments.index("--data") + 1]
+def main(words: Sequence[str] | None = None) -> None:
+    if words is None and sys.argv[1:2] == ["--serve-ours"]:
+        return trio.run(serve_ours, int(sys.argv[2]), sys.argv[3])
+    if words is None and sys.argv[1:2] == ["--serve-mock"]:
+        return serve_mock(int(sys.argv[2]))
+    memory = MEMORY if os.path.isdir(MEMORY) else tempfile.gettempdir()
+    options = parser("broker", __doc__, quick="a sixth of the records, and one round")
+    options.add_argument("--data", metavar="DIR", default=memory, help="where our brokers' files are")
+    options.add_argument("--against", metavar="HOST:PORT", help="compare with a cluster that is running")
+    chosen = options.parse_args(words)
+    scale, rounds = (50_000, 1) if chosen.quick else (300_000, 3)
+    data, against = chosen.data, chosen.against
     rows = []
-    if "--against" in arguments:
-        against = arguments[arguments.index("--against") + 1]
+    if against is not None:
         with running(against) as brokers, cluster("ours", brokers, data) as ours:
             found = compared(ours, (against, None), scale=scale, rounds=rounds, window=WINDOW)
             rows.append((brokers, *found))
@@ -288,4 +290,4 @@ def main(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -6,10 +6,9 @@ that others on the machine would show.
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,6 +16,7 @@ import attrs
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.options import parser
 from tidegauge.linearizability import files
 from tidegauge.linearizability.check import check
 from tidegauge.linearizability.generator import generate
@@ -97,10 +97,10 @@ def loading(histories: int) -> list[Row]:
     ]
 
 
-def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--histories", type=int, default=1_000_000, help="how many small histories")
-    histories = arguments.parse_args().histories
+def main(words: Sequence[str] | None = None) -> None:
+    options = parser("checker", __doc__)
+    options.add_argument("--histories", type=int, default=1_000_000, help="how many small histories")
+    histories = options.parse_args(words).histories
     rows = [one_history(operations, level) for operations in (10_000, 100_000) for level in Level]
     rows += small_histories(histories)
     rows += loading(min(histories, 40_000))

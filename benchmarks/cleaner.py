@@ -5,12 +5,12 @@ python -m benchmarks.cleaner [--records N]
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from benchmarks.options import parser
 from tidegauge.impl.ports.disk import RealDisk
 from tidegauge.impl.records.batches import Compression
 from tidegauge.impl.records.payload import Record, build_batch
@@ -76,10 +76,10 @@ def offset_map(entries: int) -> float:
     return time.process_time() - began
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--records", type=int, default=100_000)
-    records = parser.parse_args().records
+def main(words: Sequence[str] | None = None) -> None:
+    options = parser("cleaner", __doc__)
+    options.add_argument("--records", type=int, default=100_000, help="of each key, ten times as many in all")
+    records = options.parse_args(words).records
     per_entry = offset_map(records) / records
     print(f"offset map, 85 % full: {per_entry * 1e6:.1f} µs for a put and a look-up, {SLOT_SIZE} bytes a key")
     print(f"\n{'log':<32}{'MB/s':>8}{'k records/s':>13}{'kept':>8}{'turn p50':>11}{'p99':>9}{'longest':>10}")

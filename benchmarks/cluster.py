@@ -8,9 +8,8 @@ ratio to it is what a broker's work costs. Times are real, on the simulated host
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal
 
 import attrs
@@ -18,6 +17,7 @@ import trio
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.options import parser
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.cluster.hosts import Host, SimulatedHost, TcpHost
 from tidegauge.impl.wire.frames import LENGTH, FrameReader
@@ -141,8 +141,9 @@ def table(rows: list[tuple[str, str, Figures, Figures]]) -> Table:
     return result
 
 
-def main() -> None:
-    repetitions = 200 if "--quick" in sys.argv[1:] else 2_000
+def main(words: Sequence[str] | None = None) -> None:
+    options = parser("cluster", __doc__, quick="a tenth of the repetitions").parse_args(words)
+    repetitions = 200 if options.quick else 2_000
     hosts: tuple[HostKind, ...] = ("simulated", "tcp")
     rows: list[tuple[str, str, Figures, Figures]] = []
     trio.run(cluster_figures, 1, "simulated", 10)  # imports, and kio's readers and writers

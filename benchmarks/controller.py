@@ -7,13 +7,13 @@ topic of one partition and of 10,000.
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.options import parser
 from tidegauge.impl.controller.config import DEFAULT_CONTROLLER_ID, ControllerConfig
 from tidegauge.impl.controller.controller import Controller
 from tidegauge.impl.partition.messages import AlterPartitionRequest
@@ -78,8 +78,9 @@ def cpu_us(count: int, *work: Callable[[], None]) -> float:
     return min(rounds)
 
 
-def main(words: list[str]) -> None:
-    count = 2_000 if "--quick" in words else 20_000
+def main(words: Sequence[str] | None = None) -> None:
+    options = parser("controller", __doc__, quick="a tenth of the repetitions").parse_args(words)
+    count = 2_000 if options.quick else 20_000
     table = Table("decision", "µs of CPU", box=None, pad_edge=False)
     for partitions in (1, 10_000):
         measured = Measured(partitions)
@@ -94,4 +95,4 @@ def main(words: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

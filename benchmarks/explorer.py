@@ -8,11 +8,12 @@ on a like machine, are 4,000 to 11,000 distinct states per CPU second. Exit stat
 
 from __future__ import annotations
 
-import argparse
 import resource
 import sys
 import time
+from collections.abc import Sequence
 
+from benchmarks.options import parser
 from tidegauge.model_tests.spec.published.found_by_tlc import (
     LARGE_SPACES,
     ONE_EPOCH_CHANGE,
@@ -83,10 +84,9 @@ def verdict(agrees: bool) -> str:
     return "agrees" if agrees else "DIFFERS"
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help=f"only up to {QUICK_DISTINCT:,} states, one epoch change")
-    quick = parser.parse_args().quick
+def main(words: Sequence[str] | None = None) -> int:
+    less = f"only up to {QUICK_DISTINCT:,} states, one epoch change"
+    quick = parser("explorer", __doc__, quick=less).parse_args(words).quick
     agreed = [spaces(quick), counterexamples(quick)]
     return 0 if all(agreed) else 1
 

@@ -7,9 +7,9 @@ this one. The files are in DIRECTORY, or where temporary files are; each MB is w
 
 from __future__ import annotations
 
-import sys
 import tempfile
 import time
+from collections.abc import Sequence
 
 from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.broker import cluster, cpu_seconds
+from benchmarks.options import parser
 
 SIZE = 500_000
 PARTITIONS = 6
@@ -52,10 +53,15 @@ def produce(bootstrap: str, messages: int) -> float:
     return time.perf_counter() - begun
 
 
-def main(words: list[str]) -> None:
-    messages = 100 if "--quick" in words else 1_000
-    place = next((word for word in words if not word.startswith("-")), None)
-    with tempfile.TemporaryDirectory(dir=place) as directory, cluster("ours", 3, directory) as (bootstrap, process_id):
+def main(words: Sequence[str] | None = None) -> None:
+    options = parser("large_messages", __doc__, quick="a tenth of the messages")
+    options.add_argument("directory", metavar="DIRECTORY", nargs="?", help="where the files are")
+    chosen = options.parse_args(words)
+    messages = 100 if chosen.quick else 1_000
+    with (
+        tempfile.TemporaryDirectory(dir=chosen.directory) as directory,
+        cluster("ours", 3, directory) as (bootstrap, process_id),
+    ):
         make_topic(bootstrap)
         rates, cpu = [], []
         for _ in range(ROUNDS):
@@ -69,4 +75,4 @@ def main(words: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

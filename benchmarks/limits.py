@@ -16,8 +16,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import amplification
+from benchmarks.options import parser
 from tidegauge.impl.client.client import Client
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.cluster.hosts import TcpHost
@@ -179,17 +181,21 @@ async def id_of(client: Client, topic: str) -> str:
     return str((await client.metadata(topic)).topics[0].topic_id)
 
 
-def main(words: list[str]) -> None:
-    if words[:1] == ["serve"]:
+def main(words: Sequence[str] | None = None) -> None:
+    if words is None and sys.argv[1:2] == ["serve"]:
         trio.run(serve)
         return
-    if "--amplification" in words:
-        amplification.main([word for word in words if word != "--amplification"])
+    options = parser("limits", __doc__, quick="a tenth of each load")
+    options.add_argument("--amplification", action="store_true", help="search for the requests that cost most")
+    options.add_argument("--seed", type=int, default=1, help="of that search (default: 1)")
+    chosen = options.parse_args(words)
+    if chosen.amplification:
+        trio.run(partial(amplification.measured, chosen.seed, quick=chosen.quick))
         return
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     with broker_process() as (address, pid):
-        rows = trio.run(loads, address, pid, 10 if "--quick" in words else 1)
+        rows = trio.run(loads, address, pid, 10 if chosen.quick else 1)
     table = Table("load", "s to set up", "broker, MiB", "p50, µs", "p99, µs", "open files", box=None, pad_edge=False)
     for row in rows:
         shown: list[Any] = [f"{row.seconds:.1f}", f"{row.memory:.0f}", f"{row.p50:.0f}", f"{row.p99:.0f}"]
@@ -198,4 +204,4 @@ def main(words: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

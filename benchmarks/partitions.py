@@ -9,16 +9,16 @@ long their end takes, files in a temporary directory. With --quick 200 partition
 from __future__ import annotations
 
 import resource
-import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import trio
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.options import parser
 from tidegauge.impl.client.client import Client
 from tidegauge.impl.cluster.cluster import Cluster
 from tidegauge.impl.cluster.names import BROKER
@@ -109,15 +109,17 @@ async def write(client: Client, partition: int, turns: trio.CapacityLimiter) -> 
         await client.produce("many", b"x" * 100, partition=partition)
 
 
-def main(words: list[str]) -> None:
+def main(words: Sequence[str] | None = None) -> None:
+    options = parser("partitions", __doc__, quick="200 partitions in place of 1,000 and 10,000")
+    options.add_argument("directory", metavar="DIRECTORY", nargs="?", help="where the files of one broker are")
+    chosen = options.parse_args(words)
+    quick = chosen.quick
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    quick = "--quick" in words
-    place = next((word for word in words if not word.startswith("-")), None)
     table = Table("one broker", "s", "CPU s", "ms each", "syncs", box=None, pad_edge=False)
     for partitions in (200,) if quick else (1_000, 10_000):
         measured = Measured()
-        with tempfile.TemporaryDirectory(dir=place) as directory:
+        with tempfile.TemporaryDirectory(dir=chosen.directory) as directory:
             trio.run(life, directory, partitions, measured)
         for name, wall, cpu, syncs in measured.rows:
             table.add_row(name, f"{wall:.2f}", f"{cpu:.2f}", f"{wall / partitions * 1000:.2f}", f"{syncs:,}")
@@ -130,4 +132,4 @@ def main(words: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

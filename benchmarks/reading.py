@@ -8,9 +8,9 @@ when it begins to be read, and at most while it is. Both should be about the sam
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from confluent_kafka import Consumer, TopicPartition
@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.broker import MEMORY, TOPIC, cluster, cpu_seconds, produce
+from benchmarks.options import parser
 
 RECORD = 16 << 10
 
@@ -47,8 +48,9 @@ def consume_all(bootstrap: str, records: int) -> float:
     return read * RECORD / seconds / 1e6
 
 
-def main(arguments: list[str]) -> None:
-    size = (64 if "--quick" in arguments else 1024) << 20
+def main(words: Sequence[str] | None = None) -> None:
+    options = parser("reading", __doc__, quick="64 MiB in place of 1 GiB").parse_args(words)
+    size = (64 if options.quick else 1024) << 20
     data = MEMORY if os.path.isdir(MEMORY) else tempfile.gettempdir()
     with cluster("ours", 1, data) as (bootstrap, process_id):
         written = produce(bootstrap, RECORD, size // RECORD)
@@ -64,4 +66,4 @@ def main(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -6,9 +6,8 @@ with PLAINTEXT, one after the other with the same client, in one run.
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -17,6 +16,7 @@ from confluent_kafka import Producer
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.options import parser
 from tidegauge import Security, running_cluster
 from tidegauge.impl.metadata.access import AccessControlLists, Acl, Operation, PatternType, Permission, ResourceType
 from tidegauge.impl.metadata.credentials import MIN_ITERATIONS, credential, salted_password
@@ -125,8 +125,8 @@ def streams(megabytes: int) -> list[tuple[str, float]]:
     return rates
 
 
-def main() -> None:
-    quick = "--quick" in sys.argv
+def main(words: Sequence[str] | None = None) -> None:
+    quick = parser("security", __doc__, quick="a tenth of it").parse_args(words).quick
     console = Console()
     costs = decisions(20_000 if quick else 200_000)
     table = Table(title=f"Decisions, {ACLS:,} ACLs")

@@ -7,12 +7,11 @@ Wall time means little on a machine that does other work: compare CPU time there
 
 from __future__ import annotations
 
-import argparse
 import os
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from threading import Event, Thread
 
@@ -23,6 +22,7 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.options import parser
 from tidegauge.linearizability.check import Verdict
 from tidegauge.linearizability.files import ROW_GROUP, HistoryWriter
 from tidegauge.linearizability.generator import BLOCK_OPERATIONS, INJECTED, generate
@@ -160,15 +160,13 @@ def found_and_injected(summary: Summary, truth: Path) -> tuple[int, int, int, in
     return len(found), len(ids), len(np.setxor1d(found, ids)), named
 
 
-def main() -> int:
+def main(words: Sequence[str] | None = None) -> int:
     """Print the table; 1 if what was found is not what was injected."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--histories", type=int, default=1_000_000)
-    parser.add_argument("--cores", type=int, default=2)
-    parser.add_argument(
-        "--unclustered", action="store_true", help="interleave the histories' rows: Spark has to shuffle"
-    )
-    options = parser.parse_args()
+    known = parser("spark", __doc__)
+    known.add_argument("--histories", type=int, default=1_000_000, help="how many (default: a million)")
+    known.add_argument("--cores", type=int, default=2, help="that Spark may use (default: 2)")
+    known.add_argument("--unclustered", action="store_true", help="interleave the histories' rows, so Spark shuffles")
+    options = known.parse_args(words)
     rows, truth = histories_file(options.histories, options.unclustered)
     began = time.perf_counter()
     spark = local_session(options.cores)

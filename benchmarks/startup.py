@@ -16,12 +16,15 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from importlib.util import find_spec
 from itertools import pairwise
 from tempfile import TemporaryDirectory
 
 from rich.console import Console
 from rich.table import Table
+
+from benchmarks.options import parser
 
 STOPWATCH = """
 import json, time
@@ -120,8 +123,8 @@ def bare_interpreter(runs: int) -> float:
     return min(times)
 
 
-def main() -> None:
-    runs = 2 if "--quick" in sys.argv[1:] else 7
+def main(words: Sequence[str] | None = None) -> None:
+    runs = 2 if parser("startup", __doc__, quick="two runs in place of seven").parse_args(words).quick else 7
     bare = bare_interpreter(runs)
     programs = [IMPORT]
     if find_spec("confluent_kafka") is not None:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
+from benchmarks.options import parser
 from tidegauge.impl.ports.disk import RealDisk
 from tidegauge.impl.records.payload import Record, build_batch
 from tidegauge.impl.storage.config import LogConfig
@@ -126,8 +126,10 @@ def read_at_random(path: str, size: int, count: int) -> float:
     return seconds
 
 
-def main() -> None:
-    directory = tempfile.mkdtemp(dir=sys.argv[1] if len(sys.argv) > 1 else None)
+def main(words: Sequence[str] | None = None) -> None:
+    options = parser("storage", __doc__)
+    options.add_argument("directory", metavar="DIRECTORY", nargs="?", help="on the disk that is measured")
+    directory = tempfile.mkdtemp(dir=options.parse_args(words).directory)
     try:
         print(f"{'':<38}{'MB/s':>9}{'µs each':>11}{'bare file µs':>14}{'ratio':>9}")
         for line in measure(directory):

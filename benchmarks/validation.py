@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from benchmarks.options import parser
 from tidegauge.impl.records.batches import HEADER_SIZE, Compression, checked_header
 from tidegauge.impl.records.compression import decompress
 from tidegauge.impl.records.payload import Record, build_batch, decode_records
@@ -63,7 +64,8 @@ def row(name: str, batch: bytes, config: LogConfig) -> None:
     print(f"{name:44} {checksum:10.1f} {whole:10.1f} {decoded:10.1f} {decoded / whole:16.1f} x")
 
 
-def main() -> None:
+def main(words: Sequence[str] | None = None) -> None:
+    parser("validation", __doc__).parse_args(words)
     print(f"{'':44} {'checksum':>10} {'validated':>10} {'decoded':>10} {'decoded/validated':>18}")
     for name, count, size, spread in SHAPES:
         row(name, built(count, size, spread, Compression.NONE), PLAIN)

@@ -14,26 +14,24 @@ a bug is found by nothing, or if the same walks find something without any bug.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from statistics import median_low
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
-from tidegauge.model_tests.bugs import BUGS, CoreBug
-from tidegauge.model_tests.bugs.idempotence import IDEMPOTENCE_BUGS, IdempotenceCoreBug
-from tidegauge.model_tests.harness.cores import idempotence_walks
-from tidegauge.model_tests.harness.cores.replication import CORRECT
-from tidegauge.model_tests.harness.lockstep.walks import first_failure, walks
+from benchmarks.options import parser
+from tidegauge.model_tests.bugs.bug import CoreBug
+from tidegauge.model_tests.harness.registry import HARNESS, Registration
 from tidegauge.spec.kernel.explorer import explore
-from tidegauge.spec.kernel.machine import Machine
-from tidegauge.spec.replication.machine import Replication
 
-ZOO: Mapping[str, CoreBug | IdempotenceCoreBug] = {**BUGS, **IDEMPOTENCE_BUGS}
+ZOO: Final[Mapping[str, tuple[Registration, CoreBug[Any]]]] = {
+    bug.name: (registration, bug) for registration in HARNESS for bug in registration.bugs
+}
+"""The bugs of the cores, each with what the harness has for its machine."""
 SEEDS = 20
 QUICK_SEEDS = 3
 LIMIT = 1_000
@@ -74,26 +72,15 @@ def effort(first: FirstFailure, seeds: int, limit: int) -> Effort:
     return Effort(tuple(counts), limit, time.process_time() - started)
 
 
-def searches(bug: CoreBug | IdempotenceCoreBug) -> tuple[FirstFailure, FirstFailure]:
-    """Walks with the bug in the cores alone, and in the specification as well."""
-    if isinstance(bug, CoreBug):
-        return (
-            partial(first_failure, machine=Replication, roles=bug.roles),
-            partial(first_failure, machine=bug.twin.buggy, roles=bug.roles),
-        )
-    return (
-        partial(idempotence_walks.first_failure, roles=bug.roles),
-        partial(idempotence_walks.first_failure, machine=bug.twin.buggy, roles=bug.roles),
-    )
+def measure(registration: Registration, bug: CoreBug[Any], seeds: int) -> bool:
+    """One line of the table; False when nothing found the bug.
 
-
-def measure(bug: CoreBug | IdempotenceCoreBug, seeds: int) -> bool:
-    """One line of the table; False when nothing found the bug."""
-    by_difference, by_invariant = searches(bug)
-    difference = effort(by_difference, seeds, LIMIT)
-    invariant = effort(by_invariant, seeds, INVARIANT_LIMIT)
-    machine: Machine[Any] = bug.twin.machine()
-    explored = explore(machine, clock=time.process_time)
+    Walks have the bug in the cores alone, and then in the specification as well.
+    """
+    in_cores = partial(registration.first_failure, roles=bug.roles)
+    difference = effort(in_cores, seeds, LIMIT)
+    invariant = effort(partial(in_cores, wrong=bug.twin.buggy), seeds, INVARIANT_LIMIT)
+    explored = explore(bug.twin.machine(), clock=time.process_time)
     by_explorer = f"{explored.distinct:>10,}{'–':>8}"
     if explored.violations:
         by_explorer = f"{explored.distinct:>10,}{len(explored.violations[0].trace):>8}"
@@ -110,15 +97,11 @@ def is_clean(seeds: int) -> bool:
     started = time.process_time()
     steps, failures = 0, []
     for seed in range(seeds):
-        for taken in walks(seed, CLEAN_WALKS, roles=CORRECT):
-            steps += taken.steps
-            if taken.failure is not None:
-                failures.append(f"seed {seed}, walk {taken.number}: {taken.failure.words}")
-        for number in range(CLEAN_WALKS):
-            producing = idempotence_walks.walk(seed, number)
-            steps += len(producing.actions)
-            if producing.failure is not None:
-                failures.append(f"seed {seed}, idempotence walk {number}: {producing.failure.words}")
+        for machine in ("replication", "idempotence"):
+            for taken in HARNESS[machine].walks(seed, CLEAN_WALKS):
+                steps += taken.steps
+                if taken.failure is not None:
+                    failures.append(f"seed {seed}, walk {taken.number} of {machine}: {taken.failure.words}")
     rate = steps / (time.process_time() - started)
     print(
         f"without any bug: {2 * seeds * CLEAN_WALKS:,} walks, {steps:,} actions at {rate:,.0f} a CPU second; ", end=""
@@ -127,19 +110,18 @@ def is_clean(seeds: int) -> bool:
     return not failures
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="How long each historical bug takes to find.")
-    parser.add_argument("bugs", metavar="BUG", nargs="*", help=f"of {', '.join(ZOO)}; all of them by default")
-    parser.add_argument("--quick", action="store_true", help=f"{QUICK_SEEDS} seeds in place of {SEEDS}")
-    options = parser.parse_args(arguments)
+def main(words: Sequence[str] | None = None) -> int:
+    known = parser("zoo", __doc__, quick=f"{QUICK_SEEDS} seeds in place of {SEEDS}")
+    known.add_argument("bugs", metavar="BUG", nargs="*", help=f"of {', '.join(ZOO)}; all of them by default")
+    options = known.parse_args(words)
     unknown = [name for name in options.bugs if name not in ZOO]
     if unknown:
-        parser.error(f"no such bug: {', '.join(unknown)}; the zoo has {', '.join(ZOO)}")
+        known.error(f"no such bug: {', '.join(unknown)}; the zoo has {', '.join(ZOO)}")
     seeds = QUICK_SEEDS if options.quick else SEEDS
     print(f"{'':31}{'difference':>28}{'invariant':>20}{'explorer':>26}")
     search = f"{'walks':>12}{'seeds':>8}"
     print(f"{'bug':31}{search}{'CPU s':>8}{search}{'states':>10}{'length':>8}{'CPU s':>8}")
-    found = [measure(ZOO[name], seeds) for name in options.bugs or ZOO]
+    found = [measure(*ZOO[name], seeds) for name in options.bugs or ZOO]
     return 0 if is_clean(seeds) and all(found) else 1
 
 
